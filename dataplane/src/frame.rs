@@ -1,24 +1,23 @@
-//! Handles of frames, which move through the switch; the bytes stay in a [`FrameStore`].
+//! Handles of frames. A handle moves through the switch; the bytes of the frame stay in a [`FrameStore`].
 //!
-//! A handle cannot be copied: its owner is the only place of the frame. A dropped handle is a frame lost without a
-//! reason, so debug builds panic there (the drop bomb).
+//! A handle cannot be copied, so that a frame is in one place. A dropped handle would be a lost frame: debug builds panic.
 //!
-//! The switch keeps state of frames in tables by slot, so nothing is allocated per frame.
+//! A frame has a slot from receipt to release. Its state is in tables by slot, so nothing is allocated per frame.
 
 use std::mem;
 
 use xoff_wire::units::PortId;
 
-/// Frame in the switch: its slot and its length.
+/// Handle of a frame in the switch: its slot and its length.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a frame is delivered, queued, or freed for a named reason"]
+#[must_use = "a dropped handle loses its frame: deliver, queue or free the frame"]
 pub struct Frame {
     slot: u32,
     len: u32,
 }
 
 impl Frame {
-    /// Creates the handle of a frame of `len` bytes (without FCS). Only a store calls it, once each time that the slot is filled.
+    /// Creates the handle of a frame of `len` bytes (without FCS). Only a store may call it, once whenever it fills the slot.
     pub const fn new(slot: u32, len: u32) -> Frame {
         Frame { slot, len }
     }
@@ -36,12 +35,12 @@ impl Frame {
         self.len
     }
 
-    /// Sets the length after the store has moved the start.
+    /// Sets the length in bytes (without FCS) after the store has moved the start of the frame.
     pub const fn resize(&mut self, len: u32) {
         self.len = len;
     }
 
-    /// Consumes the handle; the store, or a queue by slot, keeps the frame.
+    /// Returns slot and length. The caller must keep track of the frame by its slot.
     pub const fn into_parts(self) -> (u32, u32) {
         let parts = (self.slot, self.len);
         mem::forget(self);
@@ -58,28 +57,28 @@ impl Drop for Frame {
     }
 }
 
-/// Bytes of a buffer cell, for Ethernet, two tags, a CN-TAG and 64 bytes, or IPv6 and ports.
+/// Size of a buffer cell in bytes. Holds the headers of a frame with two tags and a CN-TAG.
 pub const CELL: u32 = 96;
 
 /// Maximum bytes of a frame: an MTU of 9,216, the Ethernet header, and three tags.
 pub const FRAME_MAX: u32 = 9_216 + 14 + 3 * 4;
 
-/// Returns the number of cells of a frame of `len` bytes.
+/// Returns the number of buffer cells that a frame of `len` bytes takes.
 #[inline]
 #[must_use]
 pub const fn cells_of(len: u32) -> u32 {
     len.div_ceil(CELL)
 }
 
-/// Storage of frames' bytes, with slots `0..capacity()`. No method allocates, blocks or makes a system call.
+/// Memory for the bytes of frames, in slots `0..capacity()`. No method allocates, blocks or makes a system call.
 pub trait FrameStore {
     /// Returns the number of slots.
     fn capacity(&self) -> u32;
 
-    /// Returns at least the first `min(len, CELL)` bytes, contiguous; all bytes of MAC control frames.
+    /// Returns at least the first `min(len, CELL)` bytes of the frame, contiguous; all bytes of MAC control frames.
     fn head(&self, frame: &Frame) -> &[u8];
 
-    /// Copies as many first bytes as fit and are stored. Returns their number.
+    /// Copies the first bytes of the frame that are stored and fit into `into`. Returns their number.
     fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
         let head = self.head(frame);
         let len = head.len().min(frame.len() as usize).min(into.len());
@@ -90,30 +89,28 @@ pub trait FrameStore {
     /// Returns the bytes of [`FrameStore::head`] for rewriting.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Prepares a leaving frame for changes that do not affect its copies. Returns false if the port has no
-    /// [`room`](crate::driver::Port::room).
+    /// Prepares a leaving frame for changes that do not affect its copies. Returns false if the port's rings are full.
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
         true
     }
 
-    /// Moves the start of the frame by `by` bytes and resizes the handle; negative `by` adds unspecified bytes. Returns
-    /// false, without changes, if the slot has no room.
+    /// Moves the start of the frame by `by` bytes and adjusts its length. Returns false, and changes nothing, if the slot is too small.
     fn move_start(&mut self, _frame: &mut Frame, _by: i32) -> bool {
         false
     }
 
-    /// Copies a frame if a slot is free.
+    /// Copies a frame; `None` if no slot is free.
     fn copy(&mut self, _frame: &Frame) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame if memory is free.
+    /// Creates a frame with these bytes; `None` if no memory is free.
     fn make(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame from the pool of control frames, unless all of it is in flight.
+    /// Creates a frame with these bytes from the pool of control frames; `None` if the whole pool is in flight.
     fn control(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }
@@ -121,7 +118,7 @@ pub trait FrameStore {
     /// Frees a frame and its slot.
     fn free(&mut self, frame: Frame);
 
-    /// Prefetches the state needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
+    /// Prefetches the state that is needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
     #[inline]
     fn leaves_soon(&self, slot: u32) {
         let _ = slot;

@@ -1,13 +1,13 @@
-//! Ledger: every received frame is delivered, queued, or dropped for a named reason.
+//! Ledger: the account of frames. Every received frame is delivered, queued, or dropped for a named reason.
 
-/// Account of one worker's frames. It balances after every step.
+/// Account of one worker's frames: incoming and outgoing frames are equal after every step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Frames received by the worker's ports.
     pub received: u64,
     /// Copies made for floods.
     pub copied: u64,
-    /// Control frames made.
+    /// Control frames and frames of the host that the worker made.
     pub made: u64,
     /// Frames taken over from other workers.
     pub taken_over: u64,
@@ -15,11 +15,11 @@ pub struct Ledger {
     pub sent: u64,
     /// Frames dropped for a named reason.
     pub dropped: u64,
-    /// Consumed frames: MAC control, the rest of the reserved block, and punted frames.
+    /// Frames consumed by the switch: MAC control, other frames to reserved addresses, and punted frames.
     pub consumed: u64,
     /// Frames handed over to other workers.
     pub handed_over: u64,
-    /// Frames in a queue of the worker, or committed to its driver.
+    /// Frames in the worker's queues, or given to its driver and not yet sent.
     pub held: u64,
 }
 

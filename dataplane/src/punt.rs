@@ -1,7 +1,5 @@
-//! Punting of slow-path frames: frames for the switch itself or its host.
-//!
-//! A punted frame is copied at once to a [`PuntSink`], and its slot is freed. A bucket at each port ([`PuntLimit`])
-//! bounds the frames offered. The ledger counts punted frames as consumed.
+//! Punting: slow-path frames, for the switch itself or its host, are copied to a [`PuntSink`], and their slots freed. A
+//! token bucket at each port ([`PuntLimit`]) limits their rate. The ledger counts them as consumed.
 
 use std::fmt;
 
@@ -11,12 +9,9 @@ use xoff_wire::units::{Nanos, PortId};
 
 use crate::frame::{Frame, FrameStore};
 
-/// Reason for which a frame was not punted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PuntRefusal {
-    /// Rate above the port's [`PuntLimit`].
     Rate,
-    /// Sink full or missing.
     Room,
 }
 
@@ -27,21 +22,21 @@ pub struct Punt {
     pub at: Nanos,
     /// Ingress port.
     pub port: PortId,
-    /// VLAN whose router the frame is for; 0 if it is for the port itself.
+    /// VLAN whose router receives the frame; 0 if the frame is for the port itself.
     pub vid: u16,
     /// Reason of the punt.
     pub reason: PuntReason,
 }
 
-/// Receiver of punted frames.
+/// Receiver of punted frames, outside the dataplane.
 pub trait PuntSink: fmt::Debug + Send {
-    /// Copies a frame. Returns false without room. Must neither allocate nor wait.
+    /// Copies a frame. Returns false if there is no space for the copy. Must neither allocate nor wait.
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool;
 }
 
 const FRAME: u64 = 1_000_000_000;
 
-/// Credit is in frames x ns/s, so that nothing is rounded.
+/// The unit of credit is a billionth of a frame, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -54,14 +49,13 @@ impl PuntBucket {
         PuntBucket { limit, credit: most(limit), updated: Nanos::ZERO }
     }
 
-    /// Keeps saved credit as far as it fits.
     pub(crate) fn revise(&mut self, now: Nanos, limit: PuntLimit) {
         self.refill(now);
         self.limit = limit;
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Reserves half of the burst for frames that are not transit, such as those of neighbours.
+    /// Returns whether a frame may be punted. Transit packets may use only half of the burst.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = if reason.is_transit() { u64::from(self.limit.burst / 2) } else { 0 };
         let least = FRAME * (kept + 1);
@@ -100,37 +94,41 @@ mod tests {
     }
 
     #[test]
-    fn transit_leaves_half_burst_to_neighbors() {
+    fn transit_punts_leave_half_the_burst_to_neighbors() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
         assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::NoRoute), 3);
         assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::Lldp), 2);
         assert_eq!(taken_of(&mut bucket, Nanos::from_secs(2), PuntReason::Unresolved), 0);
         assert_eq!(taken_of(&mut bucket, Nanos::from_secs(3), PuntReason::Unresolved), 1);
         let mut least = PuntBucket::new(PuntLimit { rate: 0, burst: 1 });
-        assert_eq!(taken_of(&mut least, Nanos(0), PuntReason::TooBig), 1, "one can be punted where one may");
+        assert_eq!(
+            taken_of(&mut least, Nanos(0), PuntReason::TooBig),
+            1,
+            "transit packet refused with a burst of one"
+        );
     }
 
     // proves: slow-path
     #[test]
-    fn bucket_allows_burst_then_exact_rate() {
+    fn punt_bucket_allows_burst_then_exact_rate() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 3, burst: 5 });
         assert_eq!(taken(&mut bucket, Nanos(0)), 5);
         assert!(!bucket.allows(Nanos(333_333_333), PuntReason::Arp));
         assert_eq!(taken(&mut bucket, Nanos(333_333_334)), 1);
-        assert_eq!(taken(&mut bucket, Nanos(999_999_999)), 1, "two thirds, and what was rounded up");
-        assert_eq!(taken(&mut bucket, Nanos(1_000_000_000)), 1, "a third is never lost");
-        assert_eq!(taken(&mut bucket, Nanos::from_secs(1_000)), 5, "no more than the burst is saved up");
+        assert_eq!(taken(&mut bucket, Nanos(999_999_999)), 1, "credit was rounded up");
+        assert_eq!(taken(&mut bucket, Nanos(1_000_000_000)), 1, "a third of a frame's credit was lost");
+        assert_eq!(taken(&mut bucket, Nanos::from_secs(1_000)), 5, "more than the burst was saved up");
     }
 
     #[test]
-    fn zero_burst_or_rate_bounds_punts() {
+    fn punts_without_burst_or_rate_are_bounded() {
         assert_eq!(taken(&mut PuntBucket::new(PuntLimit { rate: 1_000, burst: 0 }), Nanos::from_secs(9)), 0);
         let mut once = PuntBucket::new(PuntLimit { rate: 0, burst: 1 });
         assert_eq!([taken(&mut once, Nanos(0)), taken(&mut once, Nanos::NEVER)], [1, 0]);
     }
 
     #[test]
-    fn new_limit_keeps_fitting_credit() {
+    fn new_punt_limit_keeps_credit_that_fits() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
         bucket.revise(Nanos(7), PuntLimit { rate: 1, burst: 2 });
         assert_eq!(taken(&mut bucket, Nanos(7)), 2);

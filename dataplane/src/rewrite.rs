@@ -1,9 +1,9 @@
-//! Rewriting of frames on egress: VLAN tag, PCP and DSCP.
+//! Rewriting of a frame's VLAN tag, PCP and DSCP when it leaves.
 //!
-//! * A tagged member adds a tag: the frame's own with the VLAN's VID, or a new one with its class as PCP.
-//! * An untagged member removes the tag, except a priority tag (VID 0): without its PCP, the next hop would treat
-//!   lossless frames as best effort. (802.1Q's bridges do remove it.)
-//! * Maps by class overwrite the PCP of tagged frames, and the DSCP of IP packets.
+//! * A tagged member of the VLAN sends a tag: the frame's own with the VLAN's VID, or a new one with the class as PCP.
+//! * An untagged member removes the tag, but not a priority tag (VID 0): without its PCP, the next hop would treat
+//!   lossless frames as best effort. (802.1Q's bridges remove it.)
+//! * Maps by class overwrite the PCP of tagged frames and the DSCP of IP packets.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_flow_control::settings::PortSettings;
@@ -16,7 +16,6 @@ use crate::frame::{Frame, FrameStore};
 const ADDRESSES: usize = field::ETHER_TYPE.start;
 const TAG_LEN: usize = field::TAG_LEN as usize;
 
-/// Rewriting rules of one port.
 #[derive(Clone, Debug)]
 pub struct Rewriter {
     pcp: Option<[Class; CLASSES]>,
@@ -24,13 +23,12 @@ pub struct Rewriter {
 }
 
 impl Rewriter {
-    /// Creates the rules of `port`.
     #[must_use]
     pub fn new(port: &PortSettings) -> Rewriter {
         Rewriter { pcp: port.rewrite_pcp.map(|pcp| pcp.map(Class::from_low_bits)), dscp: port.rewrite_dscp }
     }
 
-    /// Returns whether every frame received with this layout leaves unchanged.
+    /// Returns whether every frame received with header layout `layout` leaves unchanged.
     #[inline]
     #[must_use]
     pub const fn has_nothing_to_do(&self, layout: Layout, tagged: bool) -> bool {
@@ -38,7 +36,7 @@ impl Rewriter {
         layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
-    /// Rewrites a frame of VLAN `vid`. Returns false, and the frame must not be sent, if a tag has no room.
+    /// Rewrites a frame of VLAN `vid` before it leaves. Returns false if a tag does not fit: the frame must then not be sent.
     #[must_use]
     pub fn apply<S: FrameStore>(
         &self,
@@ -86,7 +84,8 @@ fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool
 }
 
 fn remove_tag<S: FrameStore>(store: &mut S, frame: &mut Frame) -> bool {
-    let addresses = *store.head(frame).first_chunk::<ADDRESSES>().expect("a tagged frame holds addresses");
+    let addresses =
+        *store.head(frame).first_chunk::<ADDRESSES>().expect("tagged frame is shorter than its addresses");
     if !store.move_start(frame, field::TAG_LEN.into()) {
         return false;
     }
@@ -113,14 +112,13 @@ mod tests {
         bytes
     }
 
-    /// Returns (TCI, DSCP) of the frame after egress.
     fn sent(rewriter: &Rewriter, tci: Option<u16>, tagged: bool) -> (Option<u16>, Option<u8>) {
         let bytes = frame(tci);
         let (mut store, mut frame) = OneSlot::holding(&bytes, 4);
         assert!(rewriter.apply(&mut store, &mut frame, 5, tagged, CLASS));
         let layout = Header::parse(&bytes).unwrap().layout();
         if rewriter.has_nothing_to_do(layout, tagged) {
-            assert_eq!(store.head(&frame), bytes, "as it came");
+            assert_eq!(store.head(&frame), bytes, "frame was changed although no rule applies");
         }
         let header = Header::parse(store.head(&frame)).unwrap();
         assert_eq!(store.head(&frame)[..12], bytes[..12]);
@@ -130,18 +128,22 @@ mod tests {
     }
 
     #[test]
-    fn without_maps_only_tag_changes() {
+    fn without_maps_only_the_tag_changes() {
         let plain = Rewriter::new(&port_settings(0));
         assert_eq!(sent(&plain, None, false), (None, Some(8)));
-        assert_eq!(sent(&plain, None, true), (Some(0x6005), Some(8)), "class 3 as PCP");
+        assert_eq!(sent(&plain, None, true), (Some(0x6005), Some(8)), "new tag does not have class 3 as PCP");
         assert_eq!(sent(&plain, Some(0xf005), false), (None, Some(8)));
-        assert_eq!(sent(&plain, Some(0xf005), true), (Some(0xf005), Some(8)), "PCP and DEI kept");
-        assert_eq!(sent(&plain, Some(0xe000), false), (Some(0xe000), Some(8)), "priority tag kept");
-        assert_eq!(sent(&plain, Some(0xe000), true), (Some(0xe005), Some(8)), "and given its VID");
+        assert_eq!(sent(&plain, Some(0xf005), true), (Some(0xf005), Some(8)), "PCP or DEI changed");
+        assert_eq!(sent(&plain, Some(0xe000), false), (Some(0xe000), Some(8)), "priority tag changed");
+        assert_eq!(
+            sent(&plain, Some(0xe000), true),
+            (Some(0xe005), Some(8)),
+            "priority tag did not get the VID"
+        );
     }
 
     #[test]
-    fn maps_write_class_pcp_and_dscp() {
+    fn maps_write_pcp_and_dscp_of_the_class() {
         let mapped = Rewriter::new(&PortSettings {
             rewrite_pcp: Some([0, 1, 2, 6, 4, 5, 3, 7]),
             rewrite_dscp: Some([0, 0, 0, 26, 0, 0, 0, 0]),
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_tag_room_is_reported() {
+    fn rewriting_without_room_for_tag_fails() {
         let (mut store, mut frame) = OneSlot::holding(&frame(None), 3);
         let plain = Rewriter::new(&port_settings(0));
         assert!(!plain.apply(&mut store, &mut frame, 5, true, CLASS));
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn tag_insertion_and_removal_round_trips() {
+    fn inserted_tag_can_be_removed_again() {
         let plain: Vec<u8> = (0..64).collect();
         let (mut store, mut frame) = OneSlot::holding(&plain, 4);
         assert!(insert_tag(&mut store, &mut frame, Tci(0x6005)));
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn slot_without_room_keeps_frame() {
+    fn frame_without_room_for_tag_stays_unchanged() {
         let plain: Vec<u8> = (0..64).collect();
         let (mut store, mut frame) = OneSlot::holding(&plain, 3);
         assert!(!insert_tag(&mut store, &mut frame, Tci(5)));

@@ -1,6 +1,6 @@
-//! Observers of frames: a [`Tap`] sees frames as they are received, sent and dropped, without effect.
+//! Taps: observers that see frames as they are received, sent and dropped, and change nothing.
 //!
-//! Frames are shown as often as they are counted. Sent frames are shown when given to the driver, and counted when they have left.
+//! A sent frame is shown when given to the driver, but counted when it has left.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub const TAPS_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(pub u64);
 
-/// Frame at a port, at one moment.
+/// Observation of a frame: its event, port and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// Time by the driver's clock.
+    /// Time of the event by the driver's clock.
     pub at: Nanos,
-    /// Port of the event.
+    /// Port at which the event occurred.
     pub port: PortId,
     /// Class of the frame; `None` for frames that the switch consumes or makes.
     pub class: Option<Class>,
@@ -39,7 +39,7 @@ pub enum FrameEvent {
         /// Drop reason if the frame was not admitted.
         dropped: Option<DropReason>,
     },
-    /// Given to the port's driver.
+    /// Given to the port's driver for transmission.
     Sent {
         /// Time since the frame was received or made.
         after: Nanos,
@@ -65,9 +65,9 @@ impl FrameEvent {
     }
 }
 
-/// Observer of frames. Must neither allocate nor wait.
+/// Observer of frames. Its methods must neither allocate nor wait.
 pub trait Tap: fmt::Debug + Send {
-    /// Returns the ports whose frames are shown.
+    /// Returns the ports whose frames the tap sees.
     fn ports(&self) -> PortSet;
 
     /// Observes a frame, whose bytes are in `store`.

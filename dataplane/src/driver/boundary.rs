@@ -6,7 +6,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
-/// Calls of a driver to its dataplane. A recorder also logs them.
+/// Interface through which a driver calls its dataplane. The default methods only call it; a recorder also logs each call.
 pub trait Boundary {
     /// Returns a batch of the switch at `now`.
     #[inline(always)]
@@ -112,21 +112,21 @@ pub trait Boundary {
 
     /// Calls [`Batch::set_policy`].
     #[inline(always)]
-    #[must_use = "it may be large, and is to be dropped where there is time"]
+    #[must_use = "the returned old policy may be large: drop it outside the packet loop"]
     fn set_policy(&mut self, batch: &mut Batch<'_>, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         batch.set_policy(swap)
     }
 
     /// Calls [`Batch::revise`].
     #[inline(always)]
-    #[must_use = "it is large, and is to be dropped where there is time"]
+    #[must_use = "the returned old settings are large: drop them outside the packet loop"]
     fn revise(&mut self, batch: &mut Batch<'_>, revision: Box<Revision>) -> Box<Revision> {
         batch.revise(revision)
     }
 
     /// Calls [`Batch::set_fib`].
     #[inline(always)]
-    #[must_use = "it is large, and is to be dropped where there is time"]
+    #[must_use = "the returned old routing table may be large: drop it outside the packet loop"]
     fn set_fib(&mut self, batch: &mut Batch<'_>, fib: Arc<Fib>) -> Arc<Fib> {
         batch.set_fib(fib)
     }
@@ -138,7 +138,7 @@ pub trait Boundary {
     }
 }
 
-/// Boundary without a recorder.
+/// [`Boundary`] that calls the dataplane without recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 

@@ -1,12 +1,12 @@
-//! Loop that drives a switch, without I/O, over AF_XDP ports or memory.
+//! Loop that moves frames between ports and a switch. A port is an AF_XDP device, or memory in tests and simulations.
 //!
-//! Headroom, thresholds and the maximum reaction time to a pause are derived from the order of [`Driver::turn`]:
+//! Headroom and thresholds are computed for this order of steps in a turn ([`Driver::turn`]):
 //!
 //! ```text
 //!   advance                  due timers
 //!   release, at all ports    counts out departed frames before the first receive
 //!   receive, at all ports
-//!   forward                  until nothing moves
+//!   forward                  until no frame can move
 //!   exchange, serve          other workers; requests and the host path ([`Environment`])
 //!   announce, at all ports   pause frames, before data of any port
 //!   transmit, port by port
@@ -21,46 +21,48 @@ use xoff_wire::units::{Nanos, PortId};
 use crate::frame::{Frame, FrameStore};
 use crate::switch::{Batch, HANDOVERS_MAX, Switch};
 
-/// Maximum number of descriptors received from one queue of a port in a turn.
+/// Maximum number of descriptors received from one queue of a port in a turn of the driver.
 pub const BATCH: u32 = 128;
-const _: () =
-    assert!(4 * BATCH <= HANDOVERS_MAX, "what a turn receives from four queues of a port fits its outboxes");
+const _: () = assert!(
+    4 * BATCH <= HANDOVERS_MAX,
+    "HANDOVERS_MAX is below the frames that one turn receives from four queues"
+);
 
-/// Maximum servings of a port in a turn. A device that sends while it is kicked has room again at once.
+/// Maximum number of times per turn that a port's transmit ring is filled: some devices transmit during the system call.
 const SERVINGS: usize = 2;
 
-/// Receive and transmit rings of a port. `S` is the store of frames.
+/// Receive and transmit rings of a port. `S` is the [`FrameStore`].
 pub trait Port<S> {
-    /// Calls `sent` with every frame that has left.
+    /// Calls `sent` with every frame transmitted since the last call.
     fn reap(&mut self, store: &mut S, sent: impl FnMut(&mut S, Frame));
 
-    /// Offers free chunks to receive into.
+    /// Gives the device free packet memory to receive into.
     fn refill(&mut self, _store: &mut S) {}
 
-    /// Receives up to `budget` descriptors for each queue. Returns the number of frames.
+    /// Receives up to `budget` descriptors from each hardware queue, and calls `each` with every frame. Returns the number of frames.
     fn receive(&mut self, store: &mut S, budget: u32, each: impl FnMut(&mut S, Frame)) -> u32;
 
-    /// Returns how many data frames [`send`](Self::send) accepts, of any length.
+    /// Returns how many data frames of any length [`send`](Self::send) accepts now.
     fn room(&self) -> u32;
 
-    /// Returns how many pause frames [`send`](Self::send) accepts.
+    /// Returns how many pause frames [`send`](Self::send) accepts now.
     fn control_room(&self) -> u32 {
         self.room()
     }
 
-    /// Accepts a frame for the next [`flush`](Self::flush).
+    /// Queues a frame for the next [`flush`](Self::flush).
     ///
     /// # Errors
-    /// Returns the frame if the rings have no room.
+    /// Returns the frame if the rings are full.
     fn send(&mut self, store: &mut S, frame: Frame) -> Result<(), Frame>;
 
-    /// Sends the accepted frames, also those left by an earlier flush.
+    /// Transmits all queued frames, including those that an earlier flush could not transmit.
     fn flush(&mut self) {}
 
-    /// Returns whether sent frames have not been [reaped](Self::reap).
+    /// Returns whether any sent frame has not been [reaped](Self::reap) yet.
     fn in_flight(&self) -> bool;
 
-    /// Returns whether the device was removed: [take back](Self::take_back) its frames.
+    /// Returns whether the device was removed. The driver must then [take back](Self::take_back) the unsent frames.
     fn is_removed(&self) -> bool {
         false
     }
@@ -69,28 +71,28 @@ pub trait Port<S> {
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
-/// Connections of a driver other than its ports. `()` has none.
+/// Connections of a driver besides its ports: other workers, requests, the host. `()` has no connections.
 pub trait Environment<P, S> {
     /// Exchanges frames with other workers.
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
         Progress::default()
     }
 
-    /// Serves requests and the host path. Returns whether there were any.
+    /// Serves requests and frames of the host. Returns whether there were any.
     fn serve<B: Boundary>(&mut self, _driver: &mut Driver<'_, P, S, B>) -> bool {
         false
     }
 
-    /// Reports a pause frame obeyed in this turn.
+    /// Notes that this turn has obeyed a received pause frame.
     fn pause_obeyed(&mut self) {}
 
-    /// Reports an XOFF sent in the turn that began at `now`.
+    /// Notes that the turn that began at `now` has sent an XOFF.
     fn xoff_sent(&mut self, _now: Nanos) {}
 }
 
 impl<P, S> Environment<P, S> for () {}
 
-/// Result of a turn.
+/// Result of a turn of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// True if a frame moved, a timer was due or a request was served.
@@ -104,18 +106,18 @@ pub struct Progress {
 pub struct Driver<'a, P, S, B> {
     /// Current time.
     pub now: Nanos,
-    /// Dataplane.
+    /// Switch that the driver runs.
     pub switch: &'a mut Switch,
-    /// Ports by ascending number.
+    /// Ports of the switch by ascending number.
     pub ports: &'a mut Vec<(PortId, P)>,
-    /// Store of the frames.
+    /// Store of the frames in the switch.
     pub store: &'a mut S,
-    /// Interception point of all dataplane calls.
+    /// Boundary through which the driver calls the dataplane.
     pub boundary: &'a mut B,
 }
 
 impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
-    /// Runs one turn of the loop.
+    /// Runs one turn: receives, forwards and transmits at all ports.
     pub fn turn(&mut self, environment: &mut impl Environment<P, S>) -> Progress {
         let obeyed_before = self.switch.pauses_obeyed();
         let own = self.take_in();
@@ -159,7 +161,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // Ports activated by frames leaving now wait for the next turn, independent of their order.
+        // A port that becomes active in this loop waits for the next turn, so that the order of ports does not matter.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
@@ -186,8 +188,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause frames before any port sends data. The turn has forwarded first, because dropped frames and frames
-    /// that no longer count need no pause. `transmit` sends those that cannot leave now.
+    /// Sends due pause frames at all ports before any data. Must run after forwarding: dropped frames need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -208,20 +209,20 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         while port.control_room() > 0
             && let Some(frame) = self.boundary.announce(&mut batch, *id, self.store)
         {
-            port.send(self.store, frame).expect("a port with room takes a frame");
+            port.send(self.store, frame).expect("port with free slots refused a frame");
         }
         port.flush();
     }
 
-    /// Makes XON due for every held class, and ends requested rates. [`Driver::part`] sends the frames.
+    /// Schedules XON for every class that the switch pauses at a peer, and ends requested rates. [`Driver::part`] sends the frames.
     pub fn release_peers(&mut self) {
         let mut batch = self.boundary.batch(self.switch, self.now);
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Sends due pause and rate frames, but no data, before a stop. Returns whether one has not left yet.
+    /// Sends due pause and rate frames, but no data, before a stop. Returns whether such a frame has not left yet.
     pub fn part(&mut self) -> bool {
-        // All peers are notified first: a policy that panics on a released frame then stops no XON.
+        // Every port sends its XONs before any frame is released: a policy that panics on a released frame then stops no XON.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;
@@ -235,7 +236,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     }
 }
 
-/// Releases the frames sent by a port. Returns whether there were any.
+/// Releases all frames that the port has transmitted. Returns whether there were any.
 pub fn reap<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,
@@ -250,7 +251,7 @@ pub fn reap<P: Port<S>, S: FrameStore>(
     any
 }
 
-/// Receives at most [`BATCH`] descriptors of each queue. Returns the number of frames.
+/// Receives at most [`BATCH`] descriptors from each queue of a port. Returns the number of frames.
 pub fn receive<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,
@@ -274,7 +275,7 @@ fn send<P: Port<S>, S: FrameStore>(
             return any;
         }
         let sent = by.transmit(batch, *id, store, most, |store, frame| {
-            port.send(store, frame).expect("a port with room takes a frame");
+            port.send(store, frame).expect("port with free slots refused a frame");
         });
         any |= sent > 0;
         if sent < most {

@@ -1,13 +1,12 @@
-//! Forwarding database: the ports of addresses, learned from source addresses.
+//! Forwarding database (FDB): the ports of station addresses, learned from frames.
 //!
-//! Guarantees under any traffic:
-//! * An address unused for the ageing time is unknown from that nanosecond on. A bounded sweep frees its entry within
-//!   another quarter of that time.
+//! * An address unused for the ageing time is unknown from that nanosecond on. A sweep frees its entry within another
+//!   quarter of that time.
 //! * A station that moves is found at its new port at once, unless that port is at its limit.
 //! * Group addresses and the zero address are never learned. Static addresses never move or age.
 //!
-//! Each worker has a replica. [`Learned::is_update`] says when the others must [`Fdb::apply`] an update. An active
-//! station is announced again each quarter of the ageing time, so that it does not age elsewhere.
+//! Each worker has a replica, and must [apply](Fdb::apply) the updates of others. An active station causes an update
+//! each quarter of the ageing time, so that its entries do not age.
 
 use std::ops::Range;
 
@@ -16,49 +15,44 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::table::{Entry, Key, Place, Table};
 
-/// About a microsecond, unless a short ageing time requires more.
+/// Table positions checked in a sweep, in about a microsecond; more with a short ageing time.
 const SWEEP_PLACES: usize = 256;
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
-/// Result of learning a source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Learned {
-    /// Unknown address, learned.
+    /// The address was unknown and is now learned.
     New,
-    /// Address known at another port, moved.
+    /// The address was known at another port.
     Moved {
-        /// Previous port.
         from: PortId,
     },
-    /// Address known here; other replicas need an update.
+    /// The address was known here; an update keeps other replicas from ageing it.
     Renewed,
-    /// Address known here.
+    /// The address was known here; other replicas need no update.
     Refreshed,
-    /// Static address.
     Static,
-    /// Port at its limit.
+    /// The port has reached its limit of addresses.
     RefusedByLimit,
-    /// Database full.
+    /// The database is full.
     RefusedByCapacity,
-    /// Learning disabled at this port, or no station address.
+    /// The port does not learn, or the address belongs to no station.
     NotLearned,
 }
 
 impl Learned {
-    /// Returns whether other replicas need an update.
     #[must_use]
     pub(super) const fn is_update(self) -> bool {
         matches!(self, Learned::New | Learned::Moved { .. } | Learned::Renewed)
     }
 
-    /// Returns whether room was missing.
     #[must_use]
     pub(super) const fn is_refused(self) -> bool {
         matches!(self, Learned::RefusedByLimit | Learned::RefusedByCapacity)
     }
 }
 
-/// Update from one replica to the others.
+/// Change of a station's port or activity, sent to the replicas of other workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbUpdate {
     /// VLAN identifier.
@@ -67,11 +61,11 @@ pub struct FdbUpdate {
     pub mac: MacAddr,
     /// Port of the station.
     pub port: PortId,
-    /// Time of its last frame.
+    /// Time of the last frame from the station.
     pub last_active: Nanos,
 }
 
-/// Entry for display.
+/// Entry of the forwarding database, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbEntry {
     /// VLAN identifier.
@@ -80,7 +74,7 @@ pub struct FdbEntry {
     pub mac: MacAddr,
     /// Port of the station.
     pub port: PortId,
-    /// Time since the last frame of the station; `None`: static.
+    /// Time since the last frame from the station; `None` for a static address.
     pub age: Option<Nanos>,
 }
 
@@ -93,14 +87,14 @@ struct PortState {
     refused: u64,
 }
 
-/// Forwarding database, or one replica of it.
+/// Forwarding database of a switch, or one worker's replica of it.
 #[derive(Clone, Debug)]
 pub struct Fdb {
     table: Table,
     capacity: usize,
-    /// [`Nanos::NEVER`] without ageing.
+    /// [`Nanos::NEVER`] if addresses do not age.
     ageing: Nanos,
-    /// Log2 of the nanoseconds after which stations are announced again.
+    /// Log2 of the interval in ns at which active stations are sent to other replicas.
     update_shift: u32,
     ports: Vec<PortState>,
     statics: usize,
@@ -112,12 +106,10 @@ struct Sweep {
     next_place: usize,
     places: usize,
     period: Nanos,
-    /// Never without entries that could age.
     due: Nanos,
 }
 
 impl Sweep {
-    /// Plans sweeps of all `places` in a quarter of the ageing time.
     fn new(places: usize, ageing: Nanos) -> Sweep {
         let round = ageing.0 / 4;
         let sweeps_max = usize::try_from(round / SWEEP_PERIOD_MIN.0).unwrap_or(usize::MAX).max(1);
@@ -151,7 +143,7 @@ impl Fdb {
         }
     }
 
-    /// Keeps learned addresses. Returns the number of static addresses without room.
+    /// Applies new settings. Returns the number of static addresses that do not fit.
     pub(super) fn revise(&mut self, settings: &FdbSettings, ports: &[PortSettings]) -> usize {
         for (state, port) in self.ports.iter_mut().zip(ports) {
             let of = PortState::new(port);
@@ -198,7 +190,6 @@ impl Fdb {
         statics.len() - self.statics
     }
 
-    /// Learns that `mac` is behind `port`.
     #[inline]
     pub(super) fn learn(&mut self, now: Nanos, vid: u16, mac: MacAddr, port: PortId) -> Learned {
         if !self.ports[port.index()].learning || mac.is_group() || mac == MacAddr::default() {
@@ -211,7 +202,7 @@ impl Fdb {
         }
     }
 
-    /// Applies an update, whose port limit is checked already, unless this replica is newer.
+    /// Applies an update of another worker, which has checked the port's limit, unless this replica is newer.
     pub(super) fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -227,7 +218,7 @@ impl Fdb {
         }
     }
 
-    /// Returns the port of an address.
+    /// Returns the port of a station address, if it is known and not aged at `now`.
     #[inline]
     #[must_use]
     pub fn lookup(&self, now: Nanos, vid: u16, mac: MacAddr) -> Option<PortId> {
@@ -240,7 +231,6 @@ impl Fdb {
         self.table.prefetch(Key::new(vid, mac));
     }
 
-    /// Removes all addresses learned at a port. Scans the whole table.
     pub(super) fn flush(&mut self, port: PortId) {
         for place in (0..self.table.places()).map(Table::place) {
             let entry = self.table.entry(place);
@@ -250,13 +240,11 @@ impl Fdb {
         }
     }
 
-    /// Returns when [`Fdb::advance`] must be called next.
     #[must_use]
     pub(super) const fn next_deadline(&self) -> Nanos {
         self.sweep.due
     }
 
-    /// Removes aged addresses in a bounded part of the table.
     pub(super) fn advance(&mut self, now: Nanos) {
         if now < self.sweep.due {
             return;
@@ -272,7 +260,7 @@ impl Fdb {
         self.sweep.due = if idle { Nanos::NEVER } else { now.after(self.sweep.period) };
     }
 
-    /// Returns the number of entries, also of aged ones.
+    /// Returns the number of entries, including aged ones that no sweep has freed yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -284,7 +272,6 @@ impl Fdb {
         self.len() == 0
     }
 
-    /// Returns whether addresses are learned at a port.
     #[must_use]
     pub(super) fn learns_at(&self, port: PortId) -> bool {
         self.ports[port.index()].learning
@@ -296,13 +283,12 @@ impl Fdb {
         self.ports[port.index()].learned
     }
 
-    /// Returns the number of stations that moved to a port.
     #[must_use]
     pub(crate) fn moved_to(&self, port: PortId) -> u64 {
         self.ports[port.index()].moved
     }
 
-    /// Returns the number of a port's frames whose source was refused.
+    /// Returns the number of frames of a port whose source was not learned because the port or the database was full.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused
@@ -312,18 +298,18 @@ impl Fdb {
         self.ports[port.index()].refused -= 1;
     }
 
-    /// Returns every entry that a lookup would find now.
+    /// Returns all entries that are not aged at `now`.
     pub fn entries(&self, now: Nanos) -> impl Iterator<Item = FdbEntry> {
         self.entries_at(now, 0..self.places())
     }
 
-    /// Returns the number of table positions. An address keeps its position.
+    /// Returns the number of positions in the table. An address stays at its position.
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()
     }
 
-    /// Returns the entries at these positions that a lookup would find now.
+    /// Returns the entries at positions `places` that are not aged at `now`.
     pub fn entries_at(&self, now: Nanos, places: Range<usize>) -> impl Iterator<Item = FdbEntry> {
         places.map(Table::place).filter_map(move |place| {
             let key = self.table.key(place)?;

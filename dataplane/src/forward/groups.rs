@@ -1,35 +1,29 @@
-//! Groups of ports that lead to the same stations.
-//!
-//! The forwarding database represents a group by its first member. The member that a frame takes is chosen where queues
-//! are known ([`super::spread`]).
+//! Groups: ports that lead to the same stations. The forwarding database represents a group by its first member;
+//! [`super::spread`] chooses the member by which a frame leaves.
 
 use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
 use xoff_wire::units::{PortId, PortSet};
 
-/// Number of a group, from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub u8);
 
 impl GroupId {
-    /// Returns the index into tables per group.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// All groups of a switch.
 #[derive(Clone, Debug)]
 pub struct Groups {
     of: Box<[Option<GroupId>]>,
     members: Box<[PortSet]>,
     grouped: PortSet,
-    /// Members between which no frame is forwarded.
+    /// Members of uplink groups: no frame passes from one to another.
     uplinks: PortSet,
 }
 
 impl Groups {
-    /// Creates the groups of `settings`.
     #[must_use]
     pub fn new(settings: &SwitchSettings) -> Groups {
         let members = |group: &GroupSettings| group.members.iter().map(|member| member.port).collect();
@@ -51,28 +45,25 @@ impl Groups {
         groups
     }
 
-    /// Returns the group of `port`.
     #[inline]
     #[must_use]
     pub fn of(&self, port: PortId) -> Option<GroupId> {
         self.of[port.index()]
     }
 
-    /// Returns the members of a group.
     #[inline]
     #[must_use]
     pub fn members(&self, group: GroupId) -> &PortSet {
         &self.members[group.index()]
     }
 
-    /// Returns the port that represents `port` in the forwarding database.
+    /// Returns the port that stands for `port` in the forwarding database: the first member of its group, or itself.
     #[must_use]
     pub fn at(&self, port: PortId) -> PortId {
         let first = self.of(port).and_then(|group| self.members(group).first_from(PortId(0)));
         first.unwrap_or(port)
     }
 
-    /// Returns the members of all groups.
     #[must_use]
     pub const fn grouped(&self) -> &PortSet {
         &self.grouped

@@ -1,21 +1,20 @@
-//! Detection of loops: two ports of the switch that are connected outside.
+//! Detection of loops: two ports of the switch that are connected to each other outside it.
 //!
-//! A frame in a loop seems to come from a station that moves between the two ports; a failover moves stations once and
-//! in one direction. Hence [`MOVES`] moves within [`WINDOW`] are a loop if both directions differ by at most one in
-//! four.
+//! A circulating frame makes its station seem to move between the two ports; a failover moves stations once, in one
+//! direction. Hence [`MOVES`] moves within [`WINDOW`] are a loop if the two directions differ by at most a quarter.
 //!
-//! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port leaves
-//! floods, forgets its addresses and learns nothing for that time. Blocking is not the default: spoofing an active
-//! station's address could block its port.
+//! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port is then
+//! left out of floods and learning. This is not the default: an attacker who spoofs the address of an active station
+//! could block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};
 
-/// Moves between two ports that make a loop.
+/// Number of moves between two ports that counts as a loop.
 pub const MOVES: u32 = 100;
-/// Time within which the moves must occur.
+/// Time within which the moves of a loop must occur.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
-/// Time for which a port takes no part in floods.
+/// Time for which a looped port is blocked, and until a loop may be reported again.
 pub const HOLD: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Debug)]
@@ -30,9 +29,7 @@ struct Suspect {
     detection: LoopDetection,
     partner: PortId,
     since: Nanos,
-    /// Moves from the partner to here, and back.
     moves: [u32; 2],
-    /// End of the current block; [`Nanos::NEVER`] without a loop.
     until: Nanos,
     found: u64,
     found_with: Option<PortId>,
@@ -70,7 +67,7 @@ impl Loops {
             (suspect.since, suspect.moves) = (now, [0; 2]);
         }
         if suspect.partner != lower {
-            // Majority vote: a move of another pair takes one off, and the pair with most moves remains.
+            // Majority vote: a move between other ports removes one move of the suspected pair.
             let most = usize::from(suspect.moves[1] > suspect.moves[0]);
             if suspect.moves[most] > 0 {
                 suspect.moves[most] -= 1;
@@ -146,7 +143,7 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn loop_found_exactly_at_move_threshold() {
+    fn loop_is_found_exactly_at_move_threshold() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES - 1), None);
         assert_eq!(loops.found_at(B), 0);
@@ -159,13 +156,17 @@ mod tests {
     fn moves_outside_window_are_no_loop() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(0), MOVES - 1), None);
-        assert_eq!(bounce(&mut loops, WINDOW, MOVES - 1), None, "a new window");
-        assert_eq!(loops.moved(Nanos(2 * WINDOW.0 - 1), B, A), Some(B), "within it to the last nanosecond");
+        assert_eq!(bounce(&mut loops, WINDOW, MOVES - 1), None, "moves of the previous window still count");
+        assert_eq!(
+            loops.moved(Nanos(2 * WINDOW.0 - 1), B, A),
+            Some(B),
+            "loop not found in the last nanosecond of the window"
+        );
     }
 
     // proves: floods
     #[test]
-    fn moves_in_one_direction_are_failover() {
+    fn moves_in_one_direction_are_no_loop() {
         let mut loops = loops();
         assert!((0..10 * MOVES).all(|_| loops.moved(Nanos(0), A, B).is_none()));
         assert_eq!(loops.found_at(B), 0);
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn ports_with_most_moves_are_looped() {
         let mut loops = loops();
-        // A station behind the first port sends into a loop of the other two.
+        // A station behind the first port sends into a loop between the other two.
         let mut found = None;
         for _ in 0..MOVES {
             found = found.or(loops.moved(Nanos(0), A, C)).or(loops.moved(Nanos(0), C, A));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn no_loop_found_at_unmonitored_port() {
+    fn unmonitored_port_never_has_a_loop() {
         let detection = [LoopDetection::Block, LoopDetection::Off, LoopDetection::Block];
         let mut loops = Loops::new(detection.into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 2 * MOVES), None);

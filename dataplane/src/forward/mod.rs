@@ -1,8 +1,7 @@
 //! Forwarding of frames: VLAN admission, learning, lookup, flooding.
 //!
-//! [`Bridge::forward`] is 802.1Q's forwarding process, without queues or pauses. Frames to 01:80:c2:00:00:00..0f never
-//! reach it. A decision names a group, or in a flood its [representative](Groups::at); the member is chosen later
-//! ([`spread`]).
+//! [`Bridge::forward`] is 802.1Q's forwarding process, without queues or pauses. The switch consumes frames to
+//! 01:80:c2:00:00:00..0f before. A decision names only the group of ports; [`spread`] chooses the member.
 
 mod fdb;
 mod groups;
@@ -28,45 +27,36 @@ use xoff_flow_control::settings::{Flooded, LoopDetection, SwitchSettings, ports_
 use xoff_wire::header::Header;
 use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
-/// Forwarding decision for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// The frame leaves through one port.
     Unicast(PortId),
-    /// The frame leaves through one port of this group.
     Group(GroupId),
-    /// The frame leaves through each of these ports. A member represents its group.
+    /// The frame leaves through each of these ports. A group is represented by its [first member](Groups::at).
     Flood(PortSet, Flooded),
-    /// The frame is for the router of the switch.
     Route(Site),
-    /// The frame is dropped.
     Drop(DropReason),
 }
 
-/// Decision with its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forwarding {
-    /// Forwarding decision.
     pub decision: Decision,
-    /// VLAN of the frame; 0 if it was not admitted to one.
+    /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if identical headers, at the same time and bridge [version](Bridge::version), are forwarded identically and teach nothing.
+    /// True if frames with identical headers are forwarded identically and teach no address, at the same time and bridge version.
     pub repeats: bool,
-    /// Update for other replicas of the forwarding database.
     pub learned: Option<FdbUpdate>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 struct Exits {
-    /// Allowed ports that are in no group.
     all: PortSet,
     at: PortId,
     unknown: PortSet,
     group: PortSet,
 }
 
-/// Forwarding process of a switch, or of one of its workers.
+/// Forwarding process (802.1Q) of a switch, or of one of its workers.
 #[derive(Clone, Debug)]
 pub struct Bridge {
     vlans: Vlans,
@@ -76,7 +66,6 @@ pub struct Bridge {
     of_router: Exits,
     version: u64,
     up: PortSet,
-    /// Ports with a link, learning, and not blocked by a loop.
     teaches: PortSet,
     isolated: PortSet,
     loops: Loops,
@@ -86,7 +75,6 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Creates a bridge with every link up.
     #[must_use]
     pub(crate) fn new(settings: &SwitchSettings) -> Bridge {
         let ports = &settings.ports;
@@ -109,8 +97,7 @@ impl Bridge {
         bridge
     }
 
-    /// Applies new settings with the same ports; the caller gets the old `vlans` and `groups` back. Returns the number
-    /// of static addresses without room.
+    /// Applies new settings, and swaps `vlans` and `groups` for the old ones. Returns the number of static addresses that do not fit.
     pub(crate) fn revise(
         &mut self,
         settings: &SwitchSettings,
@@ -150,7 +137,6 @@ impl Bridge {
         }
     }
 
-    /// Learns from a frame and decides its forwarding.
     #[inline]
     pub(crate) fn forward(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
         let vid = match self.vlans.admit(ingress, header.tag) {
@@ -186,14 +172,13 @@ impl Bridge {
         self.fdb.take_refusal_back(self.exits[ingress.index()].at);
     }
 
-    /// Returns a version that changes whenever an identical frame may be forwarded differently.
+    /// Returns a number that changes whenever identical frames may be forwarded differently.
     #[inline]
     #[must_use]
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
 
-    /// Applies an update of another worker's bridge.
     pub(crate) fn apply_remote(&mut self, update: &FdbUpdate) {
         if self.leads_on(update.port) && !self.looped.contains(update.port) {
             self.fdb.apply(update);
@@ -201,14 +186,13 @@ impl Bridge {
         }
     }
 
-    /// Returns whether `port` sends frames of VLAN `vid` with a tag.
     #[inline]
     #[must_use]
     pub(crate) fn is_tagged(&self, port: PortId, vid: u16) -> bool {
         self.vlans.get(vid).tagged.contains(port)
     }
 
-    /// Records a link change. Addresses learned at a lost link are removed unless its group has another.
+    /// Records a link change. A port without link forgets its addresses, unless its group has another link.
     pub(crate) fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);
@@ -222,13 +206,12 @@ impl Bridge {
         self.version += 1;
     }
 
-    /// Returns whether frames can leave through `port`.
+    /// Returns whether `port` has a link.
     #[must_use]
     pub fn is_up(&self, port: PortId) -> bool {
         self.up.contains(port)
     }
 
-    /// Returns the groups of ports.
     #[inline]
     #[must_use]
     pub(crate) const fn groups(&self) -> &Groups {
@@ -249,13 +232,12 @@ impl Bridge {
         &self.fdb
     }
 
-    /// Returns when [`Bridge::advance`] must be called next.
     #[must_use]
     pub(crate) fn next_deadline(&self) -> Nanos {
         self.fdb.next_deadline().min(self.loops.next_end())
     }
 
-    /// Returns the number of loops found at `port`, as the higher-numbered end.
+    /// Returns the number of loops found in which `port` is the higher-numbered end.
     #[must_use]
     pub fn loops_at(&self, port: PortId) -> u64 {
         self.loops.found_at(port)
@@ -292,7 +274,6 @@ impl Bridge {
         self.version += 1;
     }
 
-    /// Ages a bounded part of the database and ends blocks of loops.
     pub(crate) fn advance(&mut self, now: Nanos) {
         self.fdb.advance(now);
         while let Some(port) = self.loops.next_retried(now) {
@@ -371,7 +352,6 @@ impl Bridge {
         }
     }
 
-    /// Returns ports that are excluded independent of links.
     fn excluded_exits(&self, ingress: PortId) -> PortSet {
         let mut apart = self.companions(ingress).unwrap_or_default();
         apart.insert(ingress);

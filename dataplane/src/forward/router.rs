@@ -1,4 +1,4 @@
-//! Router of a VLAN: frames to it leave the bridge, and its frames come from no port.
+//! Bridge side of a VLAN's router: frames to the router leave the bridge, and frames of the router have no ingress port.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::Flooded;
@@ -7,26 +7,22 @@ use xoff_wire::units::{MacAddr, Nanos};
 use super::{Bridge, Decision};
 
 impl Bridge {
-    /// Returns the router's address in VLAN `vid`, if any.
     #[inline]
     #[must_use]
     pub(crate) fn router(&self, vid: u16) -> Option<MacAddr> {
         self.vlans.get(vid).router
     }
 
-    /// Returns whether any VLAN has a router.
     #[must_use]
     pub(crate) const fn has_routers(&self) -> bool {
         self.vlans.has_routers()
     }
 
-    /// Returns whether any VLAN has, or had, a router, whose frames may be in the switch.
     #[must_use]
     pub(crate) const fn has_or_had_routers(&self) -> bool {
         self.vlans.has_or_had_routers()
     }
 
-    /// Decides the forwarding of a router's frame to `dst` in VLAN `vid`.
     #[must_use]
     pub(crate) fn from_router(&self, now: Nanos, vid: u16, dst: MacAddr) -> Decision {
         let members = &self.vlans.get(vid).members;

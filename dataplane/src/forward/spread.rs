@@ -1,45 +1,37 @@
-//! Choice among equal-cost paths, identified by number: ports of a group, or next hops of a route.
+//! Choice among equal-cost paths: ports of a group, or next hops of a route. Paths are numbered; each choice is a pure function.
 //!
-//! A choice is a pure function, and can be repeated.
-//!
-//! * Each usable path gets its share of flows, turns or random choices by weight.
+//! * Each usable path gets flows, turns or random choices in proportion to its weight.
 //! * A flow takes the path with the highest number drawn from flow and path (rendezvous hashing). When a path is lost,
 //!   only its flows move, and only they return.
-//! * The caller salts the digest, because the next switch in a row spreads the same flows.
+//! * The caller must salt the digest of a flow: otherwise the next switch would put all these flows on one path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;
 use xoff_wire::units::Bytes;
 
-/// Set of paths, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathSet(u64);
 
 impl PathSet {
-    /// Empty set.
     pub const NONE: PathSet = PathSet(0);
 
-    /// Adds a path.
     #[inline]
     pub fn insert(&mut self, path: usize) {
         self.0 |= 1 << path;
     }
 
-    /// Returns whether the set is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns `self`, or `others` if `self` is empty.
     #[inline]
     #[must_use]
     pub const fn or(self, others: PathSet) -> PathSet {
         if self.is_empty() { others } else { self }
     }
 
-    /// Returns the numbers, lowest first.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
@@ -61,7 +53,6 @@ impl FromIterator<usize> for PathSet {
     }
 }
 
-/// Paths with names and weights.
 #[derive(Clone, Debug)]
 pub struct WeightedPaths {
     paths: Box<[WeightedPath]>,
@@ -76,10 +67,10 @@ struct WeightedPath {
 }
 
 impl WeightedPaths {
-    /// Creates paths from (name, weight 1 to [`WEIGHT_MAX`]). Flows stay with a name when numbers change.
+    /// Creates paths from names and weights. A flow stays with a path's name when its number changes.
     ///
     /// # Panics
-    /// Panics unless there are 1 to [`MEMBERS_MAX`].
+    /// Panics unless there are 1 to [`MEMBERS_MAX`] paths.
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = (u64, u16)>) -> WeightedPaths {
         let paths: Box<[WeightedPath]> = paths
@@ -94,7 +85,7 @@ impl WeightedPaths {
         WeightedPaths { turns: turns(&paths), paths, is_even }
     }
 
-    /// Returns the usable path of a flow by its salted digest, if any.
+    /// Returns the usable path of a flow with this salted digest; `None` if no path is usable.
     #[inline]
     #[must_use]
     pub fn of_flow(&self, digest: u64, usable: PathSet) -> Option<usize> {
@@ -102,12 +93,12 @@ impl WeightedPaths {
         if self.is_even {
             return usable.iter().max_by_key(drawn);
         }
-        // The earliest of events that occur at rates proportional to the weights.
+        // Of events that occur at rates proportional to the weights, the earliest wins (weighted rendezvous hashing).
         let when = |path: &usize| -unit(drawn(path)).ln() / f64::from(self.paths[*path].weight);
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// Returns the next usable path in round robin from `place`, and the following position.
+    /// Returns the next usable path in round robin from position `place`, and the position after it.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {
@@ -117,7 +108,6 @@ impl WeightedPaths {
         Some((self.turns[found].into(), (found + 1) % count))
     }
 
-    /// Returns a usable path, if any, chosen by the uniform number `chance`.
     #[inline]
     #[must_use]
     pub fn at_random(&self, chance: u64, usable: PathSet) -> Option<usize> {
@@ -131,7 +121,6 @@ impl WeightedPaths {
         })
     }
 
-    /// Returns the next path in the order `turns`, and the new position.
     #[inline]
     #[must_use]
     pub fn next(&self, turns: Turns, place: usize, chance: u64, usable: PathSet) -> Option<(usize, usize)> {
@@ -142,7 +131,7 @@ impl WeightedPaths {
     }
 }
 
-/// Returns the usable paths with less than `low` bytes queued; else with less than `high`; else all.
+/// Returns the paths with less than `low` bytes queued; if there are none, with less than `high`; otherwise all.
 #[inline]
 #[must_use]
 pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> PathSet {
@@ -158,7 +147,6 @@ pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize
     below_low.or(below_high).or(usable)
 }
 
-/// Separates hashes of names from those of digests.
 const NAMES: u64 = 0x7061_7468_7761_7973;
 
 #[inline]
@@ -167,13 +155,13 @@ fn scaled(chance: u64, below: u64) -> u64 {
     ((u128::from(chance) * u128::from(below)) >> 64) as u64
 }
 
-/// Maps a uniform number to (0, 1].
+/// Maps a uniform random number to (0, 1].
 #[inline]
 fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns the round-robin order, evenly spaced. The path farthest behind its share comes next.
+/// Returns the round-robin order of the paths, evenly spaced. The path farthest behind its share comes next.
 fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
     let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
     let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();

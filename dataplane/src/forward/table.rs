@@ -1,10 +1,10 @@
-//! Hash table of (VLAN, address), allocated once, with constant cost at any load.
+//! Hash table of VLAN and station address, allocated once. Operations cost the same at any load.
 //!
-//! An address may be in either of two buckets of seven entries, each one cache line with its ports. An entry never
-//! moves. It goes into its first bucket until that has four, then into the emptier one.
+//! An address may be in either of two buckets (cache lines) of seven entries. A new entry goes into its first bucket
+//! while that has fewer than four, then into the emptier one. It never moves.
 //!
-//! An attacker who could choose fourteen addresses for the two buckets of a station would keep it from being learned.
-//! Hence they depend on a secret ([`HashSeed`]).
+//! An attacker who knew fourteen addresses of the same two buckets could keep a station from being learned. Hence the
+//! buckets depend on a secret ([`HashSeed`]).
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_flow_control::settings::HashSeed;
@@ -14,7 +14,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 const WAYS: usize = 7;
 const CROWDED: usize = 4;
 
-/// VLAN and address; zero marks a free position.
+/// VLAN and address as one number; zero marks a free position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u64);
 
@@ -58,7 +58,7 @@ struct Bucket {
     statics: u8,
 }
 
-const _: () = assert!(size_of::<Bucket>() == 64, "a cache line");
+const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is not one cache line");
 
 impl Bucket {
     const EMPTY: Bucket = Bucket { keys: [Key::FREE; WAYS], ports: [PortId(0); WAYS], statics: 0 };
@@ -77,21 +77,20 @@ const fn buckets_for(capacity: usize) -> usize {
     capacity.div_ceil(4).next_power_of_two()
 }
 
-/// Returns the bytes of memory of a forwarding database of `capacity` addresses.
+/// Returns the bytes of memory for `capacity` addresses.
 #[must_use]
 pub const fn table_bytes(capacity: usize) -> usize {
     buckets_for(capacity) * (size_of::<Bucket>() + size_of::<[Nanos; WAYS]>())
 }
 
-/// Keyed hash of one word: two multiplications with folded halves. It is no cipher, but inputs alone do not suffice to
-/// compute or invert it.
+/// No cipher, but without the key the hash can be neither computed nor inverted.
 #[derive(Clone, Debug)]
 struct KeyedHash([u64; 4]);
 
 impl KeyedHash {
     fn new(HashSeed([a, b]): HashSeed) -> KeyedHash {
         let secret = |seed: u64, n: u64| mix(seed ^ mix(n));
-        // Odd factors preserve all bits of the other factor.
+        // An odd factor keeps all bits of the other factor.
         KeyedHash([secret(a, 1), secret(b, 2) | 1, secret(b, 3), secret(a, 4) | 1])
     }
 
@@ -118,7 +117,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Creates a table with room for `capacity` entries and three quarters as many again.
     pub fn new(capacity: usize, seed: HashSeed) -> Table {
         let buckets = buckets_for(capacity);
         Table {
@@ -153,7 +151,7 @@ impl Table {
         prefetch(&self.buckets[self.buckets_of(key).0]);
     }
 
-    /// Inserts a new key. Returns false if both buckets are full.
+    /// Returns false if both buckets are full.
     pub fn insert(&mut self, key: Key, entry: Entry) -> bool {
         let (first, second) = self.buckets_of(key);
         let (in_first, in_second) = (self.buckets[first].len(), self.buckets[second].len());
@@ -235,7 +233,10 @@ mod tests {
                 let key = |n: usize| Key(1 << 48 | (n as u64 + 1).wrapping_mul(step) & 0xffff_ffff_ffff);
                 for n in 0..capacity {
                     let entry = Entry { last_active: Nanos(n as u64), ..Entry::default() };
-                    assert!(table.insert(key(n), entry), "{n} of {capacity} by {step:#x}");
+                    assert!(
+                        table.insert(key(n), entry),
+                        "entry {n} of {capacity} (step {step:#x}) was refused"
+                    );
                 }
                 assert_eq!(table.len(), capacity);
                 for n in 0..capacity {
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn full_bucket_spills_then_refuses() {
+    fn second_bucket_is_used_when_first_is_full() {
         let mut table = Table::new(8, HashSeed::PUBLIC); // two buckets: the second is whichever the first is not
         for n in 1..=14 {
             assert!(table.insert(Key(n), Entry::default()), "{n}");

@@ -58,7 +58,7 @@ fn only_unlearned_destinations_are_flooded() {
     assert_eq!(
         decide(&mut bridge, 3, A, GROUP),
         flood(Flooded::Multicast, &[0, 1, 2]),
-        "A has moved to port 3"
+        "flood reached the port to which station A moved"
     );
     assert_eq!(decide(&mut bridge, 2, B, A), Decision::Unicast(PortId(3)));
 }
@@ -86,7 +86,7 @@ fn port_without_link_learns_nothing() {
 }
 
 #[test]
-fn flooding_follows_port_and_kind_settings() {
+fn floods_obey_settings_of_ports() {
     let mut settings = settings(4);
     settings.ports[1].flood_unknown = false;
     settings.ports[2].flood_group = false;
@@ -94,7 +94,11 @@ fn flooding_follows_port_and_kind_settings() {
     assert_eq!(decide(&mut bridge, 0, A, B), flood(Flooded::Unknown, &[2, 3]));
     assert_eq!(decide(&mut bridge, 0, A, GROUP), flood(Flooded::Multicast, &[1, 3]));
     decide(&mut bridge, 1, B, A);
-    assert_eq!(decide(&mut bridge, 0, A, B), Decision::Unicast(PortId(1)), "known: no flooding");
+    assert_eq!(
+        decide(&mut bridge, 0, A, B),
+        Decision::Unicast(PortId(1)),
+        "frame to a known station was flooded"
+    );
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn vlans_are_separate() {
     assert_eq!(
         (untagged.vid, untagged.decision),
         (1, flood(Flooded::Unknown, &[1])),
-        "A is known in VLAN 5 only"
+        "station A was found in another VLAN"
     );
     let back = bridge.forward(NOW, PortId(2), &frame(B, A, Some(0)));
     assert_eq!((back.vid, back.decision), (5, Decision::Unicast(PortId(0))));
@@ -138,7 +142,7 @@ fn vlans_are_separate() {
 
 // proves: link-down
 #[test]
-fn link_loss_stops_output_forgets_stations() {
+fn link_loss_stops_output_and_forgets_stations() {
     let mut settings = settings(3);
     settings.fdb.statics = vec![(1, B, PortId(2))];
     let mut bridge = Bridge::new(&settings);
@@ -162,18 +166,22 @@ fn static_address_outside_vlan_is_unreachable() {
 }
 
 #[test]
-fn replicas_receive_learned_addresses() {
+fn replica_applies_learned_addresses() {
     let mut first = Bridge::new(&settings(3));
     let mut second = first.clone();
     let update = first.forward(NOW, PortId(0), &frame(A, B, None)).learned.unwrap();
     assert_eq!(update, FdbUpdate { vid: 1, mac: A, port: PortId(0), last_active: NOW });
-    assert_eq!(first.forward(NOW, PortId(0), &frame(A, B, None)).learned, None, "nothing new");
+    assert_eq!(
+        first.forward(NOW, PortId(0), &frame(A, B, None)).learned,
+        None,
+        "known address caused an update"
+    );
     second.apply_remote(&update);
     assert_eq!(decide(&mut second, 2, B, A), Decision::Unicast(PortId(0)));
 }
 
 #[test]
-fn ageing_advances_by_deadlines() {
+fn addresses_age_at_deadlines() {
     let mut bridge = Bridge::new(&settings(2));
     assert_eq!(bridge.next_deadline(), Nanos::NEVER);
     decide(&mut bridge, 0, A, B);
@@ -185,7 +193,7 @@ fn ageing_advances_by_deadlines() {
 
 explore! {
     #[test]
-    fn decisions_use_only_permitted_live_ports(
+    fn decision_uses_only_permitted_ports_with_link(
         isolated in any::<[bool; 6]>(), up in any::<[bool; 6]>(),
         frames in prop::collection::vec((0u8..6, 0u8..8, 0u8..8, prop::option::of(0u16..4)), 1..100)
     ) {
@@ -210,7 +218,7 @@ explore! {
             let forwarding = bridge.forward(NOW, PortId(ingress), &header);
             let out = match forwarding.decision {
                 Decision::Unicast(port) => [port].into_iter().collect(),
-                Decision::Group(_) | Decision::Route(_) => unreachable!("there is none"),
+                Decision::Group(_) | Decision::Route(_) => unreachable!("decision for a group or router without such settings"),
                 Decision::Flood(ports, _) => { prop_assert!(!ports.is_empty()); ports }
                 Decision::Drop(_) => PortSet::NONE,
             };
@@ -289,7 +297,7 @@ enum BridgeStep {
 }
 
 fn step() -> impl Strategy<Value = BridgeStep> {
-    // Few destinations, so that their changes interrupt micro-flows.
+    // Few destinations, so that learning and moves often interrupt micro-flows.
     let dst = prop_oneof![6 => 0u8..2, 1 => 5u8..7];
     let frame = (0u8..2, dst, prop::option::weighted(0.2, 0u16..3)).prop_map(|(src, dst, vid)| {
         let mut bytes = [mac(dst).0, mac(src).0].concat();
@@ -309,7 +317,7 @@ fn step() -> impl Strategy<Value = BridgeStep> {
     ]
 }
 
-/// Returns station address number `n`; number 6 is a group.
+/// Returns station address number `n`; number 6 is a group address.
 fn mac(n: u8) -> MacAddr {
     MacAddr([if n == 6 { 3 } else { 2 }, 0, 0, 0, 0, n])
 }

@@ -1,32 +1,26 @@
-//! VLAN of a frame, and ports of a VLAN.
+//! VLANs: the VLAN of a received frame, and the ports of a VLAN.
 //!
-//! Untagged and priority-tagged frames take the port's PVID. Ingress filtering is always on.
+//! Untagged and priority-tagged frames get the port's VLAN (PVID). Ingress filtering is always on: a port admits only its VLANs.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{PortSettings, VlanSettings};
 use xoff_wire::header::Tci;
 use xoff_wire::units::{MacAddr, PortId, PortSet};
 
-/// VLAN of a switch without configured VLANs.
 pub const DEFAULT_VID: u16 = 1;
 const VIDS: usize = 4096;
 const VID_RESERVED: u16 = 4095;
 
-/// Ports of one VLAN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// All members.
     pub members: PortSet,
-    /// Members that send its frames with a tag.
+    /// Ports that send frames of the VLAN with a tag.
     pub tagged: PortSet,
-    /// Address of the VLAN's router, if any.
     pub router: Option<MacAddr>,
 }
 
-/// All VLANs of a switch.
 #[derive(Clone, Debug)]
 pub struct Vlans {
-    /// Index in `memberships` by VID; the first entry has no members.
     places: Box<[u16; VIDS]>,
     memberships: Vec<Membership>,
     pvids: Vec<Option<u16>>,
@@ -35,7 +29,6 @@ pub struct Vlans {
 }
 
 impl Vlans {
-    /// Creates the configured VLANs, or [`DEFAULT_VID`] on all ports.
     #[must_use]
     pub fn new(vlans: &[VlanSettings], ports: &[PortSettings]) -> Vlans {
         let mut all = Vlans {
@@ -58,7 +51,6 @@ impl Vlans {
         all
     }
 
-    /// Returns the VLANs with routers of these addresses.
     #[must_use]
     pub fn with_routers(mut self, routers: &[(u16, MacAddr)]) -> Vlans {
         for &(vid, router) in routers {
@@ -71,15 +63,11 @@ impl Vlans {
         self
     }
 
-    /// Takes over from `before`, whose routers may still have frames in the switch.
+    /// Remembers whether the replaced VLANs had routers, whose frames may still be in the switch.
     pub fn succeed(&mut self, before: &Vlans) {
         self.had_routers = before.has_routers || before.had_routers;
     }
 
-    /// Returns the VLAN of a frame with this tag at this port.
-    ///
-    /// # Errors
-    /// Returns the drop reason.
     #[inline]
     pub fn admit(&self, ingress: PortId, tag: Option<Tci>) -> Result<u16, DropReason> {
         let vid = match tag.map_or(0, Tci::vid) {
@@ -95,19 +83,16 @@ impl Vlans {
         *self.pvids.get(ingress.index())?
     }
 
-    /// Returns whether any VLAN has a router.
     #[must_use]
     pub const fn has_routers(&self) -> bool {
         self.has_routers
     }
 
-    /// Returns whether any VLAN has, or had, a router, whose frames may be in the switch.
     #[must_use]
     pub const fn has_or_had_routers(&self) -> bool {
         self.has_routers || self.had_routers
     }
 
-    /// Returns the ports of a VLAN; none if it does not exist.
     #[inline]
     #[must_use]
     pub fn get(&self, vid: u16) -> &Membership {
@@ -116,7 +101,7 @@ impl Vlans {
     }
 
     fn add(&mut self, vid: u16, membership: Membership) {
-        let place = u16::try_from(self.memberships.len()).expect("at most 4094 VLANs");
+        let place = u16::try_from(self.memberships.len()).expect("more than 65,535 VLANs");
         self.places[usize::from(vid) % VIDS] = place;
         self.memberships.push(membership);
     }
@@ -150,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn vid_is_admitted_only_at_members() {
+    fn port_admits_only_vlans_of_its_membership() {
         let settings: Vec<_> = (1..=4094u16)
             .map(|vid| VlanSettings { vid, tagged: vec![PortId((vid % 3) as u8)], untagged: vec![] })
             .collect();
@@ -158,19 +143,31 @@ mod tests {
         for vid in 1..=4094u16 {
             for port in 0..3u8 {
                 let expected = if vid % 3 == u16::from(port) { Ok(vid) } else { Err(DropReason::NotMember) };
-                assert_eq!(vlans.admit(PortId(port), tag(vid)), expected, "VID {vid} at port {port}");
+                assert_eq!(
+                    vlans.admit(PortId(port), tag(vid)),
+                    expected,
+                    "wrong admission of VLAN {vid} at port {port}"
+                );
             }
         }
         for untagged in [UNTAGGED, tag(0)] {
-            assert_eq!(vlans.admit(PortId(0), untagged), Err(DropReason::NotAdmitted), "no PVID");
+            assert_eq!(
+                vlans.admit(PortId(0), untagged),
+                Err(DropReason::NotAdmitted),
+                "port without PVID admitted an untagged frame"
+            );
             assert_eq!(vlans.admit(PortId(1), untagged), Ok(1));
-            assert_eq!(vlans.admit(PortId(2), untagged), Err(DropReason::NotMember), "of its PVID");
+            assert_eq!(
+                vlans.admit(PortId(2), untagged),
+                Err(DropReason::NotMember),
+                "port admitted its PVID without membership"
+            );
         }
         assert_eq!(vlans.admit(PortId(0), tag(4095)), Err(DropReason::ReservedVid));
     }
 
     #[test]
-    fn tagged_members_send_tagged() {
+    fn tagged_member_sends_tagged() {
         let vlan = VlanSettings { vid: 7, tagged: vec![PortId(0)], untagged: vec![PortId(1)] };
         let vlans = Vlans::new(&[vlan], &ports(&[Some(7); 2]));
         let membership = vlans.get(7);

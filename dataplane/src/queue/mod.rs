@@ -1,4 +1,4 @@
-//! Egress class queues: one FIFO, one per ingress port (VOQ), or the nested queues of OFC.
+//! Egress queues of a class: one FIFO, one FIFO per ingress port (VOQ), or the nested queues of OFC.
 
 mod nested;
 mod nodes;
@@ -88,7 +88,7 @@ impl ClassQueue {
         }
     }
 
-    /// Returns the arrival time of the oldest frame that only a pause of the class can block.
+    /// Returns the arrival time of the oldest frame that can leave unless its whole class is paused.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         match self {
             ClassQueue::Fifo(fifo) => fifo.oldest(nodes),
@@ -106,7 +106,6 @@ impl ClassQueue {
     }
 }
 
-/// Virtual output queueing: a sub-queue per ingress port, served round robin by frames.
 #[derive(Debug)]
 pub(crate) struct Voq {
     by_ingress: Box<[Fifo]>,

@@ -1,19 +1,16 @@
-//! OFC's nested queues (paper section III-B, Algorithm 3): a class with paused flows in three FIFOs, without
-//! head-of-line blocking and without reordering.
+//! OFC's nested queues (paper section III-B, Algorithm 3): three FIFOs hold the frames of a class. A paused flow
+//! neither blocks other flows nor is reordered.
 //!
-//! Frames join the *normal* queue. When a frame of a held flow reaches its head, it moves to the *paused* queue. When
-//! flows resume, the paused queue is served: resumed frames leave, frames of held flows move to the *other* backup
-//! queue, which becomes the paused queue. The paper's Order Mark, which ends this drain, is here the end of the served
-//! queue. Then the normal queue is served again.
+//! Frames join the *normal* queue. A frame of a paused flow that reaches its head moves to the *paused* queue, one of
+//! two backup queues. When flows resume, the paused queue is drained: resumed frames leave, others move to the second
+//! backup queue, which becomes the paused queue. The drain ends with the served queue (the paper's Order Mark); then
+//! the normal queue is served again.
 //!
-//! Order within a flow holds: its frames in the paused queue are older than those in the draining queue. Those are
-//! older than the ones in the normal queue. Nothing joins the served queue during a drain.
+//! A flow keeps its order: its frames in the paused queue are older than those in the draining queue, and these than
+//! those in the normal queue. No frame joins the draining queue.
 //!
-//! A flow that resumes *during* a drain may have frames in both backup queues, so its resume takes effect at the next
-//! Order Mark. (`Rotate` of Algorithm 3 line 17 counts modulo 2 and would make the normal queue a backup queue. Here
-//! the backup queues swap roles, and a queue becomes the paused queue only when it is empty.)
-//!
-//! After every step the head of the served queue may leave, or nothing may.
+//! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
+//! (`Rotate` of Algorithm 3, line 17, would make the normal queue a backup queue. Here the backup queues swap roles.)
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;
@@ -25,7 +22,7 @@ use crate::frame::Frame;
 enum State {
     Passing,
     Held,
-    /// Held until the Order Mark of a drain.
+    /// The flow stays paused until the current drain ends, then resumes.
     Resuming,
     HeldAgain,
 }
@@ -33,7 +30,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// Backup queue that is not the paused queue; never empty between steps.
+    /// The backup queue that is not the paused queue is served; it is never empty between steps.
     Draining,
 }
 
@@ -45,12 +42,13 @@ pub(crate) struct Nested {
     served: Served,
     flows: Box<[State]>,
     resumed: Vec<u32>,
-    /// Frames whose flow has no number; they cannot be held.
     unnumbered: u32,
 }
 
-const _: () =
-    assert!(size_of::<State>() + size_of::<u32>() == BYTES_PER_NESTED_FLOW, "memory is counted by it");
+const _: () = assert!(
+    size_of::<State>() + size_of::<u32>() == BYTES_PER_NESTED_FLOW,
+    "BYTES_PER_NESTED_FLOW is not the memory of a flow"
+);
 
 impl Nested {
     pub(crate) fn new(flows: usize) -> Nested {
@@ -71,7 +69,6 @@ impl Nested {
         self.normal = fifo;
     }
 
-    /// Empties the queue into one FIFO, oldest queue first, which keeps the order of every flow.
     pub(crate) fn give_up(&mut self, nodes: &mut Nodes) -> Fifo {
         let [first, second] = std::mem::take(&mut self.backup);
         let (paused, drained) = if self.paused == 0 { (first, second) } else { (second, first) };
@@ -121,7 +118,6 @@ impl Nested {
         }
     }
 
-    /// Ignores frames of held flows.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         match self.served {
             Served::Normal => self.normal.oldest(nodes),
@@ -164,7 +160,7 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Resumes waiting flows, and serves the paused queue if it has frames to release.
+    /// Ends a drain: resumes the flows that wait for it, and drains the paused queue if that has frames.
     fn order_mark(&mut self) {
         self.served = Served::Normal;
         if self.resumed.is_empty() {
@@ -176,7 +172,7 @@ impl Nested {
         }
         if !self.backup[self.paused].is_empty() {
             self.paused = 1 - self.paused;
-            debug_assert!(self.backup[self.paused].is_empty(), "the paused queue begins empty");
+            debug_assert!(self.backup[self.paused].is_empty(), "new paused queue is not empty");
             self.served = Served::Draining;
         }
     }
@@ -273,7 +269,7 @@ mod tests {
     }
 
     #[test] // Algorithm 3 lines 7-8 and 13-14
-    fn held_flow_waits_while_others_leave() {
+    fn paused_flow_waits_while_others_leave() {
         let mut bench = QueueBench::new();
         bench.push_all(&[0, 1, 0, 1, 0]);
         bench.hold(0);
@@ -284,7 +280,7 @@ mod tests {
     }
 
     #[test] // Algorithm 3 lines 3-6: the paused queue goes before what came in meanwhile
-    fn resume_serves_paused_queue_before_normal() {
+    fn resume_serves_paused_queue_before_normal_queue() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.push_all(&[0, 0, 1]);
@@ -301,15 +297,15 @@ mod tests {
         bench.hold(1);
         bench.push_all(&[0, 1, 0, 1]);
         bench.resume(1);
-        assert_eq!(bench.shape(), [0, 1, 3], "one of flow 0 has moved, one of flow 1 is in front");
+        assert_eq!(bench.shape(), [0, 1, 3], "frames of the paused flow did not move behind");
         assert_eq!(bench.drain(), [1, 3]);
-        assert_eq!(bench.shape(), [0, 2, 0], "the queues have swapped");
+        assert_eq!(bench.shape(), [0, 2, 0], "backup queues did not swap");
         bench.resume(0);
         assert_eq!(bench.drain(), [0, 2]);
     }
 
     #[test]
-    fn resume_during_drain_awaits_order_mark() {
+    fn flow_resumed_during_drain_waits_for_its_end() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
@@ -321,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_during_drain_takes_effect_immediately() {
+    fn pause_during_drain_takes_effect_at_once() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.push_all(&[0, 0, 1]);
@@ -334,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_held_before_mark_stays_held() {
+    fn flow_paused_again_before_drain_ends_stays_paused() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
@@ -348,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn adopted_fifo_returns_paused_frames_first() {
+    fn conversion_to_fifo_puts_paused_frames_first() {
         let mut bench = QueueBench::new();
         bench.push_all(&[NO_FLOW, NO_FLOW]);
         bench.become_fifo_and_back();
@@ -391,7 +387,7 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// True if the frame was in no FIFO since it got its flow number.
+        /// True if no queue has been converted to a FIFO since the frame got its flow number.
         is_numbered: bool,
     }
 
@@ -409,7 +405,7 @@ mod tests {
         fn popped(&mut self, number: u32) {
             let at = self.waiting.iter().position(|frame| frame.number == number).unwrap();
             let frame = &self.waiting[at];
-            assert!(self.may_leave(frame), "a frame of held flow {} left", frame.flow);
+            assert!(self.may_leave(frame), "a frame of paused flow {} left", frame.flow);
             let overtakes = self.waiting[..at].iter().any(|older| older.flow == frame.flow);
             assert!(!overtakes, "flow {} reordered", frame.flow);
             self.waiting.remove(at);
@@ -446,12 +442,16 @@ mod tests {
             }
             assert_eq!(bench.queue.frames() as usize, model.waiting.len());
             let may_leave = model.waiting.iter().any(|frame| model.may_leave(frame));
-            assert_eq!(bench.queue.is_ready(), may_leave, "ready exactly while a frame may leave");
+            assert_eq!(bench.queue.is_ready(), may_leave, "readiness differs from whether a frame may leave");
             let all_are_numbered =
                 model.waiting.iter().all(|frame| frame.is_numbered && frame.flow != NO_FLOW);
             assert_eq!(bench.queue.can_hold_flows(), all_are_numbered);
             let [_, _, other] = bench.shape();
-            assert_eq!(other == 0, bench.queue.served == Served::Normal, "paused queues begin empty");
+            assert_eq!(
+                other == 0,
+                bench.queue.served == Served::Normal,
+                "second backup queue has frames without a drain"
+            );
         }
         bench.queue.resume(&mut bench.nodes, 0..FLOWS);
         model.held.clear();
@@ -466,7 +466,7 @@ mod tests {
 
         // proves: ofc-flows
         #[test]
-        fn no_frame_is_reordered_or_stranded(steps in prop::collection::vec(any_step(), 1..120)) {
+        fn nested_queues_reorder_and_strand_no_frame(steps in prop::collection::vec(any_step(), 1..120)) {
             run(&steps);
         }
     }

@@ -1,4 +1,4 @@
-//! State of each frame in the switch, in a table by slot; its links form queues without a capacity.
+//! State of each frame in the switch, in a table by slot. Links between entries form queues of any length.
 
 use xoff_flow_control::policy::NO_FLOW;
 use xoff_flow_control::prefetch::prefetch;
@@ -7,45 +7,36 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use crate::frame::Frame;
 
-/// End of a chain, or a missing account.
 pub(crate) const NONE: u32 = u32::MAX;
 
 pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
-/// Source of a frame, which decides its accounting.
+/// Source of a frame, which decides where the frame is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Received on its ingress port, and counted there until it is gone.
+    /// Received: counts at its ingress port until it has left the switch.
     Network,
-    /// Sent by the host: counted at its egress, and in the limit of host frames per port.
+    /// Sent by the host: counts at its egress, and in the port's limit of host frames.
     Host,
-    /// Control frame made by the switch: not counted.
+    /// Control frame made by the switch: counts nowhere.
     Switch,
 }
 
-/// Metadata of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameMeta {
-    /// Time of receipt.
     pub since: Nanos,
-    /// Length at ingress, without FCS, counted independent of rewriting.
+    /// Length in bytes at ingress, without FCS. Rewriting does not change it, so that counts balance.
     pub len: u32,
-    /// [`NONE`] for a single destination, [`UNCOUNTED`] for a flood not counted at its ingress.
+    /// Account of the flood; [`NONE`] for a frame with one destination, [`UNCOUNTED`] if the flood does not count at its ingress.
     pub(crate) account: u32,
-    /// Number of its flow; [`NO_FLOW`] if no policy counts flows.
     pub(crate) flow: u32,
-    /// VLAN, once `forward` has decided.
     pub vid: u16,
     pub(crate) layout: Layout,
-    /// Ingress port.
     pub ingress: PortId,
-    /// Egress port, once `forward` has decided.
     pub egress: PortId,
-    /// Class of the frame.
     pub class: Class,
-    /// Source of the frame.
     pub origin: Origin,
-    /// Bytes of its tags that MTUs do not count.
+    /// Bytes of VLAN and CN tags, which an MTU does not include.
     pub tags: u8,
     pub(crate) is_repeat: bool,
 }
@@ -94,7 +85,6 @@ struct Node {
     next: u32,
 }
 
-/// Debug output without the link, which is meaningless outside of queues and at their ends.
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node").field("meta", &self.meta).field("len", &self.len).finish()
@@ -104,9 +94,9 @@ impl std::fmt::Debug for Node {
 #[derive(Debug)]
 pub(crate) struct Nodes(Box<[Node]>);
 
-/// Bytes of memory per slot of the store.
+/// Bytes of memory that a worker needs per slot of the store.
 pub const BYTES_PER_SLOT: usize = size_of::<Node>();
-const _: () = assert!(BYTES_PER_SLOT <= 40, "a node is half a cache line or little more");
+const _: () = assert!(BYTES_PER_SLOT <= 40, "the state of a frame exceeds 40 bytes");
 
 impl Nodes {
     pub(crate) fn new(slots: u32) -> Nodes {
@@ -236,7 +226,6 @@ impl Fifo {
         Fifo { head: std::mem::replace(&mut self.head, next), tail, frames }
     }
 
-    /// Keeps the order of both parts.
     pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
         let mut taken = Fifo::default();
         let mut all = std::mem::take(self);
@@ -306,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn append_keeps_both_orders() {
+    fn append_keeps_order_of_both_queues() {
         let mut nodes = Nodes::new(8);
         let queue = |nodes: &mut Nodes, slots: &[u32]| {
             let mut fifo = Fifo::default();
@@ -325,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn take_if_keeps_both_orders() {
+    fn take_if_keeps_order_of_both_queues() {
         let mut nodes = Nodes::new(8);
         for leaving in [0b0000, 0b0110, 0b1001, 0b1111] {
             let mut fifo = Fifo::default();
@@ -347,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn unpop_into_empty_queue_keeps_ends() {
+    fn unpop_into_empty_queue_restores_head_and_tail() {
         let mut nodes = Nodes::new(2);
         let mut fifo = Fifo::default();
         fifo.push(&mut nodes, Frame::new(0, 60));

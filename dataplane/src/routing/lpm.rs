@@ -1,22 +1,22 @@
-//! Longest prefix match: a table that is built once and searched for each packet.
+//! Longest prefix match (LPM): a table that is built once and searched for each packet.
 //!
 //! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, as in a poptrie
-//! (Asai and Ohara, SIGCOMM 2015). One bitmap marks the entries with a child node, another those at which the deciding
-//! prefix changes. A node skips the bits that all of its prefixes share. Hence the found prefix is compared as a whole;
-//! if it does not match, the prefixes that cover it are tried, longest first.
+//! (Asai and Ohara, SIGCOMM 2015). One bitmap marks entries with a child node, another entries at which the deciding
+//! prefix changes. A node skips the bits that all of its prefixes share. Hence a search compares the whole prefix
+//! found; if it does not match, it tries the prefixes that cover it, longest first.
 
 const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;
 const PLACES: usize = 1 << STEP;
 
-/// Flag of a root entry: a node's number, not a prefix's.
+/// Flag of a root entry: the entry is the number of a node, not of a prefix.
 const NODE: u32 = 1 << 31;
 const NONE: u32 = NODE - 1;
 
 /// Prefix: an address left-aligned in 128 bits, with zero bits beyond its length, and that length.
 pub type Prefix = (u128, u8);
 
-/// Prefixes with values.
+/// Table of prefixes with values, searched by address.
 #[derive(Clone, Debug)]
 pub struct Lpm {
     root: Box<[u32]>,
@@ -25,11 +25,9 @@ pub struct Lpm {
     prefixes: Vec<PrefixEntry>,
 }
 
-/// Decision for addresses with equal bits up to `depth`, by the bits that follow.
 #[derive(Clone, Copy, Debug, Default)]
 struct TrieNode {
     nodes: u64,
-    /// Other entries at which the deciding prefix changes.
     begins: u64,
     first_node: u32,
     first_decision: u32,
@@ -54,10 +52,10 @@ impl PrefixEntry {
 type Numbered = (Prefix, u32);
 
 impl Lpm {
-    /// Builds a table of distinct prefixes, sorted by address, then by length.
+    /// Builds a table of these prefixes, which must be distinct and sorted by address, then by length.
     ///
     /// # Panics
-    /// Panics if there are 2^31 prefixes.
+    /// Panics if there are 2^31 prefixes or more.
     #[must_use]
     pub fn new(prefixes: impl IntoIterator<Item = (Prefix, u32)>) -> Lpm {
         let root = vec![NONE; 1 << ROOT_BITS].into_boxed_slice();
@@ -87,7 +85,6 @@ impl Lpm {
         lpm
     }
 
-    /// Fills a node for at least one prefix; elsewhere `inherited` decides.
     fn fill(&mut self, node: u32, prefixes: &[Numbered], inherited: u32) {
         let [((first, _), _), .., ((last, _), _)] = prefixes else {
             return self.fill_with_one(node, prefixes[0], inherited);
@@ -135,7 +132,7 @@ impl Lpm {
         }
     }
 
-    /// Returns the value of the longest prefix of `address`, left-aligned in 128 bits.
+    /// Returns the value of the longest prefix that covers `address` (left-aligned in 128 bits).
     #[inline]
     #[must_use]
     pub fn find(&self, address: u128) -> Option<u32> {
@@ -181,7 +178,7 @@ const fn place(address: u128, depth: u32) -> usize {
 }
 
 fn number(len: usize) -> u32 {
-    u32::try_from(len).ok().filter(|&number| number < NONE).expect("fewer than 2^31 of them")
+    u32::try_from(len).ok().filter(|&number| number < NONE).expect("2^31 prefixes or more")
 }
 
 #[cfg(test)]
@@ -213,7 +210,7 @@ mod tests {
     explore! {
         // proves: routing
         #[test]
-        fn lpm_matches_linear_search(
+        fn longest_prefix_match_equals_linear_search(
             prefixes in prop::collection::btree_map(prefix(), any::<u32>(), 0..60), others in prop::collection::vec(prefix(), 0..20)
         ) {
             let lpm = Lpm::new(prefixes.clone());
@@ -228,13 +225,17 @@ mod tests {
 
     // proves: routing
     #[test]
-    fn all_prefix_lengths_coexist() {
+    fn prefixes_of_all_lengths_are_found() {
         let nested: BTreeMap<Prefix, u32> =
             (0..=128).map(|len| ((mask(len) & (u128::MAX / 3), len), len.into())).collect();
         let lpm = Lpm::new(nested.clone());
         for bit in 0..128 {
             let probe = (u128::MAX / 3) ^ 1 << bit;
-            assert_eq!(lpm.find(probe), naive(&nested, probe), "bit {bit}");
+            assert_eq!(
+                lpm.find(probe),
+                naive(&nested, probe),
+                "wrong prefix for an address that differs in bit {bit}"
+            );
         }
         assert_eq!(lpm.find(u128::MAX / 3), Some(128));
         assert_eq!(Lpm::default().find(7), None);

@@ -1,4 +1,4 @@
-//! Forwarding information of the router: the kernel's tables in the form that a worker searches.
+//! Forwarding information base (FIB) of the router: the kernel's routing tables in a form that workers search.
 //!
 //! ```text
 //!   interface (a routed port, or a VLAN with a router)   its address, MTU, table
@@ -7,7 +7,7 @@
 //!         next hop  interface and MAC address of the station, if resolved
 //! ```
 //!
-//! A [`Fib`] never changes; a worker exchanges the whole between two batches. The host gets undecided packets.
+//! A [`Fib`] never changes; a worker exchanges it as a whole between two batches. Packets that it does not decide go to the host.
 
 mod lpm;
 mod resolutions;
@@ -31,68 +31,68 @@ use crate::forward::WeightedPaths;
 pub struct Interface {
     /// Port or VLAN of the interface.
     pub site: Site,
-    /// MAC address of the router there.
+    /// MAC address of the router on this interface.
     pub mac: MacAddr,
-    /// Maximum bytes of a packet that leaves by it.
+    /// Maximum bytes of a packet that leaves by this interface.
     pub mtu: u32,
-    /// Index of the table for packets received on it.
+    /// Index of the routing table for packets received on this interface.
     pub table: usize,
 }
 
-/// Next station of packets.
+/// Next station on the way of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NextHop {
-    /// Index of its interface.
+    /// Index of the interface by which the next hop is reached.
     pub interface: usize,
-    /// MAC address of the station; `None`: unresolved.
+    /// MAC address of the station; `None` while it is unresolved.
     pub station: Option<MacAddr>,
-    /// Weight among the next hops of a target.
+    /// Weight of this next hop among those of the same target.
     pub weight: u16,
-    /// Maximum bytes of a packet, if a route sets less than its interface.
+    /// Maximum bytes of a packet, if the route has a smaller MTU than its interface.
     pub mtu: Option<u32>,
 }
 
-/// Target of a prefix.
+/// Target of a prefix: what a route does with its packets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The kernel handles each packet.
     Host(PuntReason),
-    /// Packets are dropped.
+    /// Packets are dropped (blackhole route).
     Nowhere,
     /// Packets go to one of the first [`MEMBERS_MAX`] next hops. An empty list counts as unresolved.
     Hops(Vec<NextHop>),
 }
 
-/// Prefixes of one table with their targets.
+/// Prefixes of one routing table with their targets.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    /// IPv4 prefixes. Addresses are left-aligned in 128 bits ([`Address::bits`]).
+    /// IPv4 prefixes with targets. An address is left-aligned in 128 bits ([`Address::bits`]).
     pub v4: BTreeMap<Prefix, Target>,
-    /// IPv6 prefixes.
+    /// IPv6 prefixes with targets.
     pub v6: BTreeMap<Prefix, Target>,
 }
 
 /// Routing decision for a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum RouteDecision<'a> {
-    /// Punted to the kernel for this reason.
+    /// The packet is punted to the kernel for this reason.
     Host(PuntReason),
-    /// Dropped by a route.
+    /// The packet is dropped: its route says so (blackhole).
     Nowhere,
-    /// Forwarded to one of these next hops.
+    /// The packet is forwarded to one of these next hops.
     Hops(&'a Hops),
 }
 
-/// Resolved next hop.
+/// Next hop with known MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Port or VLAN of the next hop.
     pub site: Site,
-    /// MAC address of the router there.
+    /// MAC address of the router, the source of forwarded packets.
     pub src: MacAddr,
-    /// MAC address of the station.
+    /// MAC address of the next station.
     pub dst: MacAddr,
-    /// Maximum bytes of a packet.
+    /// Maximum bytes of a packet to this next hop.
     pub mtu: u32,
 }
 
@@ -101,7 +101,7 @@ pub struct Hop {
 pub struct Hops {
     /// Next hops in the order of `paths`.
     pub hops: Box<[Hop]>,
-    /// Weights for the choice among them.
+    /// Weights for choosing one of the next hops.
     pub paths: WeightedPaths,
 }
 
@@ -123,7 +123,7 @@ struct PrefixTables {
     own: OwnAddresses,
 }
 
-/// Bloom filter of the host's IPv4 addresses.
+/// Bloom filter of the host's own IPv4 addresses.
 #[derive(Clone, Debug)]
 struct OwnAddresses(Box<[u64]>);
 
@@ -164,15 +164,15 @@ impl Default for Fib {
 }
 
 impl Fib {
-    /// Builds the base; `spread` distributes packets over several next hops.
+    /// Builds the FIB; `spread` says how packets are distributed over several next hops.
     ///
     /// # Panics
-    /// Panics if an index names no interface or table.
+    /// Panics if an interface or table index does not exist.
     #[must_use]
     pub fn new(interfaces: &[Interface], tables: &[Routes], spread: Spread) -> Fib {
         assert!(
             interfaces.iter().all(|interface| interface.table < tables.len()),
-            "a table that is not there"
+            "interface refers to a missing routing table"
         );
         let mut targets = Targets { interfaces, numbers: HashMap::new(), found: Vec::new() };
         let tables = tables
@@ -194,7 +194,7 @@ impl Fib {
         Fib { interfaces: interfaces.into(), by_port, by_vid, tables, targets: found, spread }
     }
 
-    /// Returns the interface at `site`.
+    /// Returns the router's interface at this port or VLAN.
     #[inline]
     #[must_use]
     pub fn interface(&self, site: Site) -> Option<&Interface> {
@@ -205,14 +205,14 @@ impl Fib {
         self.interfaces.get(usize::from(place?))
     }
 
-    /// Returns the distribution of packets over next hops.
+    /// Returns how packets are distributed over several next hops.
     #[inline]
     #[must_use]
     pub const fn spread(&self) -> Spread {
         self.spread
     }
 
-    /// Returns whether the source address is this host's (RFC 1812 section 5.3.7). Linux checks that in IPv4 only.
+    /// Returns whether the packet's source is one of this host's addresses (RFC 1812 section 5.3.7). As in Linux, only IPv4 is checked.
     #[inline]
     #[must_use]
     pub fn is_from_this_host(&self, interface: &Interface, packet: &Packet) -> bool {
@@ -278,7 +278,7 @@ impl Targets<'_> {
         if let Some(&number) = self.numbers.get(target) {
             return number;
         }
-        let number = u32::try_from(self.found.len()).expect("fewer than 2^32 targets");
+        let number = u32::try_from(self.found.len()).expect("2^32 targets or more");
         self.found.push(match target {
             Target::Host(reason) => ResolvedTarget::Host(*reason),
             Target::Nowhere => ResolvedTarget::Nowhere,
@@ -298,7 +298,7 @@ impl Targets<'_> {
             Some((Hop { site: interface.site, src: interface.mac, dst, mtu }, next.weight))
         });
         let (hops, weights): (Vec<Hop>, Vec<u16>) = resolved.take(MEMBERS_MAX).unzip();
-        // Named paths keep their flows when another hop comes or goes.
+        // A path is named by its next hop, so that flows keep it when another hop is added or removed.
         let paths = hops.iter().zip(weights).map(|(hop, weight)| (hop.name(), weight.clamp(1, WEIGHT_MAX)));
         (!hops.is_empty()).then(|| Hops { paths: WeightedPaths::new(paths), hops: hops.clone().into() })
     }

@@ -1,25 +1,22 @@
-//! Unresolved destinations, and the deadlines of lossless frames waiting for them.
+//! Destinations whose neighbour (MAC address) is unresolved, and the deadlines of lossless frames waiting for one.
 //!
-//! A silent neighbour pauses a class once. A destination without frames for [`FORGET_AFTER`] starts anew. Destinations
-//! beyond [`KEPT_MAX`] share one entry.
+//! The deadline counts from the first frame to a destination, so that a silent neighbour pauses a class only once. A
+//! destination without frames for [`FORGET_AFTER`] is forgotten. Destinations beyond [`KEPT_MAX`] share one deadline.
 
 use xoff_wire::ip::Address;
 use xoff_wire::units::{Nanos, Site};
 
-/// Maximum wait of lossless frames for a neighbour: covers a second ARP request or neighbour solicitation, which Linux
-/// sends after a second.
+/// Maximum time that lossless frames wait for a neighbour. Linux repeats its request after a second.
 pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
 
 const FORGET_AFTER: Nanos = Nanos::from_secs(10);
 
 const ASK_EVERY: Nanos = Nanos::from_millis(500);
 
-/// Minimum time between two purges, each linear in the table's size.
 const PURGE_EVERY: Nanos = Nanos::from_secs(1);
 
 const KEPT_MAX: usize = 256;
 
-/// Interface at which a packet reached the router, and its destination.
 pub(crate) type Destination = (Site, Address);
 
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +63,7 @@ impl Resolutions {
         *wait
     }
 
-    /// Returns when the next request is due: a destination without an entry causes one with each frame.
+    /// Returns when the next request for the destination is due. Destinations without an entry cause a request with each frame.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
@@ -75,7 +72,6 @@ impl Resolutions {
         ask_at
     }
 
-    /// Keeps deadlines of unknown, used destinations.
     pub(crate) fn retain(&mut self, now: Nanos, mut is_unknown: impl FnMut(Destination) -> bool) {
         let before = self.waits.len();
         self.waits.retain(|(destination, wait)| !wait.is_unwanted(now) && is_unknown(*destination));
@@ -120,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn unwanted_destination_expiry_is_nanosecond_exact() {
+    fn unused_destination_expires_to_the_nanosecond() {
         for (gap, is_forgotten) in [(FORGET_AFTER.since(Nanos(1)), false), (FORGET_AFTER, true)] {
             let mut waits = Resolutions::new();
             let first = waits.wait_for(Nanos(0), to(1)).until;
@@ -138,28 +134,40 @@ mod tests {
 
     // proves: slow-path
     #[test]
-    fn destinations_beyond_table_share_deadline() {
+    fn destinations_beyond_table_share_a_deadline() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..count).for_each(|number| _ = waits.wait_for(Nanos(number.into()), to(number)));
         let at = Nanos::from_millis(1);
         assert_eq!(waits.wait_for(at, to(count)).until, at.after(NEIGHBOUR_WAIT));
         assert_eq!(waits.wait_for(at.after(at), to(count + 1)).until, at.after(NEIGHBOUR_WAIT));
-        assert_eq!(waits.wait_for(at, to(5)).until, Nanos(5).after(NEIGHBOUR_WAIT), "its own");
+        assert_eq!(
+            waits.wait_for(at, to(5)).until,
+            Nanos(5).after(NEIGHBOUR_WAIT),
+            "destination lost its own deadline"
+        );
         waits.retain(at, |destination| destination != to(5));
         let later = Nanos::from_millis(3);
-        assert_eq!(waits.wait_for(later, to(count)).until, later.after(NEIGHBOUR_WAIT), "there is room");
+        assert_eq!(
+            waits.wait_for(later, to(count)).until,
+            later.after(NEIGHBOUR_WAIT),
+            "free entry not used for a new destination"
+        );
         let long_after = FORGET_AFTER.after(FORGET_AFTER);
         assert_eq!(waits.wait_for(long_after, to(count + 2)).until, long_after.after(NEIGHBOUR_WAIT));
-        assert_eq!((waits.waits.len(), waits.beyond.is_none()), (1, true), "nobody wants the others");
+        assert_eq!(
+            (waits.waits.len(), waits.beyond.is_none()),
+            (1, true),
+            "unused destinations were not purged"
+        );
     }
 
     #[test]
-    fn full_table_evicts_unwanted_destinations() {
+    fn full_table_evicts_unused_destinations() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // A destination without an entry stays in use beyond its deadline.
+        // A destination that shares the common entry still counts as used after its deadline.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

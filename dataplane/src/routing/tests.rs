@@ -62,9 +62,9 @@ fn interface_table_decides_by_longest_prefix() {
     assert_eq!(fib.interface(Site::Vlan(1)), None);
 }
 
-/// Many addresses, so that several share a bit of the filter.
+/// The number of addresses makes several of them share a bit of the filter.
 #[test]
-fn only_host_addresses_are_own_sources() {
+fn only_addresses_of_the_host_count_as_own_sources() {
     for count in [0, 1, 2, 3, 64, 200] {
         let own: Vec<u32> = (0..count).map(|number: u32| 0x0a00_0001 + 0x100 * number).collect();
         let local = |address: &u32| ((Address::V4(*address).bits(), 32), Target::Host(PuntReason::Local));
@@ -76,7 +76,7 @@ fn only_host_addresses_are_own_sources() {
         for address in own {
             assert!(
                 is_own(address) && !is_own(address - 1) && !is_own(address + 1),
-                "{address:x} of {count}"
+                "wrong answer near own address {address:x} of {count}"
             );
         }
         assert!((0..100_000).all(|number| !is_own(0x0b00_0000 + number)));
@@ -85,7 +85,7 @@ fn only_host_addresses_are_own_sources() {
 
 // proves: routing
 #[test]
-fn unresolved_hops_are_skipped_beside_resolved() {
+fn unresolved_next_hops_are_skipped() {
     let some = [hop(0, Some(1)), hop(0, None), hop(0, Some(3))].to_vec();
     let tables = [Routes {
         v4: [((0, 0), Target::Hops(some)), ((1 << 127, 1), Target::Hops(Vec::new()))].into_iter().collect(),
@@ -96,7 +96,7 @@ fn unresolved_hops_are_skipped_beside_resolved() {
 }
 
 #[test]
-fn excess_next_hops_are_ignored() {
+fn next_hops_beyond_maximum_are_ignored() {
     let many = (0..=255).map(|last| hop(0, Some(last))).collect();
     let tables = [Routes { v4: [((0, 0), Target::Hops(many))].into_iter().collect(), ..Routes::default() }];
     let fib = Fib::new(&[interface(0, 0)], &tables, Spread::Flow);

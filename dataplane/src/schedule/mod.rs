@@ -1,8 +1,8 @@
-//! Scheduling of a port's classes: strict classes first, the highest first; the others by deficit round robin in
+//! Scheduling of a port's classes: strict classes first, the highest first; the others share by deficit round robin in
 //! proportion to their weights (802.1Qaz ETS).
 //!
-//! Deficits may go negative by one frame, which is repaid first. Shares are thus exact in the long run without knowing
-//! lengths in advance. The class with the largest weight earns one long frame per round.
+//! A deficit may go negative by one frame; the class then waits until it is positive. Shares are thus exact in the long
+//! run without knowing lengths in advance. The class with the largest weight earns one maximum frame per round.
 
 mod shaper;
 
@@ -14,24 +14,22 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) class: Class,
-    /// Rest of its share, in bytes times `weight`; `None` if it is not charged.
+    /// `None` if sending is not charged.
     left: Option<i64>,
     weight: i64,
 }
 
 impl Turn {
-    /// Returns the bytes that the class may send while the same classes stay eligible.
     pub(crate) fn bytes(&self) -> Bytes {
         self.left.map_or(Bytes::MAX, |left| Bytes(u64::try_from(left / self.weight).unwrap_or(0)))
     }
 }
 
-/// Deficits are in bytes times the largest weight, so that quanta are whole numbers.
+/// The unit of deficits is a byte divided by the largest weight, so that quanta are whole numbers.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Scheduler {
     strict: ClassSet,
-    /// Classes whose deficit may be nonzero.
     owing: ClassSet,
     turn: Class,
     weight_max: i64,
@@ -55,7 +53,7 @@ impl Scheduler {
         }
     }
 
-    /// Chooses a class. A single one takes no share from others: it is not charged, and its debt is forgotten.
+    /// Chooses the next class. A single eligible class is not charged, and its negative deficit is cleared.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };
@@ -106,7 +104,6 @@ impl Scheduler {
         }
     }
 
-    /// Charges the class. One that is idle or paused during its turn saves no credit.
     #[inline]
     pub(crate) fn sent(&mut self, turn: &Turn, bytes: Bytes, now_empty: bool) {
         if turn.left.is_none() {
@@ -138,7 +135,7 @@ mod tests {
 
     // proves: scheduling
     #[test]
-    fn weights_share_bytes() {
+    fn classes_share_bytes_by_weight() {
         let mut services = [Service::Weighted(1500); CLASSES];
         services[1] = Service::Weighted(5000);
         services[2] = Service::Weighted(3500);
@@ -148,19 +145,22 @@ mod tests {
             let total: u64 = bytes.iter().sum();
             for (class, per_mille) in [(1, 500), (2, 350), (3, 150)] {
                 let share = bytes[class] * 1000 / total;
-                assert!(share.abs_diff(per_mille) <= 2, "class {class} of {frame} B frames: {share}");
+                assert!(
+                    share.abs_diff(per_mille) <= 2,
+                    "class {class} with {frame} B frames got {share} per mille of the bytes"
+                );
             }
         }
     }
 
     #[test]
-    fn equal_weights_differ_by_one_frame() {
+    fn classes_of_equal_weight_send_equal_bytes() {
         let bytes = shares([Service::Weighted(3300); CLASSES], ClassSet(0b111), 1518, 300);
         assert_eq!(bytes[..3], [151_800; 3]);
     }
 
     #[test]
-    fn turn_never_exceeds_one_frame() {
+    fn class_sends_at_most_one_frame_per_turn() {
         let mut services = [Service::Weighted(1); CLASSES];
         services[1] = Service::Weighted(100_000);
         services[2] = Service::Weighted(50_000);
@@ -173,7 +173,7 @@ mod tests {
             let class = turn.class;
             chosen[class.index()] += 1;
             if class.get() == 1 {
-                assert!(round - last_of_1 <= 3, "class 1 waits for a frame of each other at most");
+                assert!(round - last_of_1 <= 3, "class 1 waited for more than one frame of each other class");
                 last_of_1 = round;
             }
         }
@@ -183,7 +183,7 @@ mod tests {
 
     // proves: batches
     #[test]
-    fn turn_charges_batch_like_single_frames() {
+    fn scheduler_charges_batch_like_single_frames() {
         for seed in xoff_explore::seeds(0..20) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let services = [(); CLASSES].map(|()| match rng.u8(0..6) {
@@ -216,7 +216,11 @@ mod tests {
         let again = scheduler.choose(ClassSet(0b11)).unwrap();
         assert_eq!((again.class, again.bytes()), (turn.class, Bytes(1)));
         scheduler.sent(&again, Bytes(1), false);
-        assert_ne!(scheduler.choose(ClassSet(0b11)).unwrap().class, turn.class, "its share is used up");
+        assert_ne!(
+            scheduler.choose(ClassSet(0b11)).unwrap().class,
+            turn.class,
+            "class without remaining share was chosen"
+        );
     }
 
     #[test]
@@ -252,6 +256,6 @@ mod tests {
             turn = scheduler.choose(ClassSet(0b11)).unwrap();
         }
         scheduler.sent(&turn, Bytes(100), true);
-        assert_eq!(scheduler.deficit[0], 0, "what was left of its turn is gone");
+        assert_eq!(scheduler.deficit[0], 0, "idle class kept the rest of its share");
     }
 }

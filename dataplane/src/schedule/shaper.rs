@@ -1,6 +1,6 @@
-//! Token bucket in exact arithmetic: credit is kept in bit-nanoseconds per second, so that nothing is rounded.
+//! Shaper: a token bucket. Credit is in bit-nanoseconds per second, so that nothing is rounded.
 //!
-//! A stream that could not send because its worker was late may save more credit than an idle one: it catches up with its line.
+//! A stream with frames to send may save more credit than an idle one, to catch up after its worker was late.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -8,9 +8,9 @@ const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
-    /// Lead after time with frames to send.
+    /// Maximum bytes of credit saved while frames waited to be sent.
     pub(crate) late: Bytes,
-    /// Lead after idle time; at most `late`.
+    /// Maximum bytes of credit saved in idle time; at most `late`.
     pub(crate) idle: Bytes,
 }
 
@@ -20,12 +20,10 @@ impl From<Bytes> for Lead {
     }
 }
 
-/// Rate limit of a stream. A frame may start while credit is not negative, and its whole size is charged, so that a
-/// frame larger than the burst still passes.
+/// A frame may start while credit is not negative; its whole size is then charged.
 #[derive(Clone, Debug)]
 pub(crate) struct Shaper {
     rate: BitRate,
-    /// Maxima of an idle stream and of a busy one.
     most: [i64; 2],
     credit: i64,
     updated: Nanos,
@@ -51,7 +49,6 @@ impl Shaper {
         self.credit = self.credit.min(0);
     }
 
-    /// Marks the stream idle until [`Shaper::credit`] is called.
     #[inline]
     pub(crate) fn rest(&mut self, now: Nanos) {
         if !self.rests {
@@ -69,7 +66,6 @@ impl Shaper {
         Credit(self.credit)
     }
 
-    /// Returns whether a frame could start at the last update, or can at `now`.
     #[inline]
     pub(crate) fn is_ready(&self, now: Nanos) -> bool {
         self.ready_at() <= now
@@ -121,8 +117,7 @@ impl Credit {
     }
 }
 
-/// Returns at least one nanosecond's worth, for drivers that come at the rounded `ready_at`, and at most half a
-/// gigabyte, which leaves room for debts.
+/// Returns at least one nanosecond's worth, because `ready_at` is rounded up.
 fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))
@@ -137,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gigabit_shaper_is_nanosecond_exact() {
+    fn shaper_at_gigabit_is_exact_to_the_nanosecond() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
         assert!(shaper.credit(Nanos(0)).allows_a_frame());
         shaper.spend(Nanos(0), Bytes(1250));
@@ -148,7 +143,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn sub_nanosecond_times_add_up() {
+    fn shaper_adds_up_fractions_of_nanoseconds() {
         // 84 bytes at 400 Gb/s take 1.68 ns.
         let mut shaper = Shaper::new(BitRate::from_gbps(400), Bytes::ZERO);
         let mut now = Nanos(0);
@@ -162,7 +157,7 @@ mod tests {
 
     // proves: batches
     #[test]
-    fn credit_charges_batch_like_single_frames() {
+    fn shaper_charges_batch_like_single_frames() {
         for seed in xoff_explore::seeds(0..20) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut alone = Shaper::new(BitRate::from_mbps(rng.u64(1..400_000)), Bytes(rng.u64(0..20_000)));
@@ -180,25 +175,29 @@ mod tests {
                     alone.spend(now, Bytes(next));
                     left -= next;
                 }
-                assert!(alone.credit(now).allows_a_frame(), "to the last byte");
+                assert!(alone.credit(now).allows_a_frame(), "frame refused before the credit was spent");
                 alone.spend(now, Bytes(1));
                 together.spend(now, Bytes(bytes.0 + 1));
                 assert_eq!(format!("{together:?}"), format!("{alone:?}"));
-                assert!(!alone.credit(now).allows_a_frame(), "one byte beyond");
+                assert!(!alone.credit(now).allows_a_frame(), "frame allowed beyond the credit");
             }
         }
     }
 
     #[test]
-    fn new_rate_applies_from_its_setting() {
+    fn new_rate_applies_from_its_change() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
         shaper.spend(Nanos(0), Bytes(1250));
         shaper.set_rate(Nanos(5_000), BitRate::from_mbps(500), Bytes::ZERO);
-        assert_eq!(shaper.ready_at(), Nanos(15_000), "half is left, at half the rate");
+        assert_eq!(
+            shaper.ready_at(),
+            Nanos(15_000),
+            "remaining half of the time was not doubled at half the rate"
+        );
     }
 
     #[test]
-    fn new_burst_cuts_credit_not_debt() {
+    fn smaller_burst_cuts_credit_but_not_debt() {
         let frames = |shaper: &mut Shaper| {
             let now = Nanos(1_000_000);
             std::iter::from_fn(|| shaper.credit(now).allows_a_frame().then(|| shaper.spend(now, Bytes(1000))))
@@ -217,7 +216,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn stall_is_made_up_by_burst() {
+    fn burst_makes_up_for_a_stall() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes(3000));
         let sent = std::iter::from_fn(|| {
             shaper
@@ -230,29 +229,49 @@ mod tests {
     }
     // proves: pacing
     #[test]
-    fn backlogged_sender_recovers_more_than_idle() {
+    fn busy_stream_catches_up_more_than_idle_one() {
         let lead = Lead { late: Bytes(10_000), idle: Bytes(2_000) };
         let gigabit = BitRate::from_gbps(1); // a byte in 8 ns
         let mut shaper = Shaper::new(gigabit, lead);
-        assert_eq!(shaper.credit(Nanos(1_000_000)).bytes(), Bytes(2_000), "nothing was sent before");
+        assert_eq!(
+            shaper.credit(Nanos(1_000_000)).bytes(),
+            Bytes(2_000),
+            "idle stream does not begin with its idle credit"
+        );
         shaper.spend(Nanos(1_000_000), Bytes(2_000));
         let after = |shaper: &Shaper, now: u64| {
             let mut shaper = shaper.clone();
             shaper.spend(Nanos(now), Bytes::ZERO);
             shaper.credit(Nanos(now)).bytes()
         };
-        assert_eq!(after(&shaper, 1_000_000 + 8 * 9_999), Bytes(9_999), "frames waited");
-        assert_eq!(after(&shaper, 1_000_000 + 8 * 10_001), Bytes(10_000), "to the byte");
+        assert_eq!(after(&shaper, 1_000_000 + 8 * 9_999), Bytes(9_999), "busy stream did not earn credit");
+        assert_eq!(
+            after(&shaper, 1_000_000 + 8 * 10_001),
+            Bytes(10_000),
+            "busy stream saved more than its maximum"
+        );
         let mut rested = shaper.clone();
         rested.rest(Nanos(1_000_000 + 8 * 5_000));
-        assert_eq!(after(&rested, 1_000_000 + 8 * 5_000), Bytes(5_000), "at that instant it may go on");
-        assert_eq!(after(&rested, 1_000_000 + 8 * 5_000 + 1), Bytes(2_000), "what it had is cut");
+        assert_eq!(
+            after(&rested, 1_000_000 + 8 * 5_000),
+            Bytes(5_000),
+            "credit was cut at the instant at which the stream became idle"
+        );
+        assert_eq!(
+            after(&rested, 1_000_000 + 8 * 5_000 + 1),
+            Bytes(2_000),
+            "idle stream kept more than its idle credit"
+        );
         assert_eq!(after(&rested, 9_000_000), Bytes(2_000));
         assert_eq!(rested.credit(Nanos(9_000_000)).bytes(), Bytes(2_000));
-        assert_eq!(after(&rested, 9_000_000 + 8 * 3_000), Bytes(5_000), "it rests no more");
+        assert_eq!(
+            after(&rested, 9_000_000 + 8 * 3_000),
+            Bytes(5_000),
+            "busy stream is still treated as idle"
+        );
         let mut owing = shaper;
         owing.spend(Nanos(1_000_000), Bytes(1_000));
         owing.rest(Nanos(1_000_000 + 8 * 400));
-        assert_eq!(owing.ready_at(), Nanos(1_000_000 + 8 * 1_000), "a debt is a debt");
+        assert_eq!(owing.ready_at(), Nanos(1_000_000 + 8 * 1_000), "idle time changed the debt");
     }
 }

@@ -1,15 +1,14 @@
-//! Accounts of floods: one frame that became several, and counts at its ingress until the last copy has left.
+//! Accounts of floods. A flooded frame counts once at its ingress, until its last copy has left.
 //!
-//! If the class is lossless anywhere, no egress queue bounds its frames; the frames that floods add are bounded here.
+//! Egress queues do not limit classes that are lossless on any port, so this module limits the copies.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
 use crate::queue::NONE;
 
-/// Copies of each flood; there are never more floods than slots.
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Copies left; in a free entry, the next free one.
+    /// Copies left of the flood, or the number of the next free entry.
     entries: Box<[u32]>,
     free: u32,
     bounded: ClassSet,
@@ -31,7 +30,7 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Returns the account's number and the number of allowed copies. For the others, [`Accounts::leave`] must be called at once.
+    /// Returns the account's number and how many copies may be made; the others must [leave](Accounts::leave) at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;
         let entry = &mut self.entries[account as usize];
@@ -76,26 +75,26 @@ mod tests {
 
     // proves: reload
     #[test]
-    fn existing_copies_count_once_bounded() {
+    fn copies_made_before_the_bound_count_in_it() {
         let class = Class::ALL[3];
         let mut accounts = Accounts::new(4, ClassSet::NONE, 3);
         let (before, _) = accounts.open(class, 3);
         accounts.bound(ClassSet(0b1000));
-        assert_eq!(accounts.open(class, 2).1, 1, "two are there");
+        assert_eq!(accounts.open(class, 2).1, 1, "copies made before the bound do not count");
         accounts.bound(ClassSet::NONE);
         assert_eq!([(); 3].map(|()| accounts.leave(class, before)), [false, false, true]);
     }
 
     // proves: floods
     #[test]
-    fn bounded_class_limits_added_copies() {
+    fn copies_of_bounded_class_are_limited() {
         let [lossy, lossless] = [Class::ALL[0], Class::ALL[3]];
         let mut accounts = Accounts::new(4, ClassSet(0b1000), 3);
         assert_eq!(accounts.open(lossy, 9).1, 8);
         let (first, may_be_made) = accounts.open(lossless, 3);
         assert_eq!(may_be_made, 3);
         let (second, may_be_made) = accounts.open(lossless, 3);
-        assert_eq!(may_be_made, 1, "two are there");
+        assert_eq!(may_be_made, 1, "copies of the first flood do not count");
         accounts.leave(lossless, second); // the copy that is not made
         assert_eq!(accounts.open(lossless, 2).1, 0);
         assert!(

@@ -1,4 +1,4 @@
-//! Control frames to peers. They come from a frame pool of their own and leave before data.
+//! Sending of control frames to peers. They have a frame pool of their own and leave before data.
 
 use xoff_flow_control::pause::Announcement;
 use xoff_flow_control::settings::FlowControl;
@@ -11,7 +11,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Returns the ports with a pending announcement of a pause or rate, or of its end, for [`super::Batch::announce`].
+    /// Returns the ports with a pause or rate frame to send ([`super::Batch::announce`]).
     #[inline]
     #[must_use]
     pub fn announcements_due(&self) -> PortSet {
@@ -41,7 +41,6 @@ impl Switch {
         frame
     }
 
-    /// Returns a pause frame, else a list of flows, else a CNM or an injected frame.
     #[cold]
     pub(super) fn control<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         self.announce(port, store)
@@ -49,7 +48,7 @@ impl Switch {
             .or_else(|| self.next_injected(port))
     }
 
-    /// Lets the port wait if no frame is free.
+    /// Returns whether a control frame is free. If not, the port waits for one.
     pub(super) fn control_is_free<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> bool {
         let Some(probe) = store.control(&[0; mac_control::LEN]) else {
             if !self.ready.starved.contains(port) {
@@ -63,7 +62,6 @@ impl Switch {
         true
     }
 
-    /// Keeps the frame due if the control pool is in flight.
     fn announce_pause<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         if !self.ports[port.index()].peer.held.due() || !self.control_is_free(port, store) {
             return None;
@@ -93,7 +91,7 @@ impl Switch {
     }
 
     pub(super) fn send_control<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> Frame {
-        let frame = store.control(bytes).expect("one was free a moment ago");
+        let frame = store.control(bytes).expect("pool of control frames is empty");
         let at = &mut self.ports[port.index()];
         at.egress.commit(self.now, on_line(&frame).into());
         self.ledger.made += 1;
@@ -102,7 +100,6 @@ impl Switch {
     }
 }
 
-/// Merges all classes into one state for an 802.3x peer.
 fn pause_frame(flow_control: FlowControl, what: &Announcement, pause_time: Quanta) -> MacControl {
     let stopped = ClassSet(what.xoff.0 | what.refreshed.0);
     let time = |class: Class| if stopped.contains(class) { pause_time } else { Quanta(0) };

@@ -1,6 +1,6 @@
-//! Contract with a [driver](crate::driver), which uses a switch in batches only.
+//! Interface of a switch to its [driver](crate::driver).
 //!
-//! All changes of a switch are made in a [`Batch`], including the four steps of a frame's journey:
+//! A driver changes a switch only in a [`Batch`], at one instant:
 //!
 //! ```text
 //!   receive -> forward -> transmit -> release      a frame's journey
@@ -14,7 +14,7 @@
 //!   hand_over, take_over, give_back, take_back, next_learned, apply_learned    other workers ([`super::workers`])
 //! ```
 //!
-//! Decisions and their order do not depend on batches ([`super::run`]).
+//! Decisions and their order do not depend on how steps are divided into batches ([`super::run`]).
 
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
@@ -23,14 +23,14 @@ use super::policy_swap::PolicySwap;
 use super::run::Run;
 use crate::frame::{Frame, FrameStore};
 
-/// Switch at one instant, used by its driver.
+/// Access of a driver to its switch, at one instant.
 #[derive(Debug)]
 pub struct Batch<'switch> {
     pub(super) switch: &'switch mut Switch,
 }
 
 impl Switch {
-    /// Returns the switch at `now`, which must not be before that of an earlier batch.
+    /// Begins a batch at time `now`, which must not be earlier than that of the previous batch.
     #[inline]
     pub fn batch(&mut self, now: Nanos) -> Batch<'_> {
         self.now = now;
@@ -46,7 +46,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Counts pending runs, as if another batch began at the same instant.
+    /// Completes pending counts, as if another batch began at the same instant.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -59,15 +59,15 @@ impl Batch<'_> {
         self.switch.receive(port, frame, store);
     }
 
-    /// Moves a frame and its followers of the same micro-flow through the pipeline. Returns false if nothing can move
-    /// before [`Switch::next_deadline`].
+    /// Forwards the next frame, and following frames of its micro-flow. Returns false if no frame can move before
+    /// [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
         !self.switch.pipeline_rests() && self.switch.forward(store)
     }
 
-    /// Passes `send` up to `most` frames that may leave by `port`, control frames first. Returns their number. The
-    /// driver reports each by [`Batch::release`].
+    /// Calls `send` with up to `most` frames that may leave by `port`, control frames first. Returns their number. The
+    /// driver must [release](Batch::release) each when it has left.
     #[inline]
     pub fn transmit<S: FrameStore>(
         &mut self,
@@ -79,8 +79,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns a due announcement of a pause or rate, or of its end. A driver calls this for all
-    /// [pending](Switch::announcements_due) ports before it sends data of any.
+    /// Returns a due pause or rate frame of `port`. A driver sends these at all [pending](Switch::announcements_due)
+    /// ports before any data.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -90,19 +90,19 @@ impl Batch<'_> {
         Some(frame)
     }
 
-    /// Releases a frame passed out for `port` that has left.
+    /// Counts out and frees a frame that has left by `port`.
     #[inline]
     pub fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.release(port, frame, store);
     }
 
-    /// Gives up a frame passed out for `port` whose device is gone.
+    /// Drops a transmitted frame that has not left by `port`, because the device was removed.
     #[cold]
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.give_up(port, frame, store);
     }
 
-    /// Handles all due timers, at [`Switch::next_deadline`]. Returns whether anything was due.
+    /// Handles all due timers; to be called at [`Switch::next_deadline`]. Returns whether any was due.
     #[inline]
     #[allow(clippy::must_use_candidate)]
     pub fn advance<S: FrameStore>(&mut self, store: &mut S) -> bool {
@@ -114,8 +114,8 @@ impl Batch<'_> {
     }
 
     /// Records a link change. A port without link forgets learned addresses and its peer's requests, and drops its
-    /// queued frames. When the link returns, pauses are announced anew. Pauses from the peer are always obeyed: they
-    /// may arrive before the link is reported as up.
+    /// queued frames. When the link returns, pauses are sent again. Pauses of the peer are obeyed even before the link
+    /// is reported as up.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }
@@ -125,14 +125,14 @@ impl Batch<'_> {
         self.switch.ports[port.index()].settings.mac = mac;
     }
 
-    /// Replaces the policy of a class. Peers that both policies hold stay held. Neither allocates nor frees: the caller
-    /// drops the returned value.
-    #[must_use = "it may be large, and is to be dropped where there is time"]
+    /// Replaces the policy of a class. A peer that both policies pause stays paused. Neither allocates nor frees: the
+    /// caller drops the returned old policy.
+    #[must_use = "the returned old policy may be large: drop it outside the packet loop"]
     pub fn set_policy(&mut self, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         self.switch.set_policy(swap)
     }
 
-    /// Ends every hold of this worker before a stop: the XONs are due at once.
+    /// Schedules XON for every class that this worker pauses at a peer, before a stop.
     pub fn release_peers(&mut self) {
         self.switch.release_peers();
     }

@@ -1,4 +1,4 @@
-//! Ends of a frame other than leaving.
+//! Ends of a frame other than transmission: consumed, dropped, given up.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::policy::Event;
@@ -54,7 +54,6 @@ impl Switch {
         store.free(frame);
     }
 
-    /// Ends the micro-flow, too.
     #[cold]
     pub(super) fn discard<S: FrameStore>(
         &mut self,
@@ -92,7 +91,6 @@ impl Switch {
         self.finish(frame, store);
     }
 
-    /// Counts the frame out at its ingress, here or at the worker that owns that port.
     #[inline]
     pub(super) fn finish<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let meta = *self.nodes.meta(&frame);

@@ -1,4 +1,4 @@
-//! Frames with several destinations: copies that share an account at the ingress ([`super::accounts`]).
+//! Flooding: frames with several destinations. The copies share an account at the ingress ([`super::accounts`]).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Flooded, WhenFull};
@@ -10,7 +10,6 @@ use crate::queue::{FrameMeta, Origin};
 use crate::routing::Hop;
 
 impl Switch {
-    /// Keeps the frame until all copies have room. `hop` is for routed frames.
     pub(super) fn flood<S: FrameStore>(
         &mut self,
         ports: PortSet,
@@ -64,7 +63,7 @@ impl Switch {
         }
     }
 
-    /// Returns reached ports, missed ports, and the first port whose room the flood waits for.
+    /// Returns the ports that get a copy, the ports that get none, and the first full port.
     fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         if self.when_full == WhenFull::Drop {
             return (ports, PortSet::NONE, None);
@@ -76,8 +75,6 @@ impl Switch {
         self.find_room_together(ports, meta)
     }
 
-    /// Takes the group members with the smallest demand on shared egress limits, and misses ports at a standstill for
-    /// which nothing is left.
     #[cold]
     fn find_room_together(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         let ports = self.with_leanest_members(ports, meta);

@@ -1,7 +1,7 @@
-//! Link between OFC's tables, queues and control frames.
+//! Per-flow pauses (OFC): connects the policy's tables with queues and control frames.
 //!
-//! Pauses of single flows need nested queues. If that is impossible (full table, queued frames of unknown flows, VOQ),
-//! the frame is obeyed as the plain PFC frame that it also is.
+//! Pausing single flows needs nested queues. If that is impossible (full table, queued frames of unknown flows, VOQ), a
+//! list of flows pauses its class, as the PFC frame that it also is.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -20,7 +20,6 @@ impl Switch {
         self.policies.acting[class.index()].as_ofc()
     }
 
-    /// Includes nested queues and shadows of OFC.
     #[inline]
     pub(super) fn count_flow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
         if self.policies.shadows_count_flows {
@@ -58,7 +57,7 @@ impl Switch {
         }
     }
 
-    /// Obeys a list of flows if `port` accepts lists: flow by flow, or by pausing the class. Returns whether there was one.
+    /// Obeys a list of flows, if `port` accepts lists: pauses the flows, or else the class. Returns whether the frame was a list.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,
@@ -87,7 +86,7 @@ impl Switch {
                     self.report_class_pause(port, class);
                 }
             }
-            // While another of its flows stays paused, the class does, too: frames of that flow may be queued without a number.
+            // The class stays paused while any of its flows is: frames of that flow may be queued without a flow number.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>
@@ -99,7 +98,6 @@ impl Switch {
         Ok(true)
     }
 
-    /// Excludes pauses by lists.
     pub(super) fn report_class_pause(&mut self, port: PortId, class: Class) {
         let peer = &self.ports[port.index()].peer;
         let is_paused = peer.paused.classes().contains(class) && !peer.paused_for_flows.contains(class);
@@ -212,7 +210,6 @@ impl Switch {
         Some(self.send_control(port, &bytes[..len], store))
     }
 
-    /// Forgets pauses that XON or a lost link has ended.
     pub(super) fn forget_flow_pauses(&mut self, port: PortId, class: Class) {
         if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
             ofc.forget_sent(port);
@@ -244,7 +241,6 @@ impl Switch {
         next
     }
 
-    /// Makes the queue a FIFO. Returns the unused queue.
     pub(super) fn end_flows(&mut self, ended: &Policy, port: PortId, class: Class) -> Option<Box<Nested>> {
         let Policy::Ofc(ofc) = ended else { return None };
         if ofc.has_sent_pause(port) {

@@ -1,6 +1,6 @@
-//! Frames of the host, sent by the interface of a routed port, or of a VLAN with a router. They join the egress queue
-//! of their class, obey its pauses, and count there only, so that they take no memory promised to peers. A VLAN's
-//! frames to a port at a standstill ([`super::paused_floods`]) are dropped, so that its other stations are reached.
+//! Frames that the host sends by an interface: a routed port, or a VLAN with a router. They count only in their egress
+//! queue, so that they take no memory promised to peers. A VLAN's frames to a port at a standstill
+//! ([`super::paused_floods`]) are dropped, so that other stations are reached.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
@@ -16,8 +16,8 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// Sends a frame of the host by its interface at `site`. This worker's `port` counts the frame: that of the
-    /// interface, or any for a VLAN.
+    /// Sends a frame of the host by the interface `site`. `port` counts the frame: the interface's port or, for a VLAN,
+    /// any of this worker's.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }
@@ -70,7 +70,7 @@ impl Switch {
             Decision::Group(group) => self.take_path(group, None, frame, store),
             Decision::Flood(ports, kind) => self.flood(ports, kind, None, frame, store),
             Decision::Drop(reason) => self.drop_admitted(port, reason, frame, store),
-            Decision::Route(_) => unreachable!("the router sends nothing to itself"),
+            Decision::Route(_) => unreachable!("frame of the router is for the router itself"),
         }
     }
 
@@ -96,7 +96,6 @@ fn is_of_vlan(meta: &FrameMeta) -> bool {
     meta.origin == Origin::Host && meta.vid != 0
 }
 
-/// Returns true while `class` has fewer queued frames than there are free ones, so that a paused class never takes all.
 fn has_room(of_host: &[u32; CLASSES], class: Class) -> bool {
     of_host[class.index()] + of_host.iter().sum::<u32>() < HOST_FRAMES_MAX
 }

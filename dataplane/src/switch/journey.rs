@@ -1,7 +1,8 @@
-//! Journey of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit), [release](Switch::release).
+//! The four steps of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
+//! [release](Switch::release).
 //!
-//! Every action of a step for a single frame must be excluded by its margin, or be done for a whole run when it is
-//! counted ([`super::run`]).
+//! Frames of a run are counted together ([`super::run`]). Hence any effect of a single frame must be excluded by the
+//! margin of the run, or be done for the whole run.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -19,7 +20,6 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta, Origin};
 use crate::schedule::Turn;
 
-/// Ingress.
 impl Switch {
     #[inline]
     pub(super) fn receive<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
@@ -53,7 +53,7 @@ impl Switch {
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
             if reason == DropReason::HeadroomExhausted && self.buffer.ingress(port, class) > Bytes::ZERO {
-                // The sender must pause if frames are queued here whose departure will resume it.
+                // The policy may pause the sender if frames are queued whose departure will resume it.
                 self.observe(class, Event::Received { ingress: port });
             }
             return self.discard(port, class, reason, frame, store);
@@ -92,7 +92,6 @@ impl Switch {
     }
 }
 
-/// Pipeline.
 impl Switch {
     #[inline]
     pub(super) fn pipeline_rests(&self) -> bool {
@@ -134,7 +133,7 @@ impl Switch {
 
     #[cold]
     fn was_not_ready(&mut self, port: PortId) -> bool {
-        debug_assert!(false, "{port:?} is ready, and has no frame");
+        debug_assert!(false, "{port:?} is marked as ready but has no frame");
         let ingress = &mut self.ports[port.index()].ingress;
         ingress.backlogged =
             Class::ALL.into_iter().filter(|lane| !ingress.arrived[lane.index()].is_empty()).collect();
@@ -144,7 +143,6 @@ impl Switch {
         true
     }
 
-    /// Decides for a frame that waited; its class may differ from its lane.
     #[inline(never)]
     fn decide_through<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
@@ -218,7 +216,6 @@ impl Switch {
         joins
     }
 
-    /// Stops at the margin, or at another port's turn.
     #[inline]
     fn enqueue_followers(&mut self, port: PortId, class: Class) {
         let at = &self.ports[port.index()].ingress;
@@ -240,7 +237,6 @@ impl Switch {
         self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
-    /// Enqueues a frame counted by itself. Not inlined, so that its code exists once.
     #[inline(never)]
     fn enqueue_alone<S: FrameStore>(&mut self, key: RunKey, frame: Frame, store: &mut S) {
         self.end_run();
@@ -289,7 +285,6 @@ impl Switch {
     }
 }
 
-/// Egress.
 impl Switch {
     #[inline]
     pub(super) fn transmit<S: FrameStore>(
@@ -345,8 +340,7 @@ impl Switch {
         sent
     }
 
-    /// Returns a frame and identical ones right behind, while nothing needs a decision, a rewrite or an announcement.
-    /// `None` if the first is dropped.
+    /// Returns a dequeued frame, prepared for sending, and identical ones behind it; `None` if the frame is dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,
@@ -439,7 +433,6 @@ impl Switch {
     }
 }
 
-/// Release.
 impl Switch {
     #[inline]
     pub(super) fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
@@ -494,8 +487,8 @@ mod tests {
 
     // proves: workers
     #[test]
-    #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is ready, and has no frame"))]
-    fn ready_port_without_frame_blocks_none() {
+    #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is marked as ready but has no frame"))]
+    fn port_wrongly_marked_ready_blocks_no_other() {
         let settings = SwitchSettings::plain((0..2).map(port_settings).collect());
         let mut switch = Switch::new(&settings, 1, Workers::single(2), Counters::new(2));
         let bytes = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 46]].concat();

@@ -1,5 +1,5 @@
-//! Congestion marks: ECN in leaving frames, or dropping unmarkable ones before they join the queue (WRED).
-//! [`xoff_flow_control::congestion::ecn`] has the curve.
+//! Congestion signals: ECN marks in leaving frames, and early drops of frames that cannot be marked (WRED).
+//! [`xoff_flow_control::congestion::ecn`] computes their probability.
 
 use xoff_flow_control::congestion::ecn::is_congested;
 use xoff_wire::ecn::{self, Ecn};
@@ -11,7 +11,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Marks a frame that still counts in its queue.
+    /// The frame must still count in its queue. Returns whether it was marked.
     pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head_mut(frame);

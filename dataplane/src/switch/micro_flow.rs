@@ -1,7 +1,7 @@
-//! Micro-flows: consecutive frames with identical headers. The classification and forwarding of the first apply to the others.
+//! Micro-flows: consecutive frames with identical headers. The class and egress of the first frame apply to the others.
 //!
-//! All header fields in use must be equal: addresses, tags, EtherType, and the DSCP of an IP packet. If the time is the
-//! same and the bridge has not changed, a frame takes the same egress and teaches nothing.
+//! All header fields in use must be equal: addresses, tags, EtherType, and the DSCP of an IP packet. The egress applies
+//! only at the same instant, and while the bridge does not change.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_wire::cnm::CNM;
@@ -10,7 +10,6 @@ use xoff_wire::units::{Class, Nanos, PortId};
 
 use crate::forward::{Bridge, Decision, Forwarding};
 
-/// A tag, and the fixed IPv6 header.
 const LONG_ENOUGH: usize = field::TAGGED_PAYLOAD as usize + field::IPV6_LEN;
 
 #[derive(Debug, Default)]
@@ -30,7 +29,6 @@ enum Forwarded {
 #[derive(Debug)]
 struct FirstFrame {
     start: Start,
-    /// Bits that other frames of the micro-flow share.
     mask: &'static Start,
     kind: FrameKind,
 }
@@ -39,15 +37,13 @@ struct FirstFrame {
 pub(super) struct FrameKind {
     pub(super) class: Class,
     pub(super) layout: Layout,
-    /// Bytes of its tags that MTUs do not count.
     pub(super) tags: u8,
 }
 
-/// All that classification and forwarding use, unless the frame has a CN-TAG.
+/// First bytes of a frame, on which its class and egress depend unless it has a CN-TAG.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     first: u128,
-    /// Bytes after the first 16, used with a tag.
     rest: u32,
 }
 
@@ -63,7 +59,7 @@ struct Route {
 impl Start {
     const LEN: usize = 20;
 
-    /// Version and traffic class without ECN, by EtherType.
+    /// Bits of the IP header to compare: version and traffic class without ECN.
     const OTHER: [u8; 2] = [0, 0];
     const IPV4: [u8; 2] = [0xff, 0xfc];
     const IPV6: [u8; 2] = [0xff, 0xc0];
@@ -105,7 +101,7 @@ impl Start {
             (EtherTypes::Ipv4, true) => const { &Start::mask(TAGGED, Start::IPV4) },
             (EtherTypes::Ipv6, false) => const { &Start::mask(UNTAGGED, Start::IPV6) },
             (EtherTypes::Ipv6, true) => const { &Start::mask(TAGGED, Start::IPV6) },
-            // An 802.1ad tag is checked for a following tag.
+            // The bytes behind an 802.1ad tag are compared, too: a second tag may follow.
             (EtherTypes::PBridge, _) | (_, true) => const { &Start::mask(TAGGED, Start::OTHER) },
             (_, false) => const { &Start::mask(UNTAGGED, Start::OTHER) },
         })
@@ -197,10 +193,10 @@ mod tests {
         flow.kind(next).is_some()
     }
 
-    /// The kernel varies these fields between packets, and between flows of two hosts.
+    /// Varies the fields that Linux varies between packets, and between flows of two hosts.
     // proves: batches
     #[test]
-    fn linux_packets_share_micro_flow() {
+    fn packets_of_two_linux_hosts_share_micro_flow() {
         let ipv4 = |number: u8, protocol: u8| {
             let mut ip =
                 [0x45, 24 << 2 | number & 3, 5, number, number, 7, 0x40, 0, 64, protocol, number, 1].to_vec();
@@ -226,7 +222,7 @@ mod tests {
 
     // proves: batches
     #[test]
-    fn micro_flow_kind_equals_parsed_kind() {
+    fn micro_flow_gives_class_and_layout_of_parsed_frame() {
         let (ipv4, ipv6) = ([0x08, 0x00, 0x45, 24 << 2], [0x86, 0xdd, 0x66, 0x00]);
         let other = [0x88, 0xb5, 0, 0];
         for tags in [&[][..], &TAG, &SERVICE_TAG, &[SERVICE_TAG, TAG].concat()] {
@@ -239,7 +235,10 @@ mod tests {
                     next[bit / 8] ^= 1 << (bit % 8);
                     let is_same = Header::parse(&next) == Header::parse(&first)
                         && kind(&next).tags == kind(&first).tags;
-                    assert!(is_same || !joins(&first, &next), "bit {bit} of {first:02x?}");
+                    assert!(
+                        is_same || !joins(&first, &next),
+                        "frames that differ in bit {bit} share a micro-flow: {first:02x?}"
+                    );
                 }
             }
         }
@@ -247,7 +246,7 @@ mod tests {
 
     // proves: batches
     #[test]
-    fn cn_frames_start_no_micro_flow() {
+    fn cn_tagged_frames_and_cnms_start_no_micro_flow() {
         for ether_type in [CN_TAG, CNM] {
             for tags in [&[][..], &TAG] {
                 let first = frame(&[tags, &ether_type.0.to_be_bytes()]);

@@ -1,22 +1,4 @@
-//! Dataplane of one worker.
-//!
-//! ```text
-//!   batch            contract with drivers        journey      receive, forward, transmit, release
-//!   port             ingress, egress, peer        ending       consumed, dropped, given up
-//!   pipeline         frames between ingress and egress queues
-//!   micro_flow, run  micro-flows, and frames counted together
-//!   announce, obey   control frames to and from peers
-//!   policies, flows, rates, notices, marking, storms    reactions to congestion
-//!   floods, accounts, paused_floods, room               copies of floods; standstill; missing room
-//!   paths            equal-cost paths
-//!   routed, unresolved           routing; frames waiting for a neighbour
-//!   storm_control                rate limits of floods
-//!   taps                         observers
-//!   punts                        slow path and injected frames
-//!   prefetch                     prefetching of state
-//!   ready_sets, timers, workers  ready sets; timers; other workers
-//!   policy_swap, revision        changes of policies and settings
-//! ```
+//! Dataplane of one worker: [`Switch`]. `journey` has the steps of a frame, `batch` the interface to drivers.
 
 mod accounts;
 mod announce;
@@ -119,12 +101,12 @@ impl Switch {
     /// Creates a switch and allocates all of its memory. `counters` are those of the whole switch.
     ///
     /// # Panics
-    /// Panics with [`WhenFull::Stop`] and several workers.
+    /// Panics if there are several workers with [`WhenFull::Stop`].
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         assert!(
             settings.when_full != WhenFull::Stop || workers.count() == 1,
-            "a switch whose pipeline halts for full queues has one worker"
+            "several workers cannot share a pipeline that halts for full queues"
         );
         let count = settings.ports.len();
         let lossless = settings.lossless_anywhere();
@@ -175,7 +157,7 @@ impl Switch {
         switch
     }
 
-    /// Returns the occupancies.
+    /// Returns the occupancies of the buffer.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
@@ -187,7 +169,7 @@ impl Switch {
         &self.bridge
     }
 
-    /// Returns the holds of the peer of `port`.
+    /// Returns the classes that the switch pauses at the peer of `port`.
     #[must_use]
     pub fn held(&self, port: PortId) -> &Held {
         &self.ports[port.index()].peer.held
@@ -213,26 +195,26 @@ impl Switch {
         self.xoffs_sent
     }
 
-    /// Returns the ports with unpaused frames to send, now or when rates allow.
+    /// Returns the ports with frames to send that no pause blocks, now or when rates allow.
     #[must_use]
     pub fn egress_active(&self) -> PortSet {
         self.ready.egress_active
     }
 
-    /// Returns the layer-1 bytes given to the driver of `port` and not yet released.
+    /// Returns the layer-1 bytes that the driver of `port` has got and not yet released.
     #[must_use]
     pub fn committed(&self, port: PortId) -> Bytes {
         self.ports[port.index()].egress.committed
     }
 
-    /// Returns whether `port` can be removed: without link, or without frames and pending announcements.
+    /// Returns whether `port` can be removed: it has no link, or neither frames nor due pause or rate frames.
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];
         !at.up || at.frames() == 0 && !at.peer.is_announcement_due()
     }
 
-    /// Returns this worker's account. Visits all queues: too slow to call for every frame.
+    /// Returns this worker's account of frames. Visits all queues: too slow to call for every frame.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
@@ -241,7 +223,7 @@ impl Switch {
         Ledger { held: inside + outbound, ..self.ledger }
     }
 
-    /// Exports the forwarding database's numbers to counters. Too slow to call for every frame.
+    /// Exports the counts of learned addresses and loops. Too slow to call for every frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
         for port in self.workers.own().iter() {

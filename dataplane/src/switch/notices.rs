@@ -1,5 +1,4 @@
-//! Congestion notification: buffers are sampled as frames enter them. CNMs leave by the ingress port of the culprit's
-//! frames, before data and despite pauses.
+//! Congestion notification: samples buffers as frames enter them, and sends CNMs to the culprit, before data and despite pauses.
 
 use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;
@@ -61,7 +60,7 @@ impl Switch {
             let head = store.head(frame);
             let head = &head[..head.len().min(frame.len() as usize)];
             let header = Header::read(layout, head);
-            // The source address of a routed frame is the router's; its sender is unknown.
+            // A routed frame has the router's source address; its sender is unknown.
             let is_own = self.bridge.router(vid) == Some(header.src)
                 || self.ports.iter().any(|at| at.settings.routed && at.settings.mac == header.src);
             if is_own { None } else { about(&header, head, sample, mac, class) }
@@ -80,7 +79,6 @@ impl Switch {
     }
 }
 
-/// Returns `None` if the source is no station, or the frame is a CNM itself.
 fn about(
     header: &Header,
     head: &[u8],
@@ -114,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cnm_byte_units_stay_in_field() {
+    fn cnm_queue_lengths_are_limited_to_their_fields() {
         assert_eq!([63, 64, -64, -127].map(in_units), [0, 1, -1, -1]);
         assert_eq!([64 * 32_767, 64 * 32_768, i64::MAX].map(in_units), [i16::MAX; 3]);
         assert_eq!([-64 * 32_768, -64 * 32_769, i64::MIN].map(in_units), [i16::MIN; 3]);

@@ -1,4 +1,4 @@
-//! Reading of a frame's head, and of the peer's requests in control frames.
+//! Parsing of received frames, and obeying of pauses, flow lists and rates in control frames.
 
 use xoff_flow_control::pause::Resumed;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -21,7 +21,7 @@ pub(super) enum Reading {
 }
 
 impl Switch {
-    /// Reads a head. A caller that does not admit the frame must [discard](Switch::discard) it, which ends the micro-flow.
+    /// If the frame is then not admitted, the caller must [discard](Switch::discard) it.
     #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };

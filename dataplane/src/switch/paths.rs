@@ -1,10 +1,10 @@
-//! Choice of the group member by which a frame leaves, by [`crate::forward::WeightedPaths`].
+//! Choice of the group member by which a frame leaves ([`crate::forward::WeightedPaths`]).
 //!
-//! Unless the group spreads by flow, closed and full members are excluded while there are others; a waiting frame
-//! chooses again. A flow waits for its member.
+//! In a group spread by flow, a frame waits for its member. In others, closed and full members are avoided while there
+//! are better ones; a waiting frame chooses again. A frame handed over to another worker keeps its port, unless that
+//! has closed.
 //!
-//! For ports of other workers a worker reads occupancies, which exclude frames on the way there. A handed-over frame
-//! stays with its port, unless that has closed and the group is not by flow.
+//! For ports of other workers, occupancies lack the frames on their way there.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::FlowKey;
@@ -32,7 +32,6 @@ struct Group {
     spread: Spread,
     salt: u64,
     at: SpreadState,
-    /// Progress after the last choice, which may not be used.
     then: SpreadState,
 }
 
@@ -96,7 +95,6 @@ impl Group {
 }
 
 impl Switch {
-    /// Keeps the frame until a member has room. `hop` is for routed frames.
     #[inline(never)]
     pub(super) fn take_path<S: FrameStore>(
         &mut self,
@@ -106,7 +104,7 @@ impl Switch {
         store: &mut S,
     ) {
         let Some(egress) = self.choose(group, self.linked(group), &frame, store) else {
-            unreachable!("a group without a link is no decision")
+            unreachable!("forwarding chose a group without a link")
         };
         if self.must_wait(egress, self.nodes.meta(&frame)) {
             return self.wait_for_room(egress, frame);
@@ -140,7 +138,6 @@ impl Switch {
         chosen
     }
 
-    /// Excludes members at a standstill, while another accepts the flood or lets it wait.
     fn flood_paths(&self, id: GroupId, meta: &FrameMeta) -> PathSet {
         let group = &self.paths.groups[id.index()];
         let linked = self.linked(id);
@@ -163,7 +160,6 @@ impl Switch {
         self.paths.groups[id.index()].paths_where(|port| self.bridge.is_up(port))
     }
 
-    /// Takes the members with the smallest demand on shared egress limits, independent of the round robin.
     #[cold]
     pub(super) fn with_leanest_members(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
         let leanest = |port: PortId| {
@@ -201,7 +197,7 @@ impl Switch {
         self.paths.groups[id.index()].next(turns, usable)
     }
 
-    /// Chooses a next hop. If queues decide, the run must have ended.
+    /// Chooses a next hop. If queues decide, the caller must have ended the run.
     pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
         let meta = *self.nodes.meta(frame);
         let port = |path: usize| hops.hops[path].site.port();
@@ -214,7 +210,7 @@ impl Switch {
             let (_, usable) = self.open_paths(spread, linked, &meta, port);
             hops.paths.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)
         };
-        // Without any link, the first hop leads to the drop.
+        // If no hop has a link, the frame is dropped at the first.
         hops.hops.get(path.unwrap_or(0)).copied()
     }
 
@@ -242,8 +238,8 @@ impl Switch {
         }
     }
 
-    /// Returns the frame's own port, or, if that has closed, the open member with the shortest queue. Flows, copies of
-    /// floods and host frames stay with their port.
+    /// Returns the frame's own port or, if that has closed, the open member with the shortest queue. Frames spread by
+    /// flow, copies of floods and host frames keep their port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
@@ -266,7 +262,6 @@ impl Switch {
         !self.is_closed(egress, meta.class) && (!self.workers.owns(egress) || has_room())
     }
 
-    /// Returns, for another worker's port, whether a watchdog has given the class up.
     fn is_closed(&self, egress: PortId, class: Class) -> bool {
         match self.workers.owns(egress) {
             true => self.ports[egress.index()].egress.closed.contains(class),
@@ -274,7 +269,7 @@ impl Switch {
         }
     }
 
-    /// Includes higher classes and committed bytes.
+    /// Returns the bytes queued or committed in the class and higher ones.
     fn waits_at(&self, egress: PortId, class: Class) -> Bytes {
         let above = Class::ALL.into_iter().skip(class.index());
         let counted = |class| match self.workers.owns(egress) {

@@ -1,15 +1,14 @@
-//! Floods at ports at a standstill, whose peers keep a class paused.
+//! Floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
 //!
-//! A flood counts at its ingress until its last copy has left. One port paused for ever would hold all floods, and by
-//! our own pause their senders. At a standstill ([`Standstill`]), floods of an ingress queue may fill only one in
-//! [`PARTS`] of its XON. Queued floods beyond that are dropped at each sample that finds a standstill. Later ones join
-//! no paused queue ([`DropReason::FloodPaused`]). For policies that use the length of egress queues, floods must leave
-//! the same room below the egress XON.
+//! A flood counts at its ingress until its last copy has left. One port paused for ever would thus keep all floods, and
+//! the switch would pause their senders. Hence at a standstill, floods of an ingress queue may fill only one in
+//! [`PARTS`] of its XON; if the policy uses the length of egress queues, also of the egress XON. Each sample that finds
+//! a standstill drops queued floods beyond that. New ones do not join the paused queue ([`DropReason::FloodPaused`]).
 //!
-//! * All floods of the ingress port count, also those to unpaused ports: the remaining copies of a flood are not known.
-//! * The oldest floods are dropped first: they are the same at several paused ports, so that their last copies leave.
+//! * All floods of the ingress port count, even to unpaused ports: the remaining copies of a flood are not known.
+//! * The oldest floods are dropped first: they are the same at several paused ports, so that their last copies go.
 //! * Floods of a VLAN's router are excluded ([`super::host`]).
-//! * A halted pipeline ([`WhenFull`]) waits for no flood at such a port.
+//! * A halted pipeline ([`WhenFull`]) does not wait for a flood at such a port.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -28,7 +27,7 @@ use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 const PARTS: u32 = 4;
 
 impl Switch {
-    /// Returns false for a switch of two ports, unless its router sends by both.
+    /// Returns false for a switch of two ports without a router: no frame has copies.
     fn has_floods(&self) -> bool {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
@@ -99,7 +98,6 @@ impl Switch {
         }
     }
 
-    /// Returns the bytes up to which floods join a paused queue.
     fn egress_part(&self, egress: PortId, class: Class) -> Bytes {
         if !self.policy(class).goes_by_egress() {
             return Bytes(u64::MAX);
@@ -108,7 +106,7 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Runs before expired pauses end: a sample records whether frames could leave until now.
+    /// Must run before expired pauses end: a sample covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {
@@ -150,7 +148,7 @@ impl Switch {
 }
 
 impl Peer {
-    /// Excludes classes that have resumed since the last sample.
+    /// Omits classes that have resumed since the last sample.
     #[inline]
     pub(super) fn lets_nothing_pass(&self) -> ClassSet {
         ClassSet(self.standstill.classes().0 & self.paused.blocked().0)

@@ -1,4 +1,4 @@
-//! Statistics of peers: frames received despite a hold, and used headroom.
+//! Statistics of peers: frames received despite a pause, and used headroom.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::pause::{Fault, Judgement};
@@ -7,7 +7,7 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Reports a stall of the driver longer than headroom was computed for. Late frames are then not the peer's fault for some time.
+    /// Reports a stall of the driver longer than headroom was computed for. For some time, late frames are not blamed on the peer.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

@@ -1,17 +1,17 @@
-//! Pipeline: frames between ingress and egress queues.
+//! Pipeline between ingress and egress queues.
 //!
-//! By default a frame passes at once. The papers' switch has a pipeline with a frame rate, which takes frames from the
-//! ports in turn, in order of arrival, and a delay ([`PipelineSettings`]). It has a clock of its own:
+//! By default a frame passes at once. As in the papers, the pipeline may have a delay, and a rate at which it takes
+//! frames from the ports in turn ([`PipelineSettings`]). It has a clock of its own:
 //!
 //! ```text
 //!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
-//! If the egress has no room and the pipeline halts for that ([`WhenFull::Stop`]), the clock stops, and nothing is
-//! forwarded, for all ports and classes. The frame at the head is decided anew after every event that may make room or
-//! change its egress; ageing of an address is none. A halt is counted at the first full queue.
+//! If the egress queue is full, the pipeline may halt ([`WhenFull::Stop`]): its clock stops, and no frame of any port
+//! or class is forwarded. The frame at the head is decided anew after every event that may make room or change its
+//! egress. A halt is counted at the queue that was full first.
 //!
-//! A frame in the pipeline counts at its ingress. A late driver uses the room that exists now.
+//! A frame in the pipeline counts at its ingress.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +38,6 @@ struct Halt {
     head: u32,
     queue: Queue,
     since: Nanos,
-    /// Time of the last retry: the end of the halt, unless it finds no room.
     tried: Option<Nanos>,
 }
 
@@ -49,12 +48,11 @@ pub(super) struct Pipeline {
     rate: Option<FrameRate>,
     delay: Nanos,
     frames: Fifo,
-    /// Times at which the frames have passed, by the pipeline's clock; empty without delay.
     due: VecDeque<Nanos>,
-    /// Time at which the next frame may enter, by the pipeline's clock, and a fraction of a nanosecond.
+    /// Time of the next entry by the pipeline's clock; `owed` is a fraction of a nanosecond.
     free_at: Nanos,
     owed: u64,
-    /// True if no event has occurred since the head found no room.
+    /// True while the queue of the frame at the head is full, and no event has occurred since.
     is_halted: bool,
     halt: Option<Halt>,
     counters: Arc<Counters>,
@@ -197,7 +195,6 @@ impl Pipeline {
     }
 }
 
-/// Returns all bits for one queue per class, none for a single one.
 pub(super) const fn lane_bits(order: IngressOrder) -> u8 {
     match order {
         IngressOrder::ByClass => 0b111,
@@ -223,19 +220,21 @@ mod tests {
         for full in QUEUES {
             pipeline.try_again(Nanos(20));
             let PipelineStep::Head(frame) = pipeline.next(Nanos(20), &nodes) else {
-                panic!("not decided anew")
+                panic!("halted frame was not decided anew")
             };
             pipeline.halt(Nanos(20), &mut nodes, frame, full);
         }
         pipeline.try_again(Nanos(30));
-        let PipelineStep::Head(frame) = pipeline.next(Nanos(30), &nodes) else { panic!("not decided anew") };
+        let PipelineStep::Head(frame) = pipeline.next(Nanos(30), &nodes) else {
+            panic!("halted frame was not decided anew")
+        };
         let _ = frame.into_parts(); // the frame has left
         let _ = pipeline.next(Nanos(40), &nodes);
         assert_eq!([halts(0), halts(1)], [(1, 20), (0, 0)]);
     }
 
     #[test]
-    fn earlier_frame_ends_no_halt() {
+    fn frame_put_before_halted_frame_ends_no_halt() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let mut pipeline = Pipeline::new(&PipelineSettings::default(), 2, Arc::clone(&counters));
         pipeline.halt(Nanos(10), &mut nodes, Frame::new(0, 60), QUEUES[0]);
@@ -245,7 +244,7 @@ mod tests {
         pipeline.try_again(Nanos(20));
         for slot in [1, 0] {
             let PipelineStep::Head(frame) = pipeline.next(Nanos(20), &nodes) else {
-                panic!("not decided anew")
+                panic!("halted frame was not decided anew")
             };
             assert_eq!(frame.slot(), slot);
             match slot {

@@ -1,4 +1,4 @@
-//! Execution of policies' intents. A class of a port is held while any policy demands it; XON is sent when the last demand ends.
+//! Execution of policies' intents. A peer is paused in a class while any policy demands it; XON is sent when the last demand ends.
 
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::policy::{Capabilities, Event, Intent, Policy, Shadow};
@@ -14,7 +14,6 @@ pub(super) struct Policies {
     pub(super) capabilities: Capabilities,
     pub(super) shadows: Box<[Shadow]>,
     pub(super) shadows_count_flows: bool,
-    /// Empty between steps.
     pub(super) intents: Vec<Intent>,
 }
 
@@ -43,7 +42,7 @@ impl Switch {
 
     #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, class: Class, event: Event) {
-        debug_assert!(self.is_counted(), "a policy sees every frame counted");
+        debug_assert!(self.is_counted(), "policy observes an event before all frames are counted");
         let Policies { acting, intents, .. } = &mut self.policies;
         acting[class.index()].observe(self.now, event, &self.buffer, intents);
         if !intents.is_empty() {
@@ -120,7 +119,7 @@ impl Switch {
             let counters = self.counters.class(port, class);
             let cause = self.cause(port, class, trigger);
             counters.xoff_causes.count(cause);
-            // The cause is written before the begin, for concurrent readers.
+            // The cause is written first: other threads read both.
             counters.held_cause.set(cause.pack());
             counters.held_since.set(self.now.0.max(1));
             self.note_announcements(port);

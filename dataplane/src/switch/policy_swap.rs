@@ -7,18 +7,17 @@ use xoff_wire::units::{Class, PortId, RateStep};
 use super::Switch;
 use crate::queue::Nested;
 
-/// Policy that will take over a class; after the exchange, the remains of the old one.
+/// New policy of a class with its memory; after the exchange, the old policy.
 #[derive(Debug)]
 pub struct PolicySwap {
     class: Class,
     kind: PolicyKind,
     policy: Policy,
-    /// Queues for flows by port; after the exchange, the unused ones.
     queues: Box<[Option<Box<Nested>>]>,
 }
 
 impl PolicySwap {
-    /// Prepares a policy of `kind` for `class` in a switch with these settings.
+    /// Prepares a policy of `kind` for `class`, in a switch with these settings.
     #[must_use]
     pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> PolicySwap {
         PolicySwap {

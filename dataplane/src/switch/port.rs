@@ -1,6 +1,6 @@
-//! State of a port: ingress, egress, and the requests between both ends.
+//! State of a port: ingress, egress, and pauses and rates exchanged with the peer.
 //!
-//! Fields that every frame touches come first, in as few cache lines as possible; rarely used ones follow, or are boxed.
+//! The fields of every frame come first, in as few cache lines as possible; rarely used fields follow, or are boxed.
 
 use std::mem::offset_of;
 
@@ -35,16 +35,13 @@ pub(super) struct SwitchPort {
 pub(super) struct Ingress {
     pub(super) micro_flow: MicroFlow,
     pub(super) classifier: Classifier,
-    /// Longest admitted frame without its tags.
     pub(super) mtu_frame: u32,
     lane_bits: u8,
-    /// Nonempty queues by [lane](Ingress::lane), as the following field.
     pub(super) backlogged: ClassSet,
     pub(super) arrived: [Fifo; CLASSES],
-    /// Frames of the host ([`super::host`]) counted here, wherever they are queued.
+    /// Number of host frames ([`super::host`]) that count at this port.
     pub(super) of_host: [u32; CLASSES],
     pub(super) storm_control: Box<StormControl>,
-    /// Lossless frames with an unresolved neighbour ([`super::unresolved`]).
     pub(super) unresolved: Box<[Fifo; CLASSES]>,
 }
 
@@ -52,17 +49,15 @@ pub(super) struct Ingress {
 #[repr(C, align(64))]
 pub(super) struct Egress {
     pub(super) rewriter: Rewriter,
-    /// Longest transmitted frame without its tags.
     pub(super) mtu_frame: u32,
     pub(super) backlogged: ClassSet,
-    /// All without link, and those given up by the watchdog.
+    /// Includes classes in a storm (watchdog action `drop`); without link, all classes.
     pub(super) closed: ClassSet,
     pub(super) marks: ClassSet,
-    /// Classes whose unmarkable frames are dropped before they join.
+    /// Classes whose unmarkable frames are dropped early (WRED).
     pub(super) drops_early: ClassSet,
     pub(super) shaped: ClassSet,
     commit_max: Bytes,
-    /// Layer-1 bytes handed to the driver and not yet released.
     pub(super) committed: Bytes,
     pub(super) committed_frames: u64,
     pub(super) class_rates: Box<[Option<Shaper>; CLASSES]>,
@@ -78,13 +73,12 @@ pub(super) struct Peer {
     pub(super) paused: Paused,
     pub(super) kept_rates: KeptRates,
     pub(super) flows_expire: Nanos,
-    /// CNMs and injected frames.
     pub(super) injected: Fifo,
     pub(super) flow_lists_due: ClassSet,
-    /// Classes paused as a whole because flows could not be paused one by one.
+    /// Classes paused as a whole because a list's flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
     pub(super) requested_rates: RequestedRates,
-    /// Classes whose policies demand a hold, by held class.
+    /// Classes whose policies demand a pause of the peer, by paused class.
     pub(super) demands: [ClassSet; CLASSES],
     pub(super) response: Box<Response>,
     pub(super) watchdog: Box<Watchdog>,
@@ -92,10 +86,17 @@ pub(super) struct Peer {
 }
 
 const LINE: usize = 64;
-const _: () = assert!(offset_of!(Ingress, of_host) <= 3 * LINE, "what a frame touches where it comes in");
-const _: () = assert!(offset_of!(Egress, line) == LINE, "what a frame touches where it goes out");
-const _: () = assert!(offset_of!(Egress, scheduler) < 2 * LINE, "what a frame touches where it goes out");
-const _: () = assert!(offset_of!(Peer, requested_rates) < 2 * LINE, "what a frame touches before it leaves");
+const _: () = assert!(
+    offset_of!(Ingress, of_host) <= 3 * LINE,
+    "fields of every received frame exceed three cache lines"
+);
+const _: () = assert!(offset_of!(Egress, line) == LINE, "line shaper does not begin the second cache line");
+const _: () =
+    assert!(offset_of!(Egress, scheduler) < 2 * LINE, "fields of every sent frame exceed two cache lines");
+const _: () = assert!(
+    offset_of!(Peer, requested_rates) < 2 * LINE,
+    "fields read before each transmission exceed two cache lines"
+);
 
 impl SwitchPort {
     pub(super) fn new(
@@ -137,13 +138,12 @@ impl SwitchPort {
         }
     }
 
-    /// Sends a pause at once, others only when data could leave, so that they delay pauses no more than data do.
+    /// Returns whether a control frame may leave now: a pause always, others only when data may.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())
     }
 
-    /// Includes control frames that must wait for committed ones.
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
         let peer = &self.peer;
@@ -161,7 +161,6 @@ impl SwitchPort {
         if self.up { DropReason::PausedDiscard } else { DropReason::LinkDown }
     }
 
-    /// Includes frames of the driver.
     pub(super) fn frames(&self) -> u64 {
         let came_in = self.ingress.arrived.iter().chain(&*self.ingress.unresolved);
         let fifos = came_in.chain([&self.peer.injected]);
@@ -171,7 +170,6 @@ impl SwitchPort {
 }
 
 impl Ingress {
-    /// Returns one lane per class, or one for all.
     #[inline]
     pub(super) fn lane(&self, class: Class) -> Class {
         Class::from_low_bits(class.get() & self.lane_bits)
@@ -201,7 +199,6 @@ impl Egress {
         }
     }
 
-    /// Omits the rates of classes, which also depend on the peer.
     pub(super) fn revise(&mut self, now: Nanos, settings: &PortSettings, lossless: ClassSet) {
         self.rewriter = Rewriter::new(settings);
         self.mtu_frame = settings.mtu_frame;
@@ -231,7 +228,6 @@ impl Egress {
         self.scheduler.choose(eligible)
     }
 
-    /// Marks classes that could not send at `now` even on a free line.
     #[inline]
     pub(super) fn rest(&mut self, now: Nanos, mut eligible: ClassSet) {
         for class in self.shaped.iter() {
@@ -279,7 +275,7 @@ impl Egress {
         self.committed -= load.on_line();
     }
 
-    /// Returns `None` if the start depends on a release.
+    /// Returns `None` if the next frame depends on a release.
     pub(super) fn ready_at(&self, eligible: ClassSet) -> Option<Nanos> {
         if self.is_fully_committed() {
             return None;
@@ -326,12 +322,10 @@ pub(super) fn longest_frame(port: &PortSettings) -> Bytes {
     Bytes::on_line(port.mtu_frame + TAGS)
 }
 
-/// Returns the burst if late, the commit limit after idle time.
 fn line_lead(port: &PortSettings) -> Lead {
     Lead { late: port.burst, idle: port.commit }
 }
 
-/// Returns the line's time at `rate`, and at least one frame.
 pub(super) fn class_lead(port: &PortSettings, rate: BitRate) -> Lead {
     let part = |of_line: Bytes| rate.bytes_in(port.speed.time_of(of_line)).max(longest_frame(port));
     Lead { late: part(port.burst), idle: part(port.commit) }

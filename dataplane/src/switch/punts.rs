@@ -1,4 +1,4 @@
-//! Slow-path frames to the host ([punted](crate::punt) ones), and injected frames, which leave as control frames do.
+//! Frames to the host ([punted](crate::punt) slow-path frames), and injected frames, which leave like control frames.
 
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::{Class, ETHERNET_HEADER, PortId};
@@ -8,7 +8,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 
-/// Maximum at a port; more would use up the pool of pause frames.
+/// Maximum injected frames that wait at a port. More would use up the pool of pause frames.
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {
@@ -17,7 +17,7 @@ impl Batch<'_> {
         self.switch.punt_sink.replace(sink)
     }
 
-    /// Injects a frame at this worker's `port`, before data and despite pauses. Returns false if it cannot be sent.
+    /// Injects a frame at this worker's `port`. It leaves before data and despite pauses. Returns false if it cannot be sent.
     pub fn inject<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> bool {
         self.switch.end_run();
         self.switch.inject(port, Class::ALL[7], bytes, store)
@@ -25,7 +25,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Punts for the router of VLAN `vid`, or 0.
+    /// The router of VLAN `vid` gets the frame, or the port itself if `vid` is 0.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,

@@ -1,6 +1,6 @@
-//! Rates of classes (GFC): requested from peers by policies, and kept for peers that request them.
+//! Class rates (GFC): rates that policies request from peers, and rates that peers request from this switch.
 //!
-//! A rate kept for a peer is a shaper of the class. A limit begins without credit, and at most one frame may be caught up.
+//! A rate requested by a peer becomes a shaper of the class, which begins without credit and saves at most one frame.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::FlowControl;
@@ -13,7 +13,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::schedule::Shaper;
 
 impl Switch {
-    /// Returns the step that the peer of `port` is asked to keep in `class`.
+    /// Returns the rate that the switch requests from the peer of `port` in `class`.
     #[must_use]
     pub fn requested_rate(&self, port: PortId, class: Class) -> RateStep {
         self.ports[port.index()].peer.requested_rates.step(class)
@@ -73,7 +73,7 @@ impl Switch {
         self.keep_rates(port, changed);
     }
 
-    /// Includes later departures of queued frames.
+    /// Ends requested rates, and requests no more when queued frames leave.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {

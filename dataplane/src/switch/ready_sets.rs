@@ -1,4 +1,4 @@
-//! Ports with pending work: a check costs the same for any number of ports.
+//! Sets of ports with pending work, so that a check costs the same for any number of ports.
 
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
@@ -6,13 +6,11 @@ use xoff_wire::units::{Nanos, PortId, PortSet};
 pub(super) struct ReadySets {
     pub(super) ingress_ready: PortSet,
     next_ingress: PortId,
-    /// Ports with unpaused frames to send, or with a due control frame.
     pub(super) egress_active: PortSet,
     pub(super) announcements_due: PortSet,
-    /// Ports whose control frame must wait until another one has left.
+    /// Ports whose control frame waits for a free frame of the control pool.
     pub(super) starved: PortSet,
     pub(super) unresolved: PortSet,
-    /// Time at which unresolved frames are decided anew.
     pub(super) resolve_at: Nanos,
     pub(super) timed: PortSet,
     pub(super) next_timer: Nanos,

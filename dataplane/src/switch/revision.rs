@@ -1,9 +1,9 @@
 //! Change of a running switch's settings.
 //!
-//! The caller allocates and frees all memory. Frames in the switch stay counted, even above the new limits. The maker
-//! of a [`Revision`] must ensure that the store holds both: frames admitted by the old limits and by the new ones.
+//! The caller allocates and frees all memory. Frames in the switch stay counted, even above the new limits: the store
+//! must have memory for frames admitted by the old limits and by the new ones.
 //!
-//! Peers that both settings hold stay held. Policies start anew on the current buffer: pauses of flows and rates are withdrawn.
+//! A peer that both settings pause stays paused. Policies start anew on the current buffer: pauses of flows and requested rates end.
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::policy::{Capabilities, Shadow};
@@ -19,7 +19,7 @@ use super::workers::Workers;
 use super::{Batch, Switch};
 use crate::forward::{Groups, Vlans};
 
-/// New settings for a worker; after the exchange, the remains of the old ones.
+/// New settings of a worker with their memory; after the exchange, the old settings.
 #[derive(Debug)]
 pub struct Revision {
     settings: SwitchSettings,
@@ -34,12 +34,11 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares settings for the worker `workers` whose store has `slots` slots.
+    /// Prepares settings for a worker whose store has `slots` slots.
     ///
-    /// Some settings must equal those of the running switch: number of ports, accounting, pipeline, handling of full
-    /// queues, and kinds of queues. The same applies to shadows, congestion points, flow-control mode, and the capacity
-    /// of the forwarding database. Ports with frames inside, or with a pause in force in either direction, must keep
-    /// line speed and longest frame.
+    /// These must equal the running switch's: number of ports, accounting, pipeline, handling of full queues, kinds of
+    /// queues, shadows, congestion points, flow-control mode, capacity of the forwarding database. Ports with frames
+    /// inside, or with a pause in force in either direction, must keep line speed and maximum frame length.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));
@@ -63,7 +62,7 @@ impl Revision {
         }
     }
 
-    /// Returns the number of static addresses without room in the forwarding database.
+    /// Returns the number of static addresses that do not fit into the forwarding database.
     #[must_use]
     pub const fn unplaced(&self) -> usize {
         self.unplaced
@@ -71,8 +70,8 @@ impl Revision {
 }
 
 impl Batch<'_> {
-    /// Exchanges the settings of the switch; no frame is lost. Neither allocates nor frees: the caller drops the returned value.
-    #[must_use = "it is large, and is to be dropped where there is time"]
+    /// Replaces the settings of the switch; no frame is lost. Neither allocates nor frees: the caller drops the returned old settings.
+    #[must_use = "the returned old settings are large: drop them outside the packet loop"]
     pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
         self.switch.revise(revision)
     }
@@ -102,7 +101,7 @@ impl Switch {
             self.revise_port(port, lossless);
         }
         for class in Class::ALL {
-            let swap = swaps[class.index()].take().expect("one for each class");
+            let swap = swaps[class.index()].take().expect("policy of a class is missing in the revision");
             swaps[class.index()] = Some(self.set_policy(swap));
         }
         self.revise_shadows(shadows);

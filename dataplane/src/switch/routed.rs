@@ -1,7 +1,7 @@
-//! Routing: frames at routed ports, and frames of a VLAN's stations to its router.
+//! Routing of frames that arrive at routed ports, or are sent to the router of a VLAN.
 //!
-//! A frame is rewritten only when it has room, and passes the router once. Frames for the kernel leave the switch at
-//! once ([`super::punts`]), so that they block no class.
+//! A frame is rewritten only when its egress queue has room, so that it is routed once. Frames for the kernel are
+//! punted at once ([`super::punts`]), so that they block no class.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ enum RoutedFate {
 }
 
 impl Batch<'_> {
-    /// Exchanges the routing table; waiting frames are decided anew. The caller drops the returned value.
-    #[must_use = "it may be large, and is to be dropped where there is time"]
+    /// Replaces the routing table; waiting frames are decided anew. The caller drops the returned old table.
+    #[must_use = "the returned old routing table may be large: drop it outside the packet loop"]
     pub fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let switch = &mut *self.switch;
         switch.end_run();
@@ -77,7 +77,7 @@ impl Switch {
             Decision::Group(group) => self.take_path(group, Some(hop), frame, store),
             Decision::Flood(ports, kind) => self.flood(ports, kind, Some(hop), frame, store),
             Decision::Drop(reason) => self.end_here(reason, frame, store),
-            Decision::Route(_) => unreachable!("the router sends nothing to itself"),
+            Decision::Route(_) => unreachable!("frame of the router is for the router itself"),
         }
     }
 
@@ -107,7 +107,7 @@ impl Switch {
             return RoutedFate::Host(PuntReason::Local);
         }
         let hops = match fib.lookup(interface, &packet) {
-            // A martian packet does not wait for a neighbour either.
+            // A martian packet is dropped even if its neighbour is unresolved.
             RouteDecision::Hops(_) | RouteDecision::Host(PuntReason::Unresolved)
                 if fib.is_from_this_host(interface, &packet) =>
             {
@@ -139,7 +139,7 @@ impl Switch {
         Packet::read(header.ether_type, header.payload(head), room)?.ok()
     }
 
-    /// Punts a copy of a bridged frame to a group of its VLAN.
+    /// Punts a copy of a multicast or broadcast frame to the router of its VLAN.
     #[inline]
     pub(super) fn show_router<S: FrameStore>(&mut self, frame: &Frame, store: &S) {
         let &FrameMeta { ingress, vid, origin, layout, .. } = self.nodes.meta(frame);
@@ -200,7 +200,7 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // The host would only answer the sender of such a packet, not forward it (RFC 1812 section 5.3.8).
+            // The host would not forward such a packet, only answer its sender (RFC 1812 section 5.3.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,
@@ -212,7 +212,7 @@ fn reason_of_group(header: &Header) -> PuntReason {
     if header.ether_type == EtherTypes::Arp { PuntReason::Arp } else { PuntReason::Group }
 }
 
-/// Returns whether a frame has a tag, which is invalid at a routed port, and between router and host.
+/// Returns whether the frame has a tag with a VLAN, which is invalid at a routed port.
 pub(super) fn names_vlan(header: &Header) -> bool {
     header.tag.is_some_and(|tag| tag.vid() != 0)
 }

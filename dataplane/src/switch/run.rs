@@ -1,11 +1,10 @@
-//! Runs: consecutive frames that take the same step, between the same ports, in the same class, are counted together.
+//! Runs: consecutive frames of the same step, ports and class, which are counted together.
 //!
 //! The first frame of a run is counted by itself. Before the second, the switch computes the [`Margin`] within which no
-//! limit or threshold is reached and no policy acts. Within it frames are only tallied, and the tally is counted when
-//! the run ends. Decisions and their order therefore do not depend on batches.
+//! limit or threshold is reached and no policy acts. Frames within it are only tallied; the tally is counted when the
+//! run ends. Decisions and their order therefore do not depend on batches.
 //!
-//! Only counting is deferred. A run is open only within a [`super::Batch`], in which nobody else reads the switch.
-//! Internal readers and writers of counts end the run first.
+//! A run is open only within a [`super::Batch`]. Code that reads or changes counts must end it first.
 
 use xoff_flow_control::buffer::{Load, Margin};
 use xoff_flow_control::policy::Event;
@@ -22,7 +21,6 @@ pub(super) struct RunKey {
     pub(super) class: Class,
 }
 
-/// [`Switch::transmit`] itself counts frames that leave together.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RunStep {
     None,
@@ -47,9 +45,7 @@ impl PartialEq for RunKey {
 #[derive(Debug)]
 pub(super) struct Run {
     key: RunKey,
-    /// Zero until computed.
     margin: Bytes,
-    /// Last key without a margin, which is not computed again in this batch.
     without_margin: RunKey,
     tally: Load,
 }
@@ -70,7 +66,7 @@ impl Run {
 }
 
 impl Switch {
-    /// Returns false if the caller must count the frame by itself; all before are then counted.
+    /// Adds a frame to the run. Returns false if the caller must count the frame by itself.
     #[inline]
     pub(super) fn joins_run(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.key == key && (self.run.takes(size) || self.look_for_margin(key, size)) {
@@ -107,7 +103,9 @@ impl Switch {
             RunStep::None => (),
             RunStep::Receive => {
                 self.count_received(ingress, class, load);
-                self.buffer.enter_ingress(ingress, class, load).expect("below XOFF there is room");
+                self.buffer
+                    .enter_ingress(ingress, class, load)
+                    .expect("buffer refused frames within their margin");
             }
             RunStep::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
             RunStep::Release => {

@@ -1,7 +1,7 @@
-//! Reactions to pause storms; [`xoff_flow_control::watchdog`] detects them.
+//! Reactions to pause storms, which [`xoff_flow_control::watchdog`] detects:
 //!
-//! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed, and every frame dropped as
-//!   [`DropReason::PausedDiscard`] and counted out at its ingress, so that the storm is not propagated.
+//! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed. Its frames are dropped
+//!   ([`DropReason::PausedDiscard`]) and counted out at their ingress, so that the storm does not spread.
 //! * [`WatchdogAction::Forward`]: the class is scheduled despite the pause.
 //! * [`WatchdogAction::Alert`]: the storm is counted.
 
@@ -14,7 +14,7 @@ use super::Switch;
 use crate::frame::FrameStore;
 
 impl Switch {
-    /// Returns the classes of `port` in a storm.
+    /// Returns the classes of `port` that are in a pause storm.
     #[must_use]
     pub fn stormed(&self, port: PortId) -> ClassSet {
         self.ports[port.index()].peer.watchdog.stormed()
@@ -73,8 +73,7 @@ impl Switch {
         at.peer.paused.defy(class, false);
     }
 
-    /// Ends storms when the link goes. A pause that arrives before the link is reported as up is watched, but is no
-    /// storm without queued frames.
+    /// Ends all storms when the link goes down. Pauses that arrive before the link is reported as up are watched.
     pub(super) fn forget_storms(&mut self, port: PortId) {
         for class in self.ports[port.index()].peer.watchdog.forget().iter() {
             self.end_storm(port, class);

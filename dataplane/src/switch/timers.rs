@@ -1,4 +1,4 @@
-//! Events of time, link and shutdown: refreshes, expiries, ageing, link flaps, stop.
+//! Timers (refresh and expiry of pauses, ageing), link changes and shutdown.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::pause::Standstill;
@@ -31,8 +31,7 @@ impl Switch {
         self.ready.next_timer = next;
     }
 
-    /// Returns when the driver must run a batch even without a received or released frame. Zero: at once;
-    /// [`Nanos::NEVER`]: without a deadline.
+    /// Returns when the driver must run a batch even if no frame is received or released. Zero: at once; [`Nanos::NEVER`]: no deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());
@@ -52,22 +51,22 @@ impl Switch {
         next
     }
 
-    /// Returns the deadline without queued frames, at a cost independent of the number of ports, for a driver that
-    /// [transmits](super::Batch::transmit) by [active](Switch::egress_active) ports after every event.
+    /// Returns the next deadline, ignoring queued frames, at a cost independent of the number of ports. For drivers
+    /// that [transmit](super::Batch::transmit) by [active](Switch::egress_active) ports after every event.
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
         self.ready.next_timer.min(self.pipeline.next_move(!self.ready.ingress_ready.is_empty()))
     }
 
-    /// Returns when rates let the next frame of `port` leave; `None` if that does not depend on time.
+    /// Returns when rate limits let the next frame of `port` leave; `None` if that does not depend on time.
     #[must_use]
     pub fn ready_at(&self, port: PortId) -> Option<Nanos> {
         let at = &self.ports[port.index()];
         at.egress.ready_at(at.eligible())
     }
 
-    /// Returns whether a release may unblock something. Otherwise the driver may [release](super::Batch::release) later.
+    /// Returns whether the release of a frame may unblock another. If not, the driver may delay [releases](super::Batch::release).
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let ready = &self.ready;
@@ -117,7 +116,7 @@ impl Switch {
         let announced = at.peer.held.forget_announced();
         at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
-            // Frames at the driver may leave when the link is back, and announce outdated states.
+            // Frames in the driver may leave when the link is back, and carry outdated pauses.
             announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

@@ -1,9 +1,9 @@
-//! Lossless frames with an unresolved neighbour. They count at their ingress, whose sender is paused, and none is lost
-//! before the wait ends ([`crate::routing::NEIGHBOUR_WAIT`]).
+//! Lossless frames whose neighbour (MAC address) is unresolved. They count at their ingress, so that their sender is
+//! paused, and are dropped only after [`crate::routing::NEIGHBOUR_WAIT`].
 //!
 //! They wait beside the ingress queue, so that frames to other destinations pass. With a new routing table, and at a
-//! deadline, they return to its front and are decided anew, which keeps the order of each flow. The host gets a copy of
-//! one frame per destination.
+//! deadline, they return to its front, which keeps the order of each flow. The host gets a copy of one frame per
+//! destination.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -16,7 +16,6 @@ use crate::queue::FrameMeta;
 const LOOK_LEAST: Nanos = Nanos::from_millis(10);
 
 impl Switch {
-    /// Returns false for frames that the host forwards.
     pub(super) fn waits_for_neighbour(&self, frame: &Frame) -> bool {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(frame);
         self.ports[ingress.index()].settings.classes[class.index()].lossless

@@ -1,4 +1,4 @@
-//! Several workers of one switch: ownership of ports, and the messages between workers.
+//! Workers of a switch: ownership of ports, and messages between workers.
 //!
 //! A port belongs to exactly one worker; there are no locks. A frame for another worker's egress port is handed over.
 //! After it has left, its slot and account return, so that every ingress counter has one writer:
@@ -10,9 +10,9 @@
 //!   take_back        <--- Return -----   (frame, ingress port, class, bytes)
 //! ```
 //!
-//! Both wait in the sender's `Switch` until the driver has room for them. Meanwhile the frame counts at its ingress, so
-//! that a slow worker makes the peers of others pause, and nothing is dropped between workers. (With `until-forwarded`
-//! accounting, the frame is counted out when it is handed over.)
+//! Handovers and returns wait in the sender's `Switch` until the driver has room for them. Meanwhile a lossless frame
+//! counts at its ingress: a slow worker thus pauses the peers of others, and no such frame is dropped between workers.
+//! (With `until-forwarded` accounting, the frame is counted out when it is handed over.)
 //!
 //! A frame is never handed over twice, and only its owner frees a slot. A received frame enters an egress queue only
 //! after it was counted at its ingress; frames of the host count at none.
@@ -26,7 +26,7 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum queued updates; further ones are discarded, and the other workers flood the station's frames, or send them to its old port.
+/// Excess updates are discarded: other workers then flood the station's frames, or send them to its old port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -34,14 +34,14 @@ const LEARNED_MAX: usize = 1024;
 pub struct WorkerId(pub u8);
 
 impl WorkerId {
-    /// Returns the index into tables per worker.
+    /// Returns the worker's index in tables by worker.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Ownership of ports, as one worker sees it.
+/// Owners of all ports, and the number of one worker.
 #[derive(Clone, Debug)]
 pub struct Workers {
     owners: Box<[WorkerId]>,
@@ -49,13 +49,13 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Returns the ownership of a single worker of all `ports`.
+    /// Creates the owners for a single worker with all `ports`.
     #[must_use]
     pub fn single(ports: usize) -> Workers {
         Workers::new(vec![WorkerId(0); ports].into_boxed_slice(), WorkerId(0))
     }
 
-    /// Creates the ownership; `owners` is by port, `me` is this `Switch`'s worker.
+    /// Creates the owners for the worker `me`; `owners` has the worker of each port.
     #[must_use]
     pub const fn new(owners: Box<[WorkerId]>, me: WorkerId) -> Workers {
         Workers { owners, me }
@@ -89,10 +89,11 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames in a worker's outboxes, for each of its ports: those that one turn receives from four queues fit.
+/// Maximum lossy frames handed over and still in transit, for each port of the sender. The frames that a turn receives
+/// from four queues fit.
 pub const HANDOVERS_MAX: u32 = 512;
 
-/// Frame in transit to the worker that owns its egress port.
+/// Frame on its way to the worker that owns its egress port.
 #[derive(Debug)]
 pub struct Handover {
     /// Frame handle.
@@ -100,10 +101,10 @@ pub struct Handover {
     meta: FrameMeta,
 }
 
-/// Slot and account of a frame that has left, in transit to their owner.
+/// Slot and account of a frame that has left, on their way back to their owner.
 #[derive(Debug)]
 pub struct Return {
-    /// Slot, as a frame to be freed by its owner.
+    /// Slot of the frame, to be freed by its owner.
     pub frame: Frame,
     meta: FrameMeta,
 }
@@ -113,7 +114,6 @@ pub(super) struct Outbox {
     pub(super) by_worker: Box<[Outbound]>,
     lossy: u32,
     lossy_max: u32,
-    /// Updates for other bridges; empty with one worker.
     learned: VecDeque<FdbUpdate>,
 }
 
@@ -140,20 +140,19 @@ impl Outbox {
         takes
     }
 
-    /// Frames counted before leave within a turn or two.
     pub(super) fn revise(&mut self) {
         self.lossy = 0;
     }
 }
 
 impl Batch<'_> {
-    /// Returns the slot of the next frame for `worker`.
+    /// Returns the slot of the next frame to hand over to `worker`.
     #[must_use]
     pub fn next_handover(&self, worker: WorkerId) -> Option<u32> {
         self.switch.outbox.by_worker[worker.index()].frames.front_slot()
     }
 
-    /// Returns the next frame for `worker`, for which the driver must have room.
+    /// Takes the next frame to hand over to `worker`. Call only if the driver has room for it.
     pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
         self.switch.ledger.handed_over += 1;
@@ -164,7 +163,7 @@ impl Batch<'_> {
         Some(Handover { frame, meta })
     }
 
-    /// Takes over a frame of another worker; it enters the queue of its egress port.
+    /// Accepts a frame from another worker into the queue of its egress port.
     pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
         self.switch.ledger.taken_over += 1;
@@ -180,14 +179,14 @@ impl Batch<'_> {
         Some(Return { frame, meta })
     }
 
-    /// Takes back a slot whose frame has left or was dropped at another worker.
+    /// Counts out and frees a frame that has left, or was dropped, at another worker.
     pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
         self.switch.settle(&meta);
         store.free(frame);
     }
 
-    /// Returns the next update of this worker's bridge, which every other worker must [apply](Batch::apply_learned).
+    /// Takes the next update of this worker's bridge. Every other worker must [apply](Batch::apply_learned) it.
     pub fn next_learned(&mut self) -> Option<FdbUpdate> {
         self.switch.outbox.learned.pop_front()
     }
@@ -208,7 +207,7 @@ impl Switch {
         }
     }
 
-    /// Returns whether messages wait for room. No event reports room: the driver must retry soon.
+    /// Returns whether messages wait until other workers have room. No event reports room: the driver must retry soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
         let mut outbound = self.outbox.by_worker.iter();

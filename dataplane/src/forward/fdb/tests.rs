@@ -35,20 +35,20 @@ fn sweep_all(fdb: &mut Fdb, now: Nanos) {
 }
 
 #[test]
-fn learns_refreshes_and_moves() {
+fn station_is_learned_refreshed_and_moved() {
     let mut fdb = fdb(16, [None; 2]);
     assert_eq!(fdb.lookup(T, 1, mac(1)), None);
     assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::New);
     assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::Refreshed);
     assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P0));
-    assert_eq!(fdb.lookup(T, 2, mac(1)), None, "another VLAN is another database");
+    assert_eq!(fdb.lookup(T, 2, mac(1)), None, "address found in another VLAN");
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::Moved { from: P0 });
     assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P1));
     assert_eq!((fdb.learned_at(P0), fdb.learned_at(P1), fdb.len()), (0, 1, 1));
 }
 
 #[test]
-fn chunks_cover_whole_table() {
+fn entries_at_chunks_cover_whole_table() {
     let mut fdb = fdb(100, [None; 2]);
     (0..100).for_each(|n| assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New));
     let (places, middle) = (fdb.places(), fdb.places() / 3);
@@ -83,12 +83,16 @@ fn port_learns_exactly_its_limit() {
         assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New);
     }
     assert_eq!(fdb.learn(T, 1, mac(4), P0), Learned::RefusedByLimit);
-    assert_eq!(fdb.learn(T, 1, mac(3), P0), Learned::Refreshed, "those that it has are refreshed");
-    assert_eq!(fdb.learn(T, 1, mac(4), P1), Learned::New, "another port has its own limit");
-    assert_eq!(fdb.learn(T, 1, mac(4), P0), Learned::RefusedByLimit, "nor does it take one over");
+    assert_eq!(fdb.learn(T, 1, mac(3), P0), Learned::Refreshed, "known address of a full port not refreshed");
+    assert_eq!(fdb.learn(T, 1, mac(4), P1), Learned::New, "limit of one port applied to another");
+    assert_eq!(
+        fdb.learn(T, 1, mac(4), P0),
+        Learned::RefusedByLimit,
+        "full port took over an address of another port"
+    );
     assert_eq!(fdb.lookup(T, 1, mac(4)), Some(P1));
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::Moved { from: P0 });
-    assert_eq!(fdb.learn(T, 1, mac(5), P0), Learned::New, "one went, one came");
+    assert_eq!(fdb.learn(T, 1, mac(5), P0), Learned::New, "place of a moved address not reused");
     assert_eq!((fdb.learned_at(P0), fdb.refused_at(P0), fdb.refused_at(P1)), (3, 2, 0));
     assert_eq!((fdb.moved_to(P0), fdb.moved_to(P1)), (0, 1));
 }
@@ -117,15 +121,19 @@ fn address_expires_exactly_at_ageing_time() {
     assert_eq!(fdb.entries(T + AGEING).count(), 0);
 
     fdb.learn(last, 1, mac(1), P0);
-    assert_eq!(fdb.lookup(T + AGEING, 1, mac(1)), Some(P0), "seen again in time");
+    assert_eq!(fdb.lookup(T + AGEING, 1, mac(1)), Some(P0), "refreshed address aged too early");
     let mut late = fdb.clone();
-    assert_eq!(late.learn(last + AGEING, 1, mac(1), P1), Learned::New, "too late to be a move");
+    assert_eq!(late.learn(last + AGEING, 1, mac(1), P1), Learned::New, "aged address counted as moved");
 
     sweep_all(&mut fdb, last + Nanos(AGEING.0 - 1));
     assert_eq!(fdb.len(), 1);
     sweep_all(&mut fdb, last + AGEING);
     assert_eq!((fdb.len(), fdb.learned_at(P0)), (0, 0));
-    assert_eq!(fdb.learn(last + AGEING, 1, mac(2), P0), Learned::New, "its place under the limit is free");
+    assert_eq!(
+        fdb.learn(last + AGEING, 1, mac(2), P0),
+        Learned::New,
+        "aged address still counts in the port's limit"
+    );
 }
 
 #[test]
@@ -138,12 +146,12 @@ fn aged_entry_is_freed_within_quarter() {
         }
         let mut now = T;
         while fdb.next_deadline() <= T + ageing + Nanos(ageing.0 / 4) {
-            assert!(fdb.next_deadline() >= now + SWEEP_PERIOD_MIN, "a worker has other things to do");
+            assert!(fdb.next_deadline() >= now + SWEEP_PERIOD_MIN, "sweeps follow each other too quickly");
             now = fdb.next_deadline();
             let before = fdb.len();
             fdb.advance(now);
-            assert!(before - fdb.len() <= fdb.sweep.places, "a sweep is bounded");
-            assert!(now >= T + ageing || fdb.len() == 5000, "nothing goes early");
+            assert!(before - fdb.len() <= fdb.sweep.places, "sweep freed more entries than it may check");
+            assert!(now >= T + ageing || fdb.len() == 5000, "entry freed before its ageing time");
         }
         assert!(now > T + ageing);
         assert_eq!((fdb.len(), fdb.learned_at(P0)), (0, 0));
@@ -151,7 +159,7 @@ fn aged_entry_is_freed_within_quarter() {
 }
 
 #[test]
-fn no_sweep_deadline_without_ageing() {
+fn database_without_ageing_entries_has_no_deadline() {
     let mut ageless = Fdb::new(&FdbSettings { ageing: None, ..settings(16) }, &[port_settings(0)]);
     ageless.learn(T, 1, mac(1), P0);
     assert_eq!(ageless.next_deadline(), Nanos::NEVER);
@@ -212,19 +220,28 @@ fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned
 
 // proves: bridging
 #[test]
-fn collision_attack_works_for_one_seed() {
+fn collision_attack_fails_for_other_seeds() {
     let victim = mac(1);
     let revealed_seed = HashSeed([1, 2]);
     let attack = attack(revealed_seed, victim, 14);
     assert_eq!(
         learned_after(&attack, victim, revealed_seed),
         Learned::RefusedByCapacity,
-        "who knows the seed"
+        "attack with the known seed failed"
     );
-    assert_eq!(learned_after(&attack[1..], victim, revealed_seed), Learned::New, "one place is left");
+    assert_eq!(
+        learned_after(&attack[1..], victim, revealed_seed),
+        Learned::New,
+        "victim refused although one place is free"
+    );
     for other in 0..64u64 {
         for seed in [HashSeed([1 ^ 1 << other, 2]), HashSeed([1, 2 ^ 1 << other])] {
-            assert_eq!(learned_after(&attack, victim, seed), Learned::New, "a bit differs: {:?}", seed.0);
+            assert_eq!(
+                learned_after(&attack, victim, seed),
+                Learned::New,
+                "attack succeeded for another seed: {:?}",
+                seed.0
+            );
         }
     }
 }
@@ -249,7 +266,7 @@ fn newest_update_wins_in_every_replica() {
     assert_eq!(fdb.apply(&update(P1, Nanos(T.0 - 1))), Learned::Refreshed);
     assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P0));
     let moved = fdb.apply(&update(P1, Nanos(T.0 + 1)));
-    assert_eq!(moved, Learned::Moved { from: P0 }, "the limit of a port is its owner's to hold");
+    assert_eq!(moved, Learned::Moved { from: P0 }, "replica applied the limit of another worker's port");
     assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P1));
 }
 
@@ -288,7 +305,7 @@ fn step() -> impl Strategy<Value = FdbStep> {
 
 explore! {
     #[test]
-    fn lookups_match_plain_map(steps in prop::collection::vec(step(), 1..200)) {
+    fn lookups_equal_those_of_plain_map(steps in prop::collection::vec(step(), 1..200)) {
         let ports = [0, 1, 2, 3].map(port_settings);
         let mut fdb = Fdb::new(&settings(200), &ports);
         let mut replica = fdb.clone();
@@ -318,7 +335,7 @@ explore! {
                 for n in 0..40 {
                     let current = model.get(&(vid, n)).filter(|(_, last)| now.since(*last) < AGEING);
                     prop_assert_eq!(fdb.lookup(now, vid, mac(n)), current.map(|(port, _)| *port));
-                    // A replica may forget up to one update interval early, and is never wrong.
+                    // A replica may forget an address one update interval early, but never returns a wrong port.
                     let recent = current.is_some_and(|(_, last)| now.since(*last).0 < AGEING.0 * 3 / 4);
                     let found = replica.lookup(now, vid, mac(n));
                     prop_assert!(found == current.map(|(port, _)| *port) || found.is_none() && !recent);
@@ -331,7 +348,7 @@ explore! {
 
     // proves: bridging
     #[test]
-    fn limits_and_capacity_always_hold(
+    fn database_never_exceeds_limits_or_capacity(
         steps in prop::collection::vec(step(), 1..200), capacity in 0usize..20, limit in 0usize..8
     ) {
         let ports = [0, 1, 2, 3].map(|port| PortSettings { learn_limit: Some(limit), ..port_settings(port) });

@@ -28,7 +28,7 @@ fn shares(count: usize, choices: u64, mut choose: impl FnMut(u64) -> usize) -> V
 
 fn some_paths() -> impl Strategy<Value = (WeightedPaths, PathSet)> {
     let paths = prop::collection::vec((any::<bool>(), 1..=WEIGHT_MAX), 1..=12);
-    let usable = paths.prop_filter("one is usable", |paths| paths.iter().any(|(usable, _)| *usable));
+    let usable = paths.prop_filter("no path is usable", |paths| paths.iter().any(|(usable, _)| *usable));
     usable.prop_map(|paths| {
         let weighted = WeightedPaths::new((0..).zip(&paths).map(|(name, (_, weight))| (name, *weight)));
         let usable = paths.iter().enumerate().filter(|(_, (usable, _))| *usable).map(|(path, _)| path);
@@ -61,7 +61,7 @@ explore! {
         }
     }
 
-    /// With other numbers and one more path, only the new path gets flows.
+    /// Path numbers change and a path is added. Only flows of the new path may move.
     // proves: group-changes
     #[test]
     fn flows_stay_with_path_name(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
@@ -95,7 +95,7 @@ explore! {
 
 // proves: groups
 #[test]
-fn shares_follow_weights_within_bounds() {
+fn flows_and_random_choices_follow_weights() {
     const CHOICES: u64 = 60_000;
     for weights in [&[1, 1, 1, 1][..], &[1, 2, 3], &[10, 1], &[7; 9], &[1, 100]] {
         let weighted = WeightedPaths::new((0..).zip(weights).map(|(name, weight)| (name, *weight)));
@@ -110,7 +110,10 @@ fn shares_follow_weights_within_bounds() {
                 let due = CHOICES * own / sum;
                 for taken in [of_flows[path], of_chance[path]] {
                     let bound = due / 10 + CHOICES / 500; // more than five standard deviations
-                    assert!(taken.abs_diff(due) <= bound, "{taken} for {due} of {weights:?}");
+                    assert!(
+                        taken.abs_diff(due) <= bound,
+                        "path got {taken} of {due} expected choices with weights {weights:?}"
+                    );
                 }
             }
         }
@@ -119,7 +122,7 @@ fn shares_follow_weights_within_bounds() {
 
 // proves: groups
 #[test]
-fn second_salt_spreads_flows_again() {
+fn second_salt_spreads_flows_of_one_path() {
     let (weighted, salts) = (even(4), [11, 12]);
     let of = |flow: u64, salt: u64| weighted.of_flow(mix(mix(flow) ^ salt), all_of(&weighted)).unwrap();
     let on_one: Vec<u64> = (0..40_000).filter(|flow| of(*flow, salts[0]) == 2).collect();
@@ -142,14 +145,18 @@ fn round_robin_is_evenly_spaced() {
     assert_eq!(
         take(&even(3), without(PathSet(0b111), 1), 4),
         [0, 2, 0, 2],
-        "nobody has the turn of the lost one"
+        "round robin with a lost path is not evenly spaced"
     );
     let weighted = WeightedPaths::new([(1, 10), (2, 5), (3, 5)]);
-    assert_eq!(take(&weighted, ALL, 8), [0, 1, 2, 0, 0, 1, 2, 0], "by the common divisor");
+    assert_eq!(
+        take(&weighted, ALL, 8),
+        [0, 1, 2, 0, 0, 1, 2, 0],
+        "weights were not divided by their common divisor"
+    );
 }
 
 #[test]
-fn no_choice_without_usable_path() {
+fn without_usable_path_nothing_is_chosen() {
     let weighted = even(2);
     assert_eq!(weighted.of_flow(1, PathSet::NONE), None);
     assert_eq!(weighted.at_random(1, PathSet::NONE), None);
@@ -159,14 +166,14 @@ fn no_choice_without_usable_path() {
 
 // proves: groups
 #[test]
-fn shortest_prefers_below_low_then_high() {
+fn shortest_prefers_paths_below_low_then_high() {
     let of = |waiting: [u64; 3]| -> Vec<usize> {
         shortest(PathSet(0b111), Bytes(16_000), Bytes(32_000), |path| Bytes(waiting[path])).iter().collect()
     };
     assert_eq!(of([15_999, 16_000, 15_999]), [0, 2]);
-    assert_eq!(of([16_000, 16_000, 32_000]), [0, 1], "none is below low");
+    assert_eq!(of([16_000, 16_000, 32_000]), [0, 1], "paths below `high` not preferred");
     assert_eq!(of([31_999, 32_000, 32_000]), [0]);
-    assert_eq!(of([32_000, 32_000, 40_000]), [0, 1, 2], "none is below high");
+    assert_eq!(of([32_000, 32_000, 40_000]), [0, 1, 2], "usable paths missing although none is below `high`");
     let usable = shortest(PathSet(0b110), Bytes(16_000), Bytes(32_000), |_| Bytes(0));
-    assert_eq!(usable.iter().collect::<Vec<_>>(), [1, 2], "not the one that is not usable");
+    assert_eq!(usable.iter().collect::<Vec<_>>(), [1, 2], "unusable path chosen");
 }

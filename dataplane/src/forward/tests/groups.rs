@@ -1,4 +1,4 @@
-//! Frames received on a member count as received from the group.
+//! Tests of groups of ports: a frame received on a member counts as received from the group.
 
 use xoff_flow_control::settings::{GroupSettings, Member, Spread};
 
@@ -31,8 +31,12 @@ fn source_is_learned_at_its_group() {
     decide(&mut bridge, 1, A, B);
     assert_eq!(decide(&mut bridge, 0, B, A), FIRST);
     let fdb = bridge.fdb();
-    assert_eq!((fdb.len(), fdb.moved_to(PortId(1)), fdb.moved_to(PortId(2))), (2, 0, 0), "nobody has moved");
-    assert_eq!(fdb.learned_at(PortId(1)), 1, "at the first member");
+    assert_eq!(
+        (fdb.len(), fdb.moved_to(PortId(1)), fdb.moved_to(PortId(2))),
+        (2, 0, 0),
+        "station moved between members of its group"
+    );
+    assert_eq!(fdb.learned_at(PortId(1)), 1, "station not learned at the first member");
 }
 
 #[test]
@@ -53,11 +57,13 @@ fn frame_never_returns_to_ingress_group() {
     let unknown = MacAddr([2, 0, 0, 0, 0, 99]);
     for dst in [MacAddr::BROADCAST, GROUP, unknown] {
         for member in [1, 2] {
-            let Decision::Flood(out, _) = decide(&mut bridge, member, A, dst) else { panic!("no flood") };
-            assert_eq!(out, ports(&[0, 3, 5]), "and one for the other group");
+            let Decision::Flood(out, _) = decide(&mut bridge, member, A, dst) else {
+                panic!("frame was not flooded")
+            };
+            assert_eq!(out, ports(&[0, 3, 5]), "flood did not leave by one member of the other group");
         }
-        let Decision::Flood(out, _) = decide(&mut bridge, 0, B, dst) else { panic!("no flood") };
-        assert_eq!(out, ports(&[1, 3, 5]), "one for each group");
+        let Decision::Flood(out, _) = decide(&mut bridge, 0, B, dst) else { panic!("frame was not flooded") };
+        assert_eq!(out, ports(&[1, 3, 5]), "flood did not leave by one member of each group");
     }
 }
 
@@ -65,29 +71,33 @@ fn frame_never_returns_to_ingress_group() {
 #[test]
 fn uplink_groups_exchange_no_frames() {
     let mut bridge = Bridge::new(&grouped(true));
-    let Decision::Flood(out, _) = decide(&mut bridge, 4, A, MacAddr::BROADCAST) else { panic!("no flood") };
+    let Decision::Flood(out, _) = decide(&mut bridge, 4, A, MacAddr::BROADCAST) else {
+        panic!("frame was not flooded")
+    };
     assert_eq!(out, ports(&[0, 5]));
     assert_eq!(decide(&mut bridge, 1, B, A), Decision::Drop(DropReason::Isolated));
     assert_eq!(decide(&mut bridge, 0, B, A), Decision::Group(GroupId(1)));
-    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, MacAddr::BROADCAST) else { panic!("no flood") };
-    assert_eq!(out, ports(&[1, 3, 5]), "hosts reach both");
+    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, MacAddr::BROADCAST) else {
+        panic!("frame was not flooded")
+    };
+    assert_eq!(out, ports(&[1, 3, 5]), "flood of a host missed an uplink group");
 }
 
 // proves: link-down, groups
 #[test]
-fn group_is_reachable_with_one_link() {
+fn group_with_one_link_stays_reachable() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);
     decide(&mut bridge, 0, B, A);
     bridge.set_link(PortId(1), false);
-    assert_eq!(decide(&mut bridge, 0, B, A), FIRST, "what was learned stays");
-    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, GROUP) else { panic!("no flood") };
-    assert_eq!(out, ports(&[1, 3, 5]), "the first stands for the second");
+    assert_eq!(decide(&mut bridge, 0, B, A), FIRST, "address was forgotten although its group has a link");
+    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, GROUP) else { panic!("frame was not flooded") };
+    assert_eq!(out, ports(&[1, 3, 5]), "first member does not represent its group");
     bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), last_active: NOW });
-    assert_eq!(decide(&mut bridge, 0, B, C), FIRST, "and what another worker learned there is believed");
+    assert_eq!(decide(&mut bridge, 0, B, C), FIRST, "update of another worker was ignored");
     bridge.set_link(PortId(2), false);
-    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, A) else { panic!("no flood") };
-    assert_eq!(out, ports(&[3, 5]), "with the last link all is forgotten");
+    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, A) else { panic!("frame was not flooded") };
+    assert_eq!(out, ports(&[3, 5]), "address was kept although its group has no link");
     bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), last_active: NOW });
     assert!(matches!(decide(&mut bridge, 0, B, C), Decision::Flood(..)));
     bridge.set_link(PortId(2), true);
@@ -96,7 +106,7 @@ fn group_is_reachable_with_one_link() {
 }
 
 #[test]
-fn static_address_at_down_group_drops() {
+fn static_address_of_group_without_link_drops() {
     let mut settings = grouped(false);
     settings.fdb.statics = vec![(1, A, PortId(1))];
     let mut bridge = Bridge::new(&settings);
