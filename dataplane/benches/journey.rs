@@ -1,4 +1,5 @@
-//! Cost of a frame. It must not grow with the number of ports, and hardly with the policy: no queue reaches a threshold.
+//! Cost of a frame's way through the switch. It must not grow with the number of ports, and hardly with the policy: no
+//! queue reaches a threshold.
 
 mod driver;
 
@@ -32,7 +33,11 @@ fn run(b: &mut Bencher<'_>, mut bench: Bench) {
     b.iter(|| bench.batch());
     let after = bench.ledger();
     assert_eq!((after.missing(), after.held), (0, 0));
-    assert_eq!(after.sent - before.sent, after.received - before.received, "all was forwarded");
+    assert_eq!(
+        after.sent - before.sent,
+        after.received - before.received,
+        "not all received frames were sent"
+    );
 }
 
 criterion_group!(benches, journey);

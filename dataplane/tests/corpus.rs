@@ -1,4 +1,4 @@
-//! Seed corpora of the fuzz targets as ordinary tests.
+//! Runs the seed corpora of the fuzz targets as ordinary tests.
 
 #[path = "../../fuzz/src/cnm.rs"]
 mod cnm;
@@ -21,15 +21,15 @@ use std::path::Path;
 
 fn run(target: &str, mut body: impl FnMut(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
-    let seeds = fs::read_dir(&folder).expect("the corpus is in the repository");
+    let seeds = fs::read_dir(&folder).expect("the corpus is missing");
     let mut count = 0;
     for seed in seeds {
-        let path = seed.expect("a folder that can be listed").path();
+        let path = seed.expect("the corpus cannot be listed").path();
         println!("{}", path.display());
-        body(&fs::read(path).expect("a seed that can be read"));
+        body(&fs::read(path).expect("a seed cannot be read"));
         count += 1;
     }
-    assert!(count > 0, "no seed in {}", folder.display());
+    assert!(count > 0, "the folder {} has no seed", folder.display());
 }
 
 // proves: configuration

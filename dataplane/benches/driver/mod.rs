@@ -1,4 +1,4 @@
-//! Driver of a worker over frames in plain memory.
+//! Worker over frames in plain memory, for benchmarks.
 
 use std::hint::black_box;
 
@@ -15,19 +15,18 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 pub const BATCH: u32 = 64;
 const SLOT_SIZE: usize = 2048;
 const SHORT: u32 = 60;
-/// Lengths of simple IMIX, without FCS.
+/// Frame lengths of simple IMIX in bytes, without FCS.
 const IMIX: [u32; 12] = [SHORT, 566, SHORT, 1514, SHORT, 566, SHORT, 566, SHORT, SHORT, 566, SHORT];
 const HEADROOM: usize = 256;
 
 #[derive(Clone, Copy)]
 pub enum Load {
-    /// Priority-tagged, of all classes and 16 pairs of stations in turn: no frame repeats the previous header.
+    /// Priority-tagged frames of all classes and 16 pairs of stations in turn: no two consecutive headers are equal.
     Mixed,
-    /// Untagged UDP over IPv4 of 16 flows, simple IMIX. Micro-flows are as long as a batch.
+    /// Untagged UDP over IPv4 of 16 flows, with lengths of simple IMIX. Micro-flows are as long as a batch.
     Imix,
 }
 
-/// Slots with frames written in advance, so that receiving copies nothing.
 struct Slots {
     bytes: Vec<u8>,
     load: Load,
@@ -65,7 +64,9 @@ impl Slots {
             match load {
                 Load::Mixed => head[12..18].copy_from_slice(&[0x81, 0x00, (station % 8) << 5, 0, 0x88, 0xb5]),
                 Load::Imix => {
-                    let [high, low] = u16::try_from(head.len() - 14).expect("IMIX is short").to_be_bytes();
+                    let [high, low] = u16::try_from(head.len() - 14)
+                        .expect("IMIX frame exceeds 65,535 bytes")
+                        .to_be_bytes();
                     head[12..24].copy_from_slice(&[8, 0, 0x45, 0, high, low, 0, number, 0x40, 0, 64, 17]);
                     head[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
                     head[34..38].copy_from_slice(&[0xc0, number % 16, 18, 183]);
@@ -83,7 +84,7 @@ impl Slots {
 
 impl FrameStore for Slots {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.bytes.len() / SLOT_SIZE).expect("slots are counted in 32 bits")
+        u32::try_from(self.bytes.len() / SLOT_SIZE).expect("more slots than 32 bits count")
     }
 
     fn head(&self, frame: &Frame) -> &[u8] {
@@ -116,7 +117,7 @@ impl Port<Slots> for Line {
     fn receive(&mut self, slots: &mut Slots, _: u32, mut each: impl FnMut(&mut Slots, Frame)) -> u32 {
         let waiting = std::mem::take(&mut self.waiting);
         for _ in 0..waiting {
-            let frame = slots.receive(self.number).expect("all of the batch before have left");
+            let frame = slots.receive(self.number).expect("frames of the previous batch have not left");
             each(slots, frame);
         }
         waiting
@@ -136,7 +137,6 @@ impl Port<Slots> for Line {
     }
 }
 
-/// Switch with traffic from each port to the next, a batch at a time.
 pub struct Bench {
     switch: Switch,
     slots: Slots,
@@ -146,12 +146,11 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Creates a bench in which all addresses are known.
     pub fn new(ports: u8, policy: PolicyKind, load: Load) -> Bench {
         Bench::with(&settings(ports, policy), load)
     }
 
-    /// Creates a bench of eight ports under PFC in groups of two.
+    /// Creates a bench of eight ports under PFC, in four groups of two.
     pub fn grouped(spread: Spread, load: Load) -> Bench {
         let mut settings = settings(8, PolicyKind::Pfc);
         let group = |first: u8| GroupSettings {
@@ -166,7 +165,7 @@ impl Bench {
     }
 
     fn with(settings: &SwitchSettings, load: Load) -> Bench {
-        let ports = u8::try_from(settings.ports.len()).expect("few ports");
+        let ports = u8::try_from(settings.ports.len()).expect("more than 255 ports");
         let workers = Workers::single(ports.into());
         let slots = Slots::new(ports, load);
         let mut bench = Bench {
@@ -176,7 +175,6 @@ impl Bench {
             turn: 0,
             now: Nanos::ZERO,
         };
-        // Every address is learned, and no frame floods.
         (0..2 * u32::from(ports)).for_each(|_| bench.batch());
         bench
     }
@@ -190,7 +188,6 @@ impl Bench {
         black_box(self.switch.next_deadline());
     }
 
-    /// Returns the account of frames.
     pub fn ledger(&self) -> Ledger {
         self.switch.ledger()
     }
@@ -200,14 +197,13 @@ fn line(number: u8) -> (PortId, Line) {
     (PortId(number), Line { number, waiting: 0, left: Vec::with_capacity(BATCH as usize) })
 }
 
-/// All kinds of spread.
 pub const SPREADS: [Spread; 3] = [
     Spread::Flow,
     Spread::Frame(Turns::RoundRobin),
     Spread::Adaptive { low: Bytes(16_000), high: Bytes(32_000) },
 ];
 
-/// Returns the settings of a switch in which no queue reaches a threshold.
+/// Returns settings under which no queue reaches a threshold.
 pub fn settings(ports: u8, policy: PolicyKind) -> SwitchSettings {
     let mut settings = SwitchSettings::plain((0..ports).map(port).collect());
     settings.policies = [policy; CLASSES];

@@ -1,4 +1,4 @@
-//! Flows that join, one by one, an egress queue that OFC finds congested and that nothing leaves.
+//! Flows that join, one by one, a congested egress queue of OFC that no frame leaves.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Switch, Workers};
@@ -31,7 +31,7 @@ impl Joins {
                 (class.ingress_max, class.egress_max) = (Bytes(1 << 30), Bytes(1 << 30));
             }
         }
-        let packets = Packets::new(flows + u16::try_from(BATCH).expect("a batch is small") + 1);
+        let packets = Packets::new(flows + u16::try_from(BATCH).expect("batch exceeds 65,535 frames") + 1);
         let switch = Switch::new(&settings, packets.capacity(), Workers::single(2), Counters::new(2));
         let mut joins = Joins { switch, packets, next: 0 };
         joins.step(OUT); // learns its station
@@ -56,7 +56,6 @@ impl Joins {
     }
 }
 
-/// Packets, one of each flow; the first has the opposite direction.
 struct Packets(Vec<[u8; LEN as usize]>);
 
 impl Packets {
@@ -78,7 +77,7 @@ impl Packets {
 
 impl FrameStore for Packets {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.0.len()).expect("flows are counted in 16 bits")
+        u32::try_from(self.0.len()).expect("more packets than 32 bits count")
     }
 
     fn head(&self, frame: &Frame) -> &[u8] {

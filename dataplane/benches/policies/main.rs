@@ -1,11 +1,12 @@
-//! Relative costs of policies: the journey of `journey.rs`, no queue at a threshold.
+//! Relative costs of policies, for frames as in `journey.rs`.
 //!
 //! `scripts/bench policies` runs it in two ways that hardly depend on the machine's load:
 //!
 //! * `count LOAD POLICY`: under callgrind, which counts the instructions of [`counted`] only.
 //! * `time ROUNDS`: all policies in turn; times are compared with plain PFC's in the same round.
 //!
-//! `count-groups LOAD SPREAD` has every frame for a group of ports. `count-joins FLOWS` has a flow join a congested egress queue of OFC.
+//! `count-groups LOAD SPREAD` counts for frames to a group of ports, `count-joins FLOWS` for flows that join a
+//! congested egress queue of OFC.
 
 #[path = "../driver/mod.rs"]
 mod driver;
@@ -19,7 +20,6 @@ use xoff_flow_control::settings::PolicyKind;
 use driver::{BATCH, Bench, Load, SPREADS};
 use joins::Joins;
 
-/// Counted batches, after as many warm-up batches.
 const BATCHES: u32 = 200;
 const BATCHES_TIMED: u32 = 500;
 const PORTS: u8 = 8;
@@ -83,11 +83,11 @@ fn count_joins(flows: u16) {
     let mut joins = Joins::new(flows);
     let before = joins.requested();
     counted(|| joins.join(), BATCH);
-    assert_eq!(joins.requested() - before, BATCH as usize, "each of them is to be paused");
+    assert_eq!(joins.requested() - before, BATCH as usize, "joining flow was not paused");
     println!("{BATCH}");
 }
 
-/// Prints median times per frame, and the median and interquartile range of their ratios to PFC's in the same round.
+/// Prints, by policy, the median time of a frame in ns, and the median and quartiles of its ratio to plain PFC.
 fn time(rounds: usize) {
     let mut benches = PolicyKind::ALL.map(|kind| Bench::new(PORTS, kind, Load::Mixed));
     let count = benches.len();

@@ -1,4 +1,4 @@
-//! Nothing is allocated per frame after start, on any journey.
+//! Tests that nothing is allocated per frame after start.
 
 use std::sync::Arc;
 
@@ -30,7 +30,6 @@ use crate::{C3, resume, stop};
 const PORTS: u8 = 4;
 const WORKERS: usize = 2;
 
-/// Two workers without allocations of their own.
 struct WorkerPair {
     now: Nanos,
     workers: [Switch; WORKERS],
@@ -47,7 +46,7 @@ struct Case {
     kind: PolicyKind,
     culprit: Culprit,
     shadows: &'static [PolicyKind],
-    /// ECN marks in all classes, and WRED in the lossy ones.
+    /// True for ECN marks in all classes, and WRED in the lossy ones.
     ecn: bool,
     delay: Nanos,
     is_tapped: bool,
@@ -126,7 +125,7 @@ impl WorkerPair {
         let mut workers = [worker(0), worker(1)];
         for (worker, observed) in workers.iter_mut().zip(&observed).filter(|_| is_tapped) {
             let tap = Box::new(CountingTap { observed: Arc::clone(observed), bytes: [0; 256] });
-            worker.batch(Nanos::ZERO).put_tap(TapId(1), tap).expect("there is none");
+            worker.batch(Nanos::ZERO).put_tap(TapId(1), tap).expect("switch already has a tap");
             let sink = Box::new(CountingTap { observed: Arc::default(), bytes: [0; 256] });
             assert!(worker.batch(Nanos::ZERO).put_punt_sink(sink).is_none());
         }
@@ -238,7 +237,7 @@ fn policies_allocate_nothing_per_frame() {
 
 // proves: workers
 #[test]
-fn shadows_allocate_nothing() {
+fn shadow_policies_allocate_nothing() {
     let pair = allocates_nothing(Case { shadows: &PolicyKind::ALL, ..Case::default() });
     for (number, kind) in PolicyKind::ALL.into_iter().enumerate() {
         let shadow = pair.counters.shadow(number).iter().flatten();
@@ -275,7 +274,7 @@ fn tap_observes_all_frames_without_allocation() {
     assert_eq!(punts.sum::<u64>(), 2_000 / 50);
     let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
     let dropped: u64 = DropReason::ALL.into_iter().map(|reason| pair.counters.dropped(reason)).sum();
-    // Frames not admitted are shown once, on receipt.
+    // Frames that are not admitted are shown once: on receipt.
     let not_let_in =
         [DropReason::Malformed, DropReason::TooLong, DropReason::IngressFull, DropReason::HeadroomExhausted];
     let not_let_in: u64 = not_let_in.into_iter().map(|reason| pair.counters.dropped(reason)).sum();
@@ -297,18 +296,22 @@ fn allocates_nothing(case: Case) -> WorkerPair {
         }
     };
     let allocated = allocation_counter::measure(|| all(&mut pair));
-    assert_eq!(allocated.count_total, 0, "no warm-up is needed");
+    assert_eq!(allocated.count_total, 0, "the workers allocated memory");
 
     let ledgers = pair.workers.each_ref().map(Switch::ledger);
     let total = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
-    assert!(total(|l| l.copied) > 100, "floods");
-    assert!(total(|l| l.handed_over) > 100, "handovers");
-    assert!(total(|l| l.made) > 5, "pauses of our own");
-    assert!(pair.all(|class| &class.cnms_sent) > 20, "and CNMs");
-    assert!(total(|l| l.dropped) > 0, "drops");
+    assert!(total(|l| l.copied) > 100, "no floods");
+    assert!(total(|l| l.handed_over) > 100, "no handovers");
+    assert!(total(|l| l.made) > 5, "no pauses sent");
+    assert!(pair.all(|class| &class.cnms_sent) > 20, "no CNMs sent");
+    assert!(total(|l| l.dropped) > 0, "no drops");
     assert!(total(|l| l.sent) > 1_000);
     let storms = [0, 3].map(|port| pair.counters.class(PortId(port), C3).storms.get());
-    assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?} {:?}", case.kind);
+    assert!(
+        storms.iter().all(|&storms| storms > 0),
+        "port without storm: {storms:?}, policy {:?}",
+        case.kind
+    );
     pair
 }
 
@@ -336,7 +339,7 @@ fn policy_swap_allocates_nothing_in_worker() {
                 .map(|(worker, given)| given.map(|swap| worker.batch(pair.now).set_policy(swap)));
             left.for_each(std::mem::forget);
         });
-        assert_eq!(allocated.count_total, 0, "{from:?} to {to:?}");
+        assert_eq!(allocated.count_total, 0, "swap from {from:?} to {to:?} allocated memory");
         let kinds = pair.workers.each_ref().map(|worker| Class::ALL.map(|class| worker.policy(class)));
         assert_eq!(kinds, [[to; 8]; 2]);
     }
@@ -344,7 +347,7 @@ fn policy_swap_allocates_nothing_in_worker() {
 
 // proves: workers
 #[test]
-fn revision_allocates_nothing_in_worker() {
+fn change_of_settings_allocates_nothing_in_worker() {
     for kind in PolicyKind::ALL {
         let case = Case { kind, shadows: &[PolicyKind::Ofc], ..Case::default() };
         let mut pair = WorkerPair::new(case);

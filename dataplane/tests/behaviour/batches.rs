@@ -1,4 +1,4 @@
-//! Large batches decide like batches of one, compared by the bed, where a threshold, limit or observer needs every frame.
+//! Large batches decide like batches of one, where a threshold, limit or observer needs every frame. The test bed compares them.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{
@@ -12,7 +12,6 @@ use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
 const PORTS: usize = 5;
-/// A hundred short frames.
 const GAP: Nanos = Nanos(100_000);
 const COMMIT: Bytes = Bytes(20_000);
 
@@ -25,14 +24,13 @@ fn plan() -> SwitchPlan {
     plan
 }
 
-/// Runs four hosts that each send frames of one kind to a fifth, whose host pauses now and then.
+/// Runs four senders to a host that pauses them now and then.
 fn crowd(plan: SwitchPlan) {
     let mut star = Star::new(plan);
     for (from, class, len) in [(1, C3, 1_514), (2, C3, 100), (3, C0, 600), (4, C0, 100)] {
         let stream = star.stream(0, class, 300);
         star.start(from, 0, Stream { len, ..stream });
     }
-    // Packets that leave unchanged, and so as micro-flows.
     for number in 0..60 {
         for (port, dscp) in [(1, 24), (2, 24), (3, 0), (4, 0)] {
             let bytes = packet(&star, port, dscp << 2 | if number % 8 < 6 { 0b10 } else { 0b00 });
@@ -45,7 +43,7 @@ fn crowd(plan: SwitchPlan) {
         star.pause(0, control);
     }
     star.run_to_rest();
-    assert!(star.at(0).arrivals.len() > 300, "something came of it");
+    assert!(star.at(0).arrivals.len() > 300, "too few frames arrived");
 }
 
 fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
@@ -57,7 +55,7 @@ fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
 
 // proves: batches
 #[test]
-fn batches_equal_singles_under_every_policy() {
+fn batches_decide_like_single_frames_under_every_policy() {
     for kind in PolicyKind::ALL {
         for (warn, shadows) in [(5_000, vec![]), (5_003, vec![]), (8_000, PolicyKind::ALL.to_vec())] {
             let mut plan = plan();
@@ -77,7 +75,7 @@ fn batches_equal_singles_under_every_policy() {
 
 // proves: batches
 #[test]
-fn batches_equal_singles_with_congestion_points() {
+fn batches_decide_like_single_frames_with_congestion_points() {
     let both = ClassSet(0b1001);
     for (ingress, egress) in [(both, ClassSet::NONE), (ClassSet::NONE, both)] {
         for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
@@ -92,7 +90,7 @@ fn batches_equal_singles_with_congestion_points() {
 
 // proves: batches
 #[test]
-fn batches_equal_singles_with_ecn() {
+fn batches_decide_like_single_frames_with_ecn() {
     for (wred, probability) in [(false, 0.3), (true, 0.3), (true, 1.0)] {
         let mut plan = plan();
         let (min, max) = (Bytes(3_000), Bytes(12_000));
@@ -104,7 +102,7 @@ fn batches_equal_singles_with_ecn() {
 
 // proves: batches
 #[test]
-fn batches_equal_singles_with_class_rates() {
+fn batches_decide_like_single_frames_with_class_rates() {
     for (rate, weights) in [(Some(300), [1, 1]), (Some(77), [1, 3]), (None, [2, 3]), (None, [7, 1])] {
         for (commit, burst) in [(COMMIT, COMMIT), (COMMIT, Bytes(3_000)), (Bytes(3_000), COMMIT)] {
             let mut plan = plan();
@@ -121,7 +119,7 @@ fn batches_equal_singles_with_class_rates() {
 
 // proves: batches
 #[test]
-fn batches_equal_singles_in_memory_models() {
+fn batches_decide_like_single_frames_in_all_memory_models() {
     let shared = |alpha_log2| {
         Memory::Shared(SharedMemory {
             pool: Bytes(40_000),
@@ -146,7 +144,7 @@ fn batches_equal_singles_in_memory_models() {
 
 // proves: batches
 #[test]
-fn batches_equal_singles_with_small_frames() {
+fn batches_decide_like_single_frames_with_small_frames() {
     let mut plan = plan();
     plan.may_lose = true; // headroom is counted in bytes only
     plan.each_port(|port| {
@@ -159,7 +157,7 @@ fn batches_equal_singles_with_small_frames() {
 
 // proves: batches
 #[test]
-fn batches_equal_singles_near_xoff() {
+fn batches_decide_like_single_frames_near_xoff() {
     for below in 0..4 {
         let mut plan = plan();
         plan.each_lossless(|class| {
@@ -171,7 +169,7 @@ fn batches_equal_singles_near_xoff() {
 
 // proves: batches
 #[test]
-fn batches_equal_singles_between_workers() {
+fn batches_decide_like_single_frames_between_workers() {
     for owners in [vec![0, 1, 1, 1, 1], vec![0, 1, 2, 1, 2], vec![0, 0, 1, 1, 1]] {
         let mut plan = plan();
         plan.owners = owners;

@@ -1,4 +1,4 @@
-//! Helpers for tests that drive a switch by hand.
+//! Helpers of tests that call a switch without the test bed.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,6 @@ use xoff_wire::units::{Nanos, PortId};
 
 use crate::bed::store::MemoryStore;
 
-/// Punted frames, and their maximum number.
 #[derive(Debug)]
 pub struct Punted {
     pub frames: Vec<(Punt, Vec<u8>)>,
@@ -21,7 +20,7 @@ struct Sink(Arc<Mutex<Punted>>);
 
 impl PuntSink for Sink {
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
-        let Punted { frames, room } = &mut *self.0.lock().expect("nobody panicked");
+        let Punted { frames, room } = &mut *self.0.lock().expect("a test thread has panicked");
         if frames.len() == *room {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Propagation of pauses: three switches in a chain, and a slow end.
+//! Pauses propagate over three switches in a chain to a slow receiver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{Accounting, WhenFull};
@@ -8,7 +8,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
 use crate::{C3, C4, stop};
 
-/// a - first - second - third - b, and a host at the first and at the last switch.
+/// Chain a - first - second - third - b, with another host at the first and at the last switch.
 struct Chain {
     bed: Bed,
     switches: [NodeId; 3],
@@ -65,15 +65,15 @@ fn pause_propagates_hop_by_hop() {
         }
     }
     let [first, second, third] =
-        first_xoffs.map(|first| first.expect("every switch pauses the one before it"));
+        first_xoffs.map(|first| first.expect("a switch did not pause the one before it"));
     assert!(third < second && second < first, "{first_xoffs:?}");
-    assert!(chain.bed.host(a).sent(id) < 100, "the source stands still");
+    assert!(chain.bed.host(a).sent(id) < 100, "the source was not paused");
     chain.bed.run_to_rest();
     chain.assert_whole(b, id, 300);
 }
 
 #[test]
-fn other_class_on_path_is_unaffected() {
+fn pause_does_not_affect_other_class_on_same_path() {
     let run = |paused: bool| {
         let mut chain = chain(|_| ());
         let [a, b, c, d] = chain.hosts;
@@ -95,7 +95,7 @@ fn other_class_on_path_is_unaffected() {
 }
 
 #[test]
-fn slow_receiver_is_lossless_in_modes() {
+fn slow_receiver_loses_nothing_in_any_mode() {
     type Change = fn(&mut SwitchPlan);
     let modes: [Change; 4] = [
         |_| (),
@@ -143,5 +143,5 @@ fn long_cables_need_headroom_per_hop() {
     assert_eq!((received.frames, received.late_or_twice), (500, 0));
     let used = bed.switch(switches[1]).counters.class(PortId(0), C3).headroom_watermark.get();
     let without_cable = Headroom::of(&LINK).total().0;
-    assert!(used > without_cable, "{used} bytes: the cable's own term was needed");
+    assert!(used > without_cable, "only {used} bytes of headroom used: the cable needs more");
 }

@@ -1,6 +1,6 @@
-//! Requirements of 802.1Qbb for both ends, to the nanosecond.
+//! Requirements of 802.1Qbb for both ends of a link, exact to the nanosecond.
 //!
-//! A frame of 1514 bytes takes 12,304 ns of a gigabit line, a pause frame 672, the cable 500.
+//! At 1 Gb/s, a frame of 1514 bytes takes 12,304 ns, a pause frame 672 ns. The cable takes 500 ns.
 
 use xoff_flow_control::settings::FlowControl;
 use xoff_wire::mac_control::{MacControl, MacControlError, Pfc};
@@ -29,14 +29,14 @@ fn gigabit() -> SwitchPlan {
     plan::switch(&[LINK; 2])
 }
 
-/// Returns the next time, at least `ahead` from now, at which the switch begins a frame.
+/// Returns when the switch begins a frame, at least `ahead` from now.
 fn next_start(star: &Star, flow: Flow, ahead: Nanos) -> Nanos {
     let last_left = Nanos(star.received(flow).last_at.0 - CABLE.0);
     let frames = (star.now() + ahead).since(last_left).0.div_ceil(FRAME.0);
     last_left + span(frames, FRAME)
 }
 
-/// Sends `control` such that it arrives 1 ns before a frame would start. Returns the arrival time.
+/// Sends `control` such that it arrives 1 ns before the switch would begin a frame. Returns the arrival time.
 fn pause_just_before_a_start(star: &mut Star, flow: Flow, control: MacControl) -> Nanos {
     let arrival = Nanos(next_start(star, flow, Nanos(5_000)).0 - 1);
     star.run_until(Nanos(arrival.0 - CABLE.0 - PAUSE.0));
@@ -46,7 +46,10 @@ fn pause_just_before_a_start(star: &mut Star, flow: Flow, control: MacControl) -
 
 fn first_after(star: &Star, flow: Flow, at: Nanos) -> Nanos {
     let on_its_way = at + CABLE + Nanos(1);
-    star.arrivals(flow).into_iter().find(|&arrival| arrival > on_its_way).expect("frames came")
+    star.arrivals(flow)
+        .into_iter()
+        .find(|&arrival| arrival > on_its_way)
+        .expect("no frame arrived after the pause")
 }
 
 // proves: pause-timing
@@ -72,18 +75,20 @@ fn other_class_uses_line_during_pause() {
     let begins = star.now() + PAUSE + CABLE;
     star.run_for(Nanos::from_millis(40));
     let ends = begins + span(0xffff, QUANTUM);
-    // One frame was committed; the first one after the pause may wait for a frame of the other class.
     let between = |&at: &Nanos| at > begins + FRAME + CABLE && at < ends + FRAME + CABLE;
     assert_eq!(star.arrivals(paused).iter().filter(|at| between(at)).count(), 0);
     let first = star.arrivals(paused).into_iter().find(|&at| at >= ends + FRAME + CABLE);
     assert!(first.is_some_and(|at| at <= ends + FRAME + FRAME + CABLE));
     let of_other = star.arrivals(other).into_iter().filter(between).collect::<Vec<_>>();
-    assert!(of_other.windows(2).all(|two| two[1] == two[0] + FRAME), "the other class has the line alone");
+    assert!(
+        of_other.windows(2).all(|two| two[1] == two[0] + FRAME),
+        "the other class did not get the whole line"
+    );
 }
 
 // proves: pause-timing
 #[test]
-fn time_zero_resumes_immediately() {
+fn pause_time_zero_resumes_immediately() {
     let (mut star, flow) = busy(gigabit(), C3);
     let at = pause_just_before_a_start(&mut star, flow, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(777));
@@ -95,7 +100,7 @@ fn time_zero_resumes_immediately() {
 
 // proves: pause-timing
 #[test]
-fn last_pause_time_wins() {
+fn last_received_pause_time_wins() {
     for (first, last) in [(1000, 200), (200, 1000)] {
         let (mut star, flow) = busy(gigabit(), C3);
         let at = pause_just_before_a_start(&mut star, flow, stop(C3, first));
@@ -122,7 +127,11 @@ fn eight_pause_times_expire_separately() {
         let at = pause_just_before_a_start(&mut star, flow, MacControl::Pfc(all));
         star.run_for(Nanos::from_millis(1));
         let resumed = at + span(quanta(class).into(), QUANTUM);
-        assert_eq!(first_after(&star, flow, at), resumed + FRAME + CABLE, "class {class}");
+        assert_eq!(
+            first_after(&star, flow, at),
+            resumed + FRAME + CABLE,
+            "wrong end of the pause of class {class}"
+        );
     }
 }
 
@@ -181,7 +190,7 @@ fn xon_without_pause_changes_nothing() {
 }
 
 #[test]
-fn pause_8023x_is_ignored_under_pfc() {
+fn pause_frame_of_8023x_is_ignored_under_pfc() {
     let star = changes_nothing(gigabit(), C3, &MacControl::Pause(Quanta(0xffff)).encode(MacAddr([2; 6])));
     let port = star.switch().counters.port(PortId(0));
     assert_eq!((port.pause_frames_received.get(), port.pause_frames_ignored.get()), (1, 1));
@@ -189,7 +198,7 @@ fn pause_8023x_is_ignored_under_pfc() {
 
 // proves: pause-modes
 #[test]
-fn unknown_opcode_is_consumed_and_counted() {
+fn mac_control_with_unknown_opcode_is_consumed_and_counted() {
     let mut bytes = xoff_bytes();
     bytes[15] = 0x02;
     let star = changes_nothing(gigabit(), C3, &bytes);
@@ -224,7 +233,7 @@ fn tagged_pfc_frame_is_ignored() {
 
 // proves: pause-modes
 #[test]
-fn class_or_port_without_pfc_sends() {
+fn pfc_frame_does_not_pause_class_or_port_without_pfc() {
     changes_nothing(gigabit(), C0, &stop(C0, 0xffff).encode(MacAddr([2; 6])));
     let mut plan = gigabit();
     plan.each_port(|port| port.flow_control = FlowControl::Ignore);
@@ -234,7 +243,7 @@ fn class_or_port_without_pfc_sends() {
 
 // proves: pause-modes
 #[test]
-fn reserved_bits_and_padding_are_ignored() {
+fn reserved_bits_and_padding_of_pfc_frame_are_ignored() {
     let mut dirty = xoff_bytes();
     dirty[6..12].fill(0);
     dirty[16] = 0xff;
@@ -244,9 +253,9 @@ fn reserved_bits_and_padding_are_ignored() {
     star.run_until(Nanos(at.0 - 1 - CABLE.0 - PAUSE.0));
     star.inject(0, &dirty);
     star.run_for(Nanos::from_millis(2));
-    assert_eq!(star.received(flow).last_at, at + CABLE, "nothing came after the frame that was on the wire");
+    assert_eq!(star.received(flow).last_at, at + CABLE, "a frame was sent during the pause");
     let fdb = star.switch().worker(PortId(0)).bridge().fdb();
-    assert_eq!(fdb.len(), 2, "the two hosts, and nothing learned from MAC control");
+    assert_eq!(fdb.len(), 2, "an address was learned from MAC control");
 }
 
 fn held() -> (Star, Nanos) {
@@ -255,7 +264,7 @@ fn held() -> (Star, Nanos) {
     star.run_for(Nanos::from_micros(10));
     let start = star.now();
     star.start(1, 0, star.stream(0, C3, 100));
-    // 30,000 bytes in frames of 1518.
+    // XOFF at 30,000 bytes is reached by the 20th frame.
     let crossing = start + span(20, FRAME) + CABLE;
     star.run_for(Nanos::from_millis(2));
     (star, crossing)
@@ -263,7 +272,7 @@ fn held() -> (Star, Nanos) {
 
 // proves: pause-frames
 #[test]
-fn sent_xoff_bytes_are_exact() {
+fn sent_xoff_frame_has_exactly_the_standard_bytes() {
     let (star, _) = held();
     let (_, bytes) = &star.at(1).controls[0];
     let mut expected = [0; 60];
@@ -275,26 +284,26 @@ fn sent_xoff_bytes_are_exact() {
 }
 
 #[test]
-fn xoff_leaves_at_threshold_and_refreshes() {
+fn xoff_is_sent_at_threshold_and_refreshed() {
     let (star, crossing) = held();
     let refresh = star.switch().settings.ports[1].refresh;
     let times: Vec<Nanos> = star.at(1).controls.iter().map(|&(at, _)| at).collect();
     let expected: Vec<Nanos> =
         (0..times.len() as u64).map(|n| crossing + span(n, refresh) + PAUSE + CABLE).collect();
-    assert!(times.len() >= 4, "XOFF and refreshes: {times:?}");
+    assert!(times.len() >= 4, "too few refreshes of XOFF: {times:?}");
     assert_eq!(times, expected);
     let counted = star.switch().counters.class(PortId(1), C3);
     assert_eq!((counted.xoff_sent.get(), counted.refreshes_sent.get()), (1, times.len() as u64 - 1));
 }
 
 #[test]
-fn xon_leaves_just_below_threshold() {
+fn xon_is_sent_just_below_threshold() {
     let (mut star, _) = held();
     star.pause(0, resume(C3));
     let resumed = star.now() + PAUSE + CABLE;
     star.run_for(Nanos::from_millis(1));
     let held_bytes = star.switch().counters.class(PortId(1), C3).ingress_watermark.get();
-    // Frames leave one by one; XON below 20,000 bytes.
+    // Frames leave one by one; XON is due below 20,000 bytes.
     let to_leave = (held_bytes - plan::XON.0) / Bytes::of_frame(MTU_FRAME).0 + 1;
     let below = resumed + span(to_leave, FRAME);
     let (at, xon) = star.at(1).pauses().into_iter().find(|(_, what)| *what == resume(C3)).expect("an XON");
@@ -302,7 +311,7 @@ fn xon_leaves_just_below_threshold() {
 }
 
 #[test]
-fn simultaneous_changes_share_pause_frame() {
+fn pauses_of_two_classes_share_one_frame() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let both = Pfc::default().with(C3, Quanta(0xffff)).with(C4, Quanta(0xffff));
     star.pause(0, MacControl::Pfc(both));
@@ -320,7 +329,7 @@ fn simultaneous_changes_share_pause_frame() {
 
 // proves: pause-modes
 #[test]
-fn port_8023x_pauses_all_classes() {
+fn port_with_8023x_pause_pauses_all_classes() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.each_port(|port| port.flow_control = FlowControl::Pause8023x);
     let mut star = Star::new(plan);
@@ -328,7 +337,7 @@ fn port_8023x_pauses_all_classes() {
     star.run_for(Nanos(1_200));
     let flows = [C0, C3, C4].map(|class| star.start(1, 0, star.stream(0, class, 100)));
     star.run_for(Nanos::from_millis(2));
-    assert_eq!(star.at(0).arrivals, [], "every class waits");
+    assert_eq!(star.at(0).arrivals, [], "a frame left a paused port");
     let pauses = star.at(1).pauses();
     assert!(pauses.iter().all(|(_, what)| *what == MacControl::Pause(Quanta(1000))), "{pauses:?}");
     assert_eq!(star.at(1).paused(star.now()), ClassSet::ALL);

@@ -1,4 +1,4 @@
-//! Custom policies act, observe and are replaced like built-in ones; their errors harm nobody.
+//! Custom policies act, observe and are replaced like built-in ones; their errors harm no other traffic.
 
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPanic, CustomPolicy, Event, Intent, Margin, Occupancies};
@@ -9,7 +9,6 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star};
 use crate::{C0, C3, C4};
 
-/// Policy that pauses at XOFF / `part` and resumes at XON / `part`.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaledPfc {
     pub part: u64,
@@ -57,7 +56,9 @@ impl CustomPolicy for ScaledPfcClass {
             intents.extend(not_held.map(|port| Intent::Xon { port, class }));
         }
         match event {
-            Event::Received { .. } if self.parameters.fault == Fault::Panic => panic!("too much for {class}"),
+            Event::Received { .. } if self.parameters.fault == Fault::Panic => {
+                panic!("test panic in class {class}")
+            }
             Event::Received { ingress: port } => {
                 let bytes = buffer.ingress(port, class);
                 let reached =
@@ -95,7 +96,6 @@ impl CustomPolicy for ScaledPfcClass {
     }
 }
 
-/// Returns intents of a policy of `class` that cannot be executed.
 fn impossible(class: Class) -> [Intent; 11] {
     let (port, nowhere, trigger) = (PortId(1), PortId(200), Trigger::Ingress);
     let (higher, step) = (Class::ALL[7], RateStep::FULL);
@@ -148,7 +148,7 @@ fn custom_pfc_policy_equals_builtin_pfc() {
         assert!(pauses(&custom, port)[0] > 0);
     }
     let (_, other) = run(ScaledPfc::HALF, PolicyKind::Custom, &[]);
-    assert_ne!(other, expected, "one that decides in another way leads to others");
+    assert_ne!(other, expected, "another policy led to the same arrivals");
 }
 
 // proves: own-policy
@@ -156,7 +156,7 @@ fn custom_pfc_policy_equals_builtin_pfc() {
 fn custom_shadow_counts_without_effect() {
     let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
     let (star, arrivals) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[PolicyKind::Custom, PolicyKind::Pfc]);
-    assert_eq!(arrivals, expected, "a shadow changes nothing");
+    assert_eq!(arrivals, expected, "the shadow changed arrivals");
     for port in 1..5 {
         assert_eq!(would_have_paused(&star, 0, port), would_have_paused(&star, 1, port));
         assert_eq!(would_have_paused(&star, 0, port), pauses(&star, port));
@@ -168,9 +168,10 @@ fn custom_shadow_counts_without_effect() {
 fn panic_of_custom_policy_is_reported() {
     let panics = ScaledPfc { part: 1, fault: Fault::Panic };
     for (acting, shadows) in [(PolicyKind::Custom, &[][..]), (PolicyKind::Pfc, &[PolicyKind::Custom][..])] {
-        let cause = std::panic::catch_unwind(|| drop(run(panics, acting, shadows))).expect_err("it panics");
+        let cause = std::panic::catch_unwind(|| drop(run(panics, acting, shadows)))
+            .expect_err("the policy's panic was not reported");
         let message = cause.downcast_ref::<CustomPanic>().map(|policy| policy.message.as_str());
-        assert_eq!(message, Some("too much for 3"));
+        assert_eq!(message, Some("test panic in class 3"));
     }
 }
 
@@ -183,7 +184,7 @@ fn impossible_intents_are_counted_and_ignored() {
     assert_eq!(
         (&arrivals, &arrivals_beside_shadow),
         (&expected, &expected),
-        "as if it had wanted nothing else"
+        "impossible intents changed arrivals"
     );
     let events = 4 * 400 * 4; // four senders' frames, each received, enqueued, dequeued, released
     let refused = |of: &dyn Fn(u8) -> u64| (0..5).map(of).sum::<u64>();

@@ -48,7 +48,7 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
     star.pause(0, resume(class));
     star.run_to_rest();
     let read = |bytes: &Vec<u8>| {
-        let header = Header::parse(bytes).expect("an IPv4 packet");
+        let header = Header::parse(bytes).expect("sent frame has no valid header");
         (bytes[999], ecn::get(bytes, &header))
     };
     star.at(0).strange.iter().map(read).collect()
@@ -56,13 +56,17 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
 
 // proves: ecn
 #[test]
-fn ecn_marks_at_dequeue_from_threshold() {
-    // Frame k of 20 leaves a queue of 20 - k frames.
+fn frames_are_ecn_marked_at_dequeue_from_threshold_on() {
+    // Frame k of 20 leaves a queue of 20 - k frames, itself included.
     for (threshold, marked) in [(5 * SIZE, 16), (5 * SIZE + 1, 15), (21 * SIZE, 0), (1, 20)] {
         let mut star = Star::new(plan(threshold, false));
         let arrived = held_up(&mut star, C3, [ECT; 20]);
         let expected = |k| (k, if k < marked { Ecn::Congested } else { Ecn::Capable });
-        assert_eq!(arrived, (0..20).map(expected).collect::<Vec<_>>(), "threshold {threshold}");
+        assert_eq!(
+            arrived,
+            (0..20).map(expected).collect::<Vec<_>>(),
+            "wrong marks with threshold {threshold}"
+        );
         let class = star.switch().counters.class(PortId(0), C3);
         let counted = (class.ecn_marked_frames.get(), class.ecn_marked_bytes.get());
         assert_eq!(counted, (marked.into(), u64::from(marked) * SIZE));
@@ -75,12 +79,16 @@ fn unmarkable_frames_leave_unchanged() {
     let mut star = Star::new(plan(1, false));
     let arrived = held_up(&mut star, C0, [NOT_ECT, 0b01, 0b11]);
     assert_eq!(arrived, [(0, Ecn::NotCapable), (1, Ecn::Congested), (2, Ecn::Congested)]);
-    assert_eq!(star.switch().counters.class(PortId(0), C0).ecn_marked_frames.get(), 1, "one was already");
+    assert_eq!(
+        star.switch().counters.class(PortId(0), C0).ecn_marked_frames.get(),
+        1,
+        "a frame marked on arrival was counted"
+    );
 }
 
 // proves: lossy-classes, ecn
 #[test]
-fn wred_drops_unmarkable_lossy_at_threshold() {
+fn wred_drops_unmarkable_lossy_frames_at_threshold() {
     let kinds = [NOT_ECT, NOT_ECT, NOT_ECT, NOT_ECT, ECT, NOT_ECT, ECT];
     for (threshold, dropped) in [(3 * SIZE, 2), (3 * SIZE + 1, 1)] {
         let mut star = Star::new(plan(threshold, true));
@@ -88,7 +96,11 @@ fn wred_drops_unmarkable_lossy_at_threshold() {
         assert_eq!(star.switch().counters.dropped(DropReason::EarlyDrop), dropped);
         assert_eq!(arrived.len() as u64, 7 - dropped);
         let capable = arrived.iter().filter(|(_, says)| *says != Ecn::NotCapable);
-        assert_eq!(capable.map(|&(number, _)| number).collect::<Vec<_>>(), [4, 6], "they are marked instead");
+        assert_eq!(
+            capable.map(|&(number, _)| number).collect::<Vec<_>>(),
+            [4, 6],
+            "a markable frame was dropped"
+        );
     }
     for lossy_at_egress in [false, true] {
         let mut plan = plan(3 * SIZE, true);
@@ -97,12 +109,12 @@ fn wred_drops_unmarkable_lossy_at_threshold() {
         assert_eq!(
             held_up(&mut star, C3, kinds).len(),
             7,
-            "a class that is lossless somewhere loses nothing"
+            "WRED dropped frames of a class that is lossless on some port"
         );
     }
 }
 
-/// Bytes behind the first tag are payload until that tag is removed.
+/// Bytes behind the first tag are payload until that tag is removed on egress.
 // proves: ecn
 #[test]
 fn truncated_second_tag_leaves_frame_unmarked() {

@@ -1,4 +1,4 @@
-//! Floods: a frame with several copies counts once at its ingress until the last has left.
+//! Floods: a frame with several copies counts once at its ingress, until the last copy has left.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, Memory, SharedMemory, WhenFull};
@@ -26,9 +26,13 @@ fn reserved_addresses_are_consumed_without_learning() {
     assert_eq!((star.at(1).strange.len(), star.at(2).strange.len()), (0, 1));
     star.inject(0, &frame([0x01, 0x80, 0xc2, 0, 0, 0x10]));
     star.run_to_rest();
-    assert_eq!((star.at(1).strange.len(), star.at(2).strange.len()), (1, 2), "the next address is a group");
+    assert_eq!(
+        (star.at(1).strange.len(), star.at(2).strange.len()),
+        (1, 2),
+        "frame to an ordinary group address was not flooded"
+    );
     let learned = star.switch().worker(PortId(0)).bridge().fdb().learned_at(PortId(0));
-    assert_eq!(learned, 1, "by that frame only");
+    assert_eq!(learned, 1, "an address was learned from a reserved frame");
 }
 
 fn broadcast(plan: SwitchPlan, class: Class) -> (Star, u32) {
@@ -53,7 +57,11 @@ fn flood_reaches_every_port_once() {
         star.run_to_rest();
         for port in 1..4 {
             let received = star.at(port).received(id);
-            assert_eq!((received.frames, received.late_or_twice), (FRAMES, 0), "port {port}, {accounting:?}");
+            assert_eq!(
+                (received.frames, received.late_or_twice),
+                (FRAMES, 0),
+                "port {port} missed or repeated floods, {accounting:?}"
+            );
         }
         assert_eq!(star.at(0).received(id).frames, 0);
     }
@@ -90,10 +98,10 @@ fn flood_counts_until_last_copy_leaves() {
     let (mut star, id) = broadcast(plan, C3);
     star.pause(2, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
-    assert_eq!(star.at(1).received(id).frames, FRAMES, "the others are not held up");
+    assert_eq!(star.at(1).received(id).frames, FRAMES, "unpaused port did not get all floods");
     let waiting = FRAMES - star.at(2).received(id).frames;
     let held = star.switch().worker(PortId(0)).buffer().ingress(PortId(0), C3);
-    assert_eq!(held, Bytes(waiting * 64), "once each");
+    assert_eq!(held, Bytes(waiting * 64), "a queued flood does not count once at its ingress");
     star.pause(2, resume(C3));
     star.run_to_rest();
     assert_eq!(star.at(2).received(id).frames, FRAMES);
@@ -101,7 +109,7 @@ fn flood_counts_until_last_copy_leaves() {
 
 // proves: floods
 #[test]
-fn lossless_flood_copies_are_bounded() {
+fn number_of_lossless_flood_copies_is_limited() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.slots = 8_000;
     plan.may_lose = true;
@@ -110,7 +118,6 @@ fn lossless_flood_copies_are_bounded() {
     for beyond in [0, 1] {
         let mut star = Star::new(plan.clone());
         let frames = most + beyond;
-        // Ports 1 and 2 hold their frames: one copy beyond the frame itself for every flood.
         [1, 2].into_iter().for_each(|port| star.pause(port, stop(C3, 0xffff)));
         star.run_for(Nanos::from_micros(10));
         let stream = Stream { class: C3, len: 60, ..Stream::new(MacAddr::BROADCAST, frames, star.now()) };
@@ -125,13 +132,12 @@ fn lossless_flood_copies_are_bounded() {
 }
 
 #[test]
-fn copies_without_slot_count_at_egress() {
+fn flood_copies_without_slot_are_counted_as_dropped() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.slots = 40;
     plan.control_slots = 2;
     plan.may_lose = true;
     let (mut star, id) = broadcast(plan, C3);
-    // Port 2 holds its frames until they occupy all slots.
     star.pause(2, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(2));
     assert_eq!(star.switch().worker(PortId(2)).buffer().egress(PortId(2), C3), Bytes(40 * 64));

@@ -1,4 +1,4 @@
-//! GFC between parties that both request and keep rates.
+//! GFC in a chain of switches that request and keep rates.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::PolicyKind;
@@ -10,14 +10,13 @@ use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::watchdog::ring;
 use crate::{C3, resume, stop};
 
-/// XOFF with steps that begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and 234.375 KB.
+/// Steps begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and 234.375 KB.
 const XOFF: Bytes = Bytes(240_000);
-/// Between the rates of the first two steps.
 const SLOW: BitRate = BitRate::from_mbps(300);
-/// The frame on the wire, the frame with rates behind it, and the cable.
+/// Maximum time until a rate is delivered: the frame on the wire, the rate frame, and the cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
-/// Host a - switch near - switch far - host b. The line of b is slow, and a obeys GFC rates.
+/// Host a - switch near - switch far - host b. The line to b is slow, and a obeys rates.
 struct GfcChain {
     bed: Bed,
     near: NodeId,
@@ -58,7 +57,6 @@ impl GfcChain {
         self.bed.switch(switch).worker(PortId(UP)).requested_rate(PortId(UP), C3).get()
     }
 
-    /// Returns the rate that `near` keeps for `far`; zero: no limit.
     fn kept(&self) -> u64 {
         self.bed.switch(self.near).counters.class(PortId(DOWN), C3).rate_obeyed.get()
     }
@@ -86,7 +84,7 @@ impl GfcChain {
         assert_eq!(
             (self.requested(self.near), self.requested(self.far), self.kept()),
             (0, 0, 0),
-            "all is as before"
+            "a rate is still requested or kept"
         );
     }
 }
@@ -116,17 +114,17 @@ fn requested_rates_settle_queues_without_pause() {
             settled.push(chain.held(chain.far));
         }
     });
-    assert_eq!(changes(&requested), changes(&kept), "every rate asked is kept, and no other");
-    let late = usize::try_from(DELIVERY.0.div_ceil(1_000)).expect("a few");
+    assert_eq!(changes(&requested), changes(&kept), "kept rates differ from requested rates");
+    let late = usize::try_from(DELIVERY.0.div_ceil(1_000)).expect("more microseconds than 64 bits count");
     let in_time = kept.windows(late + 1).zip(&requested).all(|(kept, requested)| kept.contains(requested));
-    assert!(in_time, "as soon as the frame with it can have come");
+    assert!(in_time, "a requested rate was kept too late");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
-    // T(2) and the end of step 2, plus a frame being received, and half a line until the rate is delivered.
+    // Two frames and the line's bytes until a rate is delivered.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
-    assert!(of_host.contains(&2), "the pressure goes on to the host");
-    assert_eq!((chain.xoffs(chain.near), chain.xoffs(chain.far)), (0, 0), "nobody is ever paused");
+    assert!(of_host.contains(&2), "the near switch requested no rate of the host");
+    assert_eq!((chain.xoffs(chain.near), chain.xoffs(chain.far)), (0, 0), "a switch sent XOFF");
     chain.assert_whole(id, 4_000);
 }
 
@@ -147,14 +145,16 @@ fn rates_follow_queue_step_by_step() {
         }
     });
     assert_eq!(requested, [0, 1, 2, 3, 4, 5, 6]);
-    // Frames of 1514 bytes are counted with FCS, and take 20 bytes more of the line.
     for (step, span) in (1..5).zip(came[1..].windows(2)) {
         let bits = (span[1].1 - span[0].1) * 8 * 1_538 / 1_518;
         let rate = bits * 1_000_000 / span[1].0.since(span[0].0).0;
         let expected = 1_000_000 >> step;
-        assert!(rate.abs_diff(expected) < expected / 3, "step {step}: {rate} of {expected} kb/s");
+        assert!(
+            rate.abs_diff(expected) < expected / 3,
+            "rate in step {step} is {rate} instead of {expected} kb/s"
+        );
     }
-    assert_eq!(chain.xoffs(chain.far), 0, "slower and slower, but no pause");
+    assert_eq!(chain.xoffs(chain.far), 0, "the far switch sent XOFF");
     let go = resume(C3).encode(chain.bed.host(chain.b).mac);
     chain.bed.inject(chain.b, &go);
     requested.clear();
@@ -179,14 +179,17 @@ fn lost_rate_frames_lose_no_data() {
         }
         let id = chain.send(2_000);
         chain.bed.run_until(Nanos::from_millis(40));
-        assert!(lost < 4 || (chain.kept() == 0 && chain.xoffs(chain.far) > 0), "all are lost: plain PFC");
+        assert!(
+            lost < 4 || (chain.kept() == 0 && chain.xoffs(chain.far) > 0),
+            "without any rate frame, the far switch did not pause"
+        );
         chain.assert_whole(id, 2_000);
     }
 }
 
 // proves: gfc
 #[test]
-fn limit_expires_if_end_is_lost() {
+fn rate_limit_expires_if_its_end_is_lost() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     chain
         .bed
@@ -200,14 +203,17 @@ fn limit_expires_if_end_is_lost() {
         last_kept = if chain.kept() > 0 { chain.bed.now() } else { last_kept };
     });
     let pause_time = GIGABIT.time_of_quanta(Quanta(1000));
-    assert!(last_kept > last_requested + DELIVERY, "the end did not come");
-    assert!(last_kept < last_requested + pause_time + DELIVERY, "no longer than it was asked for");
+    assert!(last_kept > last_requested + DELIVERY, "the limit ended although its end was lost");
+    assert!(
+        last_kept < last_requested + pause_time + DELIVERY,
+        "the limit lasted longer than its pause time"
+    );
     chain.assert_whole(id, 400);
 }
 
 // proves: gfc
 #[test]
-fn late_host_loses_nothing() {
+fn host_that_obeys_rates_late_loses_nothing() {
     for late in [100, 400] {
         let late = Nanos::from_micros(late);
         let mut chain = GfcChain::new(Obeys::Late(late), |plan| {
@@ -236,7 +242,6 @@ fn stopping_switch_lifts_rates_immediately() {
     assert_eq!(chain.kept(), 0);
 }
 
-/// Committed frames leave after the stop.
 // proves: gfc
 #[test]
 fn stopping_switch_requests_no_new_rates() {
@@ -259,7 +264,7 @@ fn stopping_switch_requests_no_new_rates() {
 
 // proves: gfc
 #[test]
-fn link_loss_ends_and_renews_limits() {
+fn link_loss_ends_rate_limits_until_link_returns() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     chain.send(4_000);
     chain.bed.run_until(Nanos::from_millis(10));
@@ -276,7 +281,7 @@ fn link_loss_ends_and_renews_limits() {
 
 // proves: gfc
 #[test]
-fn lower_requested_or_own_rate_holds() {
+fn lower_of_requested_and_own_rate_applies() {
     let sent_in_a_millisecond = |step: u8| {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_port(|port| {
@@ -284,7 +289,7 @@ fn lower_requested_or_own_rate_holds() {
             port.classes[C3.index()].max_rate = Some(BitRate::from_mbps(500));
         });
         let mut star = Star::new(plan);
-        let requested = RateStep::new(step).expect("a step");
+        let requested = RateStep::new(step).expect("invalid rate step");
         let rates = Rates { time: Quanta(10_000), ..Rates::default() }.with(C3, requested);
         star.inject(0, &rates.encode(star.mac(0)));
         star.run_for(Nanos::from_micros(10));
@@ -295,12 +300,11 @@ fn lower_requested_or_own_rate_holds() {
         star.assert_whole(flow, 100);
         frames
     };
-    // A millisecond at 250 Mb/s is 20.3 frames; at 500 Mb/s 40.6, and as many from the lead of 50,000 bytes.
+    // In a millisecond, 250 Mb/s are 20.3 frames, 500 Mb/s 40.6; the lead of 50,000 bytes adds as many.
     assert!((19..=21).contains(&sent_in_a_millisecond(2)));
     assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }
 
-/// Returns whether all frames arrive in a ring of switches that wait for each other.
 fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     let (mut bed, _, hosts) = ring(500, |plan| {
         plan.settings.policies = [kind; 8];
@@ -315,7 +319,6 @@ fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     arrived == 1_500
 }
 
-/// The paper's subject.
 // proves: gfc
 #[test]
 fn gfc_ring_continues_where_pfc_deadlocks() {

@@ -21,7 +21,7 @@ fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings
     GroupSettings { name: "up".into(), members, spread, uplinks: false, salt }
 }
 
-/// Returns a switch whose ports 2 to 5 are a group that leads to `BEYOND`.
+/// Returns a switch whose ports 2 to 5 are a group that leads to station `BEYOND`.
 fn fan(spread: Spread) -> SwitchPlan {
     let mut plan = plan::switch(&[LINK; 6]);
     plan.settings.groups = vec![group(2..6, spread, 1)];
@@ -41,7 +41,6 @@ fn waiting(star: &Star, class: Class) -> [u64; 4] {
     [2, 3, 4, 5].map(|port| star.switch().counters.class(PortId(port), class).egress_bytes.get())
 }
 
-/// Two switches with four hosts each, and four wires between them, which are a group.
 struct GroupedSwitches {
     bed: Bed,
     switches: [NodeId; 2],
@@ -97,7 +96,6 @@ impl GroupedSwitches {
         (0..WIRES.end).map(drops).sum()
     }
 
-    /// Returns the frames that arrived, and those that were late or duplicate.
     fn received(&self, flow: &HostFlow) -> (u64, u64) {
         let received = self.bed.host(flow.to).received(flow.id);
         (received.frames, received.late_or_twice)
@@ -111,7 +109,7 @@ struct HostFlow {
 
 // proves: groups
 #[test]
-fn every_frame_takes_one_member_once() {
+fn each_frame_takes_exactly_one_group_member() {
     for spread in SPREADS {
         for (accounting, when_full) in KEEPING {
             let change = |plan: &mut SwitchPlan| {
@@ -130,7 +128,10 @@ fn every_frame_takes_one_member_once() {
             for flow in &flows {
                 let (frames, late_or_twice) = pair.received(flow);
                 assert_eq!(frames, 40, "{spread:?}, {accounting:?}, {when_full:?}");
-                assert!(spread != Spread::Flow || late_or_twice == 0, "in order under {when_full:?}");
+                assert!(
+                    spread != Spread::Flow || late_or_twice == 0,
+                    "frames of a flow were reordered under {when_full:?}"
+                );
             }
             for frames in pair.on_wires().iter().take(flows.len() / 16) {
                 assert_eq!(frames.iter().sum::<u64>(), 16 * 40);
@@ -142,7 +143,7 @@ fn every_frame_takes_one_member_once() {
 
 // proves: groups
 #[test]
-fn workers_spread_like_single_worker() {
+fn several_workers_spread_frames_over_all_members() {
     let owners = [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]];
     for (spread, owners) in SPREADS.into_iter().flat_map(|spread| owners.map(|owners| (spread, owners))) {
         let mut pair = GroupedSwitches::new(2, |plan| plan.owners = owners.to_vec(), spread);
@@ -151,17 +152,16 @@ fn workers_spread_like_single_worker() {
         for flow in &flows {
             let (frames, late_or_twice) = pair.received(flow);
             assert_eq!(frames, 60, "{spread:?}");
-            assert!(spread != Spread::Flow || late_or_twice == 0, "in order");
+            assert!(spread != Spread::Flow || late_or_twice == 0, "frames of a flow were reordered");
         }
         let frames = pair.on_wires();
         assert!(frames.iter().flatten().all(|frames| *frames > 0), "{spread:?}: {frames:?}");
     }
 }
 
-/// No host receives a flood twice, or receives its own.
 // proves: groups
 #[test]
-fn flood_takes_one_member_without_loop() {
+fn flood_takes_one_group_member_and_never_returns() {
     for (spread, when_full) in [
         (SPREADS[0], WhenFull::Drop),
         (SPREADS[1], WhenFull::Stop),
@@ -184,7 +184,7 @@ fn flood_takes_one_member_without_loop() {
 
 // proves: group-changes
 #[test]
-fn cut_wire_moves_only_its_flows() {
+fn cut_group_link_moves_only_its_flows() {
     let mut pair = GroupedSwitches::new(4, |_| (), Spread::Flow);
     pair.bed.run_briefly();
     let flows = pair.all_to_all(C3, 400);
@@ -194,24 +194,23 @@ fn cut_wire_moves_only_its_flows() {
     pair.bed.run_until(Nanos::from_micros(2_100)); // frames queued there are dropped
     let waited = pair.dropped();
     pair.bed.run_until(Nanos::from_millis(6));
-    assert!(pair.on_wires()[0][1] <= before[0][1] + 1, "nothing leaves by it but what the driver had");
-    assert_eq!(pair.dropped(), waited, "nothing chooses it any more");
+    assert!(pair.on_wires()[0][1] <= before[0][1] + 1, "frames left by the cut wire");
+    assert_eq!(pair.dropped(), waited, "frames still chose the cut wire");
     pair.bed.set_link(cut, true);
     let again = pair.on_wires();
     pair.bed.run_to_rest();
-    assert!(pair.on_wires()[0][1] > again[0][1], "its flows are back");
-    // A flow without loss never moved, or had no queued frames when it moved: it is in order unless it came back.
+    assert!(pair.on_wires()[0][1] > again[0][1], "flows did not return to the wire");
     let received: Vec<(u64, u64)> = flows.iter().map(|flow| pair.received(flow)).collect();
     let unhurt = received.iter().filter(|counts| **counts == (400, 0)).count();
     let hurt = received.iter().filter(|(frames, _)| *frames < 400).count();
     assert!(
         hurt >= 1 && unhurt >= 16,
-        "{hurt} of 32 flows have lost frames, {unhurt} have come whole and in order"
+        "of 32 flows, {hurt} lost frames and {unhurt} arrived whole and in order"
     );
     let counters = &pair.bed.switch(pair.switches[0]).counters;
     for port in (4..8).filter(|port| *port != 5) {
         let drops: u64 = counters.class(PortId(port), C3).drops.iter().map(|drops| drops.get()).sum();
-        assert_eq!(drops, 0, "nothing that waits elsewhere is lost");
+        assert_eq!(drops, 0, "frames queued at other members were dropped");
     }
 }
 
@@ -237,14 +236,13 @@ fn random_spread_approximates_weights() {
     let id = star.start_to_all(0, Stream { len: 60, ..beyond(C3, 4_000) });
     star.run_to_rest();
     for (share, due) in shares(&star, id).into_iter().zip([500, 500, 500, 2_500]) {
-        assert!(share.abs_diff(due) < 150, "{share} for {due}");
+        assert!(share.abs_diff(due) < 150, "member got {share} instead of {due} frames");
     }
 }
 
 // proves: groups
 #[test]
 fn adaptive_group_fills_shorter_queues_first() {
-    // A member is chosen at a byte below a threshold, and not at it.
     let thresholds = [(3 * SIZE, 6 * SIZE, 3, 6), (3 * SIZE + 1, 6 * SIZE + 1, 4, 7)];
     let owners = [&[][..], &[0, 0, 1, 1, 2, 2], &[0, 1, 0, 1, 1, 1]];
     for ((low, high, frames_at_low, frames_at_high), owners) in
@@ -259,10 +257,18 @@ fn adaptive_group_fills_shorter_queues_first() {
         star.run_for(Nanos::from_micros(10));
         star.start_to_all(0, beyond(C3, 4 * frames_at_low));
         star.run_for(Nanos::from_millis(1));
-        assert_eq!(waiting(&star, C3), [frames_at_low * SIZE; 4], "low {low}");
+        assert_eq!(
+            waiting(&star, C3),
+            [frames_at_low * SIZE; 4],
+            "members are not filled evenly up to low = {low}"
+        );
         star.start_to_all(1, beyond(C3, 4 * (frames_at_high - frames_at_low)));
         star.run_for(Nanos::from_millis(1));
-        assert_eq!(waiting(&star, C3), [frames_at_high * SIZE; 4], "high {high}");
+        assert_eq!(
+            waiting(&star, C3),
+            [frames_at_high * SIZE; 4],
+            "members are not filled evenly up to high = {high}"
+        );
         for port in 2..6 {
             star.pause(port, resume(C3));
         }
@@ -272,27 +278,27 @@ fn adaptive_group_fills_shorter_queues_first() {
 
 // proves: groups
 #[test]
-fn adaptive_group_counts_class_and_higher() {
+fn adaptive_group_counts_queues_of_class_and_higher_ones() {
     let mut star = Star::new(fan(ADAPTIVE));
     star.pause(3, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
     let first = star.start_to_all(0, beyond(C3, 60));
     star.run_for(Nanos::from_millis(2));
-    assert_eq!(waiting(&star, C3), [0, 3 * SIZE, 0, 0], "no more than `low` goes where it waits");
+    assert_eq!(waiting(&star, C3), [0, 3 * SIZE, 0, 0], "paused member got more than `low`");
     assert_eq!(shares(&star, first).iter().sum::<u64>(), 57);
     let below = star.start_to_all(0, Stream { from: star.now(), ..beyond(C0, 40) });
     star.run_for(Nanos::from_millis(2));
-    assert_eq!(shares(&star, below)[1], 0, "a class below goes round it");
+    assert_eq!(shares(&star, below)[1], 0, "lower class used the member with a queue");
     let above = star.start_to_all(0, Stream { from: star.now(), ..beyond(C4, 40) });
     star.run_for(Nanos::from_millis(2));
-    assert!(shares(&star, above)[1] > 0, "one above does not see it");
+    assert!(shares(&star, above)[1] > 0, "higher class avoided a member with a lower queue");
     star.pause(3, resume(C3));
     star.run_to_rest();
 }
 
 // proves: group-changes
 #[test]
-fn waiting_frame_chooses_member_again() {
+fn frame_waiting_for_room_chooses_group_member_again() {
     for spread in EACH_FRAME {
         let mut plan = fan(spread);
         plan.settings.when_full = WhenFull::Stop;
@@ -304,7 +310,7 @@ fn waiting_frame_chooses_member_again() {
         star.run_for(Nanos::from_micros(10));
         let id = star.start_to_all(0, beyond(C3, 12));
         star.run_for(Nanos::from_millis(1));
-        assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "all are full, {spread:?}");
+        assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "not all members are full, {spread:?}");
         star.pause(4, resume(C3));
         star.run_for(Nanos::from_micros(200));
         assert_eq!(shares(&star, id), [0, 0, 6, 0], "{spread:?}");
@@ -314,10 +320,9 @@ fn waiting_frame_chooses_member_again() {
     }
 }
 
-/// A frame moves when its member loses its link, or another regains one.
 // proves: group-changes
 #[test]
-fn waiting_frame_moves_on_link_change() {
+fn waiting_frame_changes_group_member_on_link_change() {
     for spread in SPREADS {
         let mut plan = fan(spread);
         plan.settings.when_full = WhenFull::Stop;
@@ -333,11 +338,11 @@ fn waiting_frame_moves_on_link_change() {
         star.run_for(Nanos::from_millis(1));
         let of_class = waiting(&star, C3);
         assert!(of_class.iter().all(|bytes| [0, 2 * SIZE].contains(bytes)), "{of_class:?}");
-        let full = (2..5).zip(of_class).find(|(_, bytes)| *bytes > 0).expect("one is full").0;
+        let full = (2..5).zip(of_class).find(|(_, bytes)| *bytes > 0).expect("no member is full").0;
         star.set_link(5, true);
         star.run_for(Nanos::from_millis(1));
         if spread != Spread::Flow {
-            assert!(shares(&star, id)[3] > 0, "the new link takes what waits, {spread:?}");
+            assert!(shares(&star, id)[3] > 0, "the new link took no waiting frame, {spread:?}");
         }
         star.set_link(full, false);
         star.run_for(Nanos::from_millis(1));
@@ -368,16 +373,18 @@ fn groups_are_reconfigured_under_load() {
         let since: Vec<u64> =
             shares(&star, id).iter().zip(before).map(|(now, before)| now - before).collect();
         let out = (2..6).filter(|port| !members.contains(port)).map(|port| usize::from(port) - 2);
-        assert!(out.into_iter().all(|member| since[member] <= 2), "{since:?}: what was on its way");
+        assert!(
+            out.into_iter().all(|member| since[member] <= 2),
+            "removed members still sent frames: {since:?}"
+        );
     }
     star.run_to_rest();
     assert_eq!(shares(&star, id).iter().sum::<u64>(), 300);
 }
 
-/// Frames of different flows with equal headers form one micro-flow.
 // proves: groups
 #[test]
-fn micro_flow_keeps_paths_per_flow() {
+fn flows_in_one_micro_flow_keep_their_own_paths() {
     let udp = |port: u8| {
         let mut ip = vec![
             0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0xc0, port, 0x12, 0xb7,
@@ -399,8 +406,11 @@ fn micro_flow_keeps_paths_per_flow() {
         let mut ports = ports_at(member);
         all += ports.len();
         ports.sort_unstable();
-        assert!(ports.chunk_by(|a, b| a == b).all(|of_flow| of_flow.len() == 4), "all of a flow at {member}");
-        assert!(ports.len() >= 4 * 6, "some flows at {member}: {ports:?}");
+        assert!(
+            ports.chunk_by(|a, b| a == b).all(|of_flow| of_flow.len() == 4),
+            "a flow used several members, one of them {member}"
+        );
+        assert!(ports.len() >= 4 * 6, "too few flows at member {member}: {ports:?}");
     }
     assert_eq!(all, 4 * 64);
 }
@@ -418,7 +428,7 @@ impl RunBriefly for Bed {
 
 // proves: group-changes
 #[test]
-fn member_without_link_is_excluded_immediately() {
+fn group_member_without_link_is_excluded_immediately() {
     for spread in SPREADS {
         let mut star = Star::new(fan(spread));
         star.run_for(Nanos::from_micros(1));

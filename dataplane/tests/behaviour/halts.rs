@@ -1,4 +1,4 @@
-//! Halts of the pipeline for every port and class while a frame's egress queue is full (`stop`).
+//! Halts of the pipeline (`when_full = "stop"`): while a frame's egress queue is full, no port or class is forwarded.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, Memory, SharedMemory, WhenFull};
@@ -8,16 +8,14 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star, Stream};
 use crate::{C0, C3, resume, stop};
 
-/// 84 bytes, and the cable.
 const PAUSE_DELAY: Nanos = Nanos(672 + 500);
-/// A frame of 1000 bytes, FCS included.
 const SENT: Nanos = Nanos(8_160);
 
 fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 996, ..star.stream(to, class, count) }
 }
 
-/// Fills the queue of class 3 at port 2 but for a byte with three of `waiting` frames.
+/// Queues three of `waiting` frames in class 3 at port 2, which leaves one byte free.
 fn crowded(waiting: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
@@ -32,7 +30,6 @@ fn crowded(waiting: u64) -> (Star, Flow) {
     (star, crowd)
 }
 
-/// Sends a frame of the same class and port, of another class, from another port, and of both.
 fn others(star: &mut Star) -> [Flow; 4] {
     [(0, C3), (0, C0), (1, C3), (1, C0)].map(|(from, class)| {
         let stream = frames(star, 3, class, 1);
@@ -40,7 +37,6 @@ fn others(star: &mut Star) -> [Flow; 4] {
     })
 }
 
-/// Returns which of the other frames pass; in the end all do.
 fn passed(waiting: u64) -> [u64; 4] {
     let (mut star, crowd) = crowded(waiting);
     let others = others(&mut star);
@@ -55,7 +51,7 @@ fn passed(waiting: u64) -> [u64; 4] {
 
 // proves: pipeline
 #[test]
-fn only_full_queue_halts_all_ports() {
+fn full_egress_queue_halts_all_ports_and_classes() {
     assert_eq!(passed(3), [1, 1, 1, 1]);
     assert_eq!(passed(4), [0, 0, 0, 0]);
 }
@@ -76,7 +72,7 @@ fn halt_ends_when_frame_has_left() {
     assert_eq!(
         waiting(&star),
         [2_000, 1_000, 1_000, 1_000],
-        "what halts the pipeline counts where it came in"
+        "the halting frame does not count at its ingress"
     );
     star.run_until(leaves);
     assert_eq!(waiting(&star), [0; 4]);
@@ -87,7 +83,6 @@ fn halt_ends_when_frame_has_left() {
 #[test]
 fn halting_frame_passes_first() {
     let (mut star, crowd) = crowded(4);
-    // All compete for the room of one frame: a higher class, and a port next in turn.
     let beside = [0, 1, 3].map(|from| {
         let stream = frames(&star, 2, C3, 1);
         star.start(from, 2, stream)
@@ -95,11 +90,12 @@ fn halting_frame_passes_first() {
     let stream = frames(&star, 2, Class::ALL[7], 1);
     let higher = star.start(0, 2, stream);
     star.run_for(Nanos::from_micros(100));
-    assert_eq!(star.received(higher).frames, 0, "nothing passes, however much room its own queue has");
+    assert_eq!(star.received(higher).frames, 0, "a frame passed during the halt");
     star.pause(2, resume(C3));
     star.run_to_rest();
     let order: Vec<u32> = star.at(2).arrivals.iter().map(|(_, mark)| mark.stream).collect();
-    let place = |flow: Flow| order.iter().rposition(|&stream| stream == flow.id).expect("it came");
+    let place =
+        |flow: Flow| order.iter().rposition(|&stream| stream == flow.id).expect("a frame did not arrive");
     assert!(beside.into_iter().all(|flow| place(crowd) < place(flow)), "{order:?}");
 }
 
@@ -116,11 +112,11 @@ fn halt_ends_when_frame_is_dropped() {
     assert_eq!(
         star.switch().counters.dropped(DropReason::LinkDown),
         4,
-        "three waited there, and one for them"
+        "queued and halting frames were not all dropped"
     );
 }
 
-/// Returns the halts, the begin of the current one (0: none), and the total time of earlier ones.
+/// Returns the number of halts, the begin of the current one (0: none) and the total time of earlier ones in ns.
 fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     let counters = star.switch().counters.class(PortId(port), C3);
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())
@@ -140,7 +136,6 @@ fn halt_times_count_at_full_queue() {
     assert_eq!([0, 1, 3].map(|port| halts(&star, port)), [(0, 0, 0); 3]);
 }
 
-/// A frame of 64 bytes leaves: too little room for one of 1000.
 // proves: pipeline
 #[test]
 fn failed_retry_continues_same_halt() {
@@ -162,10 +157,10 @@ fn failed_retry_continues_same_halt() {
     let [short, long] = [Nanos(672), SENT];
     let first = star.now() + PAUSE_DELAY + short;
     star.run_until(first);
-    assert_eq!(halts(&star, 2), (1, since, 0), "no room yet");
+    assert_eq!(halts(&star, 2), (1, since, 0), "the halt ended without enough room");
     star.run_until(first + long);
     let lasted = (first + long).0 - since;
-    assert_eq!(halts(&star, 2), (2, (first + long).0, lasted), "room for one, and the next finds none");
+    assert_eq!(halts(&star, 2), (2, (first + long).0, lasted), "the next frame did not begin a second halt");
     star.run_until(first + long + long);
     assert_eq!(halts(&star, 2), (2, 0, lasted + long.0));
     star.run_to_rest();
@@ -173,7 +168,7 @@ fn failed_retry_continues_same_halt() {
 
 // proves: pipeline
 #[test]
-fn other_port_departure_continues_halt() {
+fn departure_at_other_port_does_not_end_halt() {
     let (mut star, _) = crowded(3);
     star.pause(3, stop(C3, 0xffff));
     star.run_for(PAUSE_DELAY);
@@ -210,7 +205,6 @@ fn departure_from_shared_memory_ends_halt() {
     });
     plan.each_port(|port| port.classes[C0.index()].egress_reserve = Bytes::ZERO);
     let mut star = Star::new(plan);
-    // Three frames for port 2 occupy the memory; one for port 3 halts the pipeline until the first has left.
     let crowd = frames(&star, 2, C0, 3);
     let crowd = [star.start(0, 2, crowd), star.start(1, 2, crowd)];
     let beside = frames(&star, 3, C0, 20);

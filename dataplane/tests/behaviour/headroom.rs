@@ -1,7 +1,7 @@
-//! The computed headroom suffices for every peer that obeys as declared, and is hardly larger than needed.
+//! Computed headroom suffices for every peer that obeys as declared, and is hardly larger than needed.
 //!
-//! Port 0 is paused, so that nothing drains. The host at port 1 fills its ingress at line rate with the longest frames
-//! and obeys late. Two others keep the line towards it busy, so that the pause frame waits behind the maximum commit.
+//! Port 0 is paused, so that its queue does not drain. The host at port 1 sends the longest frames at line rate and
+//! obeys late. Two other hosts keep the line to it busy, so that a pause frame waits as long as possible.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::headroom::{Headroom, Link};
@@ -12,10 +12,8 @@ use crate::bed::plan::{self, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Obeys, Star, Stream};
 use crate::{C0, C3, resume, stop};
 
-/// XOFF reached by one byte of the twentieth frame: nearly all of it needs headroom.
 const XOFF: Bytes = Bytes(19 * Bytes::of_frame(MTU_FRAME).0 + 1);
 
-/// Start times of the filling stream and of those that meet it.
 type Phase = (Nanos, Nanos);
 
 fn phases() -> impl Iterator<Item = Phase> {
@@ -52,23 +50,25 @@ fn used(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> (Bytes, u64) 
     (most, counters.dropped(DropReason::HeadroomExhausted))
 }
 
-/// Returns the maximum headroom needed, and its phase.
 fn worst(link: Link) -> (Bytes, Phase) {
     let needed = |phase| (used(link, Bytes(1_000_000), link.peer_response, phase).0, phase);
-    phases().map(needed).max().expect("there are phases")
+    phases().map(needed).max().expect("no phase was tried")
 }
 
 // proves: lossless, headroom
 #[test]
-fn computed_headroom_is_within_one_frame() {
+fn computed_headroom_exceeds_need_by_at_most_a_frame() {
     for (commit, late) in [(1, 0), (1, 50_000), (4_000, 0), (4_000, 200_000)] {
         let link = link(0, commit, late);
         let (worst, _) = worst(link);
         let computed = Headroom::of(&link).total();
-        assert!(worst <= computed, "{worst:?} of {computed:?}");
-        // Preamble and gap are in no buffer: 20 bytes of each 1538.
+        assert!(worst <= computed, "{worst:?} of headroom needed, only {computed:?} computed");
+        // Buffers hold no preamble and gap: 20 of each 1538 bytes.
         let gaps = Bytes(computed.0 * 20 / 1538);
-        assert!(computed <= worst + Bytes::of_frame(MTU_FRAME) + gaps, "{worst:?} of {computed:?}");
+        assert!(
+            computed <= worst + Bytes::of_frame(MTU_FRAME) + gaps,
+            "only {worst:?} of headroom needed, {computed:?} computed"
+        );
     }
 }
 
@@ -78,7 +78,11 @@ fn computed_headroom_covers_polling_gaps() {
     for (gap, commit, late) in [(20_000, 1, 0), (20_000, 4_000, 50_000), (7_000, 3_000, 1_000)] {
         let link = link(gap, commit, late);
         let (worst, phase) = worst(link);
-        assert!(worst <= Headroom::of(&link).total(), "{worst:?} of {:?} at {phase:?}", Headroom::of(&link));
+        assert!(
+            worst <= Headroom::of(&link).total(),
+            "{worst:?} of headroom needed, only {:?} computed, phase {phase:?}",
+            Headroom::of(&link)
+        );
     }
 }
 
@@ -104,7 +108,7 @@ fn peer_later_than_declared_loses_frames() {
     assert!((1..=2).contains(&used(link, computed, later, phase).1));
 }
 
-/// Returns the maximum bytes in one pause, longest response, excess frames, and late frames of the peer in the worst phase.
+/// Returns bytes after XOFF, longest response, excess frames and late frames.
 fn response(link: Link, late: Nanos) -> [u64; 4] {
     let star = filled(link, Bytes(1_000_000), late, worst(link).1);
     let class = star.switch().counters.class(PortId(1), C3);
@@ -113,7 +117,7 @@ fn response(link: Link, late: Nanos) -> [u64; 4] {
 
 // proves: peer-faults
 #[test]
-fn only_later_than_declared_is_blamed() {
+fn peer_is_blamed_only_if_later_than_declared() {
     let link = link(20_000, 4_000, 50_000);
     let allowed = Headroom::of(&link).total();
     let [came, after, excess, late] = response(link, link.peer_response);
@@ -121,14 +125,17 @@ fn only_later_than_declared_is_blamed() {
     assert!(came > 0 && came <= allowed.0 && after > link.peer_response.0, "{came} bytes, {after} ns");
     let slow = link.peer_response + GIGABIT.time_of(allowed) + GIGABIT.time_of(allowed);
     let [came_of_slow, after_of_slow, excess, late] = response(link, slow);
-    assert!(late > 0 && excess < late, "{excess} in time, {late} late");
+    assert!(
+        late > 0 && excess < late,
+        "wrong faults of the peer: {excess} excess frames, {late} late frames"
+    );
     assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
 
-/// Others may take a class's headroom. Its peer is paused without room for one more frame, even far below XOFF.
+/// Others may use headroom in a shared pool, so the peer is paused when one more frame would not fit.
 // proves: shared-memory
 #[test]
-fn peer_without_pool_room_is_paused() {
+fn peer_is_paused_when_shared_pool_is_full() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan::switch(&[LINK; 3]);
         plan.may_lose = true;
@@ -148,24 +155,27 @@ fn peer_without_pool_room_is_paused() {
         let small = star.start(2, 0, star.stream(0, C3, 200));
         star.run_for(Nanos::from_millis(1));
         let held = Bytes(star.switch().counters.class(PortId(2), C3).ingress_bytes.get());
-        assert!(star.holds(2, C3) && held < Bytes(20_000), "{accounting:?}: held with {held:?}");
+        assert!(
+            star.holds(2, C3) && held < Bytes(20_000),
+            "{accounting:?}: peer not paused, or only at {held:?}"
+        );
         let dropped = |star: &Star| {
             star.switch().counters.class(PortId(2), C3).drops[DropReason::HeadroomExhausted.index()].get()
         };
         let lost = dropped(&star);
-        assert!(lost < 5, "{accounting:?}: only frames on the way at XOFF, {lost}");
+        assert!(lost < 5, "{accounting:?}: {lost} frames lost, more than were on the way at XOFF");
         star.pause(0, resume(C3));
         star.run_to_rest();
         assert!(!star.holds(2, C3), "{accounting:?}");
         let (came, dropped) = (star.received(small).frames, dropped(&star));
         assert_eq!(came + dropped, 200, "{accounting:?}");
-        assert!(came > 150, "{accounting:?}: it went on, and {came} came");
+        assert!(came > 150, "{accounting:?}: only {came} frames arrived after XON");
         assert!(star.received(hog).frames > 190);
     }
 }
 
 #[test]
-fn peer_with_empty_queue_is_free() {
+fn peer_with_empty_queue_is_not_paused() {
     for headroom in [HeadroomPlace::Pool, HeadroomPlace::Reserved] {
         let mut plan = plan::switch(&[LINK; 3]);
         plan.may_lose = true;
@@ -178,7 +188,7 @@ fn peer_with_empty_queue_is_free() {
         star.run_for(Nanos::from_millis(1));
         let room_for = star.start(2, 0, star.stream(0, C3, 20));
         star.run_for(Nanos::from_millis(1));
-        assert_eq!(star.received(room_for).frames, 0, "{headroom:?}: all of the pool is taken");
+        assert_eq!(star.received(room_for).frames, 0, "{headroom:?}: a frame fitted into the full pool");
         let held = star.switch().counters.class(PortId(2), C3).ingress_bytes.get();
         assert_eq!((held, star.holds(2, C3)), (0, false), "{headroom:?}");
         star.pause(0, resume(C3));

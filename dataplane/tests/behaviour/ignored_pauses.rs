@@ -1,6 +1,6 @@
-//! Share of a sender that obeys pauses beside one that ignores them, into the same port.
+//! Share of a sender that obeys pauses, beside one that ignores them, into the same port.
 //!
-//! The queue never falls to XON, so that a blamed port stays blamed.
+//! The queue never falls to XON, so that a paused sender stays paused.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::PolicyKind;
@@ -13,7 +13,6 @@ use crate::bed::{Obeys, Star, Stream};
 const SETTLED: Nanos = Nanos::from_millis(500);
 const LOOK: Nanos = Nanos::from_millis(1_000);
 
-/// Returns the frames of the obeying sender per 1,000 delivered frames.
 fn share(kind: PolicyKind, cut: f64) -> u64 {
     let mut plan = plan::switch(&[Link { speed: BitRate::from_mbps(200), ..LINK }; 3]);
     plan.may_lose = true;
@@ -39,10 +38,9 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
     his * 1_000 / (his + the_others)
 }
 
-/// Stop-calibrate starves the obeying peer; stop-max equals PFC.
 // proves: capfc
 #[test]
-fn stop_calibrate_starves_obedient_peer() {
+fn capfc_stop_calibrate_starves_obedient_peer() {
     let shares = [
         share(PolicyKind::Pfc, 0.8),
         share(PolicyKind::CaPfcStopMax, 0.8),

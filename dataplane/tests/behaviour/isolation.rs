@@ -1,4 +1,4 @@
-//! Events of one class, port or sender do not affect the others.
+//! Isolation: events of one class, port or sender do not affect others.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};
@@ -10,7 +10,7 @@ use crate::{C0, C3, C4, stop};
 
 // proves: scheduling
 #[test]
-fn storm_stays_in_class_and_local() {
+fn pause_storm_affects_no_other_class_or_port() {
     let run = |storm: bool| {
         let mut star = Star::new(plan::switch(&[LINK; 3]));
         let rate = Some(BitRate::from_mbps(400));
@@ -21,7 +21,10 @@ fn storm_stays_in_class_and_local() {
             }
             star.run_for(Nanos::from_micros(100));
         }
-        assert!(star.at(1).controls.is_empty() && star.at(2).controls.is_empty(), "not relayed");
+        assert!(
+            star.at(1).controls.is_empty() && star.at(2).controls.is_empty(),
+            "the switch relayed a pause"
+        );
         flows.map(|flow| star.arrivals(flow))
     };
     assert_eq!(run(true), run(false));
@@ -36,13 +39,13 @@ fn paused_class_blocks_while_others_send() {
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
     let before = star.received(paused).frames;
-    assert!(before <= 1, "at most what was on the wire");
+    assert!(before <= 1, "frames of the paused class were sent");
     for _ in 0..100 {
         star.pause(0, stop(C3, 0xffff));
         star.run_for(Nanos::from_micros(100));
     }
     assert_eq!(star.received(paused).frames, before);
-    assert!(star.received(other).frames > 850, "10 ms of a line hold 893 frames");
+    assert!(star.received(other).frames > 850, "the other class did not get the line");
     star.run_to_rest();
     star.assert_whole(paused, 1000);
     star.assert_whole(other, 1000);
@@ -50,7 +53,7 @@ fn paused_class_blocks_while_others_send() {
 
 // proves: pause-timing
 #[test]
-fn short_frames_commit_padded_length() {
+fn short_frames_count_with_padding_against_commit() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(20 * 84), Bytes(100_000)));
     let mut star = Star::new(plan);
@@ -63,13 +66,13 @@ fn short_frames_commit_padded_length() {
     star.pause(0, stop(C3, 1000)); // received 600 ns after the end of the other
     star.run_for(Nanos::from_micros(100));
     let sent = star.switch().counters.class(PortId(0), C3).tx_frames.get();
-    assert_eq!(sent, 20, "84 bytes each");
+    assert_eq!(sent, 20, "padding does not count against the commit limit");
     star.run_to_rest();
 }
 
 // proves: thresholds
 #[test]
-fn short_frames_count_padding_against_limits() {
+fn short_frames_count_with_padding_against_limits() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.classes[0].ingress_max = Bytes(10 * 64));
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
@@ -86,7 +89,7 @@ fn short_frames_count_padding_against_limits() {
 
 // proves: pause-modes
 #[test]
-fn asymmetric_port_obeys_all_sends_lossless() {
+fn port_may_obey_pauses_of_classes_it_never_pauses() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
     let mut star = Star::new(plan);
@@ -94,15 +97,15 @@ fn asymmetric_port_obeys_all_sends_lossless() {
     star.run_for(Nanos(1_200));
     star.start(1, 0, star.stream(0, C0, 300));
     star.run_for(Nanos::from_millis(5));
-    assert_eq!(star.at(0).arrivals, [], "the lossy class obeys");
-    assert!(star.at(1).controls.is_empty(), "and drops rather than pauses");
+    assert_eq!(star.at(0).arrivals, [], "the lossy class ignored the pause");
+    assert!(star.at(1).controls.is_empty(), "the switch sent a pause for a lossy class");
     assert!(star.switch().counters.dropped(DropReason::IngressFull) > 200);
     star.run_to_rest();
 }
 
 // proves: pause-modes
 #[test]
-fn ignored_peer_exchanges_no_pauses() {
+fn port_without_flow_control_exchanges_no_pauses() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.may_lose = true;
     plan.each_port(|port| port.flow_control = FlowControl::Ignore);
@@ -136,12 +139,15 @@ fn strict_class_keeps_rate_under_load() {
         star.received(strict).last_at.since(star.arrivals(strict)[0])
     };
     let (alone, overloaded) = (run(false), run(true));
-    assert!(overloaded.0 * 95 <= alone.0 * 100, "{overloaded:?} instead of {alone:?}");
+    assert!(
+        overloaded.0 * 95 <= alone.0 * 100,
+        "strict class took {overloaded:?} under load, {alone:?} alone"
+    );
 }
 
 // proves: shared-memory
 #[test]
-fn reserve_remains_under_memory_pressure() {
+fn class_reserve_remains_under_memory_pressure() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.memory = Memory::Shared(SharedMemory {
         pool: Bytes(20_000),
@@ -153,7 +159,6 @@ fn reserve_remains_under_memory_pressure() {
     });
     let mut star = Star::new(plan);
     let hogs = [1, 2].map(|from| star.start(from, 0, star.stream(0, C0, 1000)));
-    // Two frames at a time in class 1, within the reserve of 3000 bytes.
     let rate = Some(BitRate::from_mbps(20));
     let modest = star.start(3, 0, Stream { rate, len: 700, ..star.stream(0, Class::ALL[1], 30) });
     star.run_to_rest();
@@ -163,7 +168,7 @@ fn reserve_remains_under_memory_pressure() {
 
 // proves: scheduling
 #[test]
-fn uncongested_port_keeps_rate_beside_congested() {
+fn uncongested_port_keeps_rate_beside_congested_port() {
     let mut star = Star::new(plan::switch(&[LINK; 4]));
     let half = Some(BitRate::from_mbps(500));
     let to_congested = star.start(1, 0, Stream { rate: half, ..star.stream(0, C0, 1000) });
@@ -172,15 +177,17 @@ fn uncongested_port_keeps_rate_beside_congested() {
     star.run_to_rest();
     star.assert_whole(to_free, 1000);
     assert!(star.lost(to_congested) + star.lost(congesting) > 500);
-    // The two streams share a line in turn.
     let span = star.received(to_free).last_at.since(star.arrivals(to_free)[0]);
     let at_its_rate = BitRate::from_mbps(500).time_of(Bytes(999 * Bytes::on_line(MTU_FRAME).0));
-    assert!(span.0.abs_diff(at_its_rate.0) <= 2 * 12_304, "{span:?} instead of {at_its_rate:?}");
+    assert!(
+        span.0.abs_diff(at_its_rate.0) <= 2 * 12_304,
+        "stream to the free port took {span:?} instead of {at_its_rate:?}"
+    );
 }
 
 // proves: scheduling
 #[test]
-fn lossless_victim_keeps_rate() {
+fn uninvolved_lossless_flow_keeps_rate_beside_incast() {
     let mut star = Star::new(plan::switch(&[LINK; 5]));
     let incast = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 500)));
     let victim = star.start(3, 4, star.stream(4, C3, 500));
@@ -188,7 +195,7 @@ fn lossless_victim_keeps_rate() {
     incast.iter().for_each(|&flow| star.assert_whole(flow, 500));
     star.assert_whole(victim, 500);
     let arrivals = star.arrivals(victim);
-    assert!(arrivals.windows(2).all(|two| two[1].since(two[0]) == Nanos(12_304)), "never a gap");
+    assert!(arrivals.windows(2).all(|two| two[1].since(two[0]) == Nanos(12_304)), "the flow had a gap");
 }
 
 // proves: scheduling
@@ -207,7 +214,7 @@ fn voq_serves_backlogged_inputs_in_turn() {
 
 // proves: scheduling
 #[test]
-fn weighted_classes_share_after_strict() {
+fn weighted_classes_share_rest_after_strict_class() {
     for weights in [[3300, 3300, 3300], [5000, 3500, 1500]] {
         let mut plan = plan::switch(&[LINK; 5]);
         plan.each_port(|port| {
@@ -229,15 +236,15 @@ fn weighted_classes_share_after_strict() {
         let (all, weight): (u64, u64) = (came.iter().sum(), weights.iter().sum::<u32>().into());
         for (frames, of) in came.iter().zip(weights) {
             let share = all * u64::from(of) / weight;
-            assert!(frames.abs_diff(share) <= 6, "{came:?} for weights {weights:?}");
+            assert!(frames.abs_diff(share) <= 6, "{came:?} frames do not match weights {weights:?}");
         }
-        assert!(star.received(strict).frames >= 320, "20 ms at 200 Mb/s are 325 frames");
+        assert!(star.received(strict).frames >= 320, "the strict class did not get its rate");
     }
 }
 
 // proves: scheduling
 #[test]
-fn class_lead_is_proportional_to_port() {
+fn burst_of_class_rate_is_proportional_to_port_burst() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| {
         (port.commit, port.burst) = (Bytes(100_000), Bytes(200_000));
@@ -246,7 +253,7 @@ fn class_lead_is_proportional_to_port() {
     let mut star = Star::new(plan);
     let flow = star.start(1, 0, star.stream(0, C0, 30));
     star.run_for(Nanos::from_millis(1));
-    // 10,000 bytes of lead, 12,500 in a millisecond, and a frame paid for afterwards, in frames of 1538 bytes.
+    // In frames of 1538 bytes: 10,000 bytes of lead, 12,500 in a millisecond, and one frame that starts at zero credit.
     let frames = star.received(flow).frames;
     assert!((13..=16).contains(&frames), "{frames}");
     star.run_to_rest();

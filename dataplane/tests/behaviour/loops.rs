@@ -1,4 +1,4 @@
-//! Two ports of the switch connected outside.
+//! Loop detection: two ports of the switch are connected to each other.
 
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
 use xoff_flow_control::drop_reason::DropReason;
@@ -9,10 +9,9 @@ use crate::C0;
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, end};
 
-/// A frame circulates a thousand times, far below the hold.
 const AWHILE: Nanos = Nanos::from_millis(5);
 
-/// Hosts at ports 0 and 1; ports 2 and 3 are connected to each other.
+/// Hosts are at ports 0 and 1; ports 2 and 3 are connected to each other.
 struct LoopedSwitch {
     bed: Bed,
     switch: NodeId,
@@ -62,7 +61,10 @@ fn broadcast_circulates_forever_without_detection() {
     ring.run_for(AWHILE);
     let before = ring.copies();
     ring.run_for(AWHILE);
-    assert!(before > 2 * LOOP_MOVES as usize && ring.copies() > before + before / 2, "it goes on");
+    assert!(
+        before > 2 * LOOP_MOVES as usize && ring.copies() > before + before / 2,
+        "the frame stopped circulating"
+    );
     assert_eq!(ring.found(3), (0, false));
 }
 
@@ -72,17 +74,21 @@ fn loop_detection_ends_circulating_frames() {
     let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);
-    assert_eq!((ring.found(2), ring.found(3)), ((0, false), (1, true)), "the higher of the two");
+    assert_eq!(
+        (ring.found(2), ring.found(3)),
+        ((0, false), (1, true)),
+        "the loop was not found at the higher port only"
+    );
     let bridge = ring.bed.switch(ring.switch).worker(PortId(3)).bridge();
     assert_eq!((bridge.loop_with(PortId(3)), bridge.loops_found()), (Some(PortId(2)), 1));
-    assert!(ring.drops(3) > 0, "what was on its way to it");
+    assert!(ring.drops(3) > 0, "no frame was dropped at the looped port");
     let copies = ring.copies();
     assert!(copies <= LOOP_MOVES as usize + 10, "{copies}");
     ring.run_for(AWHILE);
-    assert_eq!(ring.copies(), copies, "nothing goes round any more");
+    assert_eq!(ring.copies(), copies, "a frame still circulates");
     (2..12).for_each(|station| ring.broadcast(station));
     ring.run_for(AWHILE);
-    assert_eq!(ring.copies(), copies + 10, "everybody gets each once");
+    assert_eq!(ring.copies(), copies + 10, "broadcasts did not arrive exactly once");
 }
 
 // proves: floods
@@ -104,12 +110,12 @@ fn unicast_continues_beside_looped_port() {
 
 // proves: floods
 #[test]
-fn looped_port_is_retried_and_found() {
+fn looped_port_is_retried_and_found_again() {
     let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);
     ring.run_for(LOOP_HOLD);
-    assert_eq!(ring.found(3), (1, false), "it takes part again");
+    assert_eq!(ring.found(3), (1, false), "the port is still blocked after the hold time");
     ring.broadcast(2);
     ring.run_for(AWHILE);
     assert_eq!(ring.found(3), (2, true));
@@ -124,5 +130,5 @@ fn default_action_only_reports_loop() {
     assert_eq!((ring.found(3), ring.drops(3)), ((1, true), 0));
     let before = ring.copies();
     ring.run_for(AWHILE);
-    assert!(ring.copies() > before + before / 2, "it goes on");
+    assert!(ring.copies() > before + before / 2, "the frame stopped circulating");
 }

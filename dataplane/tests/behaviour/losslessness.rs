@@ -1,4 +1,4 @@
-//! Frames of a lossless class are never lost while peers obey.
+//! Frames of a lossless class are never lost while peers obey pauses.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};
@@ -9,7 +9,7 @@ use crate::{C0, C3, C4, resume, stop};
 
 const COUNTED: u64 = 1004;
 
-/// Sends frames to port 0, which is paused for good, from port 1, which does not obey. XOFF is at 10 frames, with headroom for 5 more.
+/// Sends frames to port 0, which is paused for good, from a host that ignores pauses. XOFF is at 10 frames, with headroom for 5.
 fn filled_with(frames: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lose = true;
@@ -31,9 +31,9 @@ fn filled_with(frames: u64) -> (Star, Flow) {
 fn xoff_and_drop_thresholds_are_exact() {
     for (frames, held, dropped) in [(9, false, 0), (10, true, 0), (15, true, 0), (16, true, 1)] {
         let (star, _) = filled_with(frames);
-        assert_eq!(star.holds(1, C3), held, "after {frames} frames");
+        assert_eq!(star.holds(1, C3), held, "wrong pause state after {frames} frames");
         assert_eq!(star.switch().counters.dropped(DropReason::HeadroomExhausted), dropped);
-        assert!(!star.holds(1, C4), "another class");
+        assert!(!star.holds(1, C4), "another class was paused");
     }
 }
 
@@ -41,10 +41,9 @@ fn xoff_and_drop_thresholds_are_exact() {
 #[test]
 fn pause_is_refreshed_until_below_xon() {
     let (mut star, flow) = filled_with(12);
-    // Departures from now on: 7 frames down to XON, the eighth below it.
     for (left, held) in [(7, true), (8, false)] {
         star.pause(0, resume(C3));
-        // The XON takes 672 ns and the cable 500; a frame leaves every 8192 ns.
+        // The XON takes 672 ns, the cable 500 ns; a frame leaves every 8192 ns.
         let frames_so_far = 12 - star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C3).0 / COUNTED;
         let leaving = left - frames_so_far;
         star.run_for(Nanos(672 + 500 + (leaving - 1) * 8192 + 100));
@@ -52,7 +51,7 @@ fn pause_is_refreshed_until_below_xon() {
         star.run_for(Nanos::from_micros(20));
         let bytes = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C3);
         assert_eq!(bytes, Bytes((12 - left) * COUNTED));
-        assert_eq!(star.holds(1, C3), held, "at {bytes:?}");
+        assert_eq!(star.holds(1, C3), held, "wrong pause state at {bytes:?}");
     }
     star.pause(0, resume(C3));
     star.run_to_rest();
@@ -61,7 +60,7 @@ fn pause_is_refreshed_until_below_xon() {
 
 // proves: lossless
 #[test]
-fn ten_megabyte_burst_into_slow_receiver() {
+fn ten_megabyte_burst_into_slow_receiver_loses_nothing() {
     let mut bed = Bed::new(3);
     let slow = BitRate::from_mbps(200);
     let first = bed.add_switch(plan::switch(&[LINK; 2]));
@@ -77,7 +76,6 @@ fn ten_megabyte_burst_into_slow_receiver() {
     let received = bed.host(receiver).received(id);
     assert_eq!((received.frames, received.late_or_twice), (frames, 0));
     assert_eq!(bed.host(sender).sent(id), frames);
-    // The slow link was never idle: pausing cost nothing.
     let line_time = slow.time_of(Bytes((frames - 1) * Bytes::on_line(MTU_FRAME).0));
     let first_at = bed.host(receiver).arrivals[0].0;
     assert_eq!(received.last_at, first_at + line_time);
@@ -96,7 +94,7 @@ fn two_to_one_overload_loses_nothing() {
             .into();
         star.run_for(Nanos::from_millis(10));
         let [a, b] = [star.received(flows[0]).frames, star.received(flows[1]).frames];
-        assert!(a.abs_diff(b) <= 60, "fair within what XOFF holds: {a} and {b}");
+        assert!(a.abs_diff(b) <= 60, "senders got unfair shares: {a} and {b} frames");
         star.run_to_rest();
         flows.iter().for_each(|&flow| star.assert_whole(flow, 1000));
     }
@@ -113,7 +111,7 @@ fn lossy_overload_leaves_lossless_class_untouched() {
     let lost: u64 = lossy.iter().map(|&flow| star.lost(flow)).sum();
     let counters = &star.switch().counters;
     let dropped = counters.dropped(DropReason::EgressFull) + counters.dropped(DropReason::IngressFull);
-    assert!(lost > 500, "the overload was one");
+    assert!(lost > 500, "the lossy classes were not overloaded");
     assert_eq!(lost, dropped);
     assert_eq!(star.received(lossy[0]).late_or_twice, 0);
 }
@@ -139,7 +137,7 @@ fn external_pause_storms_lose_nothing() {
 
 // proves: lossless
 #[test]
-fn four_to_one_mismatch_loses_nothing() {
+fn four_to_one_speed_mismatch_loses_nothing() {
     let slow = xoff_flow_control::headroom::Link { speed: BitRate::from_mbps(250), ..LINK };
     let mut star = Star::new(plan::switch(&[slow, LINK]));
     let flow = star.start(1, 0, star.stream(0, C3, 2000));
@@ -163,6 +161,6 @@ fn incast_completes_at_line_rate() {
         let frames = 100 * senders as u64;
         let line_time = GIGABIT.time_of(Bytes((frames - 1) * Bytes::on_line(MTU_FRAME).0));
         let last_at = star.at(0).arrivals.last().map(|&(at, _)| at);
-        assert_eq!(last_at, Some(star.at(0).arrivals[0].0 + line_time), "the line never idled");
+        assert_eq!(last_at, Some(star.at(0).arrivals[0].0 + line_time), "the line was idle");
     }
 }

@@ -1,4 +1,4 @@
-//! Behaviour of whole switches in virtual time: one file per topic, all on the same bed.
+//! Behaviour of whole switches in virtual time: one file per topic, on the same test bed.
 
 mod allocations;
 mod batches;

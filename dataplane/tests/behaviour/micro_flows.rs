@@ -1,4 +1,4 @@
-//! Frames of a micro-flow are not parsed again, and are forwarded as if alone.
+//! Micro-flows: frames with equal headers are parsed once, and forwarded as if alone.
 
 use std::array;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl MicroFlowBench {
     fn take_in(&mut self, now: Nanos, from: PortId, frames: &[Vec<u8>]) {
         let mut batch = self.switch.batch(now);
         for bytes in frames {
-            let frame = self.store.fill(bytes).expect("a slot is free");
+            let frame = self.store.fill(bytes).expect("no slot is free");
             batch.receive(from, frame, &mut self.store);
         }
         while batch.forward(&mut self.store) {}
@@ -80,7 +80,6 @@ impl MicroFlowBench {
     }
 }
 
-/// Returns a frame between the stations of two ports; `after` follows the addresses.
 fn frame(from: PortId, to: PortId, after: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, to.0, 2, 0, 0, 0, 0, from.0];
     bytes.extend(after);
@@ -99,9 +98,17 @@ fn frames_of_different_classes_are_distinguished() {
     let mut bench = MicroFlowBench::new(|_| ());
     for tags in [&[][..], &TAGGED, &CN_TAG, &[TAGGED, CN_TAG].concat()] {
         let packets = [0, 24, 24, 0].map(|dscp| ipv4(tags, dscp));
-        assert_eq!(bench.classes(&packets), [(C0, 2), (C3, 2)], "IPv4 behind {tags:02x?}");
+        assert_eq!(
+            bench.classes(&packets),
+            [(C0, 2), (C3, 2)],
+            "wrong classes of IPv4 behind tags {tags:02x?}"
+        );
         let packets = [0, 24, 24, 0].map(|dscp| ipv6(tags, dscp, 64));
-        assert_eq!(bench.classes(&packets), [(C0, 2), (C3, 2)], "IPv6 behind {tags:02x?}");
+        assert_eq!(
+            bench.classes(&packets),
+            [(C0, 2), (C3, 2)],
+            "wrong classes of IPv6 behind tags {tags:02x?}"
+        );
     }
     let tagged = [0, 3, 3, 0].map(|pcp: u8| frame(HERE, A, &[0x81, 0x00, pcp << 5, 0, 0x88, 0xb5], 60));
     assert_eq!(bench.classes(&tagged), [(C0, 2), (C3, 2)]);
@@ -153,14 +160,14 @@ fn micro_flows_end_and_keep_order() {
     ];
     let [_, at_a, at_b] = bench.pass(HERE, &frames);
     let numbers = |frames: Vec<Vec<u8>>| frames.iter().map(|bytes| bytes[LONG_ENOUGH]).collect::<Vec<_>>();
-    assert_eq!(numbers(at_a), [0, 1, 2, 9, 8, 10], "the higher class first");
+    assert_eq!(numbers(at_a), [0, 1, 2, 9, 8, 10], "frames left in the wrong order");
     assert_eq!(numbers(at_b), [3, 4, 5, 7]);
     assert_eq!(bench.counters.class(B, C3).drops[DropReason::TooLong.index()].get(), 1, "{long:?}");
 }
 
 // proves: batches
 #[test]
-fn joint_departure_records_each_delay() {
+fn frames_sent_together_record_each_delay() {
     let mut bench = MicroFlowBench::new(|_| ());
     let counters = Arc::clone(&bench.counters);
     let delays =
@@ -177,7 +184,7 @@ fn joint_departure_records_each_delay() {
 
 // proves: batches
 #[test]
-fn joint_departure_tags_by_vlan() {
+fn frames_sent_together_are_tagged_by_their_vlan() {
     let vlan = |vid, tagged, untagged| VlanSettings { vid, tagged, untagged };
     let mut bench = MicroFlowBench::new(|settings| {
         settings.vlans = vec![vlan(5, vec![HERE, A], vec![]), vlan(6, vec![HERE], vec![A])];
@@ -192,7 +199,7 @@ fn joint_departure_tags_by_vlan() {
 
 // proves: batches
 #[test]
-fn joint_departure_equals_single_departures() {
+fn frames_sent_together_equal_frames_sent_alone() {
     let kinds: [&[u8]; 3] = [&[], &TAGGED, &[0x81, 0x00, 0, 5]];
     let sequences = (0..81).map(|n| [n % 3, n / 3 % 3, n / 9 % 3, n / 27]);
     let frame = |kind: usize| frame(HERE, A, &[kinds[kind], &OTHER].concat(), 80);
@@ -213,14 +220,14 @@ fn joint_departure_equals_single_departures() {
             assert_eq!(
                 sent(&sequence),
                 expected,
-                "{sequence:?} to a tagged port: {is_tagged}, PCPs {pcps:?}"
+                "frames {sequence:?} sent together differ; tagged port: {is_tagged}, PCPs {pcps:?}"
             );
         }
     }
 }
 
 #[test]
-fn rate_frame_follows_committed_micro_flow() {
+fn rate_frame_waits_for_committed_micro_flow() {
     let mut bench = MicroFlowBench::new(|settings| {
         settings.policies[C3.index()] = PolicyKind::Gfc;
         (settings.ports[0].gfc_peer, settings.ports[0].commit) = (true, Bytes(200));
@@ -231,18 +238,19 @@ fn rate_frame_follows_committed_micro_flow() {
     bench.take_in(now, A, &[short, long]);
     let mut out = Vec::new();
     bench.switch.batch(now).transmit(HERE, &mut bench.store, u32::MAX, |_, frame| out.push(frame));
-    assert_eq!(out.len(), 2, "the second may begin");
+    assert_eq!(out.len(), 2, "the second frame was not sent");
     bench.take_in(now, HERE, &[frame(HERE, A, &[0x81, 0x00, 3 << 5, 0, 0x88, 0xb5], 900)]);
-    assert!(bench.switch.announcements_due().contains(HERE), "a rate request is due");
+    assert!(bench.switch.announcements_due().contains(HERE), "no rate request is due");
     let mut batch = bench.switch.batch(now);
-    assert_eq!(batch.announce(HERE, &mut bench.store), None, "more is committed than may be");
+    assert_eq!(batch.announce(HERE, &mut bench.store), None, "a rate frame was sent beyond the commit limit");
     out.into_iter().for_each(|frame| batch.release(HERE, frame, &mut bench.store));
-    let rates = batch.announce(HERE, &mut bench.store).expect("nothing is committed any more");
+    let rates =
+        batch.announce(HERE, &mut bench.store).expect("no rate frame was sent although nothing is committed");
     batch.release(HERE, rates, &mut bench.store);
 }
 
 #[test]
-fn refused_source_counts_every_frame() {
+fn refused_source_address_is_counted_for_every_frame() {
     let mut bench = MicroFlowBench::new(|settings| settings.ports[0].learn_limit = Some(0));
     let refused = |bench: &MicroFlowBench| bench.switch.bridge().fdb().refused_at(HERE);
     let before = refused(&bench);

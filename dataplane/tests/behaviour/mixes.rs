@@ -1,4 +1,4 @@
-//! Many streams at fluctuating load, under every configuration, each of which must be lossless.
+//! Many streams at fluctuating load. No configuration may lose a lossless frame.
 
 use xoff_flow_control::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
@@ -60,7 +60,11 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
             if LOSSLESS.contains(stream.class) {
                 star.assert_whole(flow, stream.count);
             } else {
-                assert_eq!(star.received(flow).late_or_twice, 0, "{flow:?} with seed {seed}");
+                assert_eq!(
+                    star.received(flow).late_or_twice,
+                    0,
+                    "{flow:?} was reordered or repeated with seed {seed}"
+                );
             }
         }
     }
@@ -68,7 +72,7 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
 
 // proves: lossless, headroom, ledger, peer-faults
 #[test]
-fn switch_modes_lose_nothing_lossless() {
+fn mixed_streams_lose_no_lossless_frame_in_any_mode() {
     for (accounting, when_full) in KEEPING {
         for memory in [Memory::Dedicated, SHARED] {
             for queue in [QueueKind::Fifo, QueueKind::Voq] {
@@ -80,7 +84,7 @@ fn switch_modes_lose_nothing_lossless() {
 
 // proves: workers
 #[test]
-fn port_ownerships_lose_nothing_lossless() {
+fn mixed_streams_lose_no_lossless_frame_across_workers() {
     for owners in [vec![0, 1, 0, 1, 0, 1], vec![0, 0, 1, 1, 2, 2], vec![5, 4, 3, 2, 1, 0]] {
         for memory in [Memory::Dedicated, SHARED] {
             let mut plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, memory, QueueKind::Fifo);
@@ -92,7 +96,7 @@ fn port_ownerships_lose_nothing_lossless() {
 
 // proves: sim-results
 #[test]
-fn seed_determines_run() {
+fn seed_determines_whole_run() {
     let plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, SHARED, QueueKind::Voq);
     let path = |seed| {
         let mut star = Star::new(plan.clone());

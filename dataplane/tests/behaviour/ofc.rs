@@ -1,4 +1,4 @@
-//! OFC over several switches: the congested flow is paused up to its source, and no other.
+//! OFC over several switches: only the congested flow is paused, up to its source.
 
 use xoff_flow_control::settings::{OfcSettings, PolicyKind, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
@@ -8,7 +8,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::{C3, C4, resume, stop};
 
-/// Fig. 1 of the paper: S_a, S_b, S_c in a row; F0 and F1 enter at S_a, F2 to F7 at S_c. F0 leaves by P_b and all others by P_d.
+/// Fig. 1 of the paper: S_a, S_b, S_c in a row. F0 and F1 enter at S_a, F2 to F7 at S_c. F0 leaves by P_b, all others by P_d.
 struct Fig1 {
     bed: Bed,
     switches: [NodeId; 3],
@@ -76,7 +76,7 @@ impl Fig1 {
 
 // proves: ofc-flows
 #[test]
-fn fig_1_uncongested_flow_keeps_rate() {
+fn uncongested_flow_keeps_rate_in_fig_1_of_ofc_paper() {
     let f0_by_the_end_of_the_bursts = |kind| {
         let mut fig = Fig1::new(kind, |_, _| ());
         fig.bed.run_until(Nanos::from_millis(6));
@@ -86,27 +86,27 @@ fn fig_1_uncongested_flow_keeps_rate() {
     };
     let solo = 6_000_000 / BitRate::from_mbps(400).time_of(Bytes(1_538)).0;
     let (under_pfc, _) = f0_by_the_end_of_the_bursts(PolicyKind::Pfc);
-    assert!(under_pfc < solo * 9 / 10, "PFC holds F0 up: {under_pfc} frames of {solo}");
+    assert!(under_pfc < solo * 9 / 10, "PFC did not slow F0: {under_pfc} of {solo} frames");
     let (under_ofc, ofc) = f0_by_the_end_of_the_bursts(PolicyKind::Ofc);
-    assert!(under_ofc >= solo * 95 / 100, "F0 keeps its rate: {under_ofc} frames of {solo}");
-    assert!(ofc.flow_pauses_sent(2, 0) > 0, "S_c is the root, and pauses flows at S_b");
-    assert_eq!(ofc.xoffs_sent(2, 0), 0, "nothing else is paused there");
+    assert!(under_ofc >= solo * 95 / 100, "OFC slowed F0: {under_ofc} of {solo} frames");
+    assert!(ofc.flow_pauses_sent(2, 0) > 0, "S_c paused no flow at S_b");
+    assert_eq!(ofc.xoffs_sent(2, 0), 0, "S_c paused the whole class");
 }
 
 // proves: ofc
 #[test]
-fn only_listed_flow_pauses_propagate() {
+fn pause_of_single_flow_propagates_upstream_alone() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     ofc.bed.run_until(Nanos::from_millis(4));
-    assert!(ofc.flow_pauses_sent(1, 0) > 0, "S_b is full of F1, and pauses it at S_a");
+    assert!(ofc.flow_pauses_sent(1, 0) > 0, "S_b paused no flow at S_a");
     let a = ofc.bed.switch(ofc.switches[0]).worker(PortId(1));
-    assert_eq!(a.ofc(C3).map(|ofc| ofc.flows_paused(PortId(1))), Some(1), "F1 alone");
+    assert_eq!(a.ofc(C3).map(|ofc| ofc.flows_paused(PortId(1))), Some(1), "F1 is not the only paused flow");
     ofc.run();
 }
 
 // proves: ofc-flows
 #[test] // Table II: 425.66, 142.46 and 276.47 bytes on average in each switch port
-fn tables_stay_within_paper_sizes() {
+fn ofc_tables_stay_within_sizes_of_paper() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let mut most = [0; 3];
     for step in 1..400 {
@@ -114,19 +114,19 @@ fn tables_stay_within_paper_sizes() {
         for &switch in &ofc.switches {
             let switch = ofc.bed.switch(switch);
             for port in switch.ports() {
-                let bytes = switch.worker(port).ofc(C3).expect("the policy").table_bytes(port);
+                let bytes = switch.worker(port).ofc(C3).expect("the policy is not OFC").table_bytes(port);
                 let now = [bytes.flow_in_port, bytes.congested_flow, bytes.pause_frame];
                 most = std::array::from_fn(|table| most[table].max(now[table]));
             }
         }
     }
-    assert_eq!(most[0], 7 * 60, "F1 to F7 at P_d");
+    assert_eq!(most[0], 7 * 60, "the table at P_d does not have the seven flows F1 to F7");
     assert!(most[0] <= 425 && most[1] > 0 && most[1] <= 142 && most[2] > 0 && most[2] <= 276, "{most:?}");
 }
 
 // proves: ofc-flows
 #[test]
-fn peers_without_list_support_lose_nothing() {
+fn peers_without_support_for_flow_lists_lose_nothing() {
     type Change = fn(usize, &mut SwitchPlan);
     let changes: [Change; 3] = [
         |place, plan| {
@@ -185,31 +185,31 @@ fn stopping_switch_resumes_flows_immediately() {
     let paused =
         |fig: &Fig1| fig.bed.switch(b).worker(PortId(1)).ofc(C3).map(|ofc| ofc.flows_paused(PortId(1)));
     fig.bed.run_until(Nanos::from_millis(4));
-    assert_eq!((paused(&fig), fig.xoffs_sent(2, 0)), (Some(1), 0), "by its flow alone");
+    assert_eq!((paused(&fig), fig.xoffs_sent(2, 0)), (Some(1), 0), "F1 is not paused by a flow list alone");
     fig.bed.release_peers(c);
     let stopping = fig.bed.switch(c).worker(PortId(0));
-    assert!(stopping.held(PortId(0)).due(), "an XON: a worker that stops sends nothing else");
+    assert!(stopping.held(PortId(0)).due(), "no XON is due");
     fig.bed.run_until(Nanos::from_micros(4_050));
-    assert_eq!(paused(&fig), Some(0), "before the pause runs out");
+    assert_eq!(paused(&fig), Some(0), "F1 is still paused after the stop");
 }
 
 #[test]
-fn class_pause_stops_all_flows() {
+fn class_pause_holds_only_flows_to_that_port() {
     let mut fig = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let pause = stop(C3, 0xffff).encode(fig.bed.host(fig.receivers[1]).mac);
     fig.bed.inject(fig.receivers[1], &pause);
     fig.bed.run_until(Nanos::from_millis(20));
     let c = fig.bed.switch(fig.switches[2]).worker(PortId(0));
-    assert!(c.ofc(C3).is_some_and(|ofc| ofc.requested_flows(PortId(0)) == 1), "F1, for the whole port");
+    assert!(c.ofc(C3).is_some_and(|ofc| ofc.requested_flows(PortId(0)) == 1), "F1 is not paused upstream");
     let f0 = fig.bed.host(fig.receivers[0]).received(fig.flows[0].1).frames;
-    assert!(f0 > 600, "{f0} frames of F0 came meanwhile");
+    assert!(f0 > 600, "only {f0} frames of F0 arrived during the pause");
     fig.run();
 }
 
-/// XON resumes all flows of the class, so paused flows are sent again. Here the class was held for a higher one.
+/// XON resumes all flows of a class, so paused flows must be sent again. Here the XOFF was for class 4.
 // proves: ofc
 #[test]
-fn paused_flows_are_resent_after_xon() {
+fn flow_pauses_are_sent_again_after_xon() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.policies[4] = PolicyKind::GPfc;
@@ -224,10 +224,10 @@ fn paused_flows_are_resent_after_xon() {
     star.pause(0, stop(C4, 0xffff));
     star.start(1, 0, star.stream(0, C3, 16));
     star.run_for(Nanos::from_micros(300));
-    assert_eq!((lists(&star), star.holds(1, C3)), (1, false), "24 KB of a flow: beyond X_OFF^c");
+    assert_eq!((lists(&star), star.holds(1, C3)), (1, false), "no flow was paused at 24 KB, beyond X_OFF^c");
     star.start(1, 0, star.stream(0, C4, 11));
     star.run_for(Nanos::from_micros(200));
-    assert_eq!((lists(&star), star.holds(1, C3)), (1, true), "class 4 needs room");
+    assert_eq!((lists(&star), star.holds(1, C3)), (1, true), "class 4 did not pause class 3");
     star.pause(0, resume(C4));
     star.run_for(Nanos::from_micros(300));
     assert_eq!((lists(&star), star.holds(1, C3)), (2, false));
@@ -235,7 +235,7 @@ fn paused_flows_are_resent_after_xon() {
 
 // proves: ofc
 #[test]
-fn fallback_list_ends_only_own_pause() {
+fn flow_resume_ends_only_pauses_begun_by_flow_lists() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.ports[0].ofc_peer = true; // with PFC as its policy, it pauses no single flows
     let mut star = Star::with(plan, |_| Obeys::AtOnce);
@@ -253,17 +253,20 @@ fn fallback_list_ends_only_own_pause() {
         star.run_for(Nanos::from_micros(50));
         star.switch().counters.class(PortId(0), C3).paused_since.get() > 0
     };
-    assert!(!is_stopped_after(&[&pause, &pause, &resume_flow]), "it ends what lists have begun");
-    assert!(is_stopped_after(&[&xoff, &pause, &pause, &resume_flow]), "the XOFF still holds");
+    assert!(
+        !is_stopped_after(&[&pause, &pause, &resume_flow]),
+        "resuming the flow did not end pauses by lists"
+    );
+    assert!(is_stopped_after(&[&xoff, &pause, &pause, &resume_flow]), "resuming the flow ended the XOFF");
     assert!(!is_stopped_after(&[&xon]));
-    assert!(is_stopped_after(&[&pause, &xoff, &resume_flow]), "the last value wins");
+    assert!(is_stopped_after(&[&pause, &xoff, &resume_flow]), "resuming the flow ended a later XOFF");
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
 /// Frames queued before OFC have no flow number. A list pauses their class until none of its flows is paused.
 // proves: ofc
 #[test]
-fn unnumbered_frames_wait_for_paused_flow() {
+fn frames_without_flow_number_wait_while_a_flow_is_paused() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.ports[0].ofc_peer = true;
@@ -282,23 +285,25 @@ fn unnumbered_frames_wait_for_paused_flow() {
     star.run_for(Nanos::from_micros(300));
     star.set_policy(C3, PolicyKind::Ofc);
     star.pause(0, resume(C3));
-    // The bed checks that no frame of the flow leaves from here on.
     for (operation, src) in [(pause, star.mac(1)), (pause, other), (Operation::Resume, other)] {
         star.inject(0, &list(&star, operation, src));
     }
     star.run_for(Nanos::from_micros(500));
     let counters = star.switch().counters.class(PortId(0), C3);
     assert_eq!((counters.flows.fallbacks.get(), counters.flows.paused.get()), (2, 1));
-    assert!(counters.egress_bytes.get() > 0, "they still wait");
+    assert!(counters.egress_bytes.get() > 0, "the frames left although a flow is paused");
     star.inject(0, &list(&star, Operation::Resume, star.mac(1)));
     star.run_for(Nanos::from_micros(200));
-    assert_eq!(star.switch().counters.class(PortId(0), C3).egress_bytes.get(), 0, "none is paused");
+    assert_eq!(
+        star.switch().counters.class(PortId(0), C3).egress_bytes.get(),
+        0,
+        "frames are queued although no flow is paused"
+    );
 }
 
-/// Flows that the peer does not list are paused while the whole class is paused there, and no longer.
 // proves: ofc
 #[test]
-fn class_pause_makes_all_flows_culprits() {
+fn class_pause_counts_unlisted_flows_as_paused() {
     for (ends, until) in [("by time", None), ("by an XON", Some(resume(C3)))] {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.settings.policies[3] = PolicyKind::Ofc;
@@ -318,14 +323,14 @@ fn class_pause_makes_all_flows_culprits() {
             let switch = star.switch().worker(PortId(2));
             switch.ofc(C3).map_or(0, |ofc| ofc.requested_flows(PortId(2)))
         };
-        assert_eq!(requested(&star), 1, "it is not listed, but its class is paused");
+        assert_eq!(requested(&star), 1, "the unlisted flow of a paused class was not paused upstream");
         if let Some(xon) = until {
             star.pause(0, xon);
         }
         star.run_until(Nanos::from_millis(1));
         star.inject(0, &list); // XON has resumed all flows
         star.run_for(Nanos::from_micros(5));
-        // Two ports share the line: half of each port's frames are queued.
+        // Two ports share the line, so half of each port's frames are queued.
         for (from, frames) in [(1, 16), (2, 35), (3, 35)] {
             star.start(from, 0, star.stream(0, C3, frames));
         }
@@ -336,7 +341,11 @@ fn class_pause_makes_all_flows_culprits() {
             (ingress > Bytes(22_500), switch.ofc(C3).map_or(0, |ofc| ofc.requested_flows(PortId(port))))
         };
         assert_eq!(of_port(1), (true, 1), "{ends}");
-        assert_eq!([2, 3].map(of_port), [(true, 0); 2], "{ends}: they are not listed");
+        assert_eq!(
+            [2, 3].map(of_port),
+            [(true, 0); 2],
+            "pause ended {ends}: unlisted flows were paused upstream"
+        );
         star.run_to_rest();
     }
 }
@@ -358,6 +367,6 @@ fn flow_list_needs_configured_ofc_peer() {
         let counted = switch.counters.class(PortId(0), C3);
         assert_eq!(counted.flows.paused.get(), u64::from(ofc_peer));
         assert_eq!(counted.xoff_received.get(), u64::from(!ofc_peer));
-        assert_eq!(counted.paused_since.get() > 0, !ofc_peer, "the class is stopped");
+        assert_eq!(counted.paused_since.get() > 0, !ofc_peer, "wrong pause of the class");
     }
 }

@@ -12,7 +12,7 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// 256 samples, 0.5 to 1.5 ms apart.
+/// Shortest and longest time of the 256 samples that find a standstill.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
@@ -21,18 +21,23 @@ fn plan(ports: usize) -> SwitchPlan {
     plan
 }
 
-/// Checks that nothing was dropped for other reasons or elsewhere.
+/// Checks that no other frame was dropped.
 fn missed(star: &Star, ports: std::ops::Range<u8>) -> u64 {
     let counters = &star.switch().counters;
     let mut missed = 0;
-    for port in (0..u8::try_from(counters.ports()).expect("few ports")).map(PortId) {
+    for port in (0..u8::try_from(counters.ports()).expect("more than 255 ports")).map(PortId) {
         for (class, reason) in Class::ALL.into_iter().flat_map(|c| DropReason::ALL.map(|reason| (c, reason)))
         {
             let drops = counters.class(port, class).drops[reason.index()].get();
             match reason {
                 DropReason::FloodPaused if ports.contains(&port.0) => missed += drops,
                 _ if reason.kind() == DropKind::Filtered => (),
-                _ => assert_eq!(drops, 0, "{port:?} class {class}: {}", reason.name()),
+                _ => assert_eq!(
+                    drops,
+                    0,
+                    "{port:?}, class {class}: unexpected drops with reason {}",
+                    reason.name()
+                ),
             }
         }
     }
@@ -61,12 +66,11 @@ fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Floods more than any port takes, until all others pause the class for ever. Meanwhile hosts 0 and 1 exchange 300
-/// Mb/s and flood at 100 Mb/s each.
+/// Floods until ports 2 and up pause the class for ever, while hosts 0 and 1 exchange 300 Mb/s and flood 100 Mb/s each.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;
     const FLOODS: u64 = 2_500;
-    let paused = 2..u8::try_from(plan.settings.ports.len()).expect("few ports");
+    let paused = 2..u8::try_from(plan.settings.ports.len()).expect("more than 255 ports");
     const AHEAD: u64 = 100;
     let mut star = Star::new(plan);
     let ahead = [0, 1].map(|from| {
@@ -91,7 +95,7 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     }
     for (to, from) in [(1, 0), (0, 1)] {
         let received = [ahead[from], floods[from]].map(|flood| star.at(to).received(flood).frames);
-        assert_eq!(received, [AHEAD, FLOODS], "{what}: who pauses nothing misses nothing");
+        assert_eq!(received, [AHEAD, FLOODS], "{what}: an unpaused port missed floods");
     }
     assert!((0..2).all(|port| !star.holds(port, C3)), "{what}");
     paused.clone().for_each(|port| star.pause(port.into(), resume(C3)));
@@ -115,11 +119,10 @@ fn flooding_sender_continues_beside_paused_port() {
 
 // proves: stalled-floods
 #[test]
-fn floods_spare_unicast_under_any_policy() {
+fn floods_to_paused_port_spare_unicast_under_any_policy() {
     for policy in PolicyKind::ALL {
         let mut plan = plan(4);
         plan.settings.policies = [policy; CLASSES];
-        // A quarter of XON exceeds the egress queues' part for policies that use these.
         plan.each_lossless(|class| {
             (class.xoff, class.xon, class.egress_max) = (Bytes(150_000), Bytes(110_000), Bytes(1_000_000));
         });
@@ -129,7 +132,7 @@ fn floods_spare_unicast_under_any_policy() {
 
 // proves: stalled-floods
 #[test]
-fn floods_spare_unicast_with_workers() {
+fn floods_to_paused_port_spare_unicast_with_workers() {
     for owners in [[0, 1, 1, 0], [0, 0, 1, 2], [0, 1, 2, 3]] {
         let plan = SwitchPlan { owners: owners.to_vec(), ..plan(4) };
         talk_beside_paused_ports(plan, &format!("{owners:?}"));
@@ -138,7 +141,7 @@ fn floods_spare_unicast_with_workers() {
 
 // proves: stalled-floods
 #[test]
-fn floods_spare_unicast_with_halts() {
+fn floods_to_paused_port_spare_unicast_when_pipeline_halts() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
         let mut plan = plan(3);
         (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);
@@ -149,7 +152,7 @@ fn floods_spare_unicast_with_halts() {
 
 // proves: stalled-floods
 #[test]
-fn flood_waits_one_window_when_paused() {
+fn flood_waits_for_paused_port_until_standstill() {
     let mut plan = plan(4);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.when_full = WhenFull::Stop;
@@ -170,7 +173,7 @@ fn flood_waits_one_window_when_paused() {
 
 // proves: stalled-floods
 #[test]
-fn frames_behind_floods_resume_after_trimming() {
+fn frames_behind_floods_continue_at_standstill() {
     let mut plan = plan(3);
     plan.settings.when_full = WhenFull::Stop;
     plan.each_lossless(|class| class.egress_max = Bytes(20_000));
@@ -181,14 +184,14 @@ fn frames_behind_floods_resume_after_trimming() {
     let behind = star.stream(1, C3, 1);
     let behind = star.start(0, 1, behind);
     star.run_for(Nanos::from_millis(1));
-    assert_eq!(star.received(behind).frames, 0, "what is before it waits for room at the paused port");
+    assert_eq!(star.received(behind).frames, 0, "a frame passed a halted pipeline");
     bring_to_a_standstill(&mut star, 2..3);
     assert_eq!(star.received(behind).frames, 1);
     star.pause(2, resume(C3));
     star.run_to_rest();
 }
 
-/// Returns the frames that missed paused port 2 after `frames` floods of 1000 bytes.
+/// Returns how many of `frames` floods of 1000 bytes the paused port 2 missed.
 fn missed_of(frames: u64, xon: u64) -> u64 {
     let mut plan = plan(3);
     plan.each_lossless(|class| class.xon = Bytes(xon));
@@ -201,16 +204,16 @@ fn missed_of(frames: u64, xon: u64) -> u64 {
 
 // proves: stalled-floods
 #[test]
-fn floods_fill_exactly_quarter_of_xon() {
-    assert_eq!(missed_of(5, 20_000), 0, "5,000 bytes are a quarter of 20,000");
-    assert_eq!(missed_of(6, 20_000), 1, "the next frame");
-    assert_eq!(missed_of(5, 19_999), 1, "a byte less");
+fn floods_fill_exactly_a_quarter_of_xon() {
+    assert_eq!(missed_of(5, 20_000), 0, "floods of a quarter of XON were dropped");
+    assert_eq!(missed_of(6, 20_000), 1, "a flood beyond a quarter of XON was not dropped");
+    assert_eq!(missed_of(5, 19_999), 1, "a flood one byte beyond the limit was not dropped");
     assert_eq!(missed_of(8, 20_000), 3);
 }
 
 // proves: stalled-floods
 #[test]
-fn small_floods_are_bounded_by_count() {
+fn small_floods_are_limited_by_number() {
     for (frames, expected) in [(5, 0), (6, 1)] {
         let mut plan = plan(3);
         plan.each_lossless(|class| class.xoff_frames = 30); // XON is then 20
@@ -222,7 +225,6 @@ fn small_floods_are_bounded_by_count() {
     }
 }
 
-/// Floods more than port 2 takes, so that floods are queued there when its peer pauses it.
 fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
     let mut star = Star::new(plan);
     for from in [0, 1] {
@@ -237,14 +239,14 @@ fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
 
 // proves: stalled-floods
 #[test]
-fn earlier_floods_are_trimmed_at_standstill() {
+fn earlier_floods_are_dropped_at_standstill_down_to_limit() {
     for (owners, xon, fit) in
         [(vec![], 20_000, 10), (vec![0, 1, 1], 20_000, 10), (vec![0, 0, 1], 20_000, 10), (vec![], 3, 0)]
     {
         let mut plan = SwitchPlan { owners, ..plan(3) };
         plan.each_lossless(|class| class.xon = Bytes(xon));
         let (mut star, waiting) = backlog_when_the_pause_begins(plan);
-        assert!(waiting > 10, "more than two ports may leave there");
+        assert!(waiting > 10, "too few floods are queued");
         let since = star.switch().worker(PortId(2)).paused(PortId(2)).since(C3).expect("paused");
         run_paused_until(&mut star, 2..3, since + LOOKS[0]);
         let before = missed(&star, 2..3);
@@ -254,7 +256,11 @@ fn earlier_floods_are_trimmed_at_standstill() {
         }
         let (left, after) =
             (star.switch().worker(PortId(2)).buffer().egress(PortId(2), C3), missed(&star, 2..3));
-        assert_eq!(left, Bytes(fit * 1_000), "a quarter of XON of each ingress port");
+        assert_eq!(
+            left,
+            Bytes(fit * 1_000),
+            "remaining floods are not a quarter of XON of each ingress port"
+        );
         assert_eq!(after - before, waiting - fit);
         assert!((0..2).all(|port| !star.holds(port, C3)));
         star.pause(2, resume(C3));
@@ -262,8 +268,7 @@ fn earlier_floods_are_trimmed_at_standstill() {
     }
 }
 
-/// Floods while port 2 is alternately paused and free. Returns the frames that missed it, and the share of the last 200
-/// ms of 700 for which port 0 was held.
+/// Returns the floods that port 2 missed, and for how much of the last 200 ms port 0 was paused.
 fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     let mut star = Star::new(plan(3));
     for from in [0, 1] {
@@ -292,28 +297,32 @@ fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
 fn intermittent_pauses_drop_no_floods() {
     for (paused, between) in [(900_000, 100_000), (4_500_000, 500_000), (30_000_000, 3_500_000)] {
         let (missed, _) = flood_beside_pauses(Nanos(paused), Nanos(between));
-        assert_eq!(missed, 0, "{paused} ns of {}", paused + between);
+        assert_eq!(missed, 0, "floods were dropped with pauses of {paused} ns in {} ns", paused + between);
     }
 }
 
 // proves: stalled-floods
 #[test]
-fn momentary_resumes_keep_standstill() {
+fn momentary_resumes_do_not_end_standstill() {
     for (paused, between) in [(990_000, 3_000), (9_990_000, 3_000), (30_000_000, 3_000)] {
         let (missed, held) = flood_beside_pauses(Nanos(paused), Nanos(between));
-        assert!(missed > 0 && held < 0.2, "{paused} ns of {}: {missed}, {held}", paused + between);
+        assert!(
+            missed > 0 && held < 0.2,
+            "no standstill with pauses of {paused} ns in {} ns: {missed} missed, sender paused {held}",
+            paused + between
+        );
     }
 }
 
 // proves: stalled-floods
 #[test]
-fn resumed_port_has_no_flood_bound() {
+fn resumed_port_gets_all_floods() {
     let mut star = Star::new(plan(3));
     bring_to_a_standstill(&mut star, 2..3);
     star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 100, star.now()) });
     run_paused(&mut star, 2..3, 1);
     let before = missed(&star, 2..3);
-    assert!(before > 0, "it stands still");
+    assert!(before > 0, "port 2 is not at a standstill");
     star.pause(2, resume(C3));
     for from in [0, 1] {
         star.start_to_all(from, Stream { len: 996, ..Stream::new(UNKNOWN, 300, star.now()) });
@@ -323,10 +332,10 @@ fn resumed_port_has_no_flood_bound() {
     assert_eq!(missed(&star, 2..3), before);
 }
 
-/// The end of each pause and the begin of the next are received together, before anything could be sent.
+/// The end of each pause and the begin of the next arrive together, before a frame could be sent.
 // proves: stalled-floods
 #[test]
-fn consecutive_pauses_without_departure_are_one() {
+fn consecutive_pauses_without_departure_make_standstill() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };
     let (mut star, _) = backlog_when_the_pause_begins(plan);
     for _ in 0..LOOKS[1].0 / 1_000 {
@@ -351,7 +360,7 @@ fn short_pauses_drop_no_floods() {
 
 // proves: stalled-floods
 #[test]
-fn watchdog_drops_remaining_floods() {
+fn watchdog_action_decides_remaining_floods() {
     for action in [WatchdogAction::Alert, WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut plan = plan(3);
         let detect = Nanos::from_millis(300);
@@ -382,7 +391,7 @@ fn watchdog_drops_remaining_floods() {
 
 // proves: stalled-floods
 #[test]
-fn floods_halt_two_port_switch() {
+fn floods_wait_for_paused_port_of_two_port_switch() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan(2);
         (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);

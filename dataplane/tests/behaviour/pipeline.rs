@@ -1,4 +1,4 @@
-//! Pipeline with a rate and a delay, as in the switches of the CaPFC and QCN papers.
+//! Pipeline with a rate and a delay, as in the CaPFC and QCN papers.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// A frame of 64 bytes, from its first bit at one end of a link to its last at the other.
+/// Time of a 64-byte frame on a link, from its first bit sent to its last bit received.
 const HOP: Nanos = Nanos(672 + 500);
 
 fn per_second(frames: u32) -> Option<FrameRate> {
@@ -28,7 +28,7 @@ fn short(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 60, ..star.stream(to, class, count) }
 }
 
-/// Returns arrival times relative to a frame's time through the switch without a pipeline, and their streams.
+/// Returns arrival times in ns, less the time without a pipeline, with their streams.
 fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
     let first = first + HOP + HOP;
     star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()
@@ -88,7 +88,7 @@ fn delayed_frame_counts_at_ingress() {
     assert_eq!(counted(&star), (64, 64));
     star.run_to_rest();
     let times: Vec<u64> = came(&star, delay).iter().map(|&(at, _)| at).collect();
-    assert_eq!(times, [0, 672], "one behind the other, as they came");
+    assert_eq!(times, [0, 672], "delayed frames did not leave back to back");
 }
 
 #[test]
@@ -99,16 +99,15 @@ fn late_driver_moves_all_due_frames() {
     let mut star = Star::new(plan);
     let stream = short(&star, 0, C0, 30);
     star.start(1, 0, stream);
-    // The pipeline is polled after 100 us: one frame enters it then, and one more each 10 us.
+    // The driver polls every 100 us. One frame enters the pipeline then, and one more each 10 us.
     for (micros, left) in [(100, 29), (200, 19), (300, 9), (400, 0)] {
         star.run_until(Nanos::from_micros(micros));
         let waiting = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C0);
-        assert_eq!(waiting, Bytes(64 * left), "after {micros} us");
+        assert_eq!(waiting, Bytes(64 * left), "wrong number of queued frames after {micros} us");
     }
     star.run_to_rest();
 }
 
-/// Returns the streams in order of arrival after two frames of class 0 and one of class 7 have waited.
 fn order(ingress: IngressOrder) -> Vec<u32> {
     let mut star =
         Star::new(plan(PipelineSettings { rate: per_second(100_000), ingress, ..Default::default() }));
@@ -122,12 +121,11 @@ fn order(ingress: IngressOrder) -> Vec<u32> {
 
 // proves: pipeline
 #[test]
-fn ingress_order_is_class_or_fifo() {
+fn ingress_order_is_by_class_or_first_in_first_out() {
     assert_eq!(order(IngressOrder::ByClass), [0, 1, 0]);
     assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
 }
 
-/// Fills the paused queue of class 3 at port 2 with three of four frames.
 fn crowded(pipeline: PipelineSettings) -> Star {
     let mut plan = plan(pipeline);
     plan.settings.when_full = WhenFull::Stop;
@@ -156,22 +154,25 @@ fn halted_pipeline_stops_its_clock() {
         assert_eq!(
             (star.received(beside).frames, star.received(last).frames),
             (3, 0),
-            "halted, with {delay:?}"
+            "frames passed the halted pipeline, delay {delay:?}"
         );
         star.pause(2, resume(C3));
         let room = star.now() + HOP + Nanos(672); // the first of the three has left
         star.run_until(room);
         let waiting = star.switch().worker(PortId(0)).buffer().ingress(PortId(0), C3);
-        assert_eq!(waiting, Bytes::ZERO, "what halted it is through at once");
+        assert_eq!(waiting, Bytes::ZERO, "the halting frame did not pass at once");
         star.run_to_rest();
-        assert_eq!(star.arrivals(last), [room + Nanos(apart) + HOP], "with {delay:?}");
+        assert_eq!(
+            star.arrivals(last),
+            [room + Nanos(apart) + HOP],
+            "wrong time after the halt, delay {delay:?}"
+        );
     }
 }
 
-/// Frames that arrive during a halt have their delay after it.
 // proves: pipeline
 #[test]
-fn halt_delays_only_frames_during_it() {
+fn halt_delays_only_frames_that_arrive_during_it() {
     let delay = Nanos::from_micros(25);
     let mut star = crowded(PipelineSettings { delay, ..Default::default() });
     star.run_for(Nanos::from_micros(100));

@@ -1,4 +1,4 @@
-//! Properties of every policy, also with lost control frames and replaced policies.
+//! Properties of every policy, even if control frames are lost or policies are replaced.
 
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::Counter;
@@ -12,7 +12,6 @@ use crate::bed::{Flow, Obeys, Star, Stream, SwitchPlan};
 use crate::custom::ScaledPfc;
 use crate::{C3, C4, resume, stop};
 
-/// Congests an egress queue from 10 frames on by four senders to port 0.
 fn incast(kind: PolicyKind) -> (Star, Vec<Flow>) {
     let mut plan = plan(kind);
     plan.each_lossless(|class| {
@@ -48,7 +47,7 @@ fn nothing_was_lost(star: &mut Star, flows: &[Flow]) {
     star.run_to_rest();
     flows.iter().for_each(|&flow| star.assert_whole(flow, 400));
     for (port, class) in (0..5).flat_map(|port| [(port, C3), (port, C4)]) {
-        assert!(!star.holds(port, class), "port {port} is held");
+        assert!(!star.holds(port, class), "the peer at port {port} is still paused");
     }
 }
 
@@ -58,7 +57,7 @@ fn policies_are_lossless_and_release_peers() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
         star.run_for(Nanos::from_millis(3));
-        assert!((1..5).any(|port| xoffs_sent(&star, port) > 0), "{kind:?} never paused");
+        assert!((1..5).any(|port| xoffs_sent(&star, port) > 0), "{kind:?} paused no peer");
         nothing_was_lost(&mut star, &flows);
     }
 }
@@ -76,7 +75,6 @@ fn policies_survive_storms_and_lost_controls() {
             }
             star.run_for(Nanos::from_micros(83 + round));
         }
-        // Every third XON of a port is lost.
         for port in 1..5 {
             let mut sent = 0;
             star.lose(port, move |bytes| {
@@ -104,11 +102,11 @@ fn policy_swaps_in_flight_lose_nothing() {
 
 // proves: policy-swap
 #[test]
-fn policy_swap_keeps_peer_held() {
+fn policy_swap_keeps_peer_paused() {
     let (mut star, _) = incast(PolicyKind::Pfc);
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
-    assert!((1..5).all(|port| star.holds(port, C3)), "all are over XOFF at ingress");
+    assert!((1..5).all(|port| star.holds(port, C3)), "not all peers are paused");
     let before = [xoffs_sent(&star, 1), star.switch().counters.class(PortId(1), C3).xon_sent.get()];
     star.set_policy(C3, PolicyKind::CaPfcStopMax);
     star.run_for(Nanos::from_micros(50));
@@ -123,7 +121,7 @@ fn policy_swap_resumes_peer_immediately() {
     star.run_for(Nanos::from_micros(200));
     let below = |port: &u8| star.switch().worker(PortId(*port)).buffer().ingress(PortId(*port), C3) < XOFF;
     let held: Vec<u8> = (1..5).filter(|&port| star.holds(port, C3)).filter(below).collect();
-    assert!(!held.is_empty(), "held for the egress queue's sake alone");
+    assert!(!held.is_empty(), "no peer is paused only because of the egress queue");
     star.set_policy(C3, PolicyKind::Pfc);
     assert!(held.iter().all(|&port| !star.holds(port, C3)));
     nothing_was_lost(&mut star, &flows);
@@ -147,7 +145,7 @@ fn xoff_records_trigger_and_culprit() {
     let (mut star, _) = incast(PolicyKind::CaPfcStopMax);
     star.run_for(Nanos::from_micros(200));
     let egress = Trigger::Egress(PortId(0)).index();
-    let held = (1..5).find(|&port| star.holds(port, C3)).expect("one is blamed");
+    let held = (1..5).find(|&port| star.holds(port, C3)).expect("no peer is paused");
     assert_eq!(
         cause(&star, held),
         Some(Cause { trigger: egress, class: C3, culprit: Some(PortId(0)), relayed: false })
@@ -162,7 +160,7 @@ fn downstream_pause_is_recorded_as_cause() {
     star.run_for(Nanos::from_micros(10));
     star.start(1, 0, star.stream(0, C3, 100));
     star.run_for(Nanos::from_millis(1));
-    let cause = cause(&star, 1).expect("port 1 is held");
+    let cause = cause(&star, 1).expect("the peer at port 1 is not paused");
     assert_eq!((cause.culprit, cause.relayed), (Some(PortId(0)), true));
     let peer = star.switch().counters.port(PortId(0)).pause_peer.get();
     assert_eq!(peer, star.mac(0).to_number());
@@ -186,7 +184,7 @@ fn shadows_count_without_effect() {
     };
     let (alone, expected) = run(Vec::new());
     let (watched, arrivals) = run(vec![PolicyKind::Pfc, PolicyKind::CaPfcStopMax]);
-    assert_eq!(arrivals, expected, "a shadow changes nothing");
+    assert_eq!(arrivals, expected, "the shadows changed arrivals");
     let counters = &watched.switch().counters;
     let mut wanted_by_capfc = 0;
     for port in 1..5 {
@@ -200,10 +198,10 @@ fn shadows_count_without_effect() {
         assert_eq!((same.held_since.get(), same.lost.get()), (0, 0));
         wanted_by_capfc += counters.shadow(1)[usize::from(port)][C3.index()].xoff.get();
     }
-    assert!(wanted_by_capfc > 0, "its egress threshold is lower than any ingress threshold");
+    assert!(wanted_by_capfc > 0, "the shadow of CaPFC counted no pause");
 }
 
-/// Pauses of the class and their time, partial pauses, flows in them, partial resumes, rates and the lowest of them.
+/// Counts: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes, lowest rate.
 type Wanted = [u64; 7];
 
 fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
@@ -220,13 +218,13 @@ fn wanted_by_a_shadow(star: &Star, shadow: usize, port: usize) -> Wanted {
 
 fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests) -> Wanted {
     let FlowRequests { pauses, flows, resumes, now } = flows;
-    assert_eq!((now.get(), rate.now.get()), (0, 0), "at rest nobody is asked for anything");
+    assert_eq!((now.get(), rate.now.get()), (0, 0), "a pause or rate is still requested at rest");
     let [nanos, pauses, flows, resumes, changes, lowest] =
         [nanos, pauses, flows, resumes, &rate.changes, &rate.lowest].map(Counter::get);
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// Returns the requests of `acting` and of the shadows. Peers obey nothing, so that all runs have the same frames.
+/// Peers ignore all requests, so that all runs have the same frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -260,14 +258,13 @@ fn shadow_counts_equal_acting_policy() {
     for kind in kinds() {
         let (acted, _) = wanted_in_open_loop(kind, &[], |_| ());
         let (_, watched) = wanted_in_open_loop(PolicyKind::Pfc, &[PolicyKind::Gfc, kind], |_| ());
-        assert_eq!(acted, watched[1], "{kind:?} acting, and as a shadow");
+        assert_eq!(acted, watched[1], "{kind:?} requests differ between acting and shadow");
         let total = |what: usize| acted.iter().map(|wanted| wanted[what]).sum::<u64>();
         assert_eq!([total(2), total(3), total(4)].map(|flows| flows > 0), [kind == PolicyKind::Ofc; 3]);
         assert_eq!([total(5), total(6)].map(|rates| rates > 0), [kind == PolicyKind::Gfc; 2]);
     }
 }
 
-/// Congestion is local until the last pause expires.
 // proves: shadows
 #[test]
 fn ofc_shadow_tracks_paused_flows() {
@@ -294,7 +291,7 @@ fn ofc_shadow_tracks_paused_flows() {
     assert_eq!(acted, watched[0]);
     assert_ne!(acted, watched[1]);
     let original = wanted_in_open_loop(PolicyKind::Ofc, &[], |_| ()).0;
-    assert_ne!(acted, original, "other flows were asked for while congestion was local");
+    assert_ne!(acted, original, "pauses of the peer did not change the requests");
 }
 
 // proves: shadows
@@ -315,16 +312,16 @@ fn loss_counts_against_shadows_without_xoff() {
     let lost = |shadow: usize| -> u64 {
         [1, 2].into_iter().map(|port: usize| counters.shadow(shadow)[port][C3.index()].lost.get()).sum()
     };
-    assert!(lost(0) > 0, "PFC saw nothing at ingress");
-    assert_eq!(lost(1), 0, "CaPFC had asked both");
+    assert!(lost(0) > 0, "the shadow of PFC counted no loss");
+    assert_eq!(lost(1), 0, "the shadow of CaPFC counted a loss");
     let first =
         counters.class(PortId(1), C3).first_loss.get().max(counters.class(PortId(2), C3).first_loss.get());
     assert!(first > 0);
 }
 
-/// The CaPFC paper leaves ties open, and senders in lockstep always tie.
+/// The CaPFC paper does not say who is paused in a tie. Senders in lockstep always tie.
 #[test]
-fn stop_max_breaks_ties_by_port() {
+fn capfc_stop_max_breaks_ties_by_port() {
     let mut plan = plan::switch(&[LINK; 8]);
     plan.settings.policies = [PolicyKind::CaPfcStopMax; 8];
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(60_000), Bytes(50_000)));
@@ -336,10 +333,10 @@ fn stop_max_breaks_ties_by_port() {
     assert!(got[6] > 5 * got[1], "{got:?}");
 }
 
-/// XOFF is the rest of the pool: at an empty queue it may be zero bytes.
+/// XOFF is the free part of the pool, so that it may be zero bytes at an empty queue.
 // proves: policy-swap
 #[test]
-fn new_policy_holds_no_empty_queue() {
+fn new_policy_pauses_no_peer_with_empty_queue() {
     for kind in PolicyKind::ALL {
         let mut plan = plan(PolicyKind::Pfc);
         plan.settings.memory = Memory::Shared(SharedMemory {
@@ -355,10 +352,10 @@ fn new_policy_holds_no_empty_queue() {
         star.pause(0, stop(C3, 0xffff));
         let flow = star.start(1, 0, star.stream(0, C3, 400));
         star.run_for(Nanos::from_millis(1));
-        assert!(star.holds(1, C3), "the pool is used up");
+        assert!(star.holds(1, C3), "the sender that fills the pool is not paused");
         star.set_policy(C3, kind);
         assert!(star.holds(1, C3), "{kind:?}");
-        assert!(!star.holds(2, C3), "{kind:?} holds a peer that has nothing here and would never let it go");
+        assert!(!star.holds(2, C3), "{kind:?} paused a peer with an empty queue");
         star.pause(0, resume(C3));
         nothing_was_lost(&mut star, &[flow]);
     }

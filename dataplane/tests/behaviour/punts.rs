@@ -1,4 +1,4 @@
-//! Slow-path frames are copied out and freed; injected frames leave before data.
+//! Punted frames are copied out and freed; injected frames leave before data.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -42,7 +42,7 @@ impl PuntBench {
 
     fn receive(&mut self, now: Nanos, port: PortId, bytes: &[u8]) {
         self.now = now;
-        let frame = self.store.fill(bytes).expect("a free slot");
+        let frame = self.store.fill(bytes).expect("no slot is free");
         self.switch.batch(now).receive(port, frame, &mut self.store);
         assert_eq!(self.switch.ledger().missing(), 0);
     }
@@ -58,7 +58,7 @@ impl PuntBench {
     }
 
     fn punted(&self) -> MutexGuard<'_, Punted> {
-        self.punted.lock().expect("nobody panicked")
+        self.punted.lock().expect("a test thread has panicked")
     }
 
     fn counts(&self, port: PortId) -> [u64; 3] {
@@ -90,7 +90,11 @@ fn punted_frame_is_copied_and_freed() {
     assert_eq!(punted, expected.collect::<Vec<_>>());
     assert_eq!((bench.store.in_use(), bench.switch.ledger().consumed), (0, 2));
     assert_eq!([bench.counts(P0), bench.counts(P1)], [[1, 0, 0]; 2]);
-    assert_eq!(bench.counters.port(P0).reserved_frames.get(), 1, "and is of its block, as before");
+    assert_eq!(
+        bench.counters.port(P0).reserved_frames.get(),
+        1,
+        "the LLDP frame was not counted as a reserved frame"
+    );
 }
 
 // proves: lldp
@@ -120,7 +124,7 @@ fn punt_rate_is_exact_per_port() {
     (0..1_000).for_each(|_| bench.receive(Nanos(0), P0, &lldp(60)));
     assert_eq!(bench.counts(P0), [10, 990, 0]);
     bench.receive(Nanos(9_999_999), P0, &lldp(60));
-    assert_eq!(bench.counts(P0), [10, 991, 0], "a nanosecond early");
+    assert_eq!(bench.counts(P0), [10, 991, 0], "punted a nanosecond early");
     bench.receive(Nanos(10_000_000), P0, &lldp(60));
     bench.receive(Nanos(10_000_000), P1, &lldp(60));
     assert_eq!([bench.counts(P0), bench.counts(P1)], [[11, 991, 0], [1, 0, 0]]);
@@ -129,7 +133,7 @@ fn punt_rate_is_exact_per_port() {
 
 // proves: slow-path
 #[test]
-fn punt_without_room_costs_no_rate() {
+fn punt_refused_by_full_sink_uses_no_credit() {
     let mut bench = PuntBench::new(PuntLimit { rate: 1, burst: 3 });
     bench.punted().room = 2;
     (0..9).for_each(|_| bench.receive(Nanos(0), P0, &lldp(60)));
@@ -157,21 +161,33 @@ fn injected_frames_precede_data_despite_pause() {
     while bench.switch.batch(bench.now).forward(&mut bench.store) {}
     assert!(bench.inject(P0, &lldp(60)) && bench.inject(P0, &lldp(90)));
     let sent = bench.sent(P0);
-    assert_eq!(sent.len(), 3, "class 3 is paused");
+    assert_eq!(sent.len(), 3, "wrong number of frames left although class 3 is paused");
     assert_eq!([&sent[0], &sent[1]], [&lldp(60), &lldp(90)]);
 }
 
 #[test]
-fn injection_needs_frame_room_and_link() {
+fn injection_needs_valid_length_free_frame_and_link() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     assert_eq!([13, 14, 1514, 1515].map(|len| bench.inject(P0, &vec![1; len])), [false, true, true, false]);
-    assert_eq!([0; 3].map(|_| bench.inject(P0, &lldp(60))), [true, true, false], "four wait");
-    assert_eq!([0; 3].map(|_| bench.inject(P1, &lldp(60))), [true, true, false], "the pool is empty");
+    assert_eq!(
+        [0; 3].map(|_| bench.inject(P0, &lldp(60))),
+        [true, true, false],
+        "a fifth injected frame was accepted"
+    );
+    assert_eq!(
+        [0; 3].map(|_| bench.inject(P1, &lldp(60))),
+        [true, true, false],
+        "a frame was accepted from the empty pool"
+    );
     assert_eq!(bench.counters.port(P1).control_starved.get(), 1);
     assert_eq!(bench.sent(P0).len(), 4);
     assert!(bench.inject(P1, &lldp(60)));
     bench.switch.batch(bench.now).set_link(P1, false, &mut bench.store);
-    assert_eq!((bench.store.in_use(), bench.switch.ledger().made), (0, 4), "forgotten with the link");
+    assert_eq!(
+        (bench.store.in_use(), bench.switch.ledger().made),
+        (0, 4),
+        "injected frames remained after the link was lost"
+    );
     assert!(!bench.inject(P1, &lldp(60)));
 }
 

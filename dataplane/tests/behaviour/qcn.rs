@@ -1,4 +1,4 @@
-//! QCN as in "Unbiased Quantized Congestion Notification for Scalable Server Fabrics", at 1 Gb/s instead of 10.
+//! QCN as in "Unbiased Quantized Congestion Notification for Scalable Server Fabrics", at 1 instead of 10 Gb/s.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::{Culprit, QcnSettings, QueueKind};
@@ -32,7 +32,6 @@ fn millis(n: u64) -> Nanos {
     Nanos(n * MS)
 }
 
-/// Returns a rate between two times in milliseconds, in Mb/s of layer 1.
 fn rate(star: &Star, flow: Flow, from: u64, to: u64) -> f64 {
     let within = |at: &Nanos| (from * MS..to * MS).contains(&at.0);
     let frames = star.arrivals(flow).iter().filter(|at| within(at)).count() as f64;
@@ -50,7 +49,7 @@ fn sum(star: &Star, count: impl Fn(&xoff_flow_control::counters::ClassCounters) 
 
 // proves: qcn
 #[test]
-fn cnm_describes_sample_to_its_sender() {
+fn cnm_goes_to_culprit_and_describes_its_sample() {
     for (qcn, point) in [(INGRESS, 1), (EGRESS, 0)] {
         let mut star = Star::new(switch(3, qcn));
         let (crowd, culprit) = (star.stream(0, C3, u64::MAX), limited(&star, 0));
@@ -79,7 +78,7 @@ fn cnm_counter_equals_sent_messages() {
     star.run_for(millis(30));
     for flow in flows {
         let cnms = star.at(flow.from).cnms();
-        let port = PortId(u8::try_from(flow.from).expect("few ports"));
+        let port = PortId(u8::try_from(flow.from).expect("more than 255 ports"));
         let counted = star.switch().counters.class(port, C3);
         assert_eq!(counted.cnms_sent.get(), cnms.len() as u64);
         assert_eq!(
@@ -103,7 +102,7 @@ fn no_cnm_without_congestion_or_point() {
         (star.at(1).notices.len() + star.at(2).notices.len(), sum(&star, |class| class.qcn_samples.get()))
     };
     let (cnms, samples) = alone(INGRESS, &[1], C3);
-    assert_eq!((cnms, samples > 10), (0, true), "one sender at line rate is no congestion");
+    assert_eq!((cnms, samples > 10), (0, true), "a single sender got CNMs, or was not sampled");
     assert_eq!(alone(QcnSettings::PAPER, &[1, 2], C3), (0, 0));
     assert_eq!(alone(INGRESS, &[1, 2], C4), (0, 0));
     assert!(alone(INGRESS, &[1, 2], C3).0 > 0);
@@ -119,9 +118,12 @@ fn cnm_precedes_data_despite_pause() {
     star.start(3, 1, streams[2]);
     star.pause(1, stop(C3, u16::MAX));
     star.run_for(millis(5));
-    assert!(star.switch().worker(PortId(1)).buffer().egress(PortId(1), C3) > Bytes(100_000), "data waits");
+    assert!(
+        star.switch().worker(PortId(1)).buffer().egress(PortId(1), C3) > Bytes(100_000),
+        "no data is queued"
+    );
     assert!(!star.at(1).notices.is_empty());
-    assert_eq!(star.at(1).arrivals.len(), 0, "and the class is paused");
+    assert_eq!(star.at(1).arrivals.len(), 0, "a frame left the paused class");
 }
 
 /// Starts section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
@@ -136,7 +138,6 @@ fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     (star, flows)
 }
 
-/// Returns the sum of the rates, and the ratio of the highest to the lowest.
 fn shares(star: &Star, flows: &[Flow], from: u64, to: u64) -> (f64, f64) {
     let rates: Vec<f64> = flows.iter().map(|&flow| rate(star, flow, from, to)).collect();
     let (least, most) = rates.iter().fold((f64::MAX, 0.0), |(l, m), &rate| (rate.min(l), rate.max(m)));
@@ -164,16 +165,21 @@ fn rates_converge_fairly_to_bottleneck() {
     let mut sums = [0.0; 4];
     for seed in 1..=2 {
         let (inputs, outputs) = (run(QcnSettings { seed, ..INGRESS }), run(QcnSettings { seed, ..EGRESS }));
-        assert!(inputs.0.1 < inputs.0.0, "pauses become rarer: {:?}", inputs.0);
-        assert_eq!(outputs.0.1, 0, "and end: {:?}", outputs.0);
-        assert!(inputs.1 < 1.5 && inputs.2 < 1.6, "four flows {}, a fifth {}", inputs.1, inputs.2);
+        assert!(inputs.0.1 < inputs.0.0, "pauses did not become rarer: {:?}", inputs.0);
+        assert_eq!(outputs.0.1, 0, "pauses did not end: {:?}", outputs.0);
+        assert!(
+            inputs.1 < 1.5 && inputs.2 < 1.6,
+            "unfair rates: ratio {} of four flows, {} with a fifth",
+            inputs.1,
+            inputs.2
+        );
         let ratios = [inputs.1, inputs.2, outputs.1, outputs.2];
         sums.iter_mut().zip(ratios).for_each(|(sum, ratio)| *sum += ratio);
     }
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Starts section IV, fig. 3: an input has f1 to the congested output, and f6 to a free one; VOQs.
+/// Starts section IV, fig. 3, with VOQs: one input sends f1 to the congested output, and f6 to a free one.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
     plan.each_lossless(|class| class.queue = QueueKind::Voq);
@@ -192,22 +198,21 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 
 /// Section IV-A: "QCN arrival sampling will direct most CNMs to f6".
 ///
-/// Both flows are cut by the same share after equally many of their own bytes. Byte cycles recover the same share of
-/// the way back. Time cycles and R_AI steps recover a smaller share for f6, because it is faster. Thus f6 keeps at most
-/// the share of its initial rate that f1 keeps: 250 of 300 Mb/s, its fair share of the output. So f6 has at most 690 x
-/// 250 / 300 = 575.
+/// Both flows are cut by the same share after equally many of their own bytes, and byte cycles recover the same share.
+/// Time cycles and R_AI steps recover less for f6, because it is faster. f1 falls from 300 to its fair share, 250 Mb/s,
+/// so f6 keeps at most 690 x 250 / 300 = 575.
 // proves: qcn
 #[test]
 fn arrival_sampling_slows_shared_input_victim() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);
     assert!(
         cnms_received(&star, f6) > cnms_received(&star, f1),
-        "{} and {}",
+        "f6 got {} CNMs, f1 {}",
         cnms_received(&star, f6),
         cnms_received(&star, f1)
     );
     let (of_f1, of_f6) = (rate(&star, f1, 100, 300), rate(&star, f6, 100, 300));
-    assert!(of_f1 <= 250.1 && of_f6 < 690.0 * of_f1 / 300.0, "{of_f1} and {of_f6}");
+    assert!(of_f1 <= 250.1 && of_f6 < 690.0 * of_f1 / 300.0, "rates in Mb/s: f1 {of_f1}, f6 {of_f6}");
 }
 
 // proves: qcn
@@ -217,12 +222,12 @@ fn occupancy_sampling_keeps_victim_rate() {
         let (star, f1, f6) = shared_input(culprit);
         assert!(
             cnms_received(&star, f1) > 20 && cnms_received(&star, f6) <= most,
-            "{} and {}",
+            "f1 got {} CNMs, f6 {}",
             cnms_received(&star, f1),
             cnms_received(&star, f6)
         );
         assert!(rate(&star, f6, 100, 300) > 680.0, "{culprit:?}: {}", rate(&star, f6, 100, 300));
-        assert!((240.0..=260.0).contains(&rate(&star, f1, 100, 300)), "its fair share");
+        assert!((240.0..=260.0).contains(&rate(&star, f1, 100, 300)), "f1 did not get its fair share");
     }
 }
 
@@ -259,7 +264,7 @@ fn pauses_leave_despite_exhausted_control_frames() {
 }
 
 #[test]
-fn link_loss_discards_queued_messages() {
+fn link_loss_discards_queued_cnms() {
     let mut star = Star::new(switch(3, QcnSettings { sample_every: Bytes(1_000), ..INGRESS }));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2_000)));
     star.run_for(millis(4));

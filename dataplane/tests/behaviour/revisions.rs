@@ -1,4 +1,4 @@
-//! Settings changed in a switch full of frames: no lossless frame is lost.
+//! Changes of settings in a switch full of frames lose no lossless frame.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -125,7 +125,7 @@ explore! {
 
     // proves: reload
     #[test]
-    fn random_revisions_lose_nothing_lossless(
+    fn random_changes_of_settings_lose_no_lossless_frame(
         changes in prop::collection::vec((any_other(), 1..400u64, prop::option::of(1..0xffffu16)), 1..12),
     ) {
         let link = Link { commit: Bytes(8_000), ..LINK };
@@ -161,10 +161,10 @@ fn filled(star: &mut Star, frames: u64) {
 
 // proves: reload
 #[test]
-fn revised_thresholds_apply_to_held_peer() {
+fn new_thresholds_pause_or_resume_peer_at_once() {
     let mut star = star();
     filled(&mut star, 10);
-    assert!(!star.holds(1, C3), "10,000 bytes");
+    assert!(!star.holds(1, C3), "peer is paused at 10,000 bytes");
     for (xoff, xon, held) in
         [(10_000, 9_000, true), (20_000, 19_000, false), (9_000, 500, true), (10_001, 500, false)]
     {
@@ -173,14 +173,14 @@ fn revised_thresholds_apply_to_held_peer() {
         });
         star.revise(settings);
         star.run_for(Nanos::from_micros(5));
-        assert_eq!(star.holds(1, C3), held, "XOFF at {xoff}");
-        assert_eq!(star.at(1).paused(star.now()).contains(C3), held, "and its peer is paused");
+        assert_eq!(star.holds(1, C3), held, "wrong pause state with XOFF at {xoff}");
+        assert_eq!(star.at(1).paused(star.now()).contains(C3), held, "wrong state of the peer");
     }
     star.pause(0, resume(C3));
     star.run_to_rest();
 }
 
-/// Headroom in use was promised to the paused peer.
+/// The paused peer may still fill headroom that it was promised.
 // proves: reload
 #[test]
 fn headroom_shrinks_only_when_empty() {
@@ -202,13 +202,13 @@ fn headroom_shrinks_only_when_empty() {
         star.run_for(Nanos::from_millis(1));
     };
     more(&mut star, 6);
-    assert_eq!(lost(&star), 0, "as much as was promised");
+    assert_eq!(lost(&star), 0, "frames within the promised headroom were lost");
     star.pause(0, resume(C3));
     star.run_for(Nanos::from_millis(1));
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
     more(&mut star, 8);
-    assert_eq!(lost(&star), 1, "5 before XOFF and 2 of headroom");
+    assert_eq!(lost(&star), 1, "the new headroom does not apply to an emptied queue");
 }
 
 // proves: reload
@@ -232,7 +232,7 @@ fn headroom_gauge_follows_revised_thresholds() {
         for (xoff, used) in [(6_000, 1_000), (10_000, 0), (9_000, 0)] {
             let settings = changed(&star, |settings| settings.ports[1].classes[3].xoff = Bytes(xoff));
             star.revise(settings);
-            assert_eq!(headroom(&star), (7_000, used), "XOFF at {xoff}, and no frame has moved");
+            assert_eq!(headroom(&star), (7_000, used), "gauge did not follow XOFF at {xoff}");
         }
         star.pause(0, resume(C3));
         star.run_to_rest();
@@ -241,7 +241,7 @@ fn headroom_gauge_follows_revised_thresholds() {
 
 // proves: reload
 #[test]
-fn lossy_revision_releases_peer() {
+fn class_made_lossy_resumes_peer() {
     let mut star = star();
     let small = changed(&star, |settings| {
         (settings.ports[1].classes[3].xoff, settings.ports[1].classes[3].xon) = (Bytes(5_000), Bytes(4_000));
@@ -255,10 +255,13 @@ fn lossy_revision_releases_peer() {
     }
     star.revise(lossy);
     star.run_for(Nanos::from_micros(5));
-    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "XON was sent");
+    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "no XON was sent");
     star.revise(small);
     star.run_for(Nanos::from_micros(5));
-    assert!(star.holds(1, C3) && star.at(1).paused(star.now()).contains(C3), "what waits is over XOFF");
+    assert!(
+        star.holds(1, C3) && star.at(1).paused(star.now()).contains(C3),
+        "the peer is not paused above XOFF"
+    );
     star.pause(0, resume(C3));
     star.run_to_rest();
 }
@@ -269,7 +272,9 @@ fn disabled_obedience_ends_pause() {
     let mut star = star();
     filled(&mut star, 10);
     let settings = changed(&star, |settings| {
-        let FlowControl::Pfc { obey, .. } = &mut settings.ports[0].flow_control else { panic!("it is PFC") };
+        let FlowControl::Pfc { obey, .. } = &mut settings.ports[0].flow_control else {
+            panic!("the port does not use PFC")
+        };
         *obey = ClassSet::NONE;
     });
     star.revise(settings);
@@ -300,7 +305,11 @@ fn revised_vlans_and_addresses_direct_frames() {
     let apart = changed(&star, |settings| settings.vlans = members(&[0, 1, 3]));
     star.revise(apart);
     send(&mut star);
-    assert_eq!(star.switch().counters.class(PortId(2), C0).tx_frames.get(), 1, "it is of no VLAN now");
+    assert_eq!(
+        star.switch().counters.class(PortId(2), C0).tx_frames.get(),
+        1,
+        "a port without VLAN sent a frame"
+    );
     let moved = changed(&star, |settings| {
         settings.vlans = members(&[0, 1, 2, 3]);
         settings.fdb.statics.retain(|(_, mac, _)| *mac != to_2);
@@ -308,11 +317,11 @@ fn revised_vlans_and_addresses_direct_frames() {
     });
     star.revise(moved.clone());
     let before = star.switch().counters.class(PortId(3), C0).tx_frames.get();
-    assert_eq!(send(&mut star)[2], before + 1, "a static address says so");
+    assert_eq!(send(&mut star)[2], before + 1, "the new static address did not direct the frame");
     let removed = changed(&star, |settings| settings.fdb.statics.retain(|(_, mac, _)| *mac != to_2));
     star.revise(removed);
     let places = star.switch().worker(PortId(0)).bridge().fdb().lookup(star.now(), 1, to_2);
-    assert_eq!(places, None, "and says nothing any more");
+    assert_eq!(places, None, "the removed static address is still known");
 }
 
 fn ids() -> [PortId; PORTS] {
@@ -324,7 +333,9 @@ fn vacate(settings: &mut SwitchSettings, port: usize) {
         .classes
         .map(|class| ClassSettings { queue: class.queue, ..ClassSettings::lossy(Bytes::ZERO) });
     let PortSettings { name, mac, speed, mtu_frame, .. } = settings.ports[port].clone();
-    let FlowControl::Pfc { obey, .. } = settings.ports[port].flow_control else { panic!("it is PFC") };
+    let FlowControl::Pfc { obey, .. } = settings.ports[port].flow_control else {
+        panic!("the port does not use PFC")
+    };
     let flow_control = FlowControl::Pfc { obey, send: ClassSet::NONE };
     let plain = PortSettings::plain(name, mac, speed, classes);
     settings.ports[port] = PortSettings { mtu_frame, flow_control, pvid: None, ..plain };
@@ -352,16 +363,16 @@ fn removed_port_drains_and_releases_peer() {
     star.start(2, 1, back);
     star.run_for(Nanos::from_millis(1));
     let worker = |star: &Star| star.switch().worker(PortId(1)).is_drained(PortId(1));
-    assert!(!worker(&star), "3 frames wait, and its peer is held");
+    assert!(!worker(&star), "a port with queued frames counts as drained");
     let sent = |star: &Star| star.switch().counters.class(PortId(1), C3).tx_frames.get();
     let before = sent(&star);
     let mut without = small.clone();
     vacate(&mut without, 1);
     star.revise(without);
     star.run_for(Nanos::from_micros(5));
-    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "XON was sent");
+    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "no XON was sent");
     star.run_for(Nanos::from_millis(1));
-    assert!(sent(&star) == before && !worker(&star), "its peer's pause is obeyed");
+    assert!(sent(&star) == before && !worker(&star), "the removed port ignored its peer's pause");
     star.pause(1, resume(C3));
     star.run_for(Nanos::from_millis(1));
     assert!(sent(&star) == before + 3 && worker(&star));
@@ -375,10 +386,10 @@ fn removed_port_drains_and_releases_peer() {
     let again = Stream { len: 996, ..star.stream(1, C3, 2) };
     star.start(2, 1, again);
     star.run_to_rest();
-    assert_eq!(sent(&star), before + 5, "it is a port again");
+    assert_eq!(sent(&star), before + 5, "the port restored by the settings does not send");
 }
 
-/// A peer is first taken, by LLDP, to support lists of flows or rates, and later not.
+/// Peers seem, by LLDP, to support lists of flows or rates at first, and later not.
 // proves: dcbx
 #[test]
 fn changing_peer_capabilities_lose_nothing() {

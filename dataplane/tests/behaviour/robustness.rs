@@ -26,12 +26,12 @@ fn link_loss_ends_received_pause() {
     let flow = star.start(1, 0, star.stream(0, C3, 1));
     star.run_to_rest();
     star.assert_whole(flow, 1);
-    assert_eq!(star.received(flow).last_at, up + Nanos(2 * (12_304 + 500)), "no pause from before");
+    assert_eq!(star.received(flow).last_at, up + Nanos(2 * (12_304 + 500)), "the pause outlived the link");
 }
 
 // proves: link-down
 #[test]
-fn held_pause_is_resent_after_flap() {
+fn pause_of_peer_is_sent_again_after_link_flap() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
     let flow = star.start(1, 0, star.stream(0, C3, 200));
@@ -40,25 +40,24 @@ fn held_pause_is_resent_after_flap() {
     star.set_link(1, false);
     star.run_for(Nanos::from_micros(20)); // no refresh is due in this time
     star.set_link(1, true);
-    assert_eq!(star.at(1).paused(star.now()), ClassSet::NONE, "the peer has forgotten");
+    assert_eq!(star.at(1).paused(star.now()), ClassSet::NONE, "the peer is still paused after the flap");
     star.run_for(Nanos(672 + 500));
-    assert!(star.at(1).paused(star.now()).contains(C3), "and is paused at once");
+    assert!(star.at(1).paused(star.now()).contains(C3), "the peer was not paused again at once");
     star.run_for(Nanos::from_millis(2));
     star.pause(0, resume(C3));
     star.run_to_rest();
-    // Only frames on the wire when the link went down are missing.
     assert!(star.lost(flow) <= 1);
     assert_eq!(star.switch().counters.dropped(DropReason::HeadroomExhausted), 0);
 }
 
 // proves: link-down
 #[test]
-fn link_loss_drops_queue_releases_senders() {
+fn link_loss_drops_queue_and_resumes_senders() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 400)));
     star.run_for(Nanos::from_millis(3));
     let held = [1, 2].map(|port| star.holds(port, C3));
-    assert!(held.contains(&true), "somebody is held when the link goes down");
+    assert!(held.contains(&true), "no peer was paused when the link went down");
     star.set_link(0, false);
     assert_eq!([1, 2].map(|port| star.holds(port, C3)), [false; 2]);
     star.run_for(Nanos::from_millis(1));
@@ -68,13 +67,16 @@ fn link_loss_drops_queue_releases_senders() {
     star.run_to_rest();
     let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
     let dropped = star.switch().counters.dropped(DropReason::LinkDown);
-    assert!((dropped..=dropped + 2).contains(&lost), "{lost} lost, {dropped} dropped, the rest on the wire");
+    assert!(
+        (dropped..=dropped + 2).contains(&lost),
+        "{lost} frames lost, {dropped} dropped; at most two may be on the wire"
+    );
     assert!(flows.iter().all(|&flow| star.received(flow).late_or_twice == 0));
 }
 
 // proves: link-down
 #[test]
-fn link_loss_drops_leave_no_debt() {
+fn frames_dropped_on_link_loss_cost_no_scheduler_share() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let both = MacControl::Pfc(Pfc::default().with(C3, Quanta(600)).with(C4, Quanta(600)));
     star.pause(0, both);
@@ -87,7 +89,7 @@ fn link_loss_drops_leave_no_debt() {
     let flows = [(1, C3), (2, C4)].map(|(from, class)| star.start(from, 0, star.stream(0, class, 15)));
     star.run_for(Nanos(307_200 + 12 * 12_304));
     let [dropped, other] = flows.map(|flow| star.received(flow).frames);
-    assert!(dropped.abs_diff(other) <= 1, "{dropped} and {other} frames at equal weights");
+    assert!(dropped.abs_diff(other) <= 1, "{dropped} and {other} frames sent at equal weights");
     star.run_to_rest();
 }
 
@@ -97,7 +99,7 @@ fn repeated_flaps_leave_no_state() {
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = plan::switch(&[LINK; 4]);
-        // A peer whose link was down has forgotten its pause, and sends until it is paused again; headroom covers that.
+        // A peer whose link was down has forgotten its pause, and sends until it is paused again: headroom must cover that.
         plan.each_lossless(|class| class.headroom = Bytes(class.headroom.0 * (1 + FLAPS)));
         let mut star = Star::new(plan);
         for from in 1..4 {
@@ -118,7 +120,7 @@ fn repeated_flaps_leave_no_state() {
 
 // proves: pause-frames
 #[test]
-fn lost_xon_peer_resumes_at_expiry() {
+fn peer_resumes_at_expiry_if_xon_is_lost() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lapse = true;
     let mut star = Star::new(plan);
@@ -130,9 +132,9 @@ fn lost_xon_peer_resumes_at_expiry() {
     star.assert_whole(flow, 200);
     assert_eq!(star.switch().counters.class(PortId(1), C3).xon_sent.get(), 1);
     let pauses = star.at(1).pauses();
-    assert!(pauses.iter().all(|(_, what)| *what != resume(C3)), "the XON was lost");
-    // Exactly 1000 quanta after the last refresh.
-    let resumed = pauses.last().map(|&(at, _)| at.after(Nanos(512_000))).expect("it was paused");
+    assert!(pauses.iter().all(|(_, what)| *what != resume(C3)), "the XON arrived");
+    // The pause ends exactly 1000 quanta after the last refresh.
+    let resumed = pauses.last().map(|&(at, _)| at.after(Nanos(512_000))).expect("the peer was never paused");
     let arrivals = star.arrivals(flow);
     let gap = arrivals.windows(2).find(|two| two[1].since(two[0]) > Nanos(12_304) && two[0] > pauses[0].0);
     let through_the_switch = Nanos(2 * (12_304 + 500));
@@ -146,7 +148,6 @@ fn star_mac(port: usize) -> xoff_wire::units::MacAddr {
 #[test]
 fn lost_refresh_is_covered_by_next() {
     let mut plan = plan::switch(&[LINK; 2]);
-    // Three refreshes fit into a pause, so that two may be lost.
     plan.each_port(|port| port.refresh = Nanos(512_000 / 4));
     let mut star = Star::new(plan);
     let mut count = 0;
@@ -158,7 +159,7 @@ fn lost_refresh_is_covered_by_next() {
     let flow = star.start(1, 0, star.stream(0, C3, 100));
     star.run_for(Nanos::from_millis(20));
     let sent = star.at(1).sent(flow.id);
-    assert!(sent < 30, "held all the time: {sent}");
+    assert!(sent < 30, "the peer sent {sent} frames: its pause lapsed");
     star.run_to_rest();
     star.assert_whole(flow, 100);
 }
@@ -176,7 +177,7 @@ fn pause_frame_waits_for_control_slot() {
         star.run_for(Nanos::from_micros(10));
     }
     let starved = (0..4).map(|port| star.switch().counters.port(PortId(port)).control_starved.get());
-    assert_eq!(starved.sum::<u64>(), 2, "three pause frames are due at the same time");
+    assert_eq!(starved.sum::<u64>(), 2, "two of three pause frames did not wait for the control frame");
     star.run_to_rest();
     flows.iter().for_each(|&flow| star.assert_whole(flow, 100));
 }
@@ -193,7 +194,7 @@ fn last_frames_leave_without_more_traffic() {
 
 // proves: start-stop
 #[test]
-fn stop_sends_xon_to_held_peers() {
+fn stop_sends_xon_to_paused_peers() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     star.pause(0, stop(C3, 0xffff));
     for from in [1, 2] {
@@ -222,7 +223,7 @@ fn stop_skips_peer_without_link() {
     star.run_for(Nanos::from_millis(1));
     star.set_link(1, false);
     star.run_for(Nanos::from_millis(2));
-    assert!(star.holds(1, C3), "what came from there is still inside");
+    assert!(star.holds(1, C3), "the peer without link is no longer paused");
     star.release_peers();
     assert!(!star.switch().worker(PortId(1)).announcements_due().contains(PortId(1)));
     assert_eq!(star.switch().counters.class(PortId(1), C3).held_since.get(), 0);
@@ -271,7 +272,7 @@ fn longest_frame_with_8021ad_tags_passes() {
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
 }
 
-/// A frame with an 802.1ad and an 802.1Q tag gets a third tag at a tagged member, for which the MTU leaves no room.
+/// A frame with an 802.1ad and an 802.1Q tag gets a third tag at a tagged member. The MTU leaves no room for that tag.
 // proves: classification
 #[test]
 fn inserted_tag_keeps_frame_within_limit() {
@@ -292,7 +293,7 @@ fn inserted_tag_keeps_frame_within_limit() {
         assert_eq!(lens, [1_518, 1_522, 1_522]);
         let drops =
             |port| star.switch().counters.class(PortId(port), C0).drops[DropReason::TooLong.index()].get();
-        assert_eq!((drops(1), drops(0)), (2, 1), "two came in too long, one would have left so");
+        assert_eq!((drops(1), drops(0)), (2, 1), "frames too long on arrival or departure were not dropped");
     }
 }
 
@@ -316,18 +317,21 @@ fn stop_sends_no_data_before_xon() {
         worker.buffer().egress(port, C0).saturating_sub(worker.committed(port))
     };
     let before = [PortId(1), PortId(2)].map(|port| waiting(&star, port));
-    assert!(before.iter().all(|&bytes| bytes > Bytes::ZERO), "data wait behind the pause frames");
+    assert!(before.iter().all(|&bytes| bytes > Bytes::ZERO), "no data is queued behind the pause frames");
     star.release_peers();
     star.run_for(Nanos::from_micros(50));
     for host in [1, 2] {
         assert_eq!(star.at(host).pauses().last().map(|(_, what)| *what), Some(resume(C3)));
     }
     let after = [PortId(1), PortId(2)].map(|port| waiting(&star, port));
-    assert!(after.iter().zip(before).all(|(&after, before)| after >= before), "{after:?} of {before:?}");
+    assert!(
+        after.iter().zip(before).all(|(&after, before)| after >= before),
+        "data was sent before the stop: {before:?} queued, then {after:?}"
+    );
 }
 
 #[test]
-fn link_loss_wakes_frames_awaiting_room() {
+fn link_loss_wakes_frames_waiting_for_room() {
     let mut plan = plan::switch(&[LINK; 2]);
     (plan.settings.accounting, plan.settings.when_full) = (Accounting::UntilForwarded, WhenFull::Stop);
     plan.each_lossless(|class| class.egress_max = Bytes(20_000));
@@ -336,12 +340,11 @@ fn link_loss_wakes_frames_awaiting_room() {
     star.start(1, 0, star.stream(0, C3, 100));
     star.run_for(Nanos::from_millis(1));
     let can_forward = |star: &Star| star.switch().worker(PortId(1)).next_deadline() == Nanos::ZERO;
-    assert!(star.holds(1, C3) && !can_forward(&star), "they wait");
+    assert!(star.holds(1, C3) && !can_forward(&star), "the frames do not wait");
     star.set_link(0, false);
-    assert!(can_forward(&star), "a worker must not sleep now");
+    assert!(can_forward(&star), "frames were not woken by the loss of the link");
 }
 
-/// Frames stay with the driver of a device that is down.
 // proves: link-down
 #[test]
 fn outdated_pause_is_revoked_after_flap() {
@@ -352,7 +355,7 @@ fn outdated_pause_is_revoked_after_flap() {
     let [out, held] = [PortId(0), PortId(1)];
     let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0x00, 0x60, 0x00, 0x88, 0xb5];
     bytes.resize(200, 0);
-    let frame = store.fill(&bytes).expect("a slot is free");
+    let frame = store.fill(&bytes).expect("no slot is free");
     let mut batch = switch.batch(Nanos(1));
     batch.receive(held, frame, &mut store);
     assert!(batch.forward(&mut store));
@@ -362,26 +365,29 @@ fn outdated_pause_is_revoked_after_flap() {
     let mut data = None;
     let mut batch = switch.batch(Nanos(3));
     batch.transmit(out, &mut store, 1, |_, frame| data = Some(frame));
-    batch.release(out, data.expect("the frame"), &mut store);
+    batch.release(out, data.expect("no frame was sent"), &mut store);
     drop(batch);
     assert_eq!(switch.held(held).classes(), ClassSet::NONE);
     let mut batch = switch.batch(Nanos(4));
     batch.set_link(held, true, &mut store);
-    let after = batch.announce(held, &mut store).expect("what holds now");
+    let after = batch.announce(held, &mut store).expect("no pause frame was sent after the flap");
     drop(batch);
     let pfc = parse(store.frame(&after));
     assert_eq!((pfc.classes.contains(C3), pfc.times), (true, [Quanta(0); 8]));
     let mut batch = switch.batch(Nanos(5));
     batch.release(held, with_driver, &mut store);
     batch.release(held, after, &mut store);
-    assert!(batch.announce(held, &mut store).is_none(), "once is enough");
+    assert!(batch.announce(held, &mut store).is_none(), "the pause state was sent twice");
     batch.set_link(held, false, &mut store);
     batch.set_link(held, true, &mut store);
-    assert!(batch.announce(held, &mut store).is_none(), "nothing was with the driver");
+    assert!(
+        batch.announce(held, &mut store).is_none(),
+        "a pause frame was sent although the driver had none"
+    );
 }
 
 fn parse(bytes: &[u8]) -> Pfc {
-    let header = Header::parse(bytes).expect("a whole header");
+    let header = Header::parse(bytes).expect("frame has no valid header");
     match MacControl::parse(&header, bytes) {
         Ok(MacControl::Pfc(pfc)) => pfc,
         other => panic!("{other:?} is no PFC frame"),
@@ -396,7 +402,7 @@ fn releases_are_awaited_while_frames_wait() {
     let one = star.start(1, 0, star.stream(0, C3, 1));
     star.run_to_rest();
     star.assert_whole(one, 1);
-    assert!(!waits(&star), "at rest");
+    assert!(!waits(&star), "releases are awaited at rest");
     star.pause(0, stop(C3, 0xffff));
     let many = star.start(1, 0, star.stream(0, C3, 100));
     star.run_for(Nanos::from_millis(1));
@@ -412,7 +418,7 @@ fn releases_are_awaited_while_frames_wait() {
         star.start(from, 0, star.stream(0, C0, 1));
     }
     star.run_for(Nanos::from_micros(20));
-    assert!(waits(&star), "the second frame may leave when the first has left");
+    assert!(waits(&star), "a release that would unblock a frame is not awaited");
     star.run_to_rest();
     assert!(!waits(&star));
 }

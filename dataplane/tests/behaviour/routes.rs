@@ -1,4 +1,4 @@
-//! Frames at a router: forwarded, punted to the host, or dropped for a named reason.
+//! Frames at a router: forwarded, punted to the host, or dropped with a reason.
 
 mod hops;
 mod host;
@@ -30,7 +30,7 @@ use crate::by_hand::{Punted, punted_by, sent};
 
 const SLOTS: u32 = 512;
 const CONTROL_SLOTS: u32 = 6;
-/// Ports 0 to 3 are routed; 4 and 5 bridge VLAN 7, which has a router.
+/// Ports 0 to 3 are routed. Ports 4 and 5 bridge VLAN 7, which has a router.
 const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
 const P2: PortId = PortId(2);
@@ -132,7 +132,7 @@ impl RouterBench {
     }
 
     fn receive_only(&mut self, port: PortId, bytes: &[u8]) {
-        let frame = self.store.fill(bytes).expect("a free slot");
+        let frame = self.store.fill(bytes).expect("no slot is free");
         self.switch.batch(self.now).receive(port, frame, &mut self.store);
     }
 
@@ -153,10 +153,9 @@ impl RouterBench {
     }
 
     fn punted(&self) -> Vec<(Punt, Vec<u8>)> {
-        std::mem::take(&mut self.punted.lock().expect("nobody panicked").frames)
+        std::mem::take(&mut self.punted.lock().expect("a test thread has panicked").frames)
     }
 
-    /// Returns the punt reason, or else the drop reason; checks that nothing left.
     fn fate(&mut self, port: PortId, bytes: &[u8]) -> Result<PuntReason, DropReason> {
         let drops = |bench: &RouterBench| {
             DropReason::ALL.map(|reason| {
@@ -174,7 +173,7 @@ impl RouterBench {
         assert_eq!(self.store.in_use(), 0);
         match (&punted[..], dropped) {
             ([(punt, whole)], None) => {
-                assert_eq!(whole[..], bytes[..whole.len()], "as it came");
+                assert_eq!(whole[..], bytes[..whole.len()], "the punted frame differs from the received one");
                 Ok(punt.reason)
             }
             ([], Some(((reason, _), _))) => Err(reason),
@@ -183,7 +182,6 @@ impl RouterBench {
     }
 }
 
-/// Returns a packet in class 3 to the router's address.
 fn packet(port: PortId, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
     let mut bytes = router(port).0.to_vec();
     bytes.extend(station(port.0).0);
@@ -231,7 +229,11 @@ fn ipv4_forwarding_decrements_ttl() {
         assert_eq!(bench.all_sent(), [(P2, expected)]);
     }
     assert_eq!((bench.store.in_use(), bench.punted().len()), (0, 0));
-    assert_eq!(bench.counters.class(P2, C3).tx_frames.get(), 3, "in the class of its DSCP");
+    assert_eq!(
+        bench.counters.class(P2, C3).tx_frames.get(),
+        3,
+        "the packets did not leave in the class of their DSCP"
+    );
 }
 
 // proves: routing
@@ -321,7 +323,7 @@ fn unroutable_frames_drop_with_reason() {
     assert_eq!(bench.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
-/// 10.0.0.1 is an address of the router.
+/// Address 10.0.0.1 is the router's own.
 // proves: slow-path
 #[test]
 fn spoofed_router_source_is_dropped() {
@@ -334,12 +336,16 @@ fn spoofed_router_source_is_dropped() {
     assert_eq!(bench.fate(P0, &from(1)), Err(DropReason::Martian));
     for last in [0, 2] {
         bench.receive(P0, &from(last));
-        assert_eq!(bench.sent(P1).len(), 1, "10.0.0.{last} is another's");
+        assert_eq!(
+            bench.sent(P1).len(),
+            1,
+            "a packet from 10.0.0.{last}, which is not the router's, was dropped"
+        );
     }
 }
 
 #[test]
-fn priority_tag_is_kept() {
+fn routed_frame_keeps_priority_tag() {
     let mut bench = RouterBench::new();
     let mut bytes = packet(P0, [10, 1, 0, 5], 64, 100);
     bytes.splice(12..12, [0x81, 0x00, 0x60, 0x00]);
@@ -351,7 +357,7 @@ fn priority_tag_is_kept() {
 
 // proves: slow-path
 #[test]
-fn excess_punts_drop_and_spare_transit() {
+fn punts_beyond_limit_are_dropped_and_transit_continues() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
     bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
@@ -361,13 +367,13 @@ fn excess_punts_drop_and_spare_transit() {
 
 // proves: slow-path
 #[test]
-fn punted_transit_leaves_room_for_neighbors() {
+fn punted_transit_leaves_half_the_burst_to_others() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 200, 0, 1], 64, 100)));
     let of_transit = bench.punted().len();
-    assert_eq!(of_transit, 50, "half of the burst");
+    assert_eq!(of_transit, 50, "transit did not get half of the burst");
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
-    assert_eq!(bench.punted().len(), 50, "and the other half");
+    assert_eq!(bench.punted().len(), 50, "others did not get the other half of the burst");
 }
 
 fn ports_of_flows(bench: &mut RouterBench, flows: u16) -> Vec<PortId> {
@@ -377,7 +383,7 @@ fn ports_of_flows(bench: &mut RouterBench, flows: u16) -> Vec<PortId> {
         bytes[34..36].copy_from_slice(&flow.to_be_bytes());
         bench.receive(P0, &with_checksum(bytes));
         let sent = bench.all_sent();
-        assert_eq!(sent.len(), 1, "to exactly one");
+        assert_eq!(sent.len(), 1, "a packet left by several ports");
         sent[0].0
     };
     (0..flows).map(each).collect()
@@ -385,13 +391,13 @@ fn ports_of_flows(bench: &mut RouterBench, flows: u16) -> Vec<PortId> {
 
 // proves: routing
 #[test]
-fn lost_hop_moves_only_its_flows() {
+fn lost_next_hop_moves_only_its_flows() {
     let mut bench = RouterBench::new();
     let before = ports_of_flows(&mut bench, 300);
-    assert_eq!(before, ports_of_flows(&mut bench, 300), "each stays where it is");
+    assert_eq!(before, ports_of_flows(&mut bench, 300), "a flow changed its next hop");
     for port in [P1, P2, P3] {
         let share = before.iter().filter(|&&it| it == port).count();
-        assert!((70..130).contains(&share), "{share} of 300 by {port:?}");
+        assert!((70..130).contains(&share), "{share} of 300 flows took {port:?}");
     }
     bench.switch.batch(bench.now).set_link(P2, false, &mut bench.store);
     let without = ports_of_flows(&mut bench, 300);
@@ -400,7 +406,7 @@ fn lost_hop_moves_only_its_flows() {
             && !without.contains(&P2)
     );
     bench.switch.batch(bench.now).set_link(P2, true, &mut bench.store);
-    assert_eq!(ports_of_flows(&mut bench, 300), before, "and they come back");
+    assert_eq!(ports_of_flows(&mut bench, 300), before, "flows did not return to their next hop");
 }
 
 // proves: routing
@@ -412,7 +418,6 @@ fn frame_spread_uses_chance_and_queues() {
     let ports: Vec<PortId> = by_chance.all_sent().into_iter().map(|(port, _)| port).collect();
     assert_eq!((ports.len(), ports.iter().collect::<HashSet<_>>().len()), (90, 3));
 
-    // A frame is queued at port 1, none at 2 and 3.
     let mut adaptive =
         RouterBench::of(&settings(), Spread::Adaptive { low: Bytes(118), high: Bytes(10_000) });
     adaptive.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)); // 118 bytes with FCS
@@ -420,18 +425,18 @@ fn frame_spread_uses_chance_and_queues() {
     let [one, two, three] = [P1, P2, P3].map(|port| adaptive.switch.buffer().egress(port, C3));
     assert_eq!((one, two + three), (Bytes(118), Bytes(236)));
     assert!(two == three || two == Bytes::ZERO || three == Bytes::ZERO);
-    assert_eq!(two, three, "each is at `low` with its first");
+    assert_eq!(two, three, "the second frame took a port that is at `low`");
 }
 
 // proves: routing
 #[test]
-fn paused_port_holds_routed_ingress() {
+fn paused_egress_pauses_sender_of_routed_frames() {
     let mut bench = RouterBench::new();
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
     bench.receive(P1, &stop.encode(station(1)));
     (0..30).for_each(|_| bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 1_000)));
     assert_eq!(bench.switch.buffer().egress(P1, C3), Bytes(30 * 1_018));
-    assert!(bench.switch.held(P0).classes().contains(C3), "they count where they came in");
+    assert!(bench.switch.held(P0).classes().contains(C3), "routed frames do not count at their ingress");
     let go = MacControl::Pfc(Pfc::default().with(C3, Quanta(0)));
     bench.receive(P1, &go.encode(station(1)));
     assert_eq!(bench.sent(P1).len(), 30);
@@ -464,8 +469,8 @@ fn vlan_router_forwards_between_stations() {
     assert_eq!(punted.len(), 1);
     let (Punt { port, vid, reason, .. }, bytes) = &punted[0];
     assert_eq!((*port, *vid, *reason, bytes), (V4, VID, PuntReason::Group, &hello));
-    assert_eq!(bench.all_sent().len(), 1, "and the other port");
-    // From port 0 to station 4, and to an unknown station, which is flooded with the tag of the VLAN.
+    assert_eq!(bench.all_sent().len(), 1, "the broadcast did not leave by the other port");
+    // From port 0 to station 4. Then to an unlearned station: flooded, with the VLAN's tag at port 5.
     bench.receive(P0, &packet(P0, [10, 7, 0, 4], 64, 100));
     assert_eq!(bench.all_sent(), [(V4, sent_on(P0, ROUTER, 4, [10, 7, 0, 4], 63, 100))]);
     bench.receive(P0, &packet(P0, [10, 7, 0, 9], 64, 100));
@@ -473,7 +478,7 @@ fn vlan_router_forwards_between_stations() {
     let mut tagged = expected.clone();
     tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
     assert_eq!(bench.all_sent(), [(V4, expected), (V5, tagged)]);
-    // From station 4, by the router's address in the VLAN, to port 2.
+    // From station 4, through the VLAN's router, to port 2.
     let mut out = packet(V4, [10, 2, 0, 5], 64, 100);
     out[..6].copy_from_slice(&ROUTER.0);
     bench.receive(V4, &out);
@@ -495,5 +500,5 @@ fn waiting_frame_follows_new_table() {
     drop(bench.switch.batch(bench.now).set_fib(Arc::default()));
     while bench.switch.batch(bench.now).forward(&mut bench.store) {}
     let dropped = bench.counters.class(P0, C3).drops[DropReason::NoRouter.index()].get();
-    assert_eq!(dropped, 3, "two are in the queue, the others go by the table as it is");
+    assert_eq!(dropped, 3, "frames not yet queued did not follow the new table");
 }

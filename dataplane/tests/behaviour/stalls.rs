@@ -1,4 +1,4 @@
-//! A congested line stays busy while its switch, or a peer, is stalled.
+//! A congested line stays busy while its switch or a peer stalls.
 
 use xoff_flow_control::headroom::Link;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};
@@ -9,7 +9,7 @@ use crate::{C3, resume, stop};
 
 const FRAME: Bytes = Bytes::on_line(MTU_FRAME);
 
-/// Two hosts, and between them a switch whose second port is limited to `slow` on a faster wire.
+/// Two hosts, and between them a switch with a slow second port.
 struct SlowedLine {
     bed: Bed,
     sender: NodeId,
@@ -58,27 +58,27 @@ impl SlowedLine {
 
 // proves: pacing
 #[test]
-fn idle_port_leads_line_by_commit() {
+fn idle_port_may_send_ahead_by_its_commit_limit() {
     let slow = BitRate::from_mbps(100);
     let link = Link { commit: Bytes(5 * FRAME.0), ..LINK };
     let mut line =
         SlowedLine::new(slow, link, |plan| plan.each_port(|port| port.burst = Bytes(50 * FRAME.0)));
     let id = line.start(400);
-    // Five of the lead, one that begins at its end, and two of the line in 200 us; the wire carries 16.
+    // Five frames of the lead, one that begins at its end, and two at the line's rate in 200 us; the wire could carry 16.
     let expected = 6..=8;
     let idle = line.sent_at_once(Nanos::from_micros(200));
-    assert!(expected.contains(&idle), "{idle} after an idle time");
+    assert!(expected.contains(&idle), "{idle} frames sent after an idle time");
     let mac = line.bed.host(line.receiver).mac;
     line.bed.inject(line.receiver, &stop(C3, 0xffff).encode(mac));
     line.run_for(Nanos::from_millis(20));
     line.bed.inject(line.receiver, &resume(C3).encode(mac));
     let paused = line.sent_at_once(Nanos::from_micros(200));
-    assert!(expected.contains(&paused), "{paused} after a pause");
+    assert!(expected.contains(&paused), "{paused} frames sent after a pause");
     line.bed.run_to_rest();
     assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }
 
-/// Returns the time of frames at 200 Mb/s, relative to their line time, if the switch runs every other millisecond.
+/// Returns the transmission time relative to the time at 200 Mb/s, if the switch runs every other millisecond.
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };
@@ -101,14 +101,14 @@ fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
 
 // proves: pacing
 #[test]
-fn stall_is_recovered_by_burst() {
+fn burst_makes_up_for_stalls_of_switch() {
     let enough = with_a_switch_that_is_away(Bytes(52_000)); // 2 ms are 50,000 bytes
     assert!(enough <= 1.03, "{enough}");
     let half = with_a_switch_that_is_away(Bytes(25_000));
     assert!(half >= 1.8, "{half}");
 }
 
-/// Returns the time of frames of senders that react 500 us late, relative to their line time.
+/// Returns the transmission time relative to the line's, if senders react 500 us late.
 fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     const LATE: Nanos = Nanos::from_micros(500);
     let late = Link { peer_response: LATE, ..LINK };
@@ -123,7 +123,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     let flows: Vec<_> = (1..=senders).map(|from| star.start(from, 0, star.stream(0, C3, frames))).collect();
     star.run_to_rest();
     flows.iter().for_each(|&flow| star.assert_whole(flow, frames));
-    let last = flows.iter().map(|&flow| star.received(flow).last_at).max().expect("there are flows");
+    let last = flows.iter().map(|&flow| star.received(flow).last_at).max().expect("no flow was started");
     let took = last.since(star.at(0).arrivals[0].0);
     took.0 as f64 / speed.time_of(Bytes((senders as u64 * frames - 1) * FRAME.0)).0 as f64
 }
@@ -131,7 +131,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
 // proves: pacing
 #[test]
 fn sufficient_thresholds_keep_line_busy() {
-    // Bytes of a 1 Gb/s line in 500 us, and those in transit.
+    // Bytes of a 1 Gb/s line in 500 us, and two frames in transit.
     let covers = Bytes(62_500 + 2 * FRAME.0);
     for (senders, mbps) in [(1, 900), (2, 1_000), (4, 1_000)] {
         let speed = BitRate::from_mbps(mbps);
@@ -139,5 +139,5 @@ fn sufficient_thresholds_keep_line_busy() {
         assert!(covered <= 1.0 / 0.97, "{senders} senders: {covered}");
     }
     let uncovered = with_late_senders(2, GIGABIT, Bytes(covers.0 / 10));
-    assert!(uncovered >= 1.0 / 0.9, "the line runs dry: {uncovered}");
+    assert!(uncovered >= 1.0 / 0.9, "the line stayed busy with too low an XON: {uncovered}");
 }

@@ -29,7 +29,8 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     star.at(1).received(id).frames
 }
 
-/// At 100 Mb/s, 10 ms are 125,000 bytes of lead, plus a tenth of a gigabit line meanwhile; one more frame starts at zero credit.
+/// At 100 Mb/s, 10 ms are a burst of 125,000 bytes. A tenth of the gigabit line is added meanwhile, and one frame that
+/// starts at zero credit.
 // proves: floods
 #[test]
 fn storm_control_passes_burst_then_rate() {
@@ -37,13 +38,13 @@ fn storm_control_passes_burst_then_rate() {
     let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
     let came = flood(&mut star, MacAddr::BROADCAST, FRAMES);
     let expected = (125_000 + FRAMES * SMALL / 10) / SMALL + 1;
-    assert!(came.abs_diff(expected) <= 1, "{came}, not {expected}");
-    assert_eq!(dropped(&star), FRAMES - came, "all else is dropped by name");
+    assert!(came.abs_diff(expected) <= 1, "{came} frames passed instead of {expected}");
+    assert_eq!(dropped(&star), FRAMES - came, "dropped frames were not counted as storm_limit");
 }
 
 // proves: floods
 #[test]
-fn frames_within_burst_pass() {
+fn floods_within_burst_pass() {
     let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
     let frames = 125_000 / SMALL;
     assert_eq!(flood(&mut star, MacAddr::BROADCAST, frames), frames);
@@ -59,7 +60,11 @@ fn each_flood_kind_has_separate_limit() {
         for (kind, to) in kinds {
             let mut star = star(limited, BitRate::from_mbps(1));
             let came = flood(&mut star, to, 1_000);
-            assert_eq!(came < 1_000, kind == limited, "{kind:?}, where {limited:?} is limited: {came}");
+            assert_eq!(
+                came < 1_000,
+                kind == limited,
+                "{came} of 1,000 floods {kind:?} passed, limited kind: {limited:?}"
+            );
             assert_eq!(dropped(&star), 1_000 - came);
         }
     }
@@ -67,7 +72,7 @@ fn each_flood_kind_has_separate_limit() {
 
 // proves: floods
 #[test]
-fn limit_spares_unicast_and_other_ports() {
+fn flood_limit_spares_unicast_and_other_ports() {
     let mut plan = plan::switch(&[LINK; 3]);
     let limit = Flooded::ALL
         .into_iter()
@@ -86,5 +91,5 @@ fn limit_spares_unicast_and_other_ports() {
     star.assert_whole(unicast, 500);
     assert_eq!(star.at(1).received(other_port).frames, 1_000);
     assert_eq!(dropped(&star), 0);
-    assert_eq!(Bytes::on_line(60), Bytes(SMALL), "what a small frame takes of the line");
+    assert_eq!(Bytes::on_line(60), Bytes(SMALL), "SMALL is not the line's share of a 60-byte frame");
 }

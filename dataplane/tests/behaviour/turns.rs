@@ -1,4 +1,4 @@
-//! Order of a driver's turn, from which headroom and reaction times are derived.
+//! Order of the steps in a driver's turn, for which headroom and reaction times are computed.
 
 use std::sync::Arc;
 
@@ -19,7 +19,6 @@ use crate::{C0, C3};
 struct StepLog(Vec<(&'static str, Option<u8>)>);
 
 impl StepLog {
-    /// Counts consecutive equal steps at one port as one.
     fn step(&mut self, step: &'static str, port: Option<u8>) {
         if self.0.last() != Some(&(step, port)) {
             self.0.push((step, port));
@@ -79,7 +78,7 @@ struct Calls {
 
 impl Environment<Ring, MemoryStore> for Calls {
     fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut MemoryStore) -> Progress {
-        assert!(!switch.batch(now).forward(store), "everything was forwarded that could be");
+        assert!(!switch.batch(now).forward(store), "a frame could still be forwarded");
         Progress::default()
     }
 
@@ -101,7 +100,6 @@ struct TurnBench {
 }
 
 impl TurnBench {
-    /// Commits one frame at a time, with an XOFF of 1 byte.
     fn new(headroom: Bytes) -> TurnBench {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_lossless(|class| {
@@ -162,9 +160,8 @@ fn turn_takes_steps_in_order() {
         &both("transmit"),
     ];
     assert_eq!(steps, order.concat());
-    assert_eq!((calls.xoffs_sent, calls.obeyed), (2, 0), "each peer is to stop class 3");
+    assert_eq!((calls.xoffs_sent, calls.obeyed), (2, 0), "XOFF was not sent to each peer");
 
-    // Pause frames and one data frame: the maximum that a port commits.
     turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
     for port in [0, 1] {
         turns.come(port, C0);
@@ -175,7 +172,6 @@ fn turn_takes_steps_in_order() {
     assert_eq!(steps[..6], in_order);
 }
 
-/// Headroom depends on this.
 // proves: workers
 #[test]
 fn releases_precede_receives_of_all_ports() {
@@ -186,10 +182,10 @@ fn releases_precede_receives_of_all_ports() {
     turns.ports[1].1.leave(false);
     turns.come(0, C3);
     turns.turn(&mut calls);
-    assert_eq!(turns.lost(), 0, "there is headroom for one frame");
+    assert_eq!(turns.lost(), 0, "a frame within the headroom was lost");
     turns.come(0, C3);
     turns.turn(&mut calls);
-    assert_eq!(turns.lost(), 1, "and for no more");
+    assert_eq!(turns.lost(), 1, "a frame beyond the headroom was not lost");
 }
 
 // proves: workers
@@ -206,21 +202,21 @@ fn turn_receives_one_batch_per_port() {
 
 // proves: workers
 #[test]
-fn parting_driver_sends_only_xon() {
+fn driver_sends_only_xon_before_a_stop() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
     turns.come(0, C3);
     turns.come(0, C3);
     turns.turn(&mut calls);
     let waits = |turns: &TurnBench| [0, 1].map(|port: usize| turns.ports[port].1.committed.len());
-    assert_eq!(waits(&turns), [1, 1], "XOFF to who sends; one frame of data");
+    assert_eq!(waits(&turns), [1, 1], "an XOFF and a data frame were not sent");
     let TurnBench { switch, ports, store, now, .. } = &mut turns;
     let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut StepLog::default() };
     driver.release_peers();
-    assert!(driver.part(), "XON is with no peer yet");
+    assert!(driver.part(), "the driver reports that XON has left");
     assert_eq!(waits(&turns), [2, 1]);
     turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
     let TurnBench { switch, ports, store, now, .. } = &mut turns;
     let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut StepLog::default() };
     assert!(!driver.part());
-    assert_eq!(waits(&turns), [0, 0], "though there is room for data");
+    assert_eq!(waits(&turns), [0, 0], "the driver sent data before the stop");
 }

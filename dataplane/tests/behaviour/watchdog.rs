@@ -11,7 +11,6 @@ use crate::{C3, C4, resume, stop};
 /// 10,000 quanta at 1 Gb/s.
 const DETECT: Nanos = Nanos(5_120_000);
 const RESTORE: Nanos = Nanos(3_000_000);
-/// Sent, and received a frame and a cable later.
 const SENT: Nanos = Nanos::from_millis(1);
 const BEGIN: Nanos = Nanos(SENT.0 + 672 + CABLE.0);
 const QUANTUM: u64 = 512;
@@ -25,7 +24,6 @@ fn watched(action: WatchdogAction) -> SwitchPlan {
     plan
 }
 
-/// Starts two senders that together exceed the line of port 0.
 fn overloaded(plan: SwitchPlan, frames: u64) -> (Star, [Flow; 2]) {
     let mut star = Star::new(plan);
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, frames)));
@@ -53,7 +51,7 @@ fn storm_begins_one_quantum_beyond_detection() {
         star.pause(0, stop(C3, quanta));
         star.run_to_rest();
         let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
-        assert_eq!(lost, discarded(&star), "each loss has its reason");
+        assert_eq!(lost, discarded(&star), "a lost frame was not counted as paused_discard");
         (counters(&star).storms.get(), lost > 0)
     };
     assert_eq!(DETECT.0, 10_000 * QUANTUM);
@@ -70,7 +68,7 @@ fn storm_bounds_are_nanosecond_exact() {
     assert!(!stormed(&star) && star.holds(1, C3) && star.holds(2, C3));
     star.run_until(BEGIN + DETECT);
     assert!(stormed(&star) && discarded(&star) > 10);
-    assert!(!star.holds(1, C3) && !star.holds(2, C3), "the senders are let go at once");
+    assert!(!star.holds(1, C3) && !star.holds(2, C3), "the senders were not resumed at once");
     assert_eq!(counters(&star).storm_since.get(), (BEGIN + DETECT).0);
 
     let over = Nanos(BEGIN.0 + 20_000 * QUANTUM + RESTORE.0);
@@ -93,7 +91,7 @@ fn storm_bounds_are_nanosecond_exact() {
 
 // proves: watchdog
 #[test]
-fn idle_port_has_no_storm() {
+fn paused_port_without_frames_has_no_storm() {
     let mut star = Star::new(watched(WatchdogAction::Drop));
     for _ in 0..20 {
         star.pause(0, stop(C3, 0xffff));
@@ -110,7 +108,7 @@ fn idle_port_has_no_storm() {
 #[test]
 fn pauses_with_departures_make_no_storm() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
-    // 4.6 ms of every 5 ms: detection would need 5.12 ms without a gap.
+    // Detection would need 5.12 ms of pause without a departure.
     for _ in 0..10 {
         star.pause(0, stop(C3, 9_000));
         star.run_for(Nanos::from_millis(5));
@@ -139,15 +137,15 @@ fn storming_port_drops_and_releases_senders() {
         storm_on(&mut star, DETECT + Nanos::from_millis(1));
         let (xoffs, before) = (counters_of_senders(&star), star.at(0).arrivals.len());
         storm_on(&mut star, Nanos::from_millis(40));
-        assert_eq!(counters_of_senders(&star), xoffs, "no XOFF during the storm");
-        assert_eq!(star.at(0).arrivals.len(), before, "nothing is sent to the peer that pauses");
+        assert_eq!(counters_of_senders(&star), xoffs, "a sender was paused during the storm");
+        assert_eq!(star.at(0).arrivals.len(), before, "a frame was sent to the pausing peer");
         star.pause(0, resume(C3));
         star.run_to_rest();
         star.assert_whole(beside, 500);
         let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
         assert_eq!((lost, counters(&star).storms.get()), (discarded(&star), 1));
         assert!(lost > 3_000, "{lost}");
-        assert_eq!(DropReason::PausedDiscard.kind(), DropKind::Lost, "the verdict counts them");
+        assert_eq!(DropReason::PausedDiscard.kind(), DropKind::Lost, "discarded frames do not count as lost");
         assert_eq!(star.switch().counters.dropped(DropReason::HeadroomExhausted), 0);
     }
 }
@@ -166,7 +164,6 @@ fn forward_action_ignores_pause_without_loss() {
     star.run_for(Nanos::from_millis(15));
     flows.iter().for_each(|&flow| star.assert_whole(flow, 600));
     assert!(stormed(&star) && star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
-    // The next pause updates the count of forwarded frames.
     star.pause(0, stop(C3, 10));
     star.run_for(Nanos::from_millis(1));
     assert_eq!(counters(&star).storm_forwarded.get(), 1_200 - before);
@@ -222,7 +219,7 @@ fn down_before_pause_is_received() -> Star {
 
 // proves: watchdog
 #[test]
-fn flap_pause_counts_from_link_up() {
+fn pause_received_without_link_counts_from_link_up() {
     let mut star = down_before_pause_is_received();
     star.run_until(TURN);
     assert!(star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
@@ -230,8 +227,11 @@ fn flap_pause_counts_from_link_up() {
     star.start(1, 0, star.stream(0, C3, 10));
     let sampled = Nanos(TURN.0 + DETECT.0);
     star.run_until(Nanos(sampled.0 + DETECT.0));
-    assert!(stormed(&star), "without another pause frame");
-    assert!(counters(&star).storm_since.get() > sampled.0, "frames have waited since the link is back");
+    assert!(stormed(&star), "no storm without another pause frame");
+    assert!(
+        counters(&star).storm_since.get() > sampled.0,
+        "the storm began before frames waited long enough"
+    );
 }
 
 // proves: watchdog
@@ -246,8 +246,8 @@ fn early_pause_schedules_no_past_check() {
     assert!(!stormed(&star));
 }
 
-/// Returns three switches in a ring with a host at each (port 0). Each host sends to the host two switches on,
-/// clockwise (out by port 1, in by port 2), so that each queue waits for the next.
+/// Returns three switches in a ring, each with a host. Each host sends to the host two switches on, clockwise, so that
+/// each queue waits for the next.
 pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     let mut bed = Bed::new(3);
     let switches = [0, 1, 2].map(|_| {
@@ -275,11 +275,11 @@ fn ring_deadlocks_without_watchdog() {
     let arrived = |bed: &Bed| hosts.map(|host| bed.host(host).arrivals.len());
     let before = arrived(&bed);
     bed.run_until(Nanos::from_millis(500));
-    assert_eq!(arrived(&bed), before, "nothing moves");
+    assert_eq!(arrived(&bed), before, "the ring did not deadlock");
     assert!(before.iter().sum::<usize>() < 9_000);
     for switch in switches {
         let paused = bed.switch(switch).worker(PortId(1)).paused(PortId(1));
-        assert!(paused.classes().contains(C3), "each is held by the next");
+        assert!(paused.classes().contains(C3), "a switch is not paused by the next");
     }
 }
 
@@ -299,7 +299,7 @@ fn watchdog_breaks_ring_and_counts_drops() {
     assert_eq!(arrived as u64 + dropped, 9_000);
     for switch in switches {
         let worker = bed.switch(switch).worker(PortId(1));
-        assert_eq!(worker.stormed(PortId(1)), ClassSet::NONE, "all is as before");
+        assert_eq!(worker.stormed(PortId(1)), ClassSet::NONE, "a storm has not ended");
     }
 }
 
@@ -317,11 +317,11 @@ fn storm_drops_frames_of_paused_flows() {
     star.inject(0, &list);
     star.run_for(Nanos::from_millis(1));
     assert_eq!(counters(&star).flows.paused.get(), 1);
-    assert!(star.holds(1, C3), "its frames are held up");
+    assert!(star.holds(1, C3), "the sender of the paused flow is not paused");
     star.pause(0, stop(C3, 20_000));
     star.run_for(DETECT + Nanos::from_micros(100));
     assert!(stormed(&star));
     assert_eq!(star.switch().worker(PortId(0)).buffer().egress(PortId(0), C3), Bytes::ZERO);
-    assert!(!star.holds(1, C3) && !star.holds(2, C3), "the senders are let go at once");
+    assert!(!star.holds(1, C3) && !star.holds(2, C3), "the senders were not resumed at once");
     star.run_to_rest();
 }

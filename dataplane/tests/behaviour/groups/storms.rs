@@ -1,4 +1,4 @@
-//! A member closed by a watchdog takes no frame while another member takes it, or will when it has room.
+//! Storms in groups: a member closed by the watchdog gets no frame while another member has room, or will have.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Spread, WatchdogAction, WatchdogSettings, WhenFull};
@@ -10,10 +10,9 @@ use crate::{C3, resume, stop};
 
 const DETECT: Nanos = Nanos::from_millis(5);
 const STORMED: usize = 5;
-/// A single worker; or another worker that owns all members, the last ones, or the middle ones.
+/// Workers by port: a single one; or another that owns all members, the last two, or the middle ones.
 const OWNERS: [&[u8]; 4] = [&[], &[0, 0, 1, 1, 1, 1], &[0, 0, 0, 0, 1, 1], &[0, 0, 0, 1, 1, 0]];
 
-/// Stops `paused` members, and begins a storm at the last of them.
 fn stormed(
     (spread, when_full, owners): (Spread, WhenFull, &[u8]),
     paused: std::ops::Range<usize>,
@@ -37,7 +36,6 @@ fn stormed(
     star
 }
 
-/// Sends more slowly than two members can.
 fn send(star: &mut Star, frames: u64) -> u32 {
     let rate = Some(BitRate::from_mbps(400));
     let id = star.start_to_all(0, Stream { from: star.now(), rate, ..beyond(C3, frames) });
@@ -51,7 +49,7 @@ fn discarded(star: &Star) -> u64 {
 
 // proves: group-changes
 #[test]
-fn storming_member_is_excluded_by_workers() {
+fn group_member_in_storm_is_excluded_by_all_workers() {
     let dropping = OWNERS.map(|owners| (WhenFull::Drop, owners));
     let modes = dropping.into_iter().chain([(WhenFull::Stop, &[][..])]);
     for (spread, (when_full, owners)) in modes.flat_map(|mode| EACH_FRAME.map(|spread| (spread, mode))) {
@@ -66,13 +64,13 @@ fn storming_member_is_excluded_by_workers() {
         star.run_to_rest();
         let id = send(&mut star, 40);
         star.run_to_rest();
-        assert!(super::shares(&star, id)[3] > 0, "it takes frames again, {case:?}");
+        assert!(super::shares(&star, id)[3] > 0, "the member got no frame after its storm, {case:?}");
     }
 }
 
 // proves: group-changes
 #[test]
-fn frame_awaiting_room_avoids_storming_member() {
+fn frame_waiting_for_room_avoids_group_member_in_storm() {
     for spread in EACH_FRAME {
         let mut star = stormed((spread, WhenFull::Stop, &[]), 2..6, 8);
         assert_eq!(
@@ -93,7 +91,7 @@ fn frame_awaiting_room_avoids_storming_member() {
 
 // proves: group-changes
 #[test]
-fn waiting_frames_take_member_after_storm() {
+fn waiting_frames_take_group_member_after_its_storm() {
     for spread in EACH_FRAME {
         let mut star = stormed((spread, WhenFull::Stop, &[]), 2..6, 8);
         let id = send(&mut star, 8);

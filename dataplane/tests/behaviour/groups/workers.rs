@@ -1,4 +1,4 @@
-//! A handed-over frame stays with its member, or takes another of the same worker if that has closed.
+//! Groups across workers: a handed-over frame keeps its member, or takes another of the same worker if that has closed.
 
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
@@ -15,8 +15,7 @@ const NOW: Nanos = Nanos::from_micros(1);
 const SLOTS: u32 = 40;
 const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 
-/// Hands over two frames for each member, and calls `event` before the second worker takes them over. Returns the
-/// frames sent by each member, and those dropped because the first has no link.
+/// Hands over two frames for each member, then calls `event`. Returns the frames sent by each member, and drops for the lost link.
 fn frames_left_after(
     event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
 ) -> ([usize; 4], u64) {
@@ -37,7 +36,7 @@ fn frames_left(
     let mut bytes = [&BEYOND.0[..], &[2, 0, 0, 0, 0, 1, 0x81, 0, 3 << 5, 1, 0x88, 0xb5]].concat();
     bytes.resize(1_000, 0);
     for _ in 0..8 {
-        let frame = store.fill(&bytes).expect("a slot is free");
+        let frame = store.fill(&bytes).expect("no slot is free");
         workers[0].batch(NOW).receive(PortId(0), frame, &mut store);
     }
     while workers[0].batch(NOW).forward(&mut store) {}
@@ -68,7 +67,7 @@ fn frames_left(
 
 // proves: group-changes
 #[test]
-fn handed_over_frame_outlives_its_group() {
+fn handed_over_frame_keeps_port_when_its_group_changes() {
     let after = frames_left_after(|workers, roles, _| {
         let mut settings = fan(IN_TURN).settings;
         settings.groups = vec![group(4..6, IN_TURN, 1)];
@@ -82,18 +81,18 @@ fn handed_over_frame_outlives_its_group() {
 
 // proves: group-changes
 #[test]
-fn handed_over_frame_takes_open_member() {
+fn handed_over_frame_takes_open_group_member() {
     let after = frames_left_after(|[_, sends], _, store| sends.batch(NOW).set_link(PortId(2), false, store));
     assert_eq!(after, ([0, 3, 3, 2], 0));
     let after = frames_left_after(|[_, sends], _, store| {
         (2..6).for_each(|port| sends.batch(NOW).set_link(PortId(port), false, store));
     });
-    assert_eq!(after, ([0; 4], 2), "no member is open: each is dropped at its own");
+    assert_eq!(after, ([0; 4], 2), "without an open member, frames were not dropped at their own");
 }
 
 // proves: workers
 #[test]
-fn user_counters_do_not_affect_choice() {
+fn counters_for_users_do_not_affect_choice_of_member() {
     let spread = Spread::Adaptive { low: Bytes(1), high: Bytes(2) };
     let full = |counters: &Counters| {
         let at = counters.class(PortId(2), C3);

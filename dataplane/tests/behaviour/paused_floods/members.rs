@@ -47,10 +47,9 @@ fn discarded(star: &Star, port: u8) -> u64 {
     star.switch().counters.class(PortId(port), C3).drops[DropReason::PausedDiscard.index()].get()
 }
 
-/// Ports 2 and 3 are a group; port 3 is at a standstill.
 // proves: stalled-floods
 #[test]
-fn flood_takes_member_without_standstill() {
+fn flood_takes_group_member_without_standstill() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
         let mut plan = plan(4);
         plan.settings.groups = group();
@@ -68,10 +67,9 @@ fn flood_takes_member_without_standstill() {
     }
 }
 
-/// The shared memory has room for two copies of three.
 // proves: stalled-floods
 #[test]
-fn flood_ignores_room_at_standstill_port() {
+fn flood_skips_port_at_standstill_if_memory_is_short() {
     for (left, misses) in [(3_000, 0), (2_500, 1)] {
         let mut plan = plan(4);
         plan.settings.when_full = WhenFull::Stop;
@@ -86,10 +84,9 @@ fn flood_ignores_room_at_standstill_port() {
     }
 }
 
-/// Port 2 is at a standstill and has room, port 3 is in a storm.
 // proves: stalled-floods
 #[test]
-fn flood_avoids_storm_beside_standstill_member() {
+fn flood_prefers_standstill_member_to_member_in_storm() {
     let detect = Nanos::from_millis(5);
     for (when_full, owners) in
         [(WhenFull::Drop, vec![]), (WhenFull::Drop, vec![0, 0, 0, 1]), (WhenFull::Stop, vec![])]
@@ -117,10 +114,9 @@ fn flood_avoids_storm_beside_standstill_member() {
     }
 }
 
-/// The flood waits for room at port 2, while port 3 is at a standstill.
 // proves: group-changes
 #[test]
-fn waiting_flood_takes_resumed_member() {
+fn waiting_flood_takes_group_member_that_resumes() {
     let mut plan = plan(4);
     plan.settings.groups = group();
     plan.settings.when_full = WhenFull::Stop;
@@ -132,17 +128,17 @@ fn waiting_flood_takes_resumed_member() {
     let id = flood(&mut star, 10);
     star.run_for(Nanos::from_millis(1));
     let before = star.at(1).received(id).frames;
-    assert!(before < 10, "some wait for room at port 2");
+    assert!(before < 10, "no flood waits for port 2");
     star.pause(3, resume(C3));
     star.run_for(Nanos::from_millis(20));
     let received = [1, 3].map(|port| star.at(port).received(id).frames);
     assert_eq!(received, [10, 10 - before], "{before} before");
 }
 
-/// The member resumed for short moments before, so that the next sample may find no standstill.
+/// After short resumes before, the next sample may find no standstill.
 // proves: group-changes
 #[test]
-fn waiting_flood_takes_intermittently_resumed_member() {
+fn waiting_flood_takes_member_resumed_several_times() {
     for moments in 0..8 {
         let mut plan = plan(4);
         plan.settings.groups = group();
@@ -166,10 +162,9 @@ fn waiting_flood_takes_intermittently_resumed_member() {
     }
 }
 
-/// Port 2 is at a standstill and has room, port 3 has none left.
 // proves: stalled-floods
 #[test]
-fn flood_avoids_full_member_beside_standstill() {
+fn flood_prefers_standstill_member_to_full_member() {
     let mut plan = plan(4);
     plan.settings.groups = group();
     plan.settings.when_full = WhenFull::Drop;
@@ -186,14 +181,13 @@ fn flood_avoids_full_member_beside_standstill() {
     assert_eq!(
         (received, missed(&star, 2..4)),
         ([5, 1, 4], 0),
-        "the last that would fill port 3 goes by port 2"
+        "the flood that would overfill port 3 did not leave by port 2"
     );
 }
 
-/// A copy at port 4 takes no shared memory, or that port is in a storm, too.
 // proves: stalled-floods
 #[test]
-fn flood_misses_only_port_without_room() {
+fn flood_misses_only_standstill_port_without_room() {
     for storms in [false, true] {
         let mut plan = plan(5);
         plan.settings.when_full = WhenFull::Stop;
@@ -218,13 +212,17 @@ fn flood_misses_only_port_without_room() {
             [DropReason::FloodPaused, DropReason::PausedDiscard].map(|reason| drops[reason.index()].get())
         });
         let of_storm = if storms { 2 } else { 0 };
-        assert_eq!((received, drops), ([1, 1], [[1, 0], [0, of_storm]]), "in a storm: {storms}");
+        assert_eq!(
+            (received, drops),
+            ([1, 1], [[1, 0], [0, of_storm]]),
+            "wrong copies or drops; port 4 in a storm: {storms}"
+        );
     }
 }
 
 // proves: stalled-floods
 #[test]
-fn flood_waits_for_no_standstill_port() {
+fn flood_does_not_wait_if_all_ports_are_at_standstill() {
     for (left, misses) in [(1_999, 2), (2_000, 1), (2_999, 1), (3_000, 0)] {
         let mut plan = plan(4);
         plan.settings.when_full = WhenFull::Stop;

@@ -1,4 +1,4 @@
-//! Driver that takes steps in any order that is allowed for drivers, and checks the results.
+//! Driver that takes steps in any allowed order, and checks the results.
 
 mod bursts;
 mod revised;
@@ -47,12 +47,11 @@ pub enum Step {
     Revise(Box<Revised>),
 }
 
-/// Ingress port, class, and number of a frame.
+/// Ingress port, class and number of a frame.
 type Mark = (u8, u8, u32);
 
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// More than the moves of all frames of a worker at one instant.
 const MOVES_MAX: usize = 10_000;
 
 pub struct Driver {
@@ -67,11 +66,11 @@ pub struct Driver {
     rings: Vec<VecDeque<Frame>>,
     next_number: u32,
     counted: BTreeMap<Mark, u64>,
-    /// Number of the last sent frame by ingress, class, egress and, if flows may be paused one by one, destination.
+    /// Number of the last sent frame by ingress, class, egress and (if flows may be paused singly) destination.
     last: BTreeMap<(u8, u8, u8, u8), u32>,
     departed: BTreeSet<(u32, u8)>,
     flow_pauses: [FlowPauses; PORTS],
-    /// Number by class below which frames are older than the policy, and belong to no flow.
+    /// Number by class of the first frame that is younger than the policy; older frames belong to no flow.
     of_no_flow: [u32; CLASSES],
     paused_until: [[Nanos; CLASSES]; PORTS],
 }
@@ -137,24 +136,23 @@ impl Driver {
         self.check();
     }
 
-    /// Omits counts of missing control frames, which depend on the number of polls.
+    /// Leaves out counts of missing control frames, which depend on the number of polls.
     pub fn state(&self) -> String {
         let text = format!("{:?}", self.workers);
         let is_count = |c: char| c.is_ascii_digit();
         text.split("control_starved: Counter(").map(|part| part.trim_start_matches(is_count)).collect()
     }
 
-    /// Lets everything leave. A remaining frame is an error.
     pub fn drain(&mut self) {
         (0..PORTS_U8).for_each(|port| self.set_link(port, true));
         self.paused_until = Default::default();
         for round in 0.. {
-            // Every other poll comes between two refreshes, which would take the line each time.
+            // Every other poll is short, so that refreshes do not take the whole line.
             self.advance(if round % 2 == 0 { 100_000 } else { 10_000 });
             let workers = self.workers.len();
             for worker in 0..workers {
                 let moves = (0..MOVES_MAX).take_while(|_| self.forward(worker)).count();
-                assert!(moves < MOVES_MAX, "worker {worker} moves something for ever");
+                assert!(moves < MOVES_MAX, "worker {worker} moves frames without end");
                 for other in 0..workers {
                     while self.hand_over(worker, other) | self.give_back(worker, other) {}
                 }
@@ -166,7 +164,7 @@ impl Driver {
             if self.store.in_use() == 0 {
                 break;
             }
-            assert!(round < 3_000, "{} frames stay behind", self.store.in_use());
+            assert!(round < 3_000, "{} frames never leave", self.store.in_use());
         }
         self.check_empty();
     }
@@ -197,7 +195,7 @@ impl Driver {
     }
 
     fn receive_rates(&mut self, port: u8, classes: u8, step: u8, quanta: u16) {
-        let step = RateStep::new(step).expect("a step");
+        let step = RateStep::new(step).expect("invalid rate step");
         let rates = Rates { time: Quanta(quanta), ..Rates::default() };
         let rates = ClassSet(classes).iter().fold(rates, |rates, class| rates.with(class, step));
         self.receive(port, &rates.encode(MacAddr([2, 0, 0, 0, 0, port])));
@@ -255,7 +253,6 @@ impl Driver {
         }
     }
 
-    /// Returns false if the store is full.
     fn receive(&mut self, port: u8, bytes: &[u8]) -> bool {
         let Some(frame) = self.store.fill(bytes) else { return false };
         let worker = self.owners[usize::from(port)];
@@ -283,7 +280,7 @@ impl Driver {
 
     fn pair(&self, from: usize, to: usize) -> Option<WorkerId> {
         let exist = from.max(to) < self.workers.len();
-        exist.then(|| WorkerId(u8::try_from(to).expect("few workers")))
+        exist.then(|| WorkerId(u8::try_from(to).expect("more than 255 workers")))
     }
 
     fn transmit(&mut self, port: u8) -> bool {
@@ -340,7 +337,7 @@ impl Driver {
     fn check_sent(&mut self, port: u8, frame: &Frame) {
         let Some((ingress, class, number)) = mark(self.store.frame(frame)) else { return };
         let paused = self.now < self.paused_until[usize::from(port)][usize::from(class)];
-        assert!(!paused || self.defies(port, class), "sent while paused");
+        assert!(!paused || self.defies(port, class), "a frame was sent while its class was paused");
         let bytes = self.store.frame(frame);
         let passes =
             self.flow_pauses[usize::from(port)].let_pass(self.now, Class::from_low_bits(class), bytes);
@@ -349,10 +346,10 @@ impl Driver {
         let by_flow = self.plan.settings.ports[usize::from(port)].ofc_peer;
         let to = if by_flow { bytes[5] } else { 0 };
         let last = self.last.insert((ingress, class, port, to), number);
-        assert!(self.departed.insert((number, port)), "frame {number} leaves by {port} twice");
+        assert!(self.departed.insert((number, port)), "frame {number} left by port {port} twice");
         assert!(
             last < Some(number),
-            "frame {number} after {last:?} from {ingress} in class {class} to {port}"
+            "frame {number} left after {last:?}: ingress {ingress}, class {class}, egress {port}"
         );
     }
 
@@ -373,7 +370,7 @@ impl Driver {
         if self.workers.len() == 1 {
             assert_eq!(in_use, held);
         }
-        assert!(in_use >= held, "{in_use} slots in use, {held} frames held");
+        assert!(in_use >= held, "{held} frames in the switch, but only {in_use} slots in use");
         if self.plan.settings.accounting == Accounting::UntilTransmitted {
             self.check_ingress();
         }
@@ -391,7 +388,11 @@ impl Driver {
         for (port, class) in all_queues() {
             let bytes = self.buffer(port).ingress(PortId(port), class);
             let counted = self.counters.class(PortId(port), class).ingress_bytes.get();
-            assert_eq!(bytes, Bytes(expected[usize::from(port)][class.index()]), "port {port} class {class}");
+            assert_eq!(
+                bytes,
+                Bytes(expected[usize::from(port)][class.index()]),
+                "wrong occupancy of port {port}, class {class}"
+            );
             assert_eq!(bytes, Bytes(counted));
         }
     }
@@ -420,7 +421,10 @@ impl Driver {
             let drops = of(|class| class.drops.iter().map(Counter::get).sum());
             let came = of(|class| class.rx_frames.get());
             let went = of(|class| class.tx_frames.get()) + waiting[class.index()] + drops;
-            assert!(went >= came, "class {class}: {came} frames came, {went} left, wait or were dropped");
+            assert!(
+                went >= came,
+                "class {class}: {came} frames received, only {went} sent, queued or dropped"
+            );
             (surplus, dropped) = (surplus + went - came, dropped + drops);
         }
         let copies_missing = dropped - only.ledger().dropped;
@@ -435,9 +439,9 @@ impl Driver {
             assert_eq!(
                 worker.requested_rate(PortId(port), class),
                 RateStep::FULL,
-                "port {port} still slows its peer"
+                "port {port} still requests a rate"
             );
-            assert!(worker.held(PortId(port)).classes().is_empty(), "port {port} still holds its peer");
+            assert!(worker.held(PortId(port)).classes().is_empty(), "port {port} still pauses its peer");
             assert_eq!(worker.committed(PortId(port)), Bytes::ZERO);
         }
         let totals = self.workers.iter().map(Switch::ledger);

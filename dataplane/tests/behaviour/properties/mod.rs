@@ -1,5 +1,5 @@
-//! Properties under any steps of a driver, in any order, with any settings. Every frame is in exactly one place and
-//! ends with a reason; none overtakes another of its ingress, egress and class; in the end everything leaves.
+//! Properties under any steps of a driver with any settings: every frame is in one place and ends with a reason, no
+//! frame overtakes another of its ingress, egress and class, and in the end all leave.
 
 mod driver;
 mod settings;
@@ -64,7 +64,6 @@ fn any_flows() -> impl Strategy<Value = (u16, Vec<(u8, u8)>)> {
     (prop_oneof![1..200u16, Just(u16::MAX)], prop::collection::vec((0..PORTS_U8, to), 1..5))
 }
 
-/// Generates frames that end at their ingress.
 fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
     let bytes = || prop::collection::vec(any::<u8>(), 14..60);
     let reserved = bytes().prop_map(|mut bytes| {
@@ -84,7 +83,7 @@ explore! {
 
     // proves: lossless, ledger, ofc, ofc-flows, reload
     #[test]
-    fn random_driver_steps_keep_promises(plan in any_plan(), steps in any_steps()) {
+    fn random_driver_steps_break_no_promise(plan in any_plan(), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for step in &steps {
             driver.step(step);
@@ -98,7 +97,7 @@ explore! {
 
     // proves: batches
     #[test]
-    fn batches_change_nothing(plan in any_plan(), steps in any_steps()) {
+    fn batches_do_not_change_state(plan in any_plan(), steps in any_steps()) {
         let mut together = Driver::new(plan.clone(), Batches::Large);
         let mut alone = Driver::new(plan, Batches::OfOne);
         for step in &steps {
@@ -116,14 +115,14 @@ explore! {
 
     // proves: group-changes
     #[test]
-    fn waiting_frames_are_always_notified(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
+    fn every_event_that_makes_room_wakes_waiting_frame(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for (number, step) in steps.iter().enumerate() {
             driver.step(step);
             driver.settle();
             let before = driver.waiting();
             driver.try_again();
-            prop_assert_eq!(driver.waiting(), before, "after step {}: {:?}", number, step);
+            prop_assert_eq!(driver.waiting(), before, "a waiting frame was not woken after step {}: {:?}", number, step);
         }
         driver.drain();
     }
@@ -135,7 +134,7 @@ fn that_stops(plan: SwitchPlan) -> SwitchPlan {
     plan
 }
 
-/// Excludes learning, which could change the decision for a waiting frame.
+/// Makes all stations static: learning could change the decision about a waiting frame.
 fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
     plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
@@ -152,17 +151,17 @@ fn halted_frame_counts_refused_address_once() {
     let mut driver = Driver::new(plan, Batches::Large);
     (0..5).for_each(|_| driver.step(&Step::Receive { port: 2, to: 1, pcp: Some(0), len: 496 }));
     driver.settle();
-    assert_eq!(driver.refused(2), 2, "the third will be forwarded again");
+    assert_eq!(driver.refused(2), 2, "the halted frame was counted");
     driver.try_again();
     assert_eq!(driver.refused(2), 2);
     driver.drain();
     assert_eq!(driver.refused(2), 5);
 }
 
-/// A class that owed a whole batch would wait for the others afterwards.
+/// If a class owed a whole batch, it would wait for the others afterwards.
 // proves: batches
 #[test]
-fn lone_class_owes_one_frame() {
+fn class_sending_alone_owes_at_most_one_frame() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
     let [mut together, mut alone] =
@@ -171,13 +170,13 @@ fn lone_class_owes_one_frame() {
     for driver in [&mut together, &mut alone] {
         driver.step(&Step::Burst(burst.clone()));
     }
-    assert!(together.state() == alone.state(), "batches changed what the scheduler does next");
+    assert!(together.state() == alone.state(), "batches changed the scheduler's state");
     [together, alone].iter_mut().for_each(Driver::drain);
 }
 
-/// The round robin reaches the other member, with which the copies together have no room.
+/// The round robin reaches the other member, with which not all copies fit.
 #[test]
-fn flood_takes_member_fitting_all_copies() {
+fn flood_takes_member_with_which_all_copies_fit() {
     const CLASS: usize = 3;
     let after = |egress_limit| {
         let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
@@ -209,7 +208,7 @@ fn flood_takes_member_fitting_all_copies() {
         }];
         let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
         let receive = |port, to, pcp, len| Step::Receive { port, to, pcp: Some(pcp), len };
-        // One frame by each member, of which the second stays; then 1,320 bytes at port 1.
+        // One frame by each member, of which the second stays queued; then 1,320 bytes at port 1.
         let before = [receive(0, 2, 3, 533), receive(0, 2, 3, 533)].into_iter();
         let filler = (0..12).map(|_| receive(2, 1, 0, 106)).chain([receive(0, 2, 1, 60)]);
         let leave = [Step::Forward { worker: 0 }, Step::Transmit { port: 2 }, Step::Release { port: 2 }];
@@ -221,14 +220,14 @@ fn flood_takes_member_fitting_all_copies() {
         driver.drain();
         [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
     };
-    // 237 and 1,020 bytes are beyond reserves; the first member would add 2 * 308.
+    // 237 and 1,020 bytes exceed reserves; with the first member, 2 * 308 more would.
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
 }
 
 #[test]
-fn frame_before_ofc_has_no_flow() {
+fn frame_queued_before_ofc_belongs_to_no_flow() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.settings.ports[3].ofc_peer = true;
     let mut driver = Driver::new(plan, Batches::Large);

@@ -1,4 +1,4 @@
-//! Arbitrary settings of a small switch, so tight that every limit is reached within a few frames.
+//! Random settings of a small switch, so tight that every limit is reached within a few frames.
 
 use std::num::NonZeroU32;
 
@@ -124,7 +124,6 @@ impl AnyPort {
         }
     }
 
-    /// Keeps the flow-control mode, the peer's capabilities and the kinds of queues.
     pub fn revise(&self, port: &mut PortSettings) {
         let before = port.clone();
         self.apply(port);

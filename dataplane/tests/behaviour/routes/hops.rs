@@ -1,4 +1,4 @@
-//! Packets that wait for any of several next hops.
+//! Packets that wait for room at any of several next hops.
 
 use xoff_flow_control::settings::{WatchdogAction, WatchdogSettings};
 
@@ -6,10 +6,10 @@ use super::*;
 
 const DETECT: Nanos = Nanos::from_millis(5);
 
-/// Port 1 is full and paused, port 2 in a storm, port 3 has no link.
+/// Port 1 is full and paused, port 2 is in a storm, port 3 has no link.
 // proves: group-changes
 #[test]
-fn waiting_frame_takes_hop_after_storm() {
+fn waiting_frame_takes_next_hop_after_its_storm() {
     let pause = |quanta| MacControl::Pfc(Pfc::default().with(C3, Quanta(quanta)));
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;

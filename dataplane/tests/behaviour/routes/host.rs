@@ -23,20 +23,24 @@ fn host_frames_obey_pauses_and_limit() {
         bytes
     });
     bench.send_of_host(Site::Port(P1), P1, &other);
-    assert_eq!(bench.sent(P1), [other.clone()], "what is paused leaves room for others");
+    assert_eq!(bench.sent(P1), [other.clone()], "paused host frames blocked another class");
     other.splice(12..12, [0x81, 0x00, 0x00, 0x05]);
     bench.send_of_host(Site::Port(P1), P1, &other);
     let refused = bench.counters.class(P1, Class::ALL[6]).drops[DropReason::NotMember.index()].get();
-    assert_eq!(refused, 1, "a VLAN's, where there is none");
-    assert_eq!(bench.switch.buffer().ingress(P1, C3), Bytes::ZERO, "it takes nothing of what peers may send");
-    assert_eq!(bench.sent(P1), Vec::<Vec<u8>>::new(), "paused");
+    assert_eq!(refused, 1, "a tagged host frame was accepted at a routed port");
+    assert_eq!(bench.switch.buffer().ingress(P1, C3), Bytes::ZERO, "host frames count at the ingress");
+    assert_eq!(bench.sent(P1), Vec::<Vec<u8>>::new(), "a frame left a paused class");
     let go = MacControl::Pfc(Pfc::default().with(C3, Quanta(0)));
     bench.receive(P1, &go.encode(station(1)));
     assert_eq!(bench.sent(P1), vec![frame([10, 1, 0, 5]); most]);
     bench.send_of_host(Site::Port(P1), P1, &frame([10, 1, 0, 5]));
     bench.switch.batch(bench.now).set_link(P1, false, &mut bench.store);
     bench.send_of_host(Site::Port(P1), P1, &frame([10, 1, 0, 5]));
-    assert_eq!((bench.store.in_use(), bench.switch.ledger().missing()), (0, 0), "gone with the link");
+    assert_eq!(
+        (bench.store.in_use(), bench.switch.ledger().missing()),
+        (0, 0),
+        "host frames remained after the link was lost"
+    );
 }
 
 // proves: slow-path
@@ -49,10 +53,10 @@ fn host_frames_to_unlearned_station_flood() {
         let mut bench = RouterBench::of(&SwitchSettings { accounting, ..settings() }, Spread::Flow);
         for round in 0..2 * HOST_FRAMES_MAX {
             bench.send_of_host(Site::Vlan(VID), V4, &frame);
-            assert_eq!(bench.all_sent().len(), 2, "round {round}: to nobody that is known");
+            assert_eq!(bench.all_sent().len(), 2, "the frame was not flooded to both ports in round {round}");
         }
-        assert_eq!((bench.store.in_use(), bench.punted().len()), (0, 0), "and not back to it");
-        assert_eq!(bench.switch.buffer().ingress(V4, C3), Bytes::ZERO, "it came in nowhere");
+        assert_eq!((bench.store.in_use(), bench.punted().len()), (0, 0), "the flood returned to the host");
+        assert_eq!(bench.switch.buffer().ingress(V4, C3), Bytes::ZERO, "host frames count at the ingress");
     }
 }
 
@@ -71,7 +75,7 @@ fn host_frames_never_wait_or_block() {
     (0..5).for_each(|_| bench.send_of_host(Site::Vlan(VID), V4, &frame));
     assert_eq!(bench.all_sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [V5; 5]);
     bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
-    assert_eq!(bench.sent(P1).len(), 1, "nothing waits before it");
+    assert_eq!(bench.sent(P1).len(), 1, "a waiting host frame blocked a transit frame");
 }
 
 fn of_router(to: MacAddr) -> Vec<u8> {
@@ -81,7 +85,7 @@ fn of_router(to: MacAddr) -> Vec<u8> {
     frame
 }
 
-/// Milliseconds until a standstill is detected: 256 samples, up to two milliseconds apart.
+/// Milliseconds after which a standstill is certain.
 const ROUNDS: u64 = 600;
 
 fn bring_v4_to_a_standstill(bench: &mut RouterBench, mut every_ms: impl FnMut(&mut RouterBench)) {
@@ -117,8 +121,8 @@ fn router_floods_skip_port_at_standstill() {
         bench.sent(V5);
     });
     let missed = drops(&bench, V4, DropReason::HostLimit);
-    assert_eq!(missed, ROUNDS, "V4 had none of them, and it is known for how many nobody else");
-    assert_eq!(bench.store.in_use(), 0, "nothing waits");
+    assert_eq!(missed, ROUNDS, "drops at V4 differ from the number of floods");
+    assert_eq!(bench.store.in_use(), 0, "a host frame is still queued");
     for _ in 0..HOST_FRAMES_MAX {
         bench.send_of_host(Site::Vlan(VID), V4, &all);
         bench.send_of_host(Site::Vlan(VID), V4, &of_router(station(4)));
@@ -142,7 +146,7 @@ fn removing_svi_drains_its_queued_frames() {
     bench.receive(V4, &stop.encode(station(4)));
     bench.send_of_host(Site::Vlan(VID), V4, &of_router(MacAddr::BROADCAST));
     bench.sent(V5);
-    assert_eq!(bench.store.in_use(), 1, "for V4, which is paused");
+    assert_eq!(bench.store.in_use(), 1, "no host frame is queued at the paused port");
     let without = SwitchSettings { routed_vlans: Vec::new(), ..settings() };
     let revision = Box::new(Revision::new(without, &Workers::single(6), SLOTS));
     drop(bench.switch.batch(bench.now).revise(revision));
@@ -150,10 +154,9 @@ fn removing_svi_drains_its_queued_frames() {
     assert_eq!((bench.store.in_use(), drops(&bench, V4, DropReason::HostLimit)), (0, 1));
 }
 
-/// The router sends to both ports.
 // proves: stalled-floods
 #[test]
-fn two_port_floods_wait_without_svi() {
+fn floods_of_two_port_switch_wait_unless_vlan_has_router() {
     for (routers, waits) in [(vec![(VID, ROUTER)], false), (Vec::new(), true)] {
         let mut both = settings();
         both.ports.drain(..usize::from(V4.0));
@@ -168,7 +171,7 @@ fn two_port_floods_wait_without_svi() {
         drop(switch.batch(now).revise(revision));
         let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(station(1));
         let receive = |switch: &mut Switch, store: &mut MemoryStore, now, port, bytes: &[u8]| {
-            let frame = store.fill(bytes).expect("a free slot");
+            let frame = store.fill(bytes).expect("no slot is free");
             switch.batch(now).receive(port, frame, store);
             while switch.batch(now).forward(store) {}
         };
@@ -182,7 +185,6 @@ fn two_port_floods_wait_without_svi() {
         receive(&mut switch, &mut store, now, P1, &stop);
         let mut frame = of_router(MacAddr::BROADCAST);
         frame[6..12].copy_from_slice(&station(4).0);
-        // More than the floods' part of XON.
         (0..400).for_each(|_| receive(&mut switch, &mut store, now, P0, &frame));
         let dropped =
             [P0, P1].map(|port| counters.class(port, C3).drops[DropReason::FloodPaused.index()].get());

@@ -1,4 +1,4 @@
-//! Arbitrary frames, routing tables, pauses and link flaps: every frame is accounted for at each step.
+//! Random frames, routing tables, pauses and link flaps: every frame is accounted for after each step.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -17,11 +17,10 @@ enum RouterStep {
         len: u16,
         by_host: bool,
     },
-    /// Pause in quanta.
     Pause(PortId, u16),
     Link(PortId, bool),
     Leaves(PortId),
-    /// Empty, complete, or with station 10.7.0.5.
+    /// 0: empty table; 1: complete; 2: with station 10.7.0.5.
     Table(u8),
     Time(u16),
 }
@@ -119,7 +118,7 @@ explore! {
             bench.step(&RouterStep::Link(port, true));
             bench.step(&RouterStep::Pause(port, 0));
         }
-        // Frames waiting for room continue when others have left; those waiting for a neighbour end at their deadline.
+        // Frames that wait for room leave after others; those that wait for a neighbour end at their deadline.
         while !bench.all_sent().is_empty() {}
         bench.now += NEIGHBOUR_WAIT;
         bench.advance();

@@ -8,7 +8,6 @@ use super::*;
 
 const UNKNOWN: [u8; 4] = [10, 7, 0, 5];
 const RESOLVED: [u8; 4] = [10, 1, 0, 5];
-/// A packet of 100 bytes, with FCS.
 const SIZE: Bytes = Bytes(118);
 
 pub fn resolved() -> Arc<Fib> {
@@ -82,9 +81,12 @@ fn lossless_frames_wait_in_order() {
         (5..7).for_each(|number| bench.receive(P0, &numbered(RESOLVED, number)));
         pass(&mut bench);
         assert_eq!(bench.numbers(P1), [5, 6], "{when_full:?} {pipeline:?}");
-        assert_eq!(bench.requests(), 1, "one copy is enough");
-        assert_eq!(bench.switch.buffer().ingress(P0, C3), Bytes(5 * SIZE.0), "they count where they came in");
-        // More frames have arrived, some of them in the pipeline.
+        assert_eq!(bench.requests(), 1, "the host got more than one copy");
+        assert_eq!(
+            bench.switch.buffer().ingress(P0, C3),
+            Bytes(5 * SIZE.0),
+            "waiting frames do not count at their ingress"
+        );
         (7..9).for_each(|number| bench.receive(P0, &numbered(UNKNOWN, number)));
         (9..11).for_each(|number| bench.receive_only(P0, &numbered(UNKNOWN, number)));
         bench.route_by(resolved());
@@ -107,20 +109,18 @@ fn silent_neighbour_wait_ends_at_deadline() {
     bench.receive(P0, &numbered(UNKNOWN, 1));
     bench.advance();
     assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.store.in_use()), (0, 2));
-    assert!(bench.requests() > 1, "the request to the host is repeated");
+    assert!(bench.requests() > 1, "the request to the host was not repeated");
     bench.now = until;
     bench.receive(P0, &numbered(UNKNOWN, 2));
-    assert_eq!(bench.lost(C3, DropReason::Unresolved), 1, "it is too late for that one");
+    assert_eq!(bench.lost(C3, DropReason::Unresolved), 1, "a frame at the deadline was not dropped");
     assert!(bench.switch.next_deadline() <= until.after(Nanos::from_millis(10)));
     bench.now = bench.switch.next_deadline();
     bench.advance();
     assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.store.in_use()), (3, 0));
-    // No peer is paused for it again, and the host continues to resolve it.
     bench.punted();
     bench.now += Nanos::from_secs(1);
     bench.receive(P0, &numbered(UNKNOWN, 3));
     assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.requests()), (4, 1));
-    // The neighbour is resolved and forgotten again.
     bench.route_by(resolved());
     bench.receive(P0, &numbered(UNKNOWN, 4));
     assert_eq!(bench.numbers(P2), [4]);
@@ -149,7 +149,7 @@ fn waiting_frames_pause_sender_at_xoff() {
 }
 
 #[test]
-fn lossy_frames_are_punted_within_rate() {
+fn lossy_frames_to_unresolved_neighbour_are_punted() {
     let mut bench = RouterBench::new();
     (0..60).for_each(|number| bench.receive(P0, &of_class(0, numbered(UNKNOWN, number))));
     assert_eq!((bench.punted().len(), bench.store.in_use()), (50, 0));
@@ -175,9 +175,9 @@ fn waiting_frames_follow_new_route() {
 #[test]
 fn neighbour_request_is_repeated_after_refusal() {
     let mut bench = RouterBench::new();
-    bench.punted.lock().expect("nobody panicked").room = 0;
+    bench.punted.lock().expect("a test thread has panicked").room = 0;
     bench.receive(P0, &numbered(UNKNOWN, 0));
-    bench.punted.lock().expect("nobody panicked").room = 9;
+    bench.punted.lock().expect("a test thread has panicked").room = 9;
     bench.now = bench.switch.next_deadline();
     assert!(bench.now <= Nanos::from_millis(10));
     bench.advance();
@@ -185,12 +185,12 @@ fn neighbour_request_is_repeated_after_refusal() {
 }
 
 #[test]
-fn wait_survives_link_loss_and_revision() {
+fn wait_for_neighbour_survives_link_loss_and_new_settings() {
     let mut bench = RouterBench::new();
     bench.receive(P0, &numbered(UNKNOWN, 0));
     bench.switch.batch(bench.now).set_link(P0, false, &mut bench.store);
     bench.route_by(resolved());
-    assert_eq!(bench.numbers(P2), [0], "what came in before goes on");
+    assert_eq!(bench.numbers(P2), [0], "a frame received before the loss of the link was not sent");
     bench.route_by(fib(Spread::Flow));
     bench.receive(P0, &numbered(UNKNOWN, 1));
     bench.punted();
@@ -201,7 +201,11 @@ fn wait_survives_link_loss_and_revision() {
     bench.now += Nanos::from_secs(1);
     bench.advance();
     let reasons: Vec<PuntReason> = bench.punted().into_iter().map(|(punt, _)| punt.reason).collect();
-    assert_eq!((reasons, bench.store.in_use()), (vec![PuntReason::Unresolved], 0), "it is the host's now");
+    assert_eq!(
+        (reasons, bench.store.in_use()),
+        (vec![PuntReason::Unresolved], 0),
+        "the frame of a class made lossy was not punted"
+    );
 }
 
 #[test]
@@ -225,14 +229,14 @@ fn waiting_frames_divert_no_bridged_flow() {
 }
 
 #[test]
-fn unroutable_frames_beyond_rate_are_filtered() {
+fn unroutable_frames_beyond_punt_rate_are_filtered() {
     let mut bench = RouterBench::new();
     (0..60).for_each(|_| bench.receive(P0, &packet(P0, [11, 1, 0, 5], 64, 100)));
     assert_eq!((bench.punted().len(), bench.lost(C3, DropReason::Unroutable)), (50, 10));
 }
 
 #[test]
-fn unfragmentable_frames_beyond_rate_are_filtered() {
+fn unfragmentable_frames_beyond_punt_rate_are_filtered() {
     const DONT_FRAGMENT: u8 = 0x40;
     for (flags, reason) in [(0, DropReason::PuntLimit), (DONT_FRAGMENT, DropReason::Unroutable)] {
         let mut bench = RouterBench::new();
@@ -245,7 +249,7 @@ fn unfragmentable_frames_beyond_rate_are_filtered() {
 }
 
 #[test]
-fn unknown_destinations_count_when_flooded() {
+fn only_floods_to_unknown_stations_are_counted() {
     let mut bench = RouterBench::new();
     let mut unknown = packet(V4, RESOLVED, 64, 100);
     unknown[..6].copy_from_slice(&station(77).0);
@@ -259,12 +263,19 @@ fn unknown_destinations_count_when_flooded() {
 }
 
 #[test]
-fn expired_packet_is_not_held() {
+fn packet_with_expired_hop_limit_does_not_wait() {
     for (hops_left, waits) in [(1, false), (2, true)] {
         let mut bench = RouterBench::new();
         bench.receive(P0, &packet(P0, UNKNOWN, hops_left, 100));
-        assert_eq!(bench.switch.buffer().ingress(P0, C3) == SIZE, waits, "{hops_left} hops left");
+        assert_eq!(
+            bench.switch.buffer().ingress(P0, C3) == SIZE,
+            waits,
+            "a packet with {hops_left} hops left waits, or does not"
+        );
         let reason = if waits { PuntReason::Resolve } else { PuntReason::HopLimit };
-        assert!(bench.punted().iter().all(|(punt, _)| punt.reason == reason), "{hops_left} hops left");
+        assert!(
+            bench.punted().iter().all(|(punt, _)| punt.reason == reason),
+            "wrong punt reason of a packet with {hops_left} hops left"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Bursts of equal frames: each step a batch, or each frame a batch of its own.
+//! Bursts of equal frames, as one batch or as one batch per frame.
 
 use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::Frame;
@@ -30,7 +30,7 @@ impl Driver {
         let mut batch = by.batch(&mut workers[at_in], *now);
         by.forward_all(&mut batch, store);
         drop(batch);
-        let (mut sent, most) = (Vec::new(), u32::try_from(leave).expect("a burst is short"));
+        let (mut sent, most) = (Vec::new(), u32::try_from(leave).expect("burst exceeds 32 bits"));
         let mut batch = by.batch(&mut workers[at_out], *now);
         by.transmit(&mut batch, PortId(out), store, most, |_, frame| sent.push(frame));
         drop(batch);

@@ -5,7 +5,6 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 use super::super::settings::AnyPort;
 use super::Driver;
 
-/// New ports, and whether class 3 is lossless.
 #[derive(Clone, Debug)]
 pub struct Revised {
     pub ports: Vec<AnyPort>,
@@ -29,7 +28,7 @@ impl Driver {
             vlan.tagged.append(&mut vlan.untagged);
         }
         for (me, worker) in (0..=u8::MAX).map(WorkerId).zip(&mut self.workers) {
-            let id = |owner: &usize| WorkerId(u8::try_from(*owner).expect("few workers"));
+            let id = |owner: &usize| WorkerId(u8::try_from(*owner).expect("more than 255 workers"));
             let roles = Workers::new(self.owners.iter().map(id).collect(), me);
             let slots = self.plan.slots + self.plan.control_slots;
             let revision = Box::new(Revision::new(settings.clone(), &roles, slots));
