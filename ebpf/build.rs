@@ -8,16 +8,16 @@ use libbpf_cargo::SkeletonBuilder;
 const SOURCE: &str = "src/xoff.bpf.c";
 
 fn main() {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
-    // clang for the bpf target does not search Debian's directory of asm/types.h.
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo has not set OUT_DIR"));
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo has not set CARGO_CFG_TARGET_ARCH");
+    // For the bpf target, clang does not search Debian's directory with asm/types.h.
     let include = format!("-I/usr/include/{arch}-linux-gnu");
     if let Err(error) = SkeletonBuilder::new()
         .source(SOURCE)
         .clang_args([include])
         .build_and_generate(out.join("xoff.skel.rs"))
     {
-        panic!("cannot compile {SOURCE}: {error:#}; clang and linux-libc-dev are needed");
+        panic!("cannot compile {SOURCE}: {error:#}; install clang and linux-libc-dev");
     }
     println!("cargo:rerun-if-changed={SOURCE}");
 }

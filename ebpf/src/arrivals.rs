@@ -1,30 +1,29 @@
-//! Counters of received frames by DSCP and PCP. An AF_XDP socket does not count its drops by class; the XDP program
-//! receives every frame before. A class whose counter did not grow lost no frame in a socket.
+//! Counters of received frames by DSCP and PCP. The XDP program sees every frame before an AF_XDP socket, which does
+//! not count drops by class. A class whose counter did not grow lost no frame there.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
-/// 64 DSCPs or none, times 8 PCPs or none.
 const HEADS: usize = 65 * PCPS;
 const PCPS: usize = 9;
 const KINDS: usize = HEADS + 2;
 
-/// Counters of received frames, by [`Head`].
+/// Numbers of received frames, by [`Head`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrivals(Box<[u64; KINDS]>);
 
-/// The header fields that determine a frame's class.
+/// Header fields that determine the class of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Head {
     /// DSCP and PCP, where present.
     Marks {
-        /// 0 to 63.
+        /// DSCP of an IP packet, 0 to 63.
         dscp: Option<u8>,
-        /// 0 to 7.
+        /// PCP of a tagged frame, 0 to 7.
         pcp: Option<u8>,
     },
-    /// MAC control, such as pause.
+    /// MAC control frame, such as a pause.
     Control,
-    /// Too short, or with a fragmented header.
+    /// Frame that is too short, or whose header is split over buffers.
     Unreadable,
 }
 
@@ -62,40 +61,40 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Adds frames of one kind.
+    /// Adds a number of frames with this head.
     #[must_use]
     pub fn with(mut self, head: Head, frames: u64) -> Arrivals {
         self.0[head.number()] += frames;
         self
     }
 
-    /// Adds other counters to these.
+    /// Adds the numbers of `other`.
     #[must_use]
     pub fn and(mut self, other: &Arrivals) -> Arrivals {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(frames, more)| *frames += more);
         self
     }
 
-    /// Returns the kinds with more frames than `before`.
+    /// Returns each head with more frames than in `before`, and how many more.
     pub fn since<'a>(&'a self, before: &'a Arrivals) -> impl Iterator<Item = (Head, u64)> + 'a {
         let more = self.0.iter().zip(before.0.iter()).map(|(now, before)| now.saturating_sub(*before));
         Head::all().zip(more).filter(|(_, frames)| *frames > 0)
     }
 }
 
-/// The XDP program's map of received frames.
+/// Map of received frames in the XDP program.
 #[derive(Debug)]
 pub struct Arrived(pub(crate) MapHandle);
 
 impl Arrived {
-    /// Reads the frames received since the program was loaded.
+    /// Returns the frames received since the program was loaded.
     ///
     /// # Errors
-    /// The kernel's refusal, or missing entries.
+    /// The kernel's error, or EIO if counters are missing.
     pub fn read(&self) -> libbpf_rs::Result<Arrivals> {
         const EIO: i32 = 5;
         let (mut sum, mut read) = (Arrivals::default(), 0);
-        let kinds = u32::try_from(KINDS).expect("a few hundred");
+        let kinds = u32::try_from(KINDS).expect("more kinds of frames than 32 bits count");
         for (kind, frames) in self.0.lookup_batch(kinds, MapFlags::ANY, MapFlags::ANY)? {
             let kind = kind.first_chunk().map_or(0, |&kind| u32::from_ne_bytes(kind));
             let place = usize::try_from(kind).ok().and_then(|kind| sum.0.get_mut(kind));
@@ -104,7 +103,6 @@ impl Arrived {
                 read += 1;
             }
         }
-        // A missing counter is not zero.
         if read == KINDS { Ok(sum) } else { Err(libbpf_rs::Error::from_raw_os_error(EIO)) }
     }
 }

@@ -1,4 +1,4 @@
-//! Attaches the XDP program, and decides about a program already on the interface.
+//! Attaches the XDP program, and decides about a program that is already on the interface.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,11 +22,10 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/xoff.skel.rs"));
 }
 
-/// The kernel keeps 15 bytes of a name.
 const PROGRAM_NAME: &str = "xoff_receive";
 const EOPNOTSUPP: i32 = 95;
 
-/// A program attached to an interface; dropping it detaches the program (in generic mode only in its network namespace).
+/// Program attached to an interface. Dropping it detaches the program, in generic mode only in its network namespace.
 #[derive(Debug)]
 pub struct Attached {
     program: Arc<Program>,
@@ -36,13 +35,13 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Returns the mode of the program.
+    /// Returns the XDP mode of the program.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.program.mode()
     }
 
-    /// Returns the egress filter.
+    /// Returns the result of attaching the egress filter.
     #[must_use]
     pub fn filter(&self) -> &Filtered {
         &self.filter
@@ -57,50 +56,50 @@ impl Attached {
     /// Returns the counters of dropped frames, readable even after detaching.
     ///
     /// # Errors
-    /// No file descriptor is free.
+    /// No free file descriptor.
     pub fn dropped(&self) -> Result<Dropped, EbpfError> {
-        let doing = "keep the counters of";
-        let map = MapHandle::try_from(&self.dropped);
-        let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
-        map.map(Dropped).map_err(refused)
+        MapHandle::try_from(&self.dropped).map(Dropped).map_err(|source| self.no_counters(source))
     }
 
     /// Returns the counters of received frames, readable even after detaching.
     ///
     /// # Errors
-    /// No file descriptor is free.
+    /// No free file descriptor.
     pub fn arrived(&self) -> Result<Arrived, EbpfError> {
-        let doing = "keep the counters of";
-        let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
-        MapHandle::try_from(&self.arrived).map(Arrived).map_err(refused)
+        MapHandle::try_from(&self.arrived).map(Arrived).map_err(|source| self.no_counters(source))
+    }
+
+    fn no_counters(&self, source: libbpf_rs::Error) -> EbpfError {
+        let device = self.program.device().to_owned();
+        EbpfError::Refused { doing: "open the XDP program's counters", device, source }
     }
 }
 
-/// Counters of dropped frames, by reason.
+/// Counters of the frames that the XDP program and the filter dropped, by reason.
 #[derive(Debug)]
 pub struct Dropped(MapHandle);
 
 impl Dropped {
-    /// Returns the frames of hardware queues without a socket.
+    /// Returns the number of frames from hardware queues without a socket.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's error.
     pub fn unclaimed(&self) -> libbpf_rs::Result<u64> {
         self.count(0)
     }
 
-    /// Returns the frames longer than the packet memory accepts.
+    /// Returns the number of frames that are too long for the packet memory.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's error.
     pub fn too_long(&self) -> libbpf_rs::Result<u64> {
         self.count(1)
     }
 
-    /// Returns the frames of the machine's own stack.
+    /// Returns the number of frames from the machine's own stack that the filter dropped.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's error.
     pub fn held_back(&self) -> libbpf_rs::Result<u64> {
         self.count(2)
     }
@@ -119,11 +118,11 @@ impl Drop for Attached {
     }
 }
 
-/// Loads the program and attaches it to the claimed interface.
+/// Loads the XDP program and attaches it to the claimed interface.
 ///
-/// * `sockets`: hardware queues with their sockets.
-/// * `mode`: `None` prefers native mode.
-/// * `longest`: maximum bytes of a frame in one chunk; `None`: several chunks.
+/// * `sockets`: AF_XDP sockets by hardware queue.
+/// * `mode`: `None` tries native, then generic mode.
+/// * `longest`: maximum bytes of a frame; `None` if frames may take several chunks.
 ///
 /// # Errors
 /// [`EbpfError`]; the interface is unchanged.
@@ -134,7 +133,7 @@ pub fn attach(
     longest: Option<u32>,
     clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
-    // libbpf repeats its messages in its errors, or they are expected.
+    // libbpf's errors repeat these messages.
     set_print(Some((PrintLevel::Info, |_, line| tracing::debug!("{}", line.trim_end()))));
     let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
@@ -149,13 +148,13 @@ pub fn attach(
             .maps
             .sockets
             .update(&key, &value, MapFlags::ANY)
-            .map_err(|source| refused("enter an AF_XDP socket into the XDP program's map", source))?;
+            .map_err(|source| refused("add an AF_XDP socket to the XDP program", source))?;
     }
     take_off_leftover(claim)?;
     let dropped = MapHandle::try_from(&program.maps.dropped)
-        .map_err(|source| refused("keep the XDP program's counters", source))?;
+        .map_err(|source| refused("open the XDP program's counters", source))?;
     let arrived = MapHandle::try_from(&program.maps.arrived)
-        .map_err(|source| refused("keep the XDP program's counters", source))?;
+        .map_err(|source| refused("open the XDP program's counters", source))?;
     let link = match mode {
         Some(Mode::Generic) => None,
         _ => match program.progs.xoff_receive.attach_xdp(ifindex) {
@@ -174,7 +173,7 @@ pub fn attach(
     }
     let filter = Filter::attach(program.progs.xoff_hold_back.as_fd(), ifindex, clsact);
     let program = Program::new(claim, fd, mode_of(&Xdp::new(fd), ifindex), link);
-    let program = program.map_err(|source| refused("keep the XDP program of", source))?;
+    let program = program.map_err(|source| refused("open the XDP program", source))?;
     claim.attached(program.id());
     let attached = Attached { program: Arc::new(program), filter, dropped, arrived };
     if mode == Some(Mode::Native) && attached.mode() != Mode::Native {
@@ -191,17 +190,17 @@ fn load(
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
 ) -> libbpf_rs::Result<XoffSkel<'_>> {
     let mut open = XoffSkelBuilder::default().open(storage)?;
-    let constants = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+    let constants = open.maps.rodata_data.as_deref_mut().expect("the XDP program has no constants");
     constants.longest = longest.unwrap_or(0);
     constants.socket_queue = socket_queue;
     open.maps.sockets.set_max_entries(queues)?;
     open.load()
 }
 
-/// Detaches a killed xoff's program.
+/// Detaches a killed xoff's program from the interface, if any.
 ///
 /// # Errors
-/// Those of [`may_replace`], and the kernel's refusal.
+/// Those of [`may_replace`], and the kernel's.
 pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     let ifindex = claim.ifindex();
     let stdin = io::stdin();
@@ -213,19 +212,18 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     may_replace(claim, id)?;
     let (device, mode) = (claim.device().to_owned(), mode_of(&xdp, ifindex));
     xdp.detach(ifindex, mode.flag()).map_err(|source| match mode {
-        // The program is attached by a link, and a living process holds it.
         Mode::Native => EbpfError::AnotherXoff { device, process: None },
         Mode::Generic => {
-            let doing = "take off the XDP program that a killed xoff left";
+            let doing = "detach the XDP program that a killed xoff left";
             EbpfError::Refused { doing, device, source }
         }
     })
 }
 
-/// Checks that program `id` is a leftover of a killed xoff; [`attach`] replaces no other.
+/// Checks that a killed xoff left program `id`: [`attach`] replaces no other.
 ///
 /// # Errors
-/// [`EbpfError::Stranger`] for another program, [`EbpfError::Unknown`] without a needed capability.
+/// [`EbpfError::Stranger`] for a foreign program, [`EbpfError::Unknown`] without CAP_SYS_ADMIN.
 pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     let device = claim.device().to_owned();
     let name = if claim.left() == Some(id) { Some(PROGRAM_NAME.to_owned()) } else { name_of(id) };
@@ -236,7 +234,7 @@ pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     }
 }
 
-/// Returns `None` also if reading the name needs a missing capability.
+/// Also returns `None` if CAP_SYS_ADMIN is missing.
 fn name_of(id: u32) -> Option<String> {
     let program = ProgInfoIter::default().find(|program| program.id == id)?;
     Some(program.name.to_string_lossy().into_owned())

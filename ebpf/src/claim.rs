@@ -1,15 +1,14 @@
 //! Exclusive claims on interfaces, released when the process ends.
 //!
-//! A program in generic mode outlives its process, so its presence does not prove a running switch; a file lock does.
-//! Each network namespace has a lock file, in a directory that only root or the user of all xoff services may enter.
+//! A program in generic mode outlives its process, so only a file lock proves a running switch. Each network namespace
+//! has a lock file, in a directory that only root or the user of all xoff services may enter.
 //!
-//! An interface has an entry of four 32-bit words at 16 times its index. The owner locks the entry and writes its
-//! process id and its program's id; two words are free. The next owner recognizes a killed process's program without
-//! CAP_SYS_ADMIN. The journal has a page for each interface: the owner records a change there before making it. A
-//! killed process has written a page completely or not at all.
+//! The owner of an interface locks its entry and writes two ids there, of its process and of its program. By these, the
+//! next owner recognizes a killed process's program without CAP_SYS_ADMIN. A journal has a page for each interface: the
+//! owner records a change there before making it. Pages are written completely or not at all.
 //!
-//! A process keeps these files open, because it cannot open them without its privileges. It lists its own claims,
-//! because the kernel refuses a lock only to another open file.
+//! The files stay open, because a process without privileges cannot open them. Each process lists its claims, because
+//! the kernel refuses a lock only to another open file.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -37,7 +36,7 @@ const RETRY_EVERY: Duration = Duration::from_millis(5);
 
 static TABLES: Mutex<BTreeMap<u64, Table>> = Mutex::new(BTreeMap::new());
 
-/// Exclusive claim on an interface, released when dropped.
+/// Exclusive claim on an interface. Dropping it releases the interface.
 #[derive(Debug)]
 pub struct Claim {
     device: String,
@@ -59,7 +58,7 @@ enum Refused {
 }
 
 impl Claim {
-    /// Claims the interface of index `ifindex` in the calling thread's network namespace.
+    /// Claims an interface in the calling thread's network namespace.
     ///
     /// # Errors
     /// [`EbpfError::AnotherXoff`] for a claimed interface, [`EbpfError::Unclaimed`] if the system refuses.
@@ -67,7 +66,7 @@ impl Claim {
         Claim::take_within(Duration::ZERO, device, ifindex)
     }
 
-    /// Claims an interface; waits up to `patience` for its release.
+    /// Claims an interface, and waits up to `patience` for its release.
     ///
     /// # Errors
     /// Those of [`Claim::take`].
@@ -85,7 +84,7 @@ impl Claim {
         }
     }
 
-    /// Returns the interface's name when claimed.
+    /// Returns the interface's name at the time of the claim.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
@@ -95,7 +94,6 @@ impl Claim {
         self.ifindex
     }
 
-    /// Returns the previous owner's last program: a leftover if it is still attached.
     pub(crate) fn left(&self) -> Option<u32> {
         self.left
     }
@@ -162,13 +160,12 @@ impl Table {
         }
         let made = fs::metadata(directory)?; // follows a link
         if !made.is_dir() || made.mode() & 0o077 != 0 {
-            return Err(io::Error::other("others may enter that directory"));
+            return Err(io::Error::other("other users may access this directory"));
         }
         let open = |name: String| {
             let mut open = OpenOptions::new();
             let open = open.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = open.open(directory.join(name))?;
-            // Root may start one switch by hand, and a service manager others as another user.
             if file.metadata()?.uid() != made.uid() {
                 fchown(&file, Some(made.uid()), Some(made.gid()))?;
             }
@@ -180,7 +177,6 @@ impl Table {
 
     fn page(&self, ifindex: i32) -> Vec<u8> {
         let mut page = vec![0; PAGE];
-        // Shorter than this page if no owner has written.
         let len = self.journal.read_at(&mut page, page_of(ifindex)).unwrap_or(0);
         page.truncate(len);
         page.truncate(page.iter().position(|&byte| byte == 0).unwrap_or(len));
@@ -189,7 +185,7 @@ impl Table {
 
     fn write_page(&self, ifindex: i32, text: &[u8]) -> io::Result<()> {
         if text.len() > PAGE {
-            return Err(io::Error::other("it is too long for the journal"));
+            return Err(io::Error::other("the text exceeds the interface's page in the journal"));
         }
         let mut page = text.to_vec();
         page.resize(PAGE, 0);
@@ -234,7 +230,6 @@ impl Table {
         Some(u32::from_ne_bytes(word)).filter(|&word| word > 0)
     }
 
-    /// Ignores failure: the word only names the owner of the lock.
     fn write(&self, place: u64, word: u32) {
         let _ = self.file.write_all_at(&word.to_ne_bytes(), place);
     }
@@ -259,7 +254,7 @@ mod tests {
 
     // proves: start-stop
     #[test]
-    fn interface_has_one_claim() {
+    fn interface_has_at_most_one_claim() {
         let index = i32::MAX;
         let claim = Claim::take("eth1", index).unwrap();
         let again = Claim::take("eth1", index).unwrap_err();
@@ -275,7 +270,7 @@ mod tests {
 
     // proves: start-stop
     #[test]
-    fn lock_excludes_and_names_other_process() {
+    fn lock_excludes_and_identifies_other_process() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("interfaces");
         let [mut first, mut second] = [0; 2].map(|_| Table::open(&inside, 7).unwrap()); // two open files, as of two processes
@@ -290,7 +285,7 @@ mod tests {
 
     // proves: own-stack, start-stop
     #[test]
-    fn killed_process_leaves_its_program_id() {
+    fn killed_process_leaves_the_id_of_its_program() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
         let mut killed = open();
@@ -302,7 +297,7 @@ mod tests {
         assert!(next.take(4).is_ok_and(|left| left.is_none()));
         next.release(3);
         let again = open().take(3);
-        assert!(again.is_ok_and(|left| left == Some(42)), "it may not have come so far as to take it off");
+        assert!(again.is_ok_and(|left| left == Some(42)), "the id of the program was lost on release");
     }
 
     #[test]
@@ -328,13 +323,16 @@ mod tests {
         let file = fs::read_dir(DIRECTORY).unwrap().next().unwrap().unwrap().path();
         let mut open = Command::new("sh");
         open.arg("-c").arg(format!("exec 3<{}", file.display()));
-        assert!(open.status().unwrap().success(), "root may");
-        assert!(!open.uid(65_534).gid(65_534).status().unwrap().success(), "and nobody else");
+        assert!(open.status().unwrap().success(), "root cannot open the lock file");
+        assert!(
+            !open.uid(65_534).gid(65_534).status().unwrap().success(),
+            "another user can open the lock file"
+        );
     }
 
     // proves: start-stop
     #[test]
-    fn world_accessible_directory_is_refused() {
+    fn directory_open_to_other_users_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("interfaces");
         drop(Table::open(&inside, 7).unwrap());

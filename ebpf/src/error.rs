@@ -1,10 +1,10 @@
-/// Error of attaching a program to an interface.
+/// Error in claiming an interface, or in attaching a program to it.
 #[derive(Debug, thiserror::Error)]
 pub enum EbpfError {
-    /// The interface runs a foreign program.
+    /// The interface has an XDP program that is not xoff's.
     #[error(
         "{device} already runs XDP program \"{name}\" (id {id}), which is not xoff's; \
-         take it off with `ip link set dev {device} xdp off` or choose another interface"
+         detach that program with `ip link set dev {device} xdp off` or choose another interface"
     )]
     Stranger {
         /// Interface.
@@ -14,15 +14,15 @@ pub enum EbpfError {
         /// Program's id.
         id: u32,
     },
-    /// The program's owner cannot be identified without CAP_SYS_ADMIN.
+    /// The interface has an XDP program whose owner only CAP_SYS_ADMIN can identify.
     #[error(
-        "{device} already runs an XDP program (id {id}); to see whether it is one that a killed xoff left \
-         takes cap_sys_admin. Run xoff as root, or take the program off with `ip link set dev {device} xdp off`"
+        "{device} already runs an XDP program (id {id}), which a killed xoff may have left. \
+         Run xoff as root (cap_sys_admin) to find out, or detach the program with `ip link set dev {device} xdp off`"
     )]
     Unknown {
         /// Interface.
         device: String,
-        /// Program's id.
+        /// Id of the program.
         id: u32,
     },
     /// Another living xoff process uses the interface.
@@ -30,23 +30,23 @@ pub enum EbpfError {
     AnotherXoff {
         /// Interface.
         device: String,
-        /// Process id, if readable.
+        /// Process id of the other xoff, if readable.
         process: Option<u32>,
     },
-    /// The claim cannot be recorded.
+    /// The claim on the interface cannot be recorded.
     #[error(
-        "cannot claim {device} in {directory}: {source}. Only who runs xoff may enter that directory: \
-         `install -d -m 700 -o USER {directory}` makes it for a user that is not root"
+        "cannot claim {device} in {directory}: {source}. Only the user of xoff may have access to that directory; \
+         create it with `install -d -m 700 -o USER {directory}` for a user other than root"
     )]
     Unclaimed {
         /// Interface.
         device: String,
-        /// Directory of claims.
+        /// Directory of all claims.
         directory: &'static str,
         /// System's error.
         source: std::io::Error,
     },
-    /// No native XDP in this driver or setup.
+    /// The driver or its setup cannot run XDP in native mode.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative {
         /// Interface.
@@ -54,7 +54,7 @@ pub enum EbpfError {
         /// Kernel's error.
         source: libbpf_rs::Error,
     },
-    /// The kernel rejects the program.
+    /// The kernel rejects the XDP program.
     #[error("cannot load the XDP program for {device}: {source:#}; it needs Linux 5.18 or newer")]
     NotLoaded {
         /// Interface.
@@ -65,7 +65,7 @@ pub enum EbpfError {
     /// The kernel refused another action.
     #[error("cannot {doing} for {device}: {source:#}")]
     Refused {
-        /// Phrase that names the action.
+        /// Verb phrase that names the action, after "cannot".
         doing: &'static str,
         /// Interface.
         device: String,
@@ -77,7 +77,7 @@ pub enum EbpfError {
 fn held(device: &str, process: Option<u32>) -> String {
     match process {
         Some(id) if id == std::process::id() => format!(
-            "{device} is a port of this xoff already, by this name or another one (`ip link show dev {device}` lists them); give each \
+            "{device} is a port of this xoff already, perhaps by another name (`ip link show dev {device}` lists its names); give each \
              port a device of its own"
         ),
         Some(id) => format!("another xoff (process {id}) runs on {device}; stop it first"),

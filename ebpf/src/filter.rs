@@ -1,35 +1,35 @@
-//! The egress filter, which stops the machine's own stack from sending on a switch's port. A killed process's filter
-//! passes every frame, because its sockets are gone.
+//! Egress filter: stops the machine's own stack from sending on a port of the switch. A killed process's filter passes
+//! every frame, because its sockets are gone.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 
-/// Priority that collides with no other program.
+/// Priority of the filter in traffic control, which no other program should use.
 pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 
-/// Origin of the interface's clsact.
+/// Origin of the interface's clsact qdisc, which holds the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clsact {
     /// Created for the filter.
     New,
-    /// Present before, perhaps with a killed xoff's filter.
+    /// Present before, possibly with the filter of a killed xoff.
     Found,
 }
 
-/// Result of attaching the filter.
+/// Result of attaching the egress filter.
 #[derive(Debug)]
 pub enum Filtered {
     /// First filter of the interface.
     New(Filter),
-    /// Replacement of a killed xoff's filter.
+    /// Filter that replaced one of a killed xoff.
     Replaced(Filter),
-    /// Kernel's refusal.
+    /// Error of the kernel, which refused the filter.
     Refused(libbpf_rs::Error),
 }
 
-/// An attached filter; dropping it detaches the filter.
+/// Attached egress filter. Dropping it detaches the filter.
 #[derive(Debug)]
 pub struct Filter {
     program: OwnedFd,

@@ -1,11 +1,11 @@
-//! xoff's kernel programs (`xoff.bpf.c`) and the guard that attaches them.
+//! Kernel programs of xoff (`xoff.bpf.c`), and the guard that attaches them.
 //!
 //! The XDP program redirects every frame to the AF_XDP socket of its hardware queue. A [filter](Filter) drops frames
-//! that the machine's own stack sends. [`attach`] loads both and returns the guard.
+//! that the machine's own stack sends. [`attach`] loads both.
 //!
-//! The kernel removes a native program with the process. A generic program survives, as does one [attached
-//! again](Program::attach_again). The next [`attach`], or [`take_off_leftover`], recognizes a leftover by its name, and
-//! by a [`Claim`] that excludes a living xoff.
+//! The kernel removes a native program with its process. A generic program survives, as does one [attached
+//! again](Program::attach_again). The next [`attach`] recognizes it by its name, and by a [`Claim`] that excludes a
+//! living xoff.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 

@@ -1,5 +1,5 @@
-//! An attached program. Any privileged process can detach or replace it; frames then silently bypass the sockets. A
-//! watcher polls [`Program::place`] and restores the program, unless another one has its place.
+//! Attached XDP program. Any privileged process can detach or replace it; frames then silently bypass the sockets. A
+//! watcher polls [`Program::place`] and restores the program, unless another has its place.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,12 +9,12 @@ use libbpf_rs::{Link, Xdp, XdpFlags};
 
 use crate::{Claim, EbpfError};
 
-/// Mode in which a program is attached.
+/// Mode of an attached XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// XDP in the driver.
     Native,
-    /// XDP in the network stack: slower.
+    /// XDP in the network stack, which is slower.
     Generic,
 }
 
@@ -38,16 +38,15 @@ impl Mode {
 
 #[derive(Debug)]
 enum Hold {
-    /// The kernel removes a link with the process.
+    /// Attached by a link, which ends with the process.
     Link {
         _link: Link,
     },
-    /// Attached without a link, until detached.
     Interface,
     None,
 }
 
-/// Owner of an interface's XDP program.
+/// Program that is attached to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This program.
@@ -58,7 +57,7 @@ pub enum Place {
     Taken(u32),
 }
 
-/// A program that was attached to an interface.
+/// XDP program that xoff has attached to an interface.
 #[derive(Debug)]
 pub struct Program {
     device: String,
@@ -86,17 +85,21 @@ impl Program {
         })
     }
 
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
-    /// Returns the mode of the program.
+    /// Returns the mode in which the program is attached.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Interprets the id of the interface's program, 0 for none.
+    /// Compares the id of the interface's current program (0: none) with this program.
     #[must_use]
     pub fn place(&self, id: u32) -> Place {
         match id {
@@ -106,10 +109,10 @@ impl Program {
         }
     }
 
-    /// Attaches the program again, in the calling thread's network namespace, unless [`Attached`](crate::Attached) was dropped.
+    /// Attaches the program again, in the calling thread's network namespace, unless its [`Attached`](crate::Attached) was dropped.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's error.
     pub fn attach_again(&self) -> Result<(), EbpfError> {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*hold, Hold::None) {
@@ -191,7 +194,7 @@ mod tests {
                 drop(attached);
                 assert_eq!(found(&program), Place::Empty);
                 program.attach_again().unwrap();
-                assert_eq!(found(&program), Place::Empty, "it was taken off for good");
+                assert_eq!(found(&program), Place::Empty, "a dropped program was attached again");
             }
         });
     }
@@ -203,7 +206,6 @@ mod tests {
             let mut log = tempfile::tempfile().unwrap();
             let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
             let lines = lines.with_writer(log.try_clone().unwrap()).finish();
-            // Without a clsact there is no filter.
             let attached = tracing::subscriber::with_default(lines, || attached("v0", v0, Mode::Generic));
             assert!(matches!(attached.filter(), Filtered::Refused(_)));
             let mut lines = String::new();

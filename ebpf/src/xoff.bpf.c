@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: (MIT OR Apache-2.0)
 //
-// Hands every frame of a port to the AF_XDP socket of the hardware queue that it came in by. A switch
-// owns its ports: what no socket takes is counted and dropped, never shown to the kernel's own stack,
-// which would answer for an address that is not the switch's. So is what is longer than a chunk holds and,
-// with it, than any port's MTU: a socket would count it among what it lost for want of room.
+// The XDP program redirects every frame of a port to the AF_XDP socket of its hardware queue. A switch owns its
+// ports: frames without a socket are counted and dropped. The kernel's own stack must not get them, for it would
+// answer for addresses that are not the switch's. Frames too long for a chunk, and thus for any port's MTU, are
+// counted here as well: a socket would count them as lost for want of memory.
 //
-// A switch owns its ports in the other direction, too: what the machine's own stack wants to send there (neighbour and
-// router solicitations, group reports) is held back. It would obey no pause, nobody could answer it, and while the
-// link is down the device would count it among the frames that it lost. Frames that a program writes to the device itself
-// (a packet socket) pass. So does everything once the switch is gone, and its sockets with it.
+// The filter drops frames that the machine's own stack sends on a port (neighbour and router solicitations, group
+// reports). The stack would obey no pause, get no answers, and while the link is down the device would count these
+// frames as lost. Frames that a program writes to the device (packet sockets) pass, and all frames once the sockets
+// of the switch are gone.
 //
-// The section ".frags" makes frames of several buffers acceptable; a port whose frames all fit one
-// buffer does not notice.
+// The section ".frags" allows frames in several buffers.
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -20,12 +19,12 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 1); // as many as the port has queues; set before loading
+	__uint(max_entries, 1); // number of hardware queues; set before loading
 	__type(key, __u32);
 	__type(value, __u32);
 } sockets SEC(".maps");
 
-// Why a frame is dropped here.
+// Reasons of drops.
 enum { UNCLAIMED, TOO_LONG, HELD_BACK, REASONS };
 
 struct {
@@ -35,23 +34,23 @@ struct {
 	__type(value, __u64);
 } dropped SEC(".maps");
 
-// Frames that came, by what their class is found by: DSCP (64: none), then PCP (8: no tag), as in `classify.rs`. A socket does
-// not say which frames it drops; what it drops came here first, so a class that has not come has not been dropped.
+// Received frames by the fields that decide their class: DSCP (64: none), then PCP (8: no tag), as in `classify.rs`. A
+// socket does not count its drops by class, but a class without frames here had no drops there.
 #define PCPS 9
 #define HEADS (65 * PCPS)
 enum { CONTROL = HEADS, UNREADABLE, KINDS };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY); // read whole by one system call, which is not to be had of one for each CPU
+	__uint(type, BPF_MAP_TYPE_ARRAY); // one system call can read the whole map, unlike a map per CPU
 	__uint(max_entries, KINDS);
 	__type(key, __u32);
 	__type(value, __u64);
 } arrived SEC(".maps");
 
-// Most bytes of a frame that one chunk holds; zero where a frame may take several. Set before loading.
+// Maximum bytes of a frame in one chunk; zero if a frame may take several chunks. Set before loading.
 const volatile __u32 longest = 0;
 
-// A queue that has a socket. Set before loading.
+// Number of a hardware queue that has a socket. Set before loading.
 const volatile __u32 socket_queue = 0;
 
 static __always_inline void count(__u32 reason)
@@ -68,7 +67,7 @@ static __always_inline int drop(__u32 reason)
 	return XDP_DROP;
 }
 
-// What the dataplane finds a frame's class by: `wire/header.rs` reads the same, and a test compares them.
+// Returns the number of the fields that decide a frame's class. `wire/header.rs` reads the same; a test compares both.
 static __always_inline __u32 kind_of(struct xdp_md *frame)
 {
 	const __u16 cn_tag = 0x22e9, mac_control = 0x8808;
