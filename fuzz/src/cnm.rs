@@ -1,9 +1,9 @@
-//! Properties of any frame parsed as a congestion notification message.
+//! Fuzz target: any frame, parsed as a congestion notification message (CNM).
 
 use xoff_wire::Header;
 use xoff_wire::cnm::{Cnm, CnmError, Envelope};
 
-/// Parses a frame as a CNM, and checks that encoding reproduces it.
+/// Checks that encoding a parsed CNM reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(Cnm::is_cnm) else { return };
     match Cnm::parse(&header, bytes) {
@@ -11,7 +11,7 @@ pub fn check(bytes: &[u8]) {
             let envelope =
                 Envelope { dst: header.dst, src: header.src, tag: header.tag, cn_tag: header.cn_tag };
             let again = cnm.encode(&envelope);
-            let read = Header::parse(again.as_bytes()).expect("what a switch sends is a frame");
+            let read = Header::parse(again.as_bytes()).expect("encoded CNM has no valid header");
             assert_eq!(read, header);
             assert_eq!(Cnm::parse(&read, again.as_bytes()), Ok(cnm));
         }

@@ -1,9 +1,9 @@
-//! Properties of any configuration.
+//! Fuzz target: any configuration.
 
 use miette::GraphicalReportHandler;
 use xoff_config::{Config, ConfigError, Machine};
 
-/// Parses a configuration, and computes everything derived from it.
+/// Parses a configuration, and computes all values derived from it.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match Config::from_toml("fuzz.toml", &text, Machine::default()) {
@@ -15,7 +15,7 @@ pub fn check(bytes: &[u8]) {
             let mut report = String::new();
             GraphicalReportHandler::new()
                 .render_report(&mut report, &error)
-                .expect("a String takes everything");
+                .expect("error cannot be formatted");
             assert!(!report.contains("OutOfBounds"), "{report}");
         }
     }
@@ -29,7 +29,7 @@ fn follow(config: &Config) {
     let mut owned: Vec<usize> =
         workers.iter().flat_map(|worker| &worker.ports).map(|port| port.index()).collect();
     owned.sort_unstable();
-    assert_eq!(owned, (0..ports).collect::<Vec<_>>(), "every port has one worker");
+    assert_eq!(owned, (0..ports).collect::<Vec<_>>(), "a port does not have exactly one worker");
     assert!(config.memory(&workers, &[]).total.0 > 0);
     for (port, shell) in config.switch.ports.iter().zip(&config.shell.ports) {
         let rings = [shell.rings.fill, shell.rings.rx, shell.rings.tx, shell.rings.completion];

@@ -1,9 +1,9 @@
-//! Properties of any frame parsed as rates (GFC).
+//! Fuzz target: any frame, parsed as a rate frame of GFC.
 
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError, Rates};
 
-/// Parses a frame as rates, and checks that encoding reproduces it.
+/// Checks that encoding parsed rates reproduces them.
 pub fn check(bytes: &[u8]) {
     match read(bytes) {
         Ok(Some(rates)) => {

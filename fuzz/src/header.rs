@@ -1,8 +1,8 @@
-//! Properties of the header of any frame.
+//! Fuzz target: the header of any frame.
 
 use xoff_wire::{FlowKey, Header, Malformed, dscp, vlan};
 
-/// Parses a frame's header as a switch does, and rewrites it.
+/// Parses the header of a frame as a switch does, and rewrites its DSCP.
 pub fn check(bytes: &[u8]) {
     let header = match Header::parse(bytes) {
         Ok(header) => header,
@@ -17,7 +17,7 @@ pub fn check(bytes: &[u8]) {
 
     let mut rewritten = bytes.to_vec();
     dscp::set(&mut rewritten, &header, 46);
-    let after = Header::parse(&rewritten).expect("a rewritten frame is still a frame");
+    let after = Header::parse(&rewritten).expect("rewritten frame has no valid header");
     assert_eq!(after, Header { dscp: header.dscp.map(|_| 46), ..header });
-    assert_eq!(FlowKey::of(&after, &rewritten), flow, "a flow does not depend on its DSCP");
+    assert_eq!(FlowKey::of(&after, &rewritten), flow, "flow key changed with the DSCP");
 }

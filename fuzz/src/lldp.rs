@@ -1,10 +1,10 @@
-//! Properties of any frame parsed as LLDP.
+//! Fuzz target: any frame, parsed as LLDP.
 
 use xoff_wire::Header;
 use xoff_wire::lldp::{LEN_MAX, LldpError, Lldpdu, Tlv, Writer, is_lldp};
 use xoff_wire::units::MacAddr;
 
-/// Parses a frame as LLDP, and checks that encoding reproduces it.
+/// Checks that encoding a parsed LLDP frame reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(is_lldp) else { return };
     let list = match Lldpdu::parse(header.payload(bytes)) {
@@ -21,11 +21,14 @@ pub fn check(bytes: &[u8]) {
     let mut again = [0; LEN_MAX];
     let mut writer = Writer::new(&mut again, MacAddr([2, 0, 0, 0, 0, 1]));
     let fit = head.iter().chain(&tlvs).take_while(|tlv| writer.push(tlv)).count();
-    assert!(fit == 3 + tlvs.len() || bytes.len() + 2 > LEN_MAX, "it came in a frame no longer");
+    assert!(
+        fit == 3 + tlvs.len() || bytes.len() + 2 > LEN_MAX,
+        "TLVs of a received frame do not fit into one frame"
+    );
     let again = writer.finish();
-    let header = Header::parse(again).expect("what is written is a frame");
+    let header = Header::parse(again).expect("encoded LLDP frame has no valid header");
     assert!(is_lldp(&header));
-    let again = Lldpdu::parse(header.payload(again)).expect("and well-formed");
+    let again = Lldpdu::parse(header.payload(again)).expect("encoded LLDP frame is malformed");
     assert_eq!((again.chassis, again.port, again.ttl), (list.chassis, list.port, list.ttl));
     assert!(again.tlvs().flatten().eq(tlvs.into_iter().take(fit - 3)));
 }

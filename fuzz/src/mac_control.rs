@@ -1,16 +1,16 @@
-//! Properties of any frame parsed as MAC control.
+//! Fuzz target: any frame, parsed as MAC control.
 
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError};
 
-/// Parses a frame as MAC control, and checks that encoding reproduces it.
+/// Checks that encoding a parsed MAC control frame reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return };
     match MacControl::parse(&header, bytes) {
         Ok(control) => {
             assert!(header.tag.is_none());
             let again = control.encode(MacAddr([2, 0, 0, 0, 0, 1]));
-            let header = Header::parse(&again).expect("what the switch sends is a frame");
+            let header = Header::parse(&again).expect("encoded MAC control frame has no valid header");
             assert_eq!(MacControl::parse(&header, &again), Ok(control));
         }
         Err(reason) => assert_eq!(MacControlError::ALL[reason.index()], reason),

@@ -1,10 +1,10 @@
-//! Properties of any frame parsed as a list of flows (OFC).
+//! Fuzz target: any frame, parsed as a list of flows (OFC).
 
 use xoff_wire::ofc::LEN_MAX;
 use xoff_wire::units::MacAddr;
 use xoff_wire::{FlowPause, FlowPauseWriter, Header, MacControl, MacControlError};
 
-/// Parses a frame as a list of flows, and checks that encoding reproduces it.
+/// Checks that encoding a parsed list of flows reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return };
     match FlowPause::of_frame(&header, bytes) {
@@ -12,11 +12,16 @@ pub fn check(bytes: &[u8]) {
             let mut again = vec![0; bytes.len().max(LEN_MAX)];
             let src = MacAddr([2, 0, 0, 0, 0, 1]);
             let mut writer = FlowPauseWriter::new(&mut again, src, list.operation, list.class);
-            assert!(list.flows().all(|flow| writer.push(&flow)), "it came in a frame no longer");
+            assert!(
+                list.flows().all(|flow| writer.push(&flow)),
+                "flows of a received list do not fit into one frame"
+            );
             assert!(writer.flows() > 0);
             let again = writer.finish();
-            let header = Header::parse(again).expect("what the switch sends is a frame");
-            let reread = FlowPause::of_frame(&header, again).expect("and well-formed").expect("a list");
+            let header = Header::parse(again).expect("encoded list has no valid header");
+            let reread = FlowPause::of_frame(&header, again)
+                .expect("encoded list is malformed")
+                .expect("encoded frame is no list of flows");
             assert_eq!((reread.operation, reread.class), (list.operation, list.class));
             assert!(reread.flows().eq(list.flows()));
         }

@@ -1,5 +1,5 @@
-//! `xoff` with a custom flow-control policy, equal shares: it pauses a port that holds more than an equal share of the
-//! bytes queued for an output, until it holds half a share. PFC's thresholds apply as well, so that nothing is lost.
+//! `xoff` with a custom flow-control policy, equal shares: a port is paused when it holds more than an equal share of
+//! the bytes queued for an output, until it holds half. PFC's thresholds apply as well, so no frame is lost.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     xoff::main_with(OwnPolicy::new("equal shares", EqualShares::read))
 }
 
-/// `[policy.custom]`: those who send to an output share this much of its queue.
+/// `[policy.custom]`: bytes of an output's queue that its senders share equally.
 #[derive(Debug)]
 struct EqualShares {
     backlog: Bytes,
@@ -35,7 +35,7 @@ impl PolicyFactory for EqualShares {
     }
 }
 
-/// The policy of one class.
+/// Policy of one class.
 #[derive(Debug)]
 struct OfClass {
     class: Class,
@@ -47,7 +47,7 @@ struct OfClass {
 }
 
 impl OfClass {
-    /// The equal share of each port that has frames at `egress`.
+    /// Returns the equal share of each port that has frames queued at `egress`.
     fn share(&self, egress: PortId, buffer: &dyn Occupancies) -> Bytes {
         let has_some = |port: &PortId| buffer.between(*port, egress, self.class) > Bytes::ZERO;
         Bytes(self.backlog.0 / (self.ports.iter().filter(has_some).count().max(1) as u64))

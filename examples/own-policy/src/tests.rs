@@ -1,11 +1,11 @@
-//! Whatever happens, equal shares lose, reorder and strand nothing, and hold nobody for good.
+//! Checks that equal shares never lose, reorder or strand a frame, and pause no sender for ever.
 
 use super::*;
 use xoff_flow_control::settings::{Custom, PolicyKind};
 use xoff_testkit::{Subject, check};
 
 #[test]
-fn equal_shares_keep_every_promise() {
+fn equal_shares_keep_all_promises_of_a_policy() {
     for backlog in [Bytes(60_000), Bytes(5_000)] {
         let subject = Subject::with(PolicyKind::Custom, move |settings| {
             settings.policy.custom = Some(Custom::new(EqualShares { backlog }));

@@ -1,5 +1,4 @@
-//! The example as a switch on real wires. `equal shares` acts, watches, is put in place of PFC while frames are inside, and is
-//! compared with it in an experiment.
+//! Tests of the example as a switch on real wires: alone, as a shadow, as a replacement of PFC under load, and in an experiment.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -10,7 +9,7 @@ use xoff_netns_tests::{Bed, Plan, Traffic, note_lab, one_bed_at_a_time, stream, 
 
 const BINARY: &str = env!("CARGO_BIN_EXE_xoff-example-own-policy");
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
-/// Puts PFC's thresholds so high that only the custom policy pauses, above 25 KB.
+/// PFC's thresholds are so high that only the custom policy pauses, above 25 KB.
 const FAR: &str = "[class.3]\nxoff = \"4MB\"\nxon = \"3MB\"\n[policy.custom]\nbacklog = \"25KB\"";
 
 fn program(args: &[&str]) -> Output {
@@ -38,7 +37,7 @@ fn equal_shares_replaces_pfc_under_load() {
         talk.wait_received(500);
         let before = switch.class(1, 3);
         assert_eq!((before.pause_sent.xoff, before.shadows[0].policy.as_str()), (0, "custom"));
-        assert!(before.shadows[0].xoff > 0, "as a shadow it would have paused");
+        assert!(before.shadows[0].xoff > 0, "the shadow of equal shares counted no pause");
         assert!(ask(&bed, &["policy", "custom", "--class", "3"]).contains("class 3  custom\n"));
         talk.finish().assert_lossless(&[3]);
         let metrics = switch.metrics();
@@ -47,7 +46,7 @@ fn equal_shares_replaces_pfc_under_load() {
             "{metrics}"
         );
         let refused = |line: &&str| line.contains("intents_refused_total{") && !line.ends_with(" 0");
-        assert_eq!(metrics.lines().find(refused), None, "it wants nothing that cannot be done");
+        assert_eq!(metrics.lines().find(refused), None, "an intent of equal shares was refused");
         assert!(
             metrics.contains("xoff_policy_intents_refused_total{switch=\"xoff\",port=\"p1\",class=\"3\"} 0"),
             "{metrics}"
@@ -56,11 +55,11 @@ fn equal_shares_replaces_pfc_under_load() {
         let class = |port: usize| &report.ports[port].classes[3];
         assert!(
             class(0).causes["egress"].own + class(1).causes["egress"].own > 0,
-            "for the queue to the sink"
+            "no sender was paused for the queue to the sink"
         );
-        assert_eq!(class(2).pause_sent.xoff, 0, "who sends elsewhere is not paused");
+        assert_eq!(class(2).pause_sent.xoff, 0, "a sender to another output was paused");
         assert_eq!((class(0).pause_sent.now, class(1).pause_sent.now), (false, false));
-        assert_eq!(class(0).shadows[1].xoff, 0, "PFC would have paused nobody");
+        assert_eq!(class(0).shadows[1].xoff, 0, "the shadow of PFC counted a pause");
     });
 }
 

@@ -25,7 +25,6 @@ pub fn data(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     bytes
 }
 
-/// Returns a CNM to any station.
 pub fn notice(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     let [dst, src] = [input.address(star), input.address(star)];
     let envelope = Envelope { dst, src, tag: any_tag(input), cn_tag: Some(CnTag(input.byte().into())) };
@@ -42,7 +41,7 @@ pub fn notice(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     cnm.encode(&envelope).as_bytes().to_vec()
 }
 
-/// Returns arbitrary bytes, except those that the test bed would take for a damaged frame of its own.
+/// Returns arbitrary bytes that the test bed cannot take for a damaged frame of its own.
 pub fn any(input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = input.bytes(u8::MAX);
     for at in 0..bytes.len() {
@@ -63,7 +62,6 @@ pub fn pfc(input: &mut Input<'_>) -> MacControl {
     MacControl::Pfc(classes.iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time)))
 }
 
-/// Returns a list of flows between hosts of the test bed.
 pub fn list(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     let operation = match input.number() {
         0 => Operation::Resume,

@@ -1,4 +1,4 @@
-//! Choices read from the bytes of an input; after its end every byte is zero.
+//! Random choices, read from the bytes of a fuzz input. After its end every byte is zero.
 
 use xoff_flow_control::settings::PolicyKind;
 use xoff_testkit::bed::Star;
@@ -21,7 +21,6 @@ impl Input<'_> {
         self.byte() & 1 == 1
     }
 
-    /// Returns a number in 0..n.
     pub fn below(&mut self, n: u8) -> u8 {
         self.byte() % n
     }
@@ -54,7 +53,7 @@ impl Input<'_> {
         self.one_of([None, Some(BitRate::from_mbps(20)), Some(BitRate::from_mbps(300))])
     }
 
-    /// Returns the length of a frame, without FCS.
+    /// Returns a frame length in bytes, without FCS.
     pub fn len(&mut self) -> u32 {
         60 + u32::from(self.byte()) * 540 / 255
     }
@@ -65,7 +64,7 @@ impl Input<'_> {
         Nanos((16 + (byte & 15)) << (4 + (byte >> 4)))
     }
 
-    /// Returns the address of a host, a group, or no host.
+    /// Returns the address of a host, an unknown station or a group.
     pub fn address(&mut self, star: &Star) -> MacAddr {
         let ports = star.switch().settings.ports.len();
         match self.byte() {

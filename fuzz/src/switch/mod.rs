@@ -1,9 +1,9 @@
-//! Properties of a whole switch under any input: hosts' streams, arbitrary frames, links that flap, policies that
-//! change. The test bed checks all promises after each event.
+//! Fuzz target: a whole switch under streams of hosts, arbitrary frames, link flaps and policy changes. The test bed
+//! checks all promises after each event.
 //!
 //! ```text
-//!   bytes --> plan     a configuration
-//!        `--> script   what happens, one step after the other; frames
+//!   bytes --> plan     configuration
+//!        `--> script   steps, one after the other, and their frames
 //! ```
 
 mod frames;
@@ -22,13 +22,13 @@ use xoff_testkit::bed::{Flow, Obeys, Star, Stream};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
 use xoff_wire::{Header, MacControl, Pfc, Rates};
 
-/// Maximum number of steps, which bounds the cost of an input.
+/// Maximum number of steps of an input, which bounds its cost.
 const STEPS_MAX: usize = 64;
 
-/// Names and counts of events, to detect inputs that exercise nothing.
+/// Names and counts of events. A count of zero in all inputs shows what they do not exercise.
 pub type Reached = [(&'static str, u64); 18];
 
-/// Reads a configuration and a script, and runs the script to its end.
+/// Runs the configuration and script of an input to the end.
 pub fn check(bytes: &[u8]) -> Reached {
     let mut input = Input(bytes);
     let mut run = Run::new(&mut input);
@@ -53,11 +53,10 @@ struct Run {
     settings: SwitchSettings,
     has_one_worker: bool,
     flows: Vec<(Flow, Stream)>,
-    /// True if a port's host ignores pauses of its lossless frames.
+    /// True if the host at this port sends lossless frames despite pauses.
     unruly: Vec<bool>,
     flapped: Vec<bool>,
     up: Vec<bool>,
-    /// True if the switch stops before its queues are drained.
     stops: bool,
     flaps: u64,
     policies_replaced: u64,
@@ -89,7 +88,7 @@ impl Run {
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
-        let ports = u8::try_from(self.settings.ports.len()).expect("few ports");
+        let ports = u8::try_from(self.settings.ports.len()).expect("more than 255 ports");
         let port = usize::from(input.below(ports));
         match input.below(14) {
             0 | 1 => self.stream(port, input),
@@ -126,7 +125,7 @@ impl Run {
         }
     }
 
-    /// Delivers these bytes at a port, regardless of pauses.
+    /// Delivers these bytes at a port, even if the class is paused.
     fn come(&mut self, port: usize, bytes: &[u8]) {
         let settings = &self.settings.ports[port];
         if let Ok(header) = Header::parse(bytes)
@@ -140,7 +139,7 @@ impl Run {
 
     fn set_link(&mut self, port: usize, up: bool) {
         if self.up[port] != up {
-            self.star.set_link(u8::try_from(port).expect("few ports"), up);
+            self.star.set_link(u8::try_from(port).expect("more than 255 ports"), up);
             (self.up[port], self.flapped[port]) = (up, true);
             self.flaps += 1;
         }
@@ -172,7 +171,7 @@ impl Run {
             assert_eq!(self.star.at(flow.from).sent(flow.id), stream.count, "{flow:?} is stalled");
             assert_eq!(received.late_or_twice, 0, "{flow:?} is out of order");
             if self.must_come(*flow, stream.class) {
-                assert_eq!(received.frames, stream.count, "{flow:?}: lost, and nobody has counted it");
+                assert_eq!(received.frames, stream.count, "{flow:?} lost frames that no counter shows");
             }
         }
     }
@@ -186,7 +185,7 @@ impl Run {
         self.star.run_for(Nanos::from_micros(100));
     }
 
-    /// Returns whether no frame of this class was lost in the switch, on a wire, or by an empty fill ring.
+    /// Returns true if no frame of the class was lost in the switch, on a wire, or by an empty fill ring.
     fn must_come(&self, flow: Flow, class: Class) -> bool {
         let [from, to] = [flow.from, flow.to];
         let isolated = |port: usize| self.settings.ports[port].isolated;
@@ -203,7 +202,7 @@ impl Run {
                 let drops = &self.star.switch().counters.class(port, class).drops;
                 for reason in DropReason::ALL.into_iter().filter(|it| drops[it.index()].get() > 0) {
                     let spared = reason.kind() != DropKind::Lost || self.may_lose(port, class, reason);
-                    assert!(spared, "{port:?} class {class}: {}", reason.name());
+                    assert!(spared, "{port:?} class {class}: frames were lost with reason {}", reason.name());
                 }
             }
         }
@@ -260,20 +259,20 @@ impl Run {
             ("XOFFs sent", all(|it| it.xoff_sent.get())),
             ("XONs sent", all(|it| it.xon_sent.get())),
             ("pauses obeyed", all(|it| it.paused_durations.count())),
-            ("lists of flows obeyed", all(|it| it.flows.pause_frames_received.get())),
+            ("lists of flows received", all(|it| it.flows.pause_frames_received.get())),
             ("lists of flows sent", all(|it| it.flows.pause_frames_sent.get())),
-            ("rates obeyed", self.ports(|it| it.rate_frames_received.get())),
-            ("rates asked for", self.ports(|it| it.rate_frames_sent.get())),
+            ("rate frames received", self.ports(|it| it.rate_frames_received.get())),
+            ("rate frames sent", self.ports(|it| it.rate_frames_sent.get())),
             ("CNMs sent", all(|it| it.cnms_sent.get())),
-            ("copies for floods", switch.worker(PortId(0)).ledger().copied),
-            ("floods that missed a paused port", switch.counters.dropped(DropReason::FloodPaused)),
-            ("storms of pauses", all(|it| it.storms.get())),
+            ("copies made for floods", switch.worker(PortId(0)).ledger().copied),
+            ("floods dropped at paused ports", switch.counters.dropped(DropReason::FloodPaused)),
+            ("pause storms", all(|it| it.storms.get())),
             ("malformed MAC control", self.ports(|it| it.malformed_control.iter().map(Counter::get).sum())),
-            ("links that went down or came up", self.flaps),
-            ("policies replaced", self.policies_replaced),
+            ("link changes", self.flaps),
+            ("replaced policies", self.policies_replaced),
             ("stops", self.stops.into()),
-            ("halts of the pipeline", all(|it| it.halts.get())),
-            ("switches whose pipeline takes time", self.settings.pipeline.keeps_frames().into()),
+            ("pipeline halts", all(|it| it.halts.get())),
+            ("pipelines with a rate or delay", self.settings.pipeline.keeps_frames().into()),
         ]
     }
 }

@@ -1,4 +1,4 @@
-//! Any small configurable switch, with thresholds reached within a few frames.
+//! Random small switches, with thresholds that are reached within a few frames.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
 use super::input::Input;
 
-/// Response time of peers that do not obey at once.
+/// Response time of peers that obey late.
 pub const RESPONSE: Nanos = Nanos::from_micros(3);
 const ECN: EcnSettings = EcnSettings { min: Bytes(700), max: Bytes(2_000), probability: 0.5, wred: false };
 
@@ -92,7 +92,7 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
     }
 }
 
-/// The upper part of the byte gives the pipeline; zero is one without delay.
+/// The byte's remainder by 3 decides about halts, the rest about rate, delay and order.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
     let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };
@@ -107,7 +107,7 @@ fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     (when_full, pipeline)
 }
 
-/// Returns no VLANs, or one of all ports and another of some.
+/// Returns no VLANs, or one of all ports and two others of some.
 fn any_vlans(input: &mut Input<'_>, ports: usize) -> Vec<VlanSettings> {
     if !input.flag() {
         return Vec::new();
