@@ -10,7 +10,6 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::atomics::{AtomicBool, Ordering, fence};
 
-/// Wake-up signal for one worker.
 #[derive(Debug)]
 pub struct Bell {
     asleep: AtomicBool,
@@ -23,19 +22,17 @@ impl Bell {
         Ok(Bell { asleep: AtomicBool::new(false), event })
     }
 
-    /// Returns the descriptor, readable when the bell rings.
     #[must_use]
     pub fn event(&self) -> &EventFd {
         &self.event
     }
 
-    /// Announces the worker's sleep, after which messages ring the bell. The worker must check for messages once more.
+    /// Announces the worker's sleep: later messages ring the bell. The worker must then check for messages once more.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Announces that the worker is awake.
     pub fn open_eyes(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
@@ -53,7 +50,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker, or prevents its next sleep: for events that it does not check again before it sleeps.
+    /// Wakes the worker even if it has not announced its sleep: for events that it does not check before it sleeps.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

@@ -27,30 +27,24 @@ use xoff_xdp::Store;
 
 use crate::bell::Bell;
 
-/// Messages per queue: a few batches.
+/// Messages that fit into a queue: a few batches.
 pub(crate) const CAPACITY: usize = HANDOVER_QUEUE as usize;
 
-/// Bells of all workers.
 #[derive(Debug)]
 pub struct Bells(Box<[Bell]>);
 
 impl Bells {
-    /// Creates the bells.
-    ///
-    /// # Errors
-    /// No free descriptor.
     pub fn new(workers: usize) -> io::Result<Arc<Bells>> {
         let bells = (0..workers).map(|_| Bell::new()).collect::<io::Result<_>>()?;
         Ok(Arc::new(Bells(bells)))
     }
 
-    /// Returns a worker's bell.
     #[must_use]
     pub fn of(&self, worker: WorkerId) -> &Bell {
         &self.0[worker.index()]
     }
 
-    /// Wakes every worker, for other events than messages.
+    /// Wakes every worker, for events other than messages.
     pub fn wake_all(&self) {
         self.0.iter().for_each(Bell::wake);
     }
@@ -60,7 +54,7 @@ impl Bells {
     }
 }
 
-/// Message that must not be dropped at the end: frames end with the buffer memory, counted as handed over.
+/// Message that is not dropped with its queue: at the end, frames end with the buffer memory, counted as handed over.
 type Message<T> = ManuallyDrop<T>;
 
 #[derive(Debug)]
@@ -98,7 +92,6 @@ struct OtherWorker {
     from: Incoming,
 }
 
-/// A worker's ends of all queues.
 #[derive(Debug)]
 pub struct Handoff {
     bells: Arc<Bells>,
@@ -107,7 +100,6 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    /// Creates the queues of all workers, in order.
     #[must_use]
     pub fn for_each(bells: &Arc<Bells>) -> Vec<Handoff> {
         let mut handoffs: Vec<Handoff> =
@@ -115,7 +107,8 @@ impl Handoff {
         for high in 1..handoffs.len() {
             for low in 0..high {
                 let (up, down) = (queues(), queues());
-                let [low, high] = handoffs.get_disjoint_mut([low, high]).expect("they differ");
+                let [low, high] =
+                    handoffs.get_disjoint_mut([low, high]).expect("a worker is paired with itself");
                 low.others.push(OtherWorker { worker: high.me, to: up.0, from: down.1 });
                 high.others.push(OtherWorker { worker: low.me, to: down.0, from: up.1 });
             }
@@ -123,13 +116,12 @@ impl Handoff {
         handoffs
     }
 
-    /// Returns this worker's bell.
     #[must_use]
     pub fn bell(&self) -> &Bell {
         self.bells.of(self.me)
     }
 
-    /// Sends the dataplane's messages while there is room, and takes others'.
+    /// Sends messages of the dataplane while there is room, and takes messages of other workers.
     pub fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
         if self.others.is_empty() {
             return Progress::default();
@@ -151,7 +143,7 @@ impl Handoff {
         any
     }
 
-    /// Sends to all or none: a worker that missed a move would send to the old port.
+    /// Sends each learned address to all workers or to none: a worker that missed a move would send to the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -170,7 +162,7 @@ impl Handoff {
         for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
-            // Addresses are sent before frames and taken after them, so no reply overtakes its address.
+            // A worker sends addresses before frames and takes them after frames, so no reply overtakes its address.
             messages += drain(&mut from.learned, |update| batch.apply_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;
@@ -178,7 +170,6 @@ impl Handoff {
         taken
     }
 
-    /// Returns whether a message waits for this worker.
     #[must_use]
     pub fn waiting(&self) -> bool {
         self.others.iter().any(|other| !other.from.is_empty())
@@ -189,7 +180,7 @@ fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> O
     batch.next_handover(worker).filter(|&slot| store.can_settle(slot))?;
     let handover = batch.hand_over(worker)?;
     let is_settled = store.settle(&handover.frame);
-    debug_assert!(is_settled, "there was room for it");
+    debug_assert!(is_settled, "store refuses a frame although its room was checked");
     Some(handover)
 }
 
@@ -206,7 +197,7 @@ fn fill<T>(queue: &mut Producer<Message<T>>, mut next: impl FnMut() -> Option<T>
 
 fn push<T>(queue: &mut Producer<Message<T>>, message: T) {
     if let Err(PushError::Full(_)) = queue.push(Message::new(message)) {
-        unreachable!("only this producer fills the queue, and it had room");
+        unreachable!("queue is full although its only producer checked its room");
     }
 }
 
@@ -268,7 +259,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// Returns workers with one port each; host n is behind port n - 1.
     pub(crate) fn two_workers(port_b: &str) -> (Node, Node) {
         let text = format!(
             "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\nmtu = 9000\n\
@@ -291,14 +281,18 @@ pub(crate) mod tests {
 
     // proves: workers
     #[test]
-    fn frame_crosses_and_its_cells_and_account_come_home() {
+    fn handed_over_frame_returns_its_cells_and_its_account() {
         let (mut a, mut b) = two_workers("");
         let class = xoff_wire::units::Class::ALL[0];
         a.receive(0, 2, 1, 100);
         assert_eq!((a.store.free_frames(), a.store.free_cells()), (FRAMES - 1, CELLS - 2));
         assert!(a.exchange() && b.exchange());
         assert_eq!(b.send_all(1), 1);
-        assert_eq!(a.switch.buffer().ingress(PortId(0), class).0, 104, "until it has left");
+        assert_eq!(
+            a.switch.buffer().ingress(PortId(0), class).0,
+            104,
+            "frame does not count at its ingress until it has left"
+        );
         assert!(b.exchange() && a.exchange());
         assert_eq!(a.switch.buffer().ingress(PortId(0), class).0, 0);
         for store in [&a.store, &b.store] {
@@ -309,7 +303,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_full_queue_keeps_frames_where_they_are_counted() {
+    fn frames_beyond_full_queue_stay_counted_at_their_worker() {
         let (mut a, mut b) = two_workers("");
         for n in 0..FRAMES {
             a.receive(0, 2, 1, 60);
@@ -328,10 +322,9 @@ pub(crate) mod tests {
         assert!(!a.switch.waits_for_workers());
     }
 
-    /// A lossy class counts only in its queue; lossless frames count at their ingress.
     // proves: shared-memory
     #[test]
-    fn outbox_bounds_lossy_frames_only() {
+    fn outbox_between_workers_bounds_lossy_frames_only() {
         let (mut a, _b) = two_workers("");
         let dropped = |a: &Node, class: usize| {
             let drops = &a.counters.class(PortId(0), Class::ALL[class]).drops;
@@ -339,7 +332,11 @@ pub(crate) mod tests {
         };
         for more in [HANDOVERS_MAX, 1] {
             (0..more).for_each(|_| a.receive(0, 2, 1, 60));
-            assert_eq!(dropped(&a, 0), u64::from(more == 1), "at the limit, and one beyond");
+            assert_eq!(
+                dropped(&a, 0),
+                u64::from(more == 1),
+                "number of dropped frames at the limit, or one beyond, is wrong"
+            );
         }
         let frame =
             a.store.make(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0x60, 1, 0x88, 0xb5]).unwrap();
@@ -353,7 +350,7 @@ pub(crate) mod tests {
 
     // proves: workers
     #[test]
-    fn learned_addresses_wait_for_queue_room() {
+    fn learned_addresses_wait_for_room_in_queue_to_worker() {
         let (mut a, mut b) = two_workers("");
         let learn = |a: &mut Node, stations: std::ops::Range<usize>| {
             for [.., high, low] in stations.map(usize::to_be_bytes) {
@@ -368,17 +365,17 @@ pub(crate) mod tests {
         };
         learn(&mut a, 0..CAPACITY - 24);
         learn(&mut a, CAPACITY - 24..CAPACITY + 76);
-        assert!(a.switch.waits_for_workers(), "so that the worker polls again soon");
+        assert!(a.switch.waits_for_workers(), "worker does not wait for room in the queue");
         assert!(b.exchange() && a.exchange() && b.exchange());
         assert!(!a.switch.waits_for_workers());
         assert_eq!(b.switch.bridge().fdb().learned_at(PortId(0)), CAPACITY + 76);
     }
 
     #[test]
-    fn a_bell_rings_only_for_a_worker_that_sleeps() {
+    fn bell_rings_only_for_a_sleeping_worker() {
         let bell = Bell::new().unwrap();
         bell.ring();
-        assert!(bell.event().read().is_err(), "awake: nothing to wake");
+        assert!(bell.event().read().is_err(), "worker is woken although it is awake");
         bell.close_eyes();
         bell.ring();
         assert_eq!(bell.event().read().unwrap(), 1);
@@ -386,15 +383,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_about_to_sleep_is_woken_too() {
+    fn wake_before_the_announced_sleep_ends_that_sleep() {
         let bell = Bell::new().unwrap();
         bell.wake(); // between its check and close_eyes
         bell.close_eyes();
-        assert_eq!(bell.event().read().unwrap(), 1, "its sleep ends at once");
+        assert_eq!(bell.event().read().unwrap(), 1, "worker is not woken from its next sleep");
     }
 
     #[test]
-    fn frames_in_flight_end_with_the_switch() {
+    fn frames_between_workers_end_with_the_switch() {
         let (mut a, b) = two_workers("");
         a.receive(0, 2, 1, 60);
         assert!(a.exchange());

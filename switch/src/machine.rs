@@ -11,7 +11,7 @@ use xoff_flow_control::settings::HashSeed;
 use xoff_wire::units::Bytes;
 use xoff_xdp::Interface;
 
-/// Returns what this process may use, in the calling thread's network namespace.
+/// Returns the resources that this process may use, in the network namespace of the calling thread.
 #[must_use]
 pub fn here() -> Machine {
     Machine {
@@ -34,7 +34,7 @@ fn device(name: &str) -> Device {
     Device::Has { index, queues, mtu, uses: Uses { loopback, master, default_route, addresses } }
 }
 
-/// Checks the file system; entering refuses other kinds of namespaces.
+/// Checks the file system of `path`: namespaces of other kinds are refused when one is entered.
 fn is_netns(path: &Path) -> bool {
     let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
     match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {
@@ -51,13 +51,13 @@ pub fn secret() -> HashSeed {
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// Returns the machine's memory, if known.
+/// Returns the total memory of the machine, if known.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))
 }
 
-/// Returns the memory still available to programs, if known.
+/// Returns the memory that is still available to programs, if known.
 #[must_use]
 pub fn available_memory() -> Option<Bytes> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
@@ -65,7 +65,7 @@ pub fn available_memory() -> Option<Bytes> {
     Some(Bytes(kibibytes.trim().parse::<u64>().ok()? << 10))
 }
 
-/// Returns the cores that `taskset`, cpusets and `isolcpus` leave.
+/// Returns the cores on which this thread may run, by `taskset`, cpusets and `isolcpus`.
 fn cores() -> Vec<u16> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.into_iter().filter_map(|core| u16::try_from(core.id).ok()).collect()
@@ -78,7 +78,7 @@ mod tests {
 
     // proves: workers
     #[test]
-    fn cores_are_those_that_this_thread_may_use_by_their_numbers() {
+    fn cores_of_machine_are_those_that_this_thread_may_use() {
         let all = here().cores;
         let last = *all.last().unwrap();
         let pinned = std::thread::spawn(move || {
@@ -92,7 +92,7 @@ mod tests {
 
     // proves: check
     #[test]
-    fn network_namespace_distinguished_from_other_files() {
+    fn network_namespace_is_distinguished_from_other_files() {
         let is_netns = here().is_netns;
         for (path, is_one) in
             [("/proc/self/ns/net", true), ("/proc/self/status", false), ("/no/such/file", false)]
@@ -103,7 +103,7 @@ mod tests {
 
     // proves: bridging
     #[test]
-    fn hash_seed_differs_per_switch() {
+    fn each_call_returns_another_hash_seed() {
         let secrets = [secret(), secret()];
         assert_ne!(secrets[0], secrets[1]);
         assert!(!secrets.contains(&HashSeed::PUBLIC));

@@ -1,5 +1,5 @@
-//! A file or pipe, written by a separate thread. A blocked write cannot be interrupted, so the thread is joined only
-//! while its reader makes progress, and then abandoned.
+//! Writer of a file or pipe in a separate thread. A blocked write cannot be interrupted. So the thread is joined only
+//! while its reader makes progress, and is abandoned otherwise.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use xoff_flow_control::counter::Counter;
 
-/// Maximum bytes of a write, which shows a slow reader's progress.
+/// Maximum bytes of a write: small, to show the progress of a slow reader.
 const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time for all writes: less than the stop timeout of service managers.
 const ALL_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Counts the bytes written.
 #[derive(Debug)]
 pub struct Outlet<W> {
     out: W,
@@ -31,14 +30,11 @@ pub struct Progress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// No progress.
-    #[error("nobody has read it for {} s", .0.as_secs())]
+    #[error("the reader has taken nothing for {} s", .0.as_secs())]
     Unread(Duration),
-    /// Too slow.
-    #[error("its reader has not taken all of it within {} s", .0.as_secs())]
+    #[error("the reader has not taken everything within {} s", .0.as_secs())]
     Slow(Duration),
-    /// Second signal.
-    #[error("a second signal ended the switch before all of it was read")]
+    #[error("a second signal ended the switch before everything was read")]
     Hurried,
 }
 
@@ -64,7 +60,6 @@ impl<W: Write> Write for Outlet<W> {
 }
 
 impl Progress {
-    /// Waits for the thread while its reader makes progress.
     pub fn wait_for<T>(
         &self,
         thread: JoinHandle<T>,
@@ -106,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_pipe_given_up() {
+    fn writer_of_unread_pipe_is_abandoned() {
         let (_unread, progress, thread) = full_pipe();
         let progress = Progress { taken_within: Duration::from_millis(300), ..progress };
         let outcome = progress.wait_for(thread, || false);
@@ -114,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn hurry_ends_the_wait() {
+    fn second_signal_ends_the_wait_for_a_reader() {
         let (_unread, progress, thread) = full_pipe();
         assert_eq!(progress.wait_for(thread, || true).unwrap_err(), Stuck::Hurried);
     }
 
     #[test]
-    fn read_pipe_waited_for() {
+    fn writer_is_joined_while_its_pipe_is_read() {
         let (mut reader, progress, thread) = full_pipe();
         let read = thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -131,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_reader_given_up() {
+    fn writer_for_slow_reader_is_abandoned() {
         let (mut reader, progress, thread) = full_pipe();
         let progress = Progress { all_within: Duration::ZERO, taken_within: Duration::MAX, ..progress };
         reader.read_exact(&mut [0; 100]).unwrap();
@@ -139,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_pipe_is_an_error_of_the_thread() {
+    fn closed_pipe_is_an_error_of_the_writing_thread() {
         let (reader, progress, thread) = full_pipe();
         drop(reader);
         let written = progress.wait_for(thread, || false).unwrap().unwrap();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// No unacknowledged loss, and every frame is accounted for.
+    /// No loss is unacknowledged, and every frame is accounted for.
     Kept,
     /// Frames were lost, or are missing from the ledger.
     NotKept,

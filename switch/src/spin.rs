@@ -9,10 +9,10 @@
 
 use xoff_wire::units::Nanos;
 
-/// Time to fall asleep and wake: minimum of a sleep and of polling.
+/// Time to fall asleep and wake up: no sleep is shorter, and no polling.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
-/// Limit of a worker's polling time.
+/// Time that an idle worker polls before it sleeps, adapted to the arrivals of frames.
 #[derive(Clone, Debug)]
 pub struct SpinWindow {
     most: Nanos,
@@ -22,13 +22,11 @@ pub struct SpinWindow {
 }
 
 impl SpinWindow {
-    /// Creates a window of `most`, its maximum.
     #[must_use]
     pub const fn new(most: Nanos) -> SpinWindow {
         SpinWindow { most, window: most, idle_since: None, silent_since: None }
     }
 
-    /// Records work at `now`, with `frames` received.
     #[inline]
     pub fn busy(&mut self, now: Nanos, frames: u32) {
         self.idle_since = None;
@@ -53,7 +51,6 @@ impl SpinWindow {
         now.since(idle_since) >= self.window
     }
 
-    /// Returns whether a sleep until `deadline` is worth it.
     #[must_use]
     pub fn is_worth_it(&self, now: Nanos, deadline: Nanos) -> bool {
         deadline.since(now) >= WORTH_A_SLEEP.min(self.most)
@@ -66,7 +63,6 @@ mod tests {
 
     const MOST: Nanos = Nanos::from_micros(50);
 
-    /// Applies waits in microseconds, each ended by this number of frames.
     fn polling_time(waits: &[(u64, u32)]) -> Nanos {
         let mut spin = SpinWindow::new(MOST);
         let mut now = Nanos(0);
@@ -76,12 +72,12 @@ mod tests {
             spin.busy(now, frames);
         }
         let span = (0..=MOST.0).find(|&span| spin.idle(now.after(Nanos(span))));
-        Nanos(span.expect("it sleeps some time"))
+        Nanos(span.expect("worker never sleeps"))
     }
 
     // proves: workers
     #[test]
-    fn wait_beyond_maximum_ends_polling() {
+    fn wait_beyond_its_maximum_ends_polling() {
         assert_eq!(polling_time(&[]), MOST);
         assert_eq!(polling_time(&[(50, 1)]), MOST);
         assert_eq!(polling_time(&[(51, 1)]), Nanos::ZERO);
@@ -90,7 +86,7 @@ mod tests {
 
     // proves: workers
     #[test]
-    fn frames_soon_after_sleep_double_polling_time() {
+    fn worker_polls_twice_as_long_as_frames_are_apart() {
         assert_eq!(polling_time(&[(51, 1), (1, 1)]), WORTH_A_SLEEP);
         assert_eq!(polling_time(&[(51, 1), (12, 1)]), Nanos::from_micros(24));
         assert_eq!(polling_time(&[(51, 1), (12, 1), (25, 1)]), MOST);
@@ -99,37 +95,53 @@ mod tests {
 
     // proves: workers
     #[test]
-    fn late_or_empty_wakeup_is_no_silence() {
+    fn late_wakeup_divides_its_wait_by_the_frames_found() {
         let slow = 300; // microseconds until the worker runs
-        assert_eq!(polling_time(&[(51, 1), (slow, 300)]), WORTH_A_SLEEP, "a frame each microsecond");
+        assert_eq!(
+            polling_time(&[(51, 1), (slow, 300)]),
+            WORTH_A_SLEEP,
+            "polling time is wrong for frames 1 us apart"
+        );
         assert_eq!(polling_time(&[(51, 1), (slow, 6)]), MOST);
-        assert_eq!(polling_time(&[(51, 1), (slow, 5)]), Nanos::ZERO, "60 us apart");
+        assert_eq!(
+            polling_time(&[(51, 1), (slow, 5)]),
+            Nanos::ZERO,
+            "polling time is wrong for frames 60 us apart"
+        );
         assert_eq!(polling_time(&[(slow, 0)]), MOST);
-        assert_eq!(polling_time(&[(51, 1), (slow, 0), (12, 1)]), Nanos::ZERO, "silent for 312 us");
-        assert_eq!(polling_time(&[(51, 1), (12, 0), (12, 1)]), Nanos::from_micros(48), "24 us");
+        assert_eq!(
+            polling_time(&[(51, 1), (slow, 0), (12, 1)]),
+            Nanos::ZERO,
+            "polling time is wrong after 312 us without frames"
+        );
+        assert_eq!(
+            polling_time(&[(51, 1), (12, 0), (12, 1)]),
+            Nanos::from_micros(48),
+            "polling time is wrong after 24 us without frames"
+        );
     }
 
     #[test]
-    fn work_while_polling_changes_nothing() {
+    fn frames_within_polling_time_do_not_change_it() {
         assert_eq!(polling_time(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
     }
 
     // proves: workers
     #[test]
-    fn turns_without_work_do_not_begin_the_wait_anew() {
+    fn turns_without_work_do_not_restart_the_wait() {
         let mut spin = SpinWindow::new(MOST);
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
-        assert!(spin.idle(Nanos(90_000)), "woken for nothing: it sleeps on");
+        assert!(spin.idle(Nanos(90_000)), "worker polls again after a wake-up without work");
         spin.busy(Nanos(90_001), 1);
-        assert_eq!(spin.window, Nanos::ZERO, "90 us without work");
+        assert_eq!(spin.window, Nanos::ZERO, "wait of 90 us without work does not end polling");
     }
 
     // proves: workers
     #[test]
-    fn no_sleep_shorter_than_wake_time() {
+    fn worker_sleeps_only_if_longer_than_its_wake_time() {
         let spin = SpinWindow::new(MOST);
         assert!(!spin.is_worth_it(Nanos(5), Nanos(10_004)) && spin.is_worth_it(Nanos(5), Nanos(10_005)));
-        assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "due");
+        assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "sleep until a past deadline is long enough");
         let no_polling = SpinWindow::new(Nanos::ZERO);
         assert!(no_polling.is_worth_it(Nanos(5), Nanos(6)));
     }

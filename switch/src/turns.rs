@@ -3,7 +3,6 @@ use xoff_wire::units::Nanos;
 use crate::control::WorkerFacts;
 
 pub(crate) struct TurnTimer {
-    /// Time by which the worker should have run.
     expected: Nanos,
     pub previous: Nanos,
     current: Nanos,
@@ -14,13 +13,13 @@ impl TurnTimer {
         TurnTimer { expected: now, previous: now, current: now }
     }
 
-    /// Records a sleep that should have ended at time `at`; no frame moved meanwhile.
+    /// Records a sleep that should have ended at `at`.
     pub fn woken(&mut self, at: Nanos) {
         self.expected = at;
         self.current = at;
     }
 
-    /// Returns true for a stall longer than `budget`.
+    /// Returns true if the worker stalled for longer than `budget`.
     #[inline]
     pub fn turn(&mut self, now: Nanos, budget: Nanos, facts: &WorkerFacts) -> bool {
         let gap = now.since(self.expected);

@@ -12,7 +12,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 /// Connects without waiting.
 ///
 /// # Errors
-/// `WouldBlock` if the listener's queue is full, because its process is stopped or hangs; else those of [`UnixStream::connect`].
+/// `WouldBlock` if the listener's queue is full, because its process is stopped or hangs; otherwise those of
+/// [`UnixStream::connect`].
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -21,7 +22,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Returns whether a process listens, even if it accepts nothing now.
+/// Returns whether a process listens at `path`, even if it accepts nothing now.
 #[must_use]
 pub fn has_listener(path: &Path) -> bool {
     match connect(path) {
@@ -30,7 +31,7 @@ pub fn has_listener(path: &Path) -> bool {
     }
 }
 
-/// Returns the listening process, if stopped by a signal or debugger.
+/// Returns the id of the listening process if a signal or debugger has stopped the process.
 #[must_use]
 pub fn stopped_peer(stream: &UnixStream) -> Option<i32> {
     let pid = getsockopt(stream, PeerCredentials).ok()?.pid();
@@ -47,7 +48,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn full_connection_queue_is_a_listener_that_would_block() {
+    fn full_queue_of_listener_blocks_and_still_has_a_listener() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         assert!(!has_listener(&path));
@@ -61,7 +62,7 @@ mod tests {
         };
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         assert!(has_listener(&path));
-        assert_eq!(stopped_peer(&waiting[0]), None, "this process listens, and runs");
+        assert_eq!(stopped_peer(&waiting[0]), None, "running process counts as stopped");
         drop(listener);
         assert!(!has_listener(&path));
     }

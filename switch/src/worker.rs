@@ -1,6 +1,6 @@
-//! A worker: a thread that owns some ports and runs their frames to completion, by the loop in [`Driver`]. With
-//! adaptive polling an idle worker sleeps until a frame, a message or the next deadline ([`SpinWindow`]). The worker
-//! counts delays beyond the stall budget, for which rings and headroom are sized.
+//! Worker: a thread that owns some ports and runs their frames to completion, by the loop in [`Driver`]. With adaptive
+//! polling an idle worker sleeps until a frame, a message or the next deadline ([`SpinWindow`]). The worker counts
+//! delays beyond the stall budget, for which rings and headroom are sized.
 
 mod connections;
 
@@ -25,55 +25,45 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 pub use connections::Connections;
 
-/// Maximum sleep while something waits for an event without wake-up.
+/// Maximum sleep while frames wait for an event that does not wake the worker.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// Maximum sleep while only counters wait.
+/// Maximum sleep while frames are in flight, and only counters depend on them.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 
-/// Interval of counters that need a walk over all queues.
+/// Interval for updating counters that need a walk over all queues.
 const SHOW_PERIOD: Nanos = Nanos::from_millis(200);
 
 const BELL: usize = 0;
 const INBOX: usize = 1;
 
-/// Maximum time for the kernel to take the last XON.
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
-/// Worker with everything that it owns.
 pub struct Worker {
-    /// Dataplane.
     pub switch: Switch,
-    /// Buffer memory, and ports' packet memory.
     pub store: Store,
-    /// Ports.
     pub ports: Vec<(PortId, Port)>,
-    /// Other threads.
     pub connections: Connections,
-    /// Idle behaviour.
     pub poll: Poll,
-    /// Longest stall for which rings and headroom are sized.
     pub stall_budget: Nanos,
-    /// Recorder of calls to the dataplane.
     pub recorder: Option<Box<Recorder<Ring>>>,
 }
 
-/// Success, an error of sleeping, or a panic.
 pub type Outcome = thread::Result<io::Result<()>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriverBacklog {
     Nothing,
-    /// Only counters of frames in flight wait.
+    /// Frames are in flight, and only counters depend on them.
     Leaving,
-    /// Something waits for room.
+    /// Something waits for room in the driver, or for other workers.
     Room,
 }
 
 impl DriverBacklog {
-    /// Creates the backlog; something waits for sent frames (`is_awaited`) or other workers (`for_workers`).
+    /// Something waits for frames in flight (`is_awaited`), or for other workers (`for_workers`).
     const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> DriverBacklog {
         match (in_flight, is_awaited, for_workers) {
             (_, _, true) | (true, true, _) => DriverBacklog::Room,
@@ -92,7 +82,8 @@ impl DriverBacklog {
 }
 
 impl Worker {
-    /// Runs until `stop`, then sends XON for every held class, also after a panic. Returns the worker, so that its ports can be closed.
+    /// Runs until `stop`, then sends XON for every held class, even after a panic. Returns the worker, whose ports the
+    /// caller can close.
     pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
         let outcome = match self.recorder.take() {
             None => self.run_by(&mut Direct, stop),
@@ -132,7 +123,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // A loop is published at once, because a log line waits for it.
+            // A found loop is published at once, because a log line depends on it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
@@ -159,7 +150,8 @@ impl Worker {
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Returns when the worker should have run again, or `None` if no sleep was worth it.
+    /// Sleeps until an event, at most until `until`. Returns when the worker should have run again; `None` if a sleep
+    /// would be too short.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
         let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
@@ -172,7 +164,7 @@ impl Worker {
         bell.close_eyes();
         if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
-            // Frames wait: only necessary system calls.
+            // Frames may wait, so clear only those descriptors that have become readable.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }
@@ -211,7 +203,7 @@ impl Worker {
         show(&self.connections.facts, &self.switch, &self.store);
     }
 
-    /// Sends XON for every held class, cancels rates, and waits for the kernel.
+    /// Sends XON for every held class, cancels requested rates, and waits until the kernel has taken the frames.
     fn release_peers(&mut self, by: &mut impl Boundary) {
         let begin = clock::now();
         self.driver(by, begin).0.release_peers();

@@ -1,4 +1,5 @@
-//! Model check of `bell.rs`, in every order that the memory model allows; loom's atomics replace the processor's.
+//! Model check of `bell.rs`, in every order that the memory model allows. Atomics of loom replace those of the
+//! processor.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -36,7 +37,8 @@ impl Shared {
     }
 }
 
-/// Runs a worker that falls asleep while `senders` threads send; `naps` are earlier sleeps, acknowledged or not.
+/// Checks that a worker notices messages of `senders` threads while it falls asleep. `naps` are its earlier sleeps,
+/// acknowledged or not.
 fn sleeps(senders: usize, naps: &'static [bool]) {
     loom::model(move || {
         let shared = Shared::new(senders);
@@ -58,37 +60,37 @@ fn sleeps(senders: usize, naps: &'static [bool]) {
         let woken = shared.bell.event().read().is_ok();
         assert!(
             woken || observed.iter().all(|observed| *observed),
-            "it sleeps for good, and has seen {observed:?} only"
+            "worker sleeps forever, with these messages noticed: {observed:?}"
         );
     });
 }
 
 // proves: workers
 #[test]
-fn no_message_waits_for_a_worker_that_goes_to_sleep() {
+fn message_wakes_a_worker_that_falls_asleep() {
     sleeps(1, &[]);
 }
 
 // proves: workers
 #[test]
-fn messages_of_two_senders_wake_a_worker() {
+fn messages_of_two_senders_wake_a_worker_that_falls_asleep() {
     sleeps(2, &[]);
 }
 
 // proves: workers
 #[test]
-fn no_message_waits_for_a_worker_that_was_just_awake() {
+fn message_wakes_a_worker_that_falls_asleep_again() {
     sleeps(1, &[true]);
     sleeps(1, &[false]);
 }
 
 #[test]
-fn a_worker_that_is_awake_is_not_woken() {
+fn message_rings_no_bell_of_an_awake_worker() {
     loom::model(|| {
         let shared = Shared::new(1);
         shared.send(0);
         assert!(shared.bell.event().read().is_err());
         shared.bell.wake();
-        assert!(shared.bell.event().read().is_ok(), "it is woken all the same");
+        assert!(shared.bell.event().read().is_ok(), "wake does not ring the bell of an awake worker");
     });
 }

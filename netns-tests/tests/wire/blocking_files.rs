@@ -105,7 +105,7 @@ fn recording_into_unread_pipe_is_cut_off_and_reported() {
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     let _unread: File = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     let exit = recorded_into(pipe);
-    assert_cut(&exit, "nobody has read it for");
+    assert_cut(&exit, "the reader has taken nothing for");
     assert!(!exit.stderr.contains("missing=0"), "{}", exit.stderr);
 }
 

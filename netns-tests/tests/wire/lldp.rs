@@ -282,7 +282,7 @@ fn willing_port_adopts_pfc_classes_of_its_neighbor() {
     wait_for("the port to follow", || (classes(&far) == Some(vec![4])).then_some(()));
     assert_eq!(classes(&near), Some(vec![4, 5]), "a port that is not willing changed its classes");
     let found = wait_for("what is left", || lldp(&far, 2).mismatches.first().cloned());
-    assert!(found.detail.contains("classes 4, 5 here, for class 4 there"), "{found:?}");
+    assert!(found.detail.contains("classes 4, 5 here, for class 4 at the neighbor"), "{found:?}");
     assert!(far.stop().status.success());
     assert!(near.stop().status.success());
 }

@@ -1,5 +1,5 @@
-//! Connection between a worker and the host path: a ring in each direction. A worker rings once per turn if it has
-//! punted, and only if the host path sleeps.
+//! Connection between a worker and the host path: a ring in each direction. After punts, a worker wakes the host path
+//! once per turn, and only if the host path sleeps.
 
 use std::sync::Arc;
 
@@ -14,27 +14,25 @@ use super::ring::{Head, RingReader, RingWriter, ring};
 use crate::bell::Bell;
 use crate::handoff::Bells;
 
-/// Bytes of a ring: more than a hundred frames of 1500 bytes.
+/// Size of a ring in bytes: more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// Frames sent for the host path, by port; its owner writes.
+/// Numbers of frames that each port has sent or not sent for the host path. Only the port's worker writes them.
 #[derive(Debug)]
 pub struct SendCounts(Box<[(Counter, Counter)]>);
 
 impl SendCounts {
-    /// Creates the counters for this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> Arc<SendCounts> {
         Arc::new(SendCounts((0..ports).map(|_| Default::default()).collect()))
     }
 
-    /// Returns the frames sent by `port`.
-    #[must_use]
+    #[cfg(test)]
     pub fn sent(&self, port: PortId) -> u64 {
         self.0[port.index()].0.get()
     }
 
-    /// Returns the frames not sent: no link, or no room.
+    /// Returns the number of frames not sent, because the link was down or room was missing.
     #[must_use]
     pub fn unsent(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
@@ -58,19 +56,15 @@ impl PuntSink for RingSink {
     }
 }
 
-/// Frame from the host path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostFrame<'a> {
-    /// Frame to the port's peer.
     ToPeer(PortId, &'a [u8]),
-    /// Frame from a host interface, counted at this port.
     FromInterface(Site, PortId, &'a [u8]),
 }
 
 const TO_PEER: u8 = 0;
 const FROM_INTERFACE: u8 = 1;
 
-/// Worker's end of the connection.
 #[derive(Debug)]
 pub struct WorkerEnd {
     inbound: RingReader,
@@ -81,14 +75,12 @@ pub struct WorkerEnd {
 }
 
 impl WorkerEnd {
-    /// Returns whether a frame waits.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> bool {
         !self.inbound.is_empty()
     }
 
-    /// Takes the next frame for this worker.
     #[inline]
     pub fn next_frame(&mut self) -> Option<HostFrame<'_>> {
         if self.inbound.is_empty() {
@@ -103,13 +95,12 @@ impl WorkerEnd {
         })
     }
 
-    /// Counts a frame.
     pub fn count(&self, port: PortId, is_sent: bool) {
         let (sent, unsent) = &self.counts.0[port.index()];
         if is_sent { sent } else { unsent }.add(1);
     }
 
-    /// Wakes the host path after punted frames.
+    /// Wakes the host path if frames were punted since the last call.
     #[inline]
     pub fn ring(&mut self) {
         let punted = self.punted.get();
@@ -120,18 +111,15 @@ impl WorkerEnd {
     }
 }
 
-/// Host path's end, for all workers.
 #[derive(Debug)]
 pub struct HostEnd {
     rings: Vec<RingReader>,
-    /// Frames to the workers.
     pub outbox: Outbox,
 }
 
-/// Punt sink and connection of a worker.
 pub type WorkerSide = (Box<dyn PuntSink>, WorkerEnd);
 
-/// Creates the ends for `owners` of ports. `bell` wakes the host path.
+/// Creates the ends of the host path and of all workers. `bell` wakes the host path.
 #[must_use]
 pub fn ends(
     bells: &Arc<Bells>,
@@ -156,13 +144,12 @@ pub fn ends(
 }
 
 impl HostEnd {
-    /// Returns whether all punted frames are taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rings.iter().all(RingReader::is_empty)
     }
 
-    /// Takes at most `most` frames of each worker. Returns true if there may be more.
+    /// Passes at most `most` frames of each worker to `give`. Returns true if more may wait.
     pub fn take(&mut self, most: usize, mut give: impl FnMut(&Punted<'_>, &mut Outbox)) -> bool {
         let HostEnd { rings, outbox } = self;
         for ring in &mut *rings {
@@ -177,27 +164,23 @@ impl HostEnd {
     }
 }
 
-/// Queues of frames to the workers.
+/// Queues of frames from the host path to the workers.
 #[derive(Debug)]
 pub struct Outbox {
     bells: Arc<Bells>,
     owners: Box<[WorkerId]>,
     rings: Vec<RingWriter>,
-    /// Workers with new frames since the last ring.
     unrung: Vec<bool>,
 }
 
-/// Punted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punted<'a> {
-    /// Facts.
     pub punt: Punt,
-    /// Complete frame.
     pub bytes: &'a [u8],
 }
 
 impl Outbox {
-    /// Queues a frame to a peer, to be sent before data. Returns false without room.
+    /// Queues a frame to a peer, which is sent before data. Returns false without room.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
         self.put(Head { at, port, vid: 0, about: TO_PEER }, bytes)
     }
@@ -211,7 +194,7 @@ impl Outbox {
         self.put(Head { at, port, vid, about: FROM_INTERFACE }, bytes)
     }
 
-    /// Returns whether a frame of any length fits.
+    /// Returns whether a frame of any length fits into the ring to the port's worker.
     #[must_use]
     pub fn has_room(&self, port: PortId) -> bool {
         self.rings[self.owners[port.index()].index()].has_room()
@@ -227,7 +210,6 @@ impl Outbox {
         is_put
     }
 
-    /// Wakes the workers with new frames.
     pub fn ring(&mut self) {
         for (worker, unrung) in (0..=u8::MAX).map(WorkerId).zip(&mut self.unrung) {
             if std::mem::take(unrung) {
@@ -236,7 +218,6 @@ impl Outbox {
         }
     }
 
-    /// Returns whether the workers have taken all frames.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rings.iter().all(RingWriter::is_empty)

@@ -1,4 +1,5 @@
-//! Host path: the thread that handles [punted](xoff_dataplane::punt) frames, and frames from this host to peers, by a [`Host`].
+//! Host path: the thread in which a [`Host`] handles [punted](xoff_dataplane::punt) frames, and sends frames of this
+//! host to peers.
 
 pub mod ends;
 pub mod ring;
@@ -17,37 +18,30 @@ use ends::{HostEnd, Outbox, Punted};
 use xoff_xdp::clock;
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
-/// Punted frames between checks of the timers.
 const BATCH: usize = 64;
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(1);
 
-/// Time for the last frames.
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
 /// Handler of punted frames.
 pub trait Host: Send {
-    /// Returns descriptors that wake the thread for [`Host::advance`].
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// Returns whether the descriptors changed since the last call.
     fn has_other_wakers(&mut self) -> bool {
         false
     }
 
-    /// Handles a punted frame.
     fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox);
 
-    /// Does the work due at `now`, and returns when the next is. Also called after a sleep.
+    /// Does the work due at `now`, and returns when the next work is due.
     fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos;
 
-    /// Sends the last frames.
     fn stop(&mut self, now: Nanos, outbox: &mut Outbox);
 }
 
-/// Running host path; dropping it stops the thread.
 #[derive(Debug)]
 pub struct HostPath {
     bell: Arc<Bell>,
@@ -55,10 +49,6 @@ pub struct HostPath {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread; the workers' ends ring `bell`.
-///
-/// # Errors
-/// No thread or descriptor, or privileges that cannot be dropped.
 pub fn start(
     end: HostEnd,
     bell: &Arc<Bell>,
@@ -119,12 +109,6 @@ fn run(
 }
 
 impl HostPath {
-    /// Wakes the thread.
-    pub fn wake(&self) {
-        self.bell.wake();
-    }
-
-    /// Sends the last frames and ends the thread.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.bell.wake();

@@ -5,19 +5,15 @@ use std::fmt;
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_wire::units::{Nanos, PortId};
 
-/// Maximum bytes of a frame.
 pub const FRAME_MAX: usize = 16 << 10;
 
 const HEAD: usize = 16;
 
-/// Facts about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Time of receipt, or of creation of a frame to send.
     pub at: Nanos,
-    /// Port of receipt or transmission.
     pub port: PortId,
-    /// Kind, or index of the punt reason.
+    /// Kind of a frame to a worker, or index of the reason of a punt.
     pub about: u8,
     /// VLAN of an SVI; 0 for a port's interface.
     pub vid: u16,
@@ -39,13 +35,11 @@ impl Head {
     }
 }
 
-/// Writer's end.
 pub struct RingWriter {
     ring: Producer<u8>,
     scratch: Box<[u8]>,
 }
 
-/// Reader's end.
 pub struct RingReader {
     ring: Consumer<u8>,
     bytes: Box<[u8]>,
@@ -63,11 +57,10 @@ impl fmt::Debug for RingReader {
     }
 }
 
-/// Creates a ring of `room` bytes.
 #[must_use]
 pub fn ring(room: usize) -> (RingWriter, RingReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page before the first frame.
+    // Touch every page now, so that the first frames cause no page faults.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -82,7 +75,7 @@ pub fn ring(room: usize) -> (RingWriter, RingReader) {
 }
 
 impl RingWriter {
-    /// Appends a frame of at most `len` bytes; `fill` returns its length. Returns false without room.
+    /// Appends a frame of at most `len` bytes; `fill` writes it and returns its length. Returns false without room.
     pub fn put(&mut self, head: Head, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if len > FRAME_MAX || self.ring.slots() < HEAD + len {
             return false;
@@ -94,13 +87,11 @@ impl RingWriter {
         self.ring.push_entire_slice(&self.scratch[..HEAD + len]).is_ok()
     }
 
-    /// Returns whether the longest frame fits.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.ring.slots() >= HEAD + FRAME_MAX
     }
 
-    /// Returns whether all frames are taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ring.slots() == self.ring.buffer().capacity()
@@ -108,16 +99,14 @@ impl RingWriter {
 }
 
 impl RingReader {
-    /// Returns whether no frame waits.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
 
-    /// Takes the oldest frame.
     pub fn take(&mut self) -> Option<(Head, &[u8])> {
-        // Records are never partial.
+        // The writer appends whole records, so a head is always followed by its frame.
         let mut place = [0; HEAD];
         self.copy(0..HEAD)?;
         place.copy_from_slice(&self.bytes[..HEAD]);
@@ -152,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_out_whole_and_in_order_also_where_the_ring_wraps() {
+    fn ring_returns_frames_whole_and_in_order_when_it_wraps() {
         let (mut writer, mut reader) = ring(100);
         for round in 0..50u8 {
             assert!(reader.is_empty() && writer.is_empty());
@@ -166,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_without_room_is_refused() {
+    fn full_ring_refuses_frames_that_do_not_fit() {
         let (mut writer, mut reader) = ring(2 * HEAD + 30);
         assert!(put(&mut writer, 0, &[1; 10]));
         assert!(!put(&mut writer, 1, &[2; 21]));

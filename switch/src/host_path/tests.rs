@@ -62,7 +62,7 @@ fn punt(sink: &mut dyn PuntSink, port: u8, bytes: &[u8]) -> bool {
 
 // proves: slow-path
 #[test]
-fn punted_frame_answered_by_the_ports_worker() {
+fn answer_to_punted_frame_goes_to_the_worker_of_its_port() {
     let (mut path, mut workers, had, counts) = two_workers();
     for (port, (sink, end)) in (0..).zip(&mut workers) {
         assert!(punt(&mut **sink, port, &[port; 60]));
@@ -85,7 +85,7 @@ fn punted_frame_answered_by_the_ports_worker() {
 }
 
 #[test]
-fn a_full_ring_refuses_and_loses_nothing_that_it_took() {
+fn full_punt_ring_refuses_frames_and_loses_no_accepted_one() {
     let bell = Arc::new(Bell::new().unwrap());
     let bells = Bells::new(1).unwrap();
     let (mut end, mut workers) = ends(&bells, [WorkerId(0)].into(), 1, &bell, &SendCounts::new(1));

@@ -1,4 +1,4 @@
-//! Announcement of a neighbor, as stored.
+//! Announcement of an LLDP neighbor, as the switch stores it.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,35 +13,24 @@ const CAPABILITIES: [&str; 8] =
     ["other", "repeater", "bridge", "access-point", "router", "telephone", "docsis", "station"];
 const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4);
 
-/// Content of a neighbor's LLDPDU, without terminal control characters.
+/// Content of a neighbor's LLDPDU; its texts have no terminal control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
-    /// Neighbor's port.
     pub port_description: String,
-    /// Neighbor's name.
     pub system_name: String,
-    /// Neighbor's description.
     pub system_description: String,
-    /// Enabled capabilities, as bits.
     pub capabilities: u16,
-    /// Management addresses.
     pub management: Vec<String>,
     /// Maximum frame size in bytes, FCS included.
     pub max_frame: Option<u16>,
-    /// ETS configuration.
     pub ets: Option<Ets>,
-    /// ETS recommendation.
     pub recommendation: Option<Ets>,
-    /// PFC configuration.
     pub pfc: Option<PfcState>,
-    /// Application priorities.
     pub applications: Vec<Application>,
-    /// Capabilities beyond PFC.
     pub understands: Understands,
 }
 
 impl Announcement {
-    /// Reads an LLDPDU, and counts discarded TLVs by error.
     #[must_use]
     pub fn read(list: &Lldpdu<'_>, discarded: &mut [u64; LldpError::COUNT]) -> Announcement {
         let mut announcement = Announcement::default();
@@ -77,7 +66,6 @@ impl Announcement {
         }
     }
 
-    /// Returns the enabled capabilities' names.
     #[must_use]
     pub fn capabilities(&self) -> Vec<&'static str> {
         let named = CAPABILITIES.into_iter().enumerate();
@@ -131,13 +119,11 @@ pub fn harmless(bytes: &[u8]) -> String {
     text
 }
 
-/// Formats a chassis ID.
 #[must_use]
 pub fn chassis(id: Id<'_>) -> String {
     name(id, 4, 5)
 }
 
-/// Formats a port ID.
 #[must_use]
 pub fn port(id: Id<'_>) -> String {
     name(id, 3, 4)

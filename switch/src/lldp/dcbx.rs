@@ -1,4 +1,4 @@
-//! DCBX of a port: its TLVs, mismatches with its neighbor's, and settings that follow it.
+//! DCBX of a port: its TLVs, the differences from its neighbor's TLVs, and settings that follow the neighbor.
 
 use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
@@ -7,20 +7,16 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
 
 use super::announcement::Announcement;
 
-/// Classes that may be paused at the same time.
+/// Number of classes that may be paused at the same time.
 const CAPABILITY: u8 = 8;
 
-/// Tolerated difference of rounded shares, in percent.
+/// Difference of two shares, in percent, that rounding explains.
 const ROUNDED: u8 = 1;
 
-/// Subject of a mismatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MismatchKind {
-    /// Classes with PFC.
     Pfc,
-    /// Classes' shares of the line (ETS).
     Ets,
-    /// Mapping of DSCPs to classes.
     Dscp,
 }
 
@@ -30,31 +26,22 @@ xoff_wire::named! { MismatchKind {
     Dscp: "dscp",
 } }
 
-/// Mismatch between a port and its neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Subject.
     pub kind: MismatchKind,
-    /// Values of both ends.
     pub detail: String,
 }
 
-/// Sender of LLDP frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Speaker<'a> {
-    /// Chassis ID: an address of the switch.
     pub chassis: MacAddr,
-    /// Port's MAC address.
     pub mac: MacAddr,
-    /// Switch.
     pub system: &'a str,
-    /// Port's device.
     pub device: &'a str,
-    /// True for a router.
     pub routes: bool,
 }
 
-/// Returns a port's LLDP frame, a shutdown LLDPDU if `ttl` is zero. For a short MTU the least important TLVs are left out.
+/// Returns a port's LLDP frame, or a shutdown LLDPDU if `ttl` is zero. A short MTU leaves out the least important TLVs.
 #[must_use]
 pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     let room = LEN_MAX.min(port.mtu_frame as usize);
@@ -71,7 +58,7 @@ pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     All,
-    /// DSCPs whose class differs from their upper three bits.
+    /// Only DSCPs whose class differs from their upper three bits.
     Others,
     None,
 }
@@ -140,7 +127,7 @@ fn pfc(port: &PortSettings) -> PfcState {
     PfcState { willing, bypasses_macsec: false, capability: CAPABILITY, classes }
 }
 
-/// Makes each class a separate traffic class; weights share the line.
+/// Makes each class a separate traffic class; the weights share the line.
 fn ets(port: &PortSettings) -> Ets {
     let weights = port.classes.map(|class| match class.service {
         Service::Strict => None,
@@ -156,7 +143,7 @@ fn ets(port: &PortSettings) -> Ets {
     }
 }
 
-/// Returns percents with a sum of 100, the largest remainders rounded up.
+/// Converts weights to percents with a sum of 100; the largest remainders are rounded up.
 fn percents(weights: [u32; CLASSES]) -> [u8; CLASSES] {
     let all: u64 = weights.iter().copied().map(u64::from).sum();
     if all == 0 {
@@ -183,7 +170,7 @@ fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
     (0..).zip(&port.dscp_to_class).filter(move |_| is_trusted).map(of_dscp)
 }
 
-/// Returns the mismatches with a neighbor; missing TLVs are none.
+/// Returns the differences between a port and its neighbor. A TLV that the neighbor does not announce is no difference.
 #[must_use]
 pub fn mismatches(port: &PortSettings, announced: &Announcement) -> Vec<Mismatch> {
     if port.dcbx == Dcbx::Off {
@@ -196,7 +183,8 @@ pub fn mismatches(port: &PortSettings, announced: &Announcement) -> Vec<Mismatch
 
 fn pfc_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
     let (here, there) = (pfc(port).classes, announced.pfc?.classes);
-    (here != there).then(|| format!("PFC is used for {} here, for {} there", classes(here), classes(there)))
+    (here != there)
+        .then(|| format!("PFC is used for {} here, for {} at the neighbor", classes(here), classes(there)))
 }
 
 fn classes(set: ClassSet) -> String {
@@ -216,7 +204,7 @@ fn ets_differs(port: &PortSettings, announced: &Announcement) -> Option<String> 
     };
     let (class, shares) = (0..).zip(here.into_iter().zip(there)).find(|(_, shares)| differs(*shares))?;
     let share = |share: Option<u8>| share.map_or("strict".into(), |share| format!("{share} %"));
-    Some(format!("class {class} is {} here, {} there", share(shares.0), share(shares.1)))
+    Some(format!("class {class} is {} here, {} at the neighbor", share(shares.0), share(shares.1)))
 }
 
 fn dscp_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
@@ -230,18 +218,17 @@ fn dscp_differs(port: &PortSettings, announced: &Announcement) -> Option<String>
     let (here, there) = differing.next()?;
     let more = match differing.count() {
         0 => String::new(),
-        more => format!(", and {more} more are others"),
+        more => format!("; {more} more DSCPs differ"),
     };
-    Some(format!("DSCP {} is class {} here, class {there} there{more}", here.protocol, here.class))
+    Some(format!("DSCP {} is class {} here, class {there} at the neighbor{more}", here.protocol, here.class))
 }
 
-/// Returns whether settings follow the neighbor.
 #[must_use]
 pub fn follows(port: &PortSettings) -> bool {
     port.dcbx == Dcbx::Willing || port.auto_peer != AutoPeer::default()
 }
 
-/// Applies a neighbor's TLVs to settings that follow.
+/// Applies the announcement of a port's only neighbor to the settings that follow it.
 pub fn follow(port: &mut PortSettings, announced: Option<&Announcement>) {
     let understands = announced.map(|announced| announced.understands).unwrap_or_default();
     if port.auto_peer.flow_lists {

@@ -1,5 +1,5 @@
 //! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O. The host path's thread writes [`Neighbors`]. The content
-//! comes from untrusted stations: its size is bounded, and texts are free of terminal control sequences.
+//! comes from untrusted stations: its size is bounded, and its texts have no terminal control sequences.
 
 pub mod announcement;
 pub mod dcbx;
@@ -17,59 +17,42 @@ use dcbx::{Mismatch, MismatchKind};
 use table::{Neighbor, NeighborChange, NeighborTable};
 use timer::Timer;
 
-/// Neighbors of all ports.
 #[derive(Debug)]
 pub struct Neighbors(Mutex<Box<[Port]>>);
 
-/// LLDP state of a port.
 #[derive(Debug, Default)]
 pub struct Port {
-    /// Transmit timer.
     pub timer: Timer,
-    /// Neighbors.
     pub table: NeighborTable,
-    /// Counters.
     pub counts: LldpCounts,
-    /// Current mismatches.
     pub mismatches: Vec<Mismatch>,
 }
 
-/// LLDP counters of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LldpCounts {
-    /// Received frames, also malformed.
     pub frames_in: u64,
-    /// Frames given to the port.
     pub frames_out: u64,
-    /// Frames given but not sent.
     pub not_sent: u64,
-    /// Malformed frames, by error.
     pub malformed: [u64; LldpError::COUNT],
-    /// Discarded TLVs of valid frames, by error.
     pub discarded: [u64; LldpError::COUNT],
-    /// Frames of neighbors beyond the maximum.
     pub too_many: u64,
-    /// Neighbors that expired.
     pub aged_out: u64,
-    /// Frames with a shorter TTL than before.
     pub shortened: u64,
-    /// Mismatches that began, by [kind](MismatchKind).
     pub mismatches: [u64; MismatchKind::COUNT],
 }
 
 impl Neighbors {
-    /// Creates the state for this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> Neighbors {
         Neighbors(Mutex::new((0..ports).map(|_| Port::default()).collect()))
     }
 
-    /// Locks all ports; not for a forwarding thread.
+    /// Locks the state of all ports. Forwarding threads must not call this.
     pub fn lock(&self) -> MutexGuard<'_, Box<[Port]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the announcement of the only neighbor, if any.
+    /// Returns the announcement of the port's neighbor, if there is exactly one.
     #[must_use]
     pub fn announcement(&self, port: PortId) -> Option<Announcement> {
         self.lock()[port.index()].table.only().map(|neighbor| neighbor.announced.clone())
@@ -77,7 +60,6 @@ impl Neighbors {
 }
 
 impl Port {
-    /// Processes a received frame.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> NeighborChange {
         self.counts.frames_in += 1;
         let (src, list) = match read(frame) {
@@ -94,14 +76,12 @@ impl Port {
         change
     }
 
-    /// Removes and returns the neighbors expired by `now`.
     pub fn age(&mut self, now: Nanos) -> Vec<Neighbor> {
         let aged = self.table.age(now);
         self.counts.aged_out += aged.len() as u64;
         aged
     }
 
-    /// Replaces the mismatches, and counts the new ones.
     pub fn compare(&mut self, mismatches: Vec<Mismatch>) {
         let was = std::mem::replace(&mut self.mismatches, mismatches);
         for kind in self.mismatches.iter().map(|it| it.kind) {

@@ -1,4 +1,5 @@
-//! LLDP neighbors of a port, each until its TTL ends or is zero. A neighbor beyond the maximum replaces none.
+//! LLDP neighbors of a port. Each is kept until its time to live ends, or it announces zero. Neighbors beyond the
+//! maximum are ignored.
 
 use xoff_wire::lldp::{Id, Lldpdu};
 use xoff_wire::units::{MacAddr, Nanos};
@@ -6,31 +7,22 @@ use xoff_wire::units::{MacAddr, Nanos};
 use super::LldpCounts;
 use super::announcement::{self, Announcement};
 
-/// Maximum neighbors per port.
 pub const NEIGHBORS_MAX: usize = 8;
 
-/// LLDP neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbor {
     key: Key,
-    /// Chassis ID.
     pub chassis: String,
-    /// Port ID.
     pub port: String,
-    /// Source address.
     pub mac: MacAddr,
-    /// First frame.
     pub since: Nanos,
-    /// Last frame.
     pub last_received: Nanos,
-    /// TTL in seconds.
+    /// Time to live in seconds.
     pub ttl: u16,
-    /// Announced properties.
     pub announced: Announcement,
 }
 
 impl Neighbor {
-    /// Returns the time of expiry.
     #[must_use]
     pub fn expires(&self) -> Nanos {
         self.last_received.after(Nanos::from_secs(self.ttl.into()))
@@ -46,24 +38,16 @@ impl Key {
     }
 }
 
-/// Effect of a received LLDPDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NeighborChange {
-    /// No effect.
     Nothing,
-    /// New neighbor.
     New,
-    /// Changed announcement.
     Changed,
-    /// Unchanged announcement.
     Refreshed,
-    /// Neighbor removed by a shutdown LLDPDU.
     Removed(Box<Neighbor>),
-    /// Neighbor beyond the maximum.
     TooMany,
 }
 
-/// Neighbors of a port.
 #[derive(Clone, Debug, Default)]
 pub struct NeighborTable(Vec<Neighbor>);
 
@@ -74,7 +58,7 @@ impl NeighborTable {
         &self.0
     }
 
-    /// Returns the only neighbor.
+    /// Returns the neighbor, if there is exactly one.
     #[must_use]
     pub fn only(&self) -> Option<&Neighbor> {
         if let [only] = &self.0[..] { Some(only) } else { None }
@@ -117,12 +101,10 @@ impl NeighborTable {
         self.0.extract_if(.., |neighbor| neighbor.expires() <= now).collect()
     }
 
-    /// Removes and returns all.
     pub fn clear(&mut self) -> Vec<Neighbor> {
         std::mem::take(&mut self.0)
     }
 
-    /// Returns the earliest expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Nanos {
         self.0.iter().map(Neighbor::expires).min().unwrap_or(Nanos::NEVER)

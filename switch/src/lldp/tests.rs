@@ -10,7 +10,6 @@ use super::*;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Classes 3 and 4 are lossless.
 fn settings() -> PortSettings {
     let class = |class: usize| ClassSettings {
         lossless: class == 3 || class == 4,
@@ -43,7 +42,6 @@ fn announcement(frame: &[u8]) -> Announcement {
     port.table.only().unwrap().announced.clone()
 }
 
-/// Returns seconds of transmission; `happens` runs once a second.
 fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
     let mut timer = Timer::default();
     let mut sent = Vec::new();
@@ -78,7 +76,7 @@ fn lldp_sent_at_link_up_and_each_interval() {
 
 // proves: lldp
 #[test]
-fn new_neighbor_gets_four_fast_frames() {
+fn new_lldp_neighbor_gets_four_fast_frames() {
     let happens = |second, timer: &mut Timer| match second {
         0 => timer.begin(Nanos(0)),
         10 | 11 => timer.neighbor_came(Nanos::from_secs(second)), // the second arrives during fast frames
@@ -89,7 +87,7 @@ fn new_neighbor_gets_four_fast_frames() {
 
 // proves: lldp
 #[test]
-fn frame_rate_limited_to_burst_of_five() {
+fn lldp_frames_limited_to_bursts_of_five() {
     let mut timer = Timer::default();
     timer.begin(Nanos(0));
     let mut at_once = 0;
@@ -105,7 +103,7 @@ fn frame_rate_limited_to_burst_of_five() {
 }
 
 #[test]
-fn unsent_frame_retried_after_a_second() {
+fn unsent_lldp_frame_is_retried_after_a_second() {
     let mut timer = Timer::default();
     timer.begin(Nanos(0));
     assert!(timer.sends(Nanos(0)));
@@ -116,7 +114,7 @@ fn unsent_frame_retried_after_a_second() {
 
 // proves: lldp
 #[test]
-fn neighbor_expires_exactly_after_its_ttl() {
+fn lldp_neighbor_expires_exactly_after_its_ttl() {
     let mut port = Port::default();
     assert_eq!(port.receive(Nanos(5), &frame(1, 2, &[])), NeighborChange::New);
     assert_eq!(port.receive(SECOND, &frame(1, 2, &[])), NeighborChange::Refreshed);
@@ -141,7 +139,7 @@ fn shutdown_lldpdu_removes_only_its_neighbor() {
 
 // proves: lldp
 #[test]
-fn neighbor_flood_evicts_nobody() {
+fn flood_of_lldp_neighbors_evicts_no_earlier_neighbor() {
     let mut port = Port::default();
     for number in 0..100 {
         port.receive(Nanos(u64::from(number)), &frame(number, 120, &[]));
@@ -156,7 +154,7 @@ fn neighbor_flood_evicts_nobody() {
 
 // proves: lldp
 #[test]
-fn shortened_ttl_applies_and_is_counted() {
+fn shortened_ttl_of_neighbor_applies_and_is_counted() {
     let mut port = Port::default();
     for ttl in [120, 60, 60, 3, 120] {
         port.receive(Nanos(0), &frame(1, ttl, &[]));
@@ -166,7 +164,7 @@ fn shortened_ttl_applies_and_is_counted() {
 
 // proves: lldp
 #[test]
-fn malformed_frames_counted_and_neighbors_kept() {
+fn malformed_lldp_frames_are_counted_and_remove_no_neighbor() {
     let mut port = Port::default();
     port.receive(Nanos(0), &frame(1, 120, &[]));
     let whole = frame(1, 120, &[Tlv::Other(7, b"bad"), Tlv::SystemName(b"a"), Tlv::SystemName(b"b")]);
@@ -200,7 +198,7 @@ fn neighbor_texts_have_no_control_characters() {
 
 // proves: lldp
 #[test]
-fn announcement_follows_port_settings() {
+fn lldp_announcement_has_the_settings_of_the_port() {
     let mut port = settings();
     port.auto_peer.rates = true;
     let announced = announcement(&dcbx::frame(&speaker(), &port, TTL));
@@ -225,7 +223,7 @@ fn announcement_follows_port_settings() {
 
 // proves: lldp
 #[test]
-fn unused_settings_are_not_announced() {
+fn lldp_announces_no_unused_settings() {
     let of = |port: &PortSettings| announcement(&dcbx::frame(&speaker(), port, TTL));
     let off = of(&PortSettings { dcbx: Dcbx::Off, ..settings() });
     assert_eq!((off.pfc, off.ets, off.recommendation, off.applications), (None, None, None, vec![]));
@@ -238,7 +236,7 @@ fn unused_settings_are_not_announced() {
 
 // proves: lldp
 #[test]
-fn short_mtu_omits_least_important_tlvs() {
+fn lldp_frame_for_short_mtu_omits_least_important_tlvs() {
     let mut port = settings();
     port.dscp_to_class[26] = Class::ALL[5];
     let whole = dcbx::frame(&speaker(), &port, TTL).len();
@@ -267,7 +265,7 @@ fn shutdown_lldpdu_has_no_other_tlvs() {
 
 // proves: dcbx
 #[test]
-fn equal_ports_match_and_differences_are_named() {
+fn equal_ports_match_and_different_ports_have_mismatches() {
     let here = settings();
     let kinds = |there: &PortSettings| {
         let announced = announcement(&dcbx::frame(&speaker(), there, TTL));
@@ -277,17 +275,17 @@ fn equal_ports_match_and_differences_are_named() {
     let mut there = settings();
     there.classes[4].lossless = false;
     there.flow_control = FlowControl::Pfc { obey: ClassSet(8), send: ClassSet(8) };
-    let detail = "PFC is used for classes 3, 4 here, for class 3 there".to_owned();
+    let detail = "PFC is used for classes 3, 4 here, for class 3 at the neighbor".to_owned();
     assert_eq!(kinds(&there), [(MismatchKind::Pfc, detail)]);
     let mut there = settings();
     there.classes[0].service = Service::Strict;
-    assert_eq!(kinds(&there), [(MismatchKind::Ets, "class 0 is 15 % here, strict there".into())]);
+    assert_eq!(kinds(&there), [(MismatchKind::Ets, "class 0 is 15 % here, strict at the neighbor".into())]);
     let mut there = settings();
     there.classes[0].service = Service::Weighted(3);
-    assert_eq!(kinds(&there), [(MismatchKind::Ets, "class 0 is 15 % here, 34 % there".into())]);
+    assert_eq!(kinds(&there), [(MismatchKind::Ets, "class 0 is 15 % here, 34 % at the neighbor".into())]);
     let mut there = settings();
     (there.dscp_to_class[26], there.dscp_to_class[46]) = (Class::ALL[4], Class::ALL[6]);
-    let detail = "DSCP 26 is class 3 here, class 4 there, and 1 more are others".to_owned();
+    let detail = "DSCP 26 is class 3 here, class 4 at the neighbor; 1 more DSCPs differ".to_owned();
     assert_eq!(kinds(&there), [(MismatchKind::Dscp, detail)]);
     assert_eq!(kinds(&PortSettings { dcbx: Dcbx::Off, ..there.clone() }), [], "nothing is announced");
     let off = PortSettings { dcbx: Dcbx::Off, ..here.clone() };
@@ -296,7 +294,7 @@ fn equal_ports_match_and_differences_are_named() {
 
 // proves: dcbx
 #[test]
-fn a_mismatch_is_counted_when_it_begins_and_only_then() {
+fn lldp_mismatch_is_counted_once_when_it_begins() {
     let mut port = Port::default();
     let of = |kind| Mismatch { kind, detail: "as it is".into() };
     for now in [vec![of(MismatchKind::Pfc)], vec![of(MismatchKind::Pfc)], vec![of(MismatchKind::Dscp)]] {
@@ -308,7 +306,7 @@ fn a_mismatch_is_counted_when_it_begins_and_only_then() {
 
 // proves: dcbx
 #[test]
-fn willing_settings_follow_the_neighbor() {
+fn willing_settings_follow_the_lldp_neighbor() {
     let pfc = |willing, classes| Announcement {
         pfc: Some(PfcState { willing, classes: ClassSet(classes), ..PfcState::default() }),
         understands: Understands { flow_lists: true, rates: true },

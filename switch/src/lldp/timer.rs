@@ -1,25 +1,24 @@
-//! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due at link-up and at changed content, then every 30 s; after a
-//! new neighbor four, one second apart. A credit limits all to one frame a second, and bursts to five.
+//! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due when the link comes up, when the content changes, and every
+//! 30 s. A new neighbor causes four frames, one second apart. A credit limits all frames to one a second, with bursts
+//! of five.
 
 use xoff_wire::units::Nanos;
 
-/// msgTxInterval.
+/// Interval between frames (msgTxInterval).
 pub const INTERVAL: Nanos = Nanos::from_secs(30);
-/// msgFastTx.
+/// Interval between frames for a new neighbor (msgFastTx).
 const FAST: Nanos = Nanos::from_secs(1);
-/// txFastInit.
+/// Number of frames for a new neighbor (txFastInit).
 const FAST_FRAMES: u8 = 4;
-/// txCreditMax.
+/// Maximum number of frames in a burst (txCreditMax).
 const CREDIT_MAX: u64 = 5;
 const CREDIT: Nanos = Nanos::from_secs(1);
 
-/// Four intervals and one second (msgTxHold), in seconds.
+/// Announced time to live in seconds: four intervals (msgTxHold) and one second.
 pub const TTL: u16 = 121;
 
-/// Transmit timer of a port.
 #[derive(Clone, Debug)]
 pub struct Timer {
-    /// Never without link.
     due: Nanos,
     fast_left: u8,
     credit: u64,
@@ -33,35 +32,30 @@ impl Default for Timer {
 }
 
 impl Timer {
-    /// Returns whether the port sends LLDP.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.due != Nanos::NEVER
     }
 
-    /// Starts at link-up.
     pub fn begin(&mut self, now: Nanos) {
         (self.due, self.fast_left) = (now, 0);
     }
 
-    /// Stops the timer.
     pub fn end(&mut self) {
         self.due = Nanos::NEVER;
     }
 
-    /// Schedules a frame with changed content.
     pub fn changed(&mut self, now: Nanos) {
         if self.is_on() {
             self.due = self.due.min(now);
         }
     }
 
-    /// Schedules a frame that could not be sent.
+    /// Schedules a frame in a second, because one could not be sent.
     pub fn again(&mut self, now: Nanos) {
         self.due = self.due.min(now.after(CREDIT));
     }
 
-    /// Schedules fast frames.
     pub fn neighbor_came(&mut self, now: Nanos) {
         if self.is_on() && self.fast_left == 0 {
             self.fast_left = FAST_FRAMES;
@@ -69,7 +63,6 @@ impl Timer {
         }
     }
 
-    /// Returns when a frame may be due.
     #[must_use]
     pub fn next(&self) -> Nanos {
         match self.credit {
@@ -78,7 +71,7 @@ impl Timer {
         }
     }
 
-    /// Returns whether a frame is due, and counts it as sent.
+    /// Returns whether to send a frame now, and counts the frame as sent.
     pub fn sends(&mut self, now: Nanos) -> bool {
         let seconds = now.since(self.earned).0 / CREDIT.0;
         self.earned = self.earned.after(Nanos(seconds * CREDIT.0));

@@ -16,37 +16,26 @@ use xoff_xdp::clock;
 
 const HOST_FRAMES_MAX: u32 = 32;
 
-/// Worker's ends of connections to other threads.
 #[derive(Debug)]
 pub struct Connections {
-    /// Other workers.
     pub handoff: Handoff,
-    /// Host path.
     pub host: WorkerEnd,
-    /// Control thread's requests.
     pub inbox: Inbox,
-    /// Published facts.
     pub facts: Arc<WorkerFacts>,
-    /// Minimum time for a port's line to carry the committed bytes, which makes room.
+    /// Minimum time in which a line carries a port's committed bytes, which makes room.
     pub commit_time: Nanos,
-    /// Ports changed since the list of wake-up descriptors.
     pub has_other_ports: bool,
-    /// Removed ports, returned once no wake-up descriptor refers to them.
     pub given_up: Vec<GivenUp>,
-    /// Start of the previous turn.
     pub previous_turn: Nanos,
     retries: Vec<Request>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
-    /// Frames to send remain, and the device exists.
     Sending,
-    /// Received frames need buffer memory.
     NoMemory,
 }
 
-/// Removed port, and its requester.
 #[derive(Debug)]
 pub struct GivenUp {
     port: Box<Port>,
@@ -71,7 +60,8 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn pause_obeyed(&mut self) {
-        // The pause frame arrived after the last poll; none of its class was sent since that poll's transmit.
+        // The pause frame arrived after the last poll. No frame of its class was sent since the transmit step that
+        // followed that poll.
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 
@@ -81,7 +71,6 @@ impl Environment<Port, Store> for Connections {
 }
 
 impl Connections {
-    /// Creates the connections of a new worker.
     #[must_use]
     pub fn new(
         handoff: Handoff,
@@ -161,7 +150,10 @@ impl Connections {
                 }
             }
             Request::Adopt { port: id, mut opened, done } => {
-                debug_assert!(ports.iter().all(|(other, _)| *other != id), "the port before was given up");
+                debug_assert!(
+                    ports.iter().all(|(other, _)| *other != id),
+                    "worker adopts a port that it already owns"
+                );
                 opened.begin(id, store);
                 by.set_mac(&mut batch, id, opened.facts().mac);
                 let at = ports.partition_point(|(other, _)| *other < id);
@@ -186,7 +178,8 @@ impl Connections {
         }
     }
 
-    /// Returns the port once the kernel has nothing to send. Forwards received frames; drops what the kernel has not taken.
+    /// Returns the port once the kernel has nothing to send. Received frames are forwarded; frames that the kernel has
+    /// not taken are dropped.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
@@ -212,7 +205,7 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        // An existing device keeps receiving. Nothing is refilled meanwhile, so the chunks end.
+        // An existing device keeps receiving. No chunk is refilled meanwhile, so the loop ends.
         loop {
             let out = ports[at].1.chunks_out();
             driver::receive(*by, &mut batch, &mut ports[at], *store);

@@ -31,7 +31,7 @@ fn worker() -> (Worker, Node, Mailbox) {
 }
 
 #[test]
-fn handled_event_does_not_wake_again() {
+fn handled_wakeup_does_not_wake_the_worker_again() {
     let (worker, _other, mailbox) = worker();
     let wakers = worker.wakers().unwrap();
     let mut sleeper = Sleeper::new(&wakers);
@@ -52,10 +52,9 @@ fn handled_event_does_not_wake_again() {
     assert_eq!(woken_by(), (false, false));
 }
 
-/// Frames in a full queue may hold a peer here.
 // proves: workers
 #[test]
-fn sleep_is_short_while_other_queue_is_full() {
+fn worker_sleeps_briefly_while_queue_to_other_is_full() {
     let (mut worker, _other, _mailbox) = worker();
     let mut sleeps_with = |frames: usize| {
         for _ in 0..frames {
@@ -65,13 +64,13 @@ fn sleep_is_short_while_other_queue_is_full() {
         worker.driver_backlog()
     };
     let all = [sleeps_with(CAPACITY / 2), sleeps_with(CAPACITY / 2)]; // the outbox's limit
-    assert_eq!(all, [DriverBacklog::Nothing; 2], "the queue takes them all");
+    assert_eq!(all, [DriverBacklog::Nothing; 2], "worker waits although the queue has room");
     assert_eq!(sleeps_with(1), DriverBacklog::Room);
 }
 
 // proves: workers
 #[test]
-fn handed_over_frames_count_as_received() {
+fn frames_handed_over_by_others_count_as_received() {
     let (mut worker, mut other, _mailbox) = worker();
     let mut came = |frames: usize| {
         for _ in 0..frames {
@@ -85,11 +84,11 @@ fn handed_over_frames_count_as_received() {
 
 // proves: workers
 #[test]
-fn driver_backlog_urgent_only_with_waiters() {
+fn frames_in_flight_shorten_sleep_only_if_awaited() {
     assert_eq!(
         DriverBacklog::of(false, true, false),
         DriverBacklog::Nothing,
-        "what is not there does not leave"
+        "worker waits although no frame is in flight"
     );
     assert_eq!(DriverBacklog::of(true, false, false), DriverBacklog::Leaving);
     assert_eq!(DriverBacklog::of(true, true, false), DriverBacklog::Room);
@@ -101,7 +100,7 @@ fn driver_backlog_urgent_only_with_waiters() {
 
 // proves: workers
 #[test]
-fn sleep_ends_at_next_deadline() {
+fn sleep_is_limited_by_the_backlog_of_the_driver() {
     let of = |driver_backlog: DriverBacklog, commit_us| {
         driver_backlog.longest_sleep(Nanos::from_micros(commit_us))
     };
@@ -114,7 +113,7 @@ fn sleep_ends_at_next_deadline() {
 }
 
 #[test]
-fn sleep_is_neither_a_stall_nor_a_reaction() {
+fn sleep_counts_neither_as_stall_nor_as_reaction() {
     let (facts, budget) = (WorkerFacts::default(), Nanos(50));
     let mut watch = TurnTimer::new(Nanos(0));
     watch.turn(Nanos(10), budget, &facts);
@@ -122,7 +121,7 @@ fn sleep_is_neither_a_stall_nor_a_reaction() {
     assert_eq!((watch.previous, facts.stalls.get()), (Nanos(10), 0));
     watch.woken(Nanos(1_000));
     watch.turn(Nanos(1_050), budget, &facts);
-    assert_eq!((watch.previous, facts.stalls.get()), (Nanos(1_000), 0), "awake since 1000");
+    assert_eq!((watch.previous, facts.stalls.get()), (Nanos(1_000), 0), "sleep counts as a stall");
     watch.turn(Nanos(1_101), budget, &facts);
     assert_eq!((facts.stalls.get(), facts.longest_gap.get()), (1, 51));
 }
