@@ -130,13 +130,13 @@ mod tests {
         let [left, right] = [0, 1].map(PortId);
         let class = Class::ALL[3];
         let waits = || Waits::from(&counted);
-        assert_eq!(Causes::of([waits()]).text(), "nobody is held\n");
+        assert_eq!(Causes::of([waits()]).text(), "no peer is paused\n");
         counted.counters.class(left, class).held_since.set(1);
         counted.counters.between(left, right, class).add(5_000);
         counted.counters.port(right).pause_peer.set(0x99);
         let text = Causes::of([waits()]).text();
         assert!(
-            text.ends_with("5000 bytes: egress queue s1 right, class 3, its line is the limit\n"),
+            text.ends_with("5000 bytes: egress queue s1 right, class 3, limited by its line\n"),
             "{text}"
         );
         counted.counters.class(right, class).flows.paused.set(1);

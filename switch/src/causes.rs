@@ -1,11 +1,11 @@
 //! Causes of pauses across several switches: the chain from each XOFF to its root.
 //!
-//! A switch holds the peer of a port while egress queues are full of frames received there. An egress queue is full
-//! because its line is slow, or because its own peer holds it: perhaps a port of another switch, identified by the
-//! source address of its pauses.
+//! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue is full
+//! because its line is slow, or because its own peer pauses it. This peer may be a port of another switch, identified by
+//! the source address of its pauses.
 //!
 //! ```text
-//!   held port --> egress queue --> held port of the next switch --> ... --> a queue with a slow line
+//!   port that pauses its peer --> egress queue --> such a port of the next switch --> ... --> queue of a slow line
 //! ```
 //!
 //! A cycle is a deadlock if it lasts. The answers of different switches may be milliseconds apart.
@@ -20,79 +20,79 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 use serde::Serialize;
 
-/// Waits within a switch.
+/// Ports of a switch that wait for each other: the input of [`Causes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Switch.
+    /// Name of the switch.
     pub switch: String,
-    /// Ports.
+    /// Ports of the switch.
     pub ports: Vec<PortWaits>,
 }
 
-/// Waits at a port.
+/// Paused and pausing classes of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortWaits {
-    /// Port.
+    /// Name of the port.
     pub name: String,
-    /// MAC address.
+    /// MAC address of the port.
     pub mac: String,
-    /// Source of the last pause frame obeyed.
+    /// Source address of the last pause frame that the port obeyed.
     pub pause_peer: Option<String>,
-    /// Classes.
+    /// Classes of the port.
     pub classes: Vec<ClassWaits>,
 }
 
-/// Waits at a port in a class.
+/// Class of a port, paused or pausing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassWaits {
-    /// 0 to 7.
+    /// Number of the class, 0 to 7.
     pub class: u8,
-    /// True while the port holds its peer.
+    /// True while the port pauses its peer.
     pub holds: bool,
-    /// Egress queues with frames from here, the fullest first; empty unless `holds`.
+    /// Egress queues with frames from this port, the fullest first; empty unless `holds`.
     pub culprits: Vec<FullQueue>,
-    /// True while the peer pauses the egress queue, or a flow of it.
+    /// True while the peer pauses the port's egress queue, or a flow in it.
     pub is_held: bool,
 }
 
-/// Egress queue with frames received by a given port.
+/// Egress queue that contains frames from a pausing port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FullQueue {
-    /// Egress port.
+    /// Name of the egress port.
     pub port: String,
-    /// 0 to 7.
+    /// Class of the queue, 0 to 7.
     pub class: u8,
-    /// Bytes received by the given port.
+    /// Bytes in the queue that the pausing port received.
     pub bytes: u64,
 }
 
-/// Node of the graph of causes.
+/// Port, queue or station in the graph of causes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum CauseNode {
-    /// Port that holds its peer.
+    /// Port that pauses its peer.
     Port {
-        /// Switch.
+        /// Name of the switch.
         switch: String,
-        /// Port.
+        /// Name of the port.
         port: String,
-        /// 0 to 7.
+        /// Paused class, 0 to 7.
         class: u8,
     },
     /// Egress queue of a port.
     Queue {
-        /// Switch.
+        /// Name of the switch.
         switch: String,
-        /// Port.
+        /// Name of the port.
         port: String,
-        /// 0 to 7.
+        /// Class of the queue, 0 to 7.
         class: u8,
     },
-    /// Sender of pauses outside the given switches.
+    /// Sender of pauses that is no port of the given switches.
     Station {
-        /// MAC address.
+        /// MAC address of the sender.
         mac: String,
-        /// 0 to 7.
+        /// Paused class, 0 to 7.
         class: u8,
     },
 }
@@ -101,7 +101,7 @@ impl std::fmt::Display for CauseNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             CauseNode::Port { switch, port, class } => {
-                write!(f, "{switch} holds the peer of {port}, class {class}")
+                write!(f, "{switch} pauses the peer of {port}, class {class}")
             }
             CauseNode::Queue { switch, port, class } => {
                 write!(f, "egress queue {switch} {port}, class {class}")
@@ -111,16 +111,16 @@ impl std::fmt::Display for CauseNode {
     }
 }
 
-/// Reason for which one place waits for another.
+/// Reason for which one node of the graph waits for another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum WaitReason {
-    /// The egress queue contains frames received by the held port.
+    /// The egress queue contains frames that the pausing port received.
     Holds {
         /// Bytes of these frames in the queue.
         bytes: u64,
     },
-    /// The place has paused the egress queue.
+    /// The peer pauses the egress queue.
     Paused,
 }
 
@@ -133,7 +133,7 @@ impl std::fmt::Display for WaitReason {
     }
 }
 
-/// Graph of places that wait for each other.
+/// Graph of ports, queues and stations that wait for each other.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
     graph: DiGraph<CauseNode, WaitReason>,
@@ -141,7 +141,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Builds the graph from the waits of several switches.
+    /// Builds the graph from the state of several switches.
     pub fn of<T: Into<Waits>>(switches: impl IntoIterator<Item = T>) -> Causes {
         let switches: Vec<Waits> = switches.into_iter().map(Into::into).collect();
         let mut causes = Causes::default();
@@ -156,24 +156,24 @@ impl Causes {
         causes
     }
 
-    /// Returns the cycles, each in the order of waiting.
+    /// Returns the cycles of the graph, each in the order of waiting.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<CauseNode>> {
         let knots = tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1);
         knots.map(|knot| self.round(&knot)).collect()
     }
 
-    /// Returns whether no peer is held.
+    /// Returns whether no port pauses its peer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.graph.node_count() == 0
     }
 
-    /// Returns indented text: each held port, and its causes down to the root.
+    /// Returns the graph as indented text: each pausing port, and its causes down to the root.
     #[must_use]
     pub fn text(&self) -> String {
         if self.is_empty() {
-            return "nobody is held\n".into();
+            return "no peer is paused\n".into();
         }
         let mut text = String::new();
         let mut printed = vec![false; self.graph.node_count()];
@@ -190,7 +190,7 @@ impl Causes {
         text
     }
 
-    /// Returns the graph for Graphviz, with cycles in red.
+    /// Returns the graph in the format of Graphviz, with cycles in red.
     #[must_use]
     pub fn dot(&self) -> String {
         let in_circle: Vec<NodeIndex> =
@@ -266,7 +266,7 @@ impl Causes {
         next.reverse(); // petgraph returns the newest first
         let note = match &self.graph[at] {
             _ if again => ", see above",
-            CauseNode::Queue { .. } if next.is_empty() => ", its line is the limit",
+            CauseNode::Queue { .. } if next.is_empty() => ", limited by its line",
             _ => "",
         };
         let _ = writeln!(text, "{:indent$}{because}{}{note}", "", self.graph[at], indent = 2 * depth);
@@ -282,7 +282,7 @@ impl Causes {
         loop {
             let here = path[path.len() - 1];
             let onward = self.graph.neighbors(here).find(|next| knot.contains(next));
-            let next = onward.expect("every place of a knot waits for another of it");
+            let next = onward.expect("node of a cycle waits for no other node of the cycle");
             if let Some(begin) = path.iter().position(|place| *place == next) {
                 return path[begin..].iter().map(|&place| self.graph[place].clone()).collect();
             }
@@ -300,7 +300,6 @@ fn of_port(switch: &Waits, port: &PortWaits, class: &ClassWaits) -> CauseNode {
 mod tests {
     use super::*;
 
-    /// Returns a switch whose ports' addresses end in `number` and 1 or 2.
     fn switch(number: u8) -> Waits {
         let class = |class| ClassWaits { class, holds: false, culprits: Vec::new(), is_held: false };
         let port = |(name, end): (&str, u8)| PortWaits {
@@ -329,24 +328,24 @@ mod tests {
 
     // proves: causes
     #[test]
-    fn a_chain_leads_from_the_first_held_to_the_slow_line() {
+    fn cause_chain_leads_from_paused_peer_to_slow_line() {
         let (mut first, mut second) = (switch(1), switch(2));
         hold(&mut first, 5_000);
         held_by(&mut first, mac(2, 1));
         hold(&mut second, 9_000);
         let causes = Causes::of([second, first]);
         let expected = "\
-            s1 holds the peer of left, class 3\n  \
+            s1 pauses the peer of left, class 3\n  \
               5000 bytes: egress queue s1 right, class 3\n    \
-                paused by: s2 holds the peer of left, class 3\n      \
-                  9000 bytes: egress queue s2 right, class 3, its line is the limit\n";
+                paused by: s2 pauses the peer of left, class 3\n      \
+                  9000 bytes: egress queue s2 right, class 3, limited by its line\n";
         assert_eq!(causes.text(), expected);
         assert!(causes.cycles().is_empty());
         assert!(causes.dot().contains("cylinder") && !causes.dot().contains("red"));
     }
 
     #[test]
-    fn unqueried_holder_is_a_station() {
+    fn sender_of_pauses_beyond_the_switches_is_a_station() {
         let mut only = switch(1);
         hold(&mut only, 1);
         held_by(&mut only, "02:00:00:00:00:99".into());
@@ -356,7 +355,7 @@ mod tests {
 
     // proves: causes
     #[test]
-    fn cycle_found_with_its_members() {
+    fn deadlock_cycle_is_found_with_all_members() {
         let mut ring: Vec<Waits> = (1..=3).map(switch).collect();
         for (number, waits) in (1..=3_u8).zip(&mut ring) {
             hold(waits, 1_000);
@@ -364,14 +363,18 @@ mod tests {
         }
         let causes = Causes::of(ring);
         let cycles = causes.cycles();
-        assert_eq!((cycles.len(), cycles[0].len()), (1, 6), "three ports and three queues");
+        assert_eq!(
+            (cycles.len(), cycles[0].len()),
+            (1, 6),
+            "cycle lacks some of its three ports and three queues"
+        );
         assert!(causes.text().contains("CYCLE"), "{}", causes.text());
         assert_eq!(causes.dot().matches("red").count(), 6);
         assert_eq!(causes.json()["cycles"][0].as_array().unwrap().len(), 6);
     }
 
     #[test]
-    fn empty_graph_prints_nobody_held() {
-        assert_eq!(Causes::of([switch(1)]).text(), "nobody is held\n");
+    fn empty_cause_graph_prints_that_no_peer_is_paused() {
+        assert_eq!(Causes::of([switch(1)]).text(), "no peer is paused\n");
     }
 }

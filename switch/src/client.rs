@@ -1,5 +1,5 @@
-//! Requests to a running switch: HTTP to an address or a Unix socket. A proxy in the environment is ignored, because it
-//! does not know this machine's addresses.
+//! Client of a running switch: HTTP to an address or a Unix socket. Proxies of the environment are ignored, because
+//! they do not know this machine's addresses.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -25,18 +25,16 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 /// Parses a switch's URL; adds `http://` if it has no scheme.
 ///
 /// # Errors
-/// The allowed forms, if `text` has another scheme or a relative path.
+/// A message with the allowed forms, if `text` has another scheme or a relative path.
 pub fn url(text: &str) -> Result<String, String> {
     if text.is_empty() {
-        return Err("it is empty; leave --url out and unset XOFF_URL for the default".into());
+        return Err("the URL is empty; leave --url out and unset XOFF_URL for the default".into());
     }
     if let Some(path) = text.strip_prefix(UNIX) {
         let path = path.strip_prefix("//").unwrap_or(path);
         return match path.starts_with('/') {
             true => Ok(format!("{UNIX}{path}")),
-            false => {
-                Err("the path of a socket is one from the root on, such as unix:/run/xoff/s1.sock".into())
-            }
+            false => Err("the path of a Unix socket must be absolute, such as unix:/run/xoff/s1.sock".into()),
         };
     }
     match text.split_once("://") {
@@ -46,24 +44,28 @@ pub fn url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Missing answer from a switch.
+/// Error: no switch answers.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", silence(url, error, "switch", "start one with `xoff run`, or say where it serves with --url"))]
+#[error(
+    "{}",
+    silence(url, error, "switch", "start a switch with `xoff run`, or give its address with --url")
+)]
 pub struct Silent {
     /// URL of the request.
     pub url: String,
-    /// Network error.
+    /// Error of the network connection.
     pub error: Box<Error>,
 }
 
 impl Silent {
-    /// Returns a closure for `map_err`.
+    /// Returns a closure for `map_err` that adds the URL to a network error.
     pub fn at(url: &str) -> impl Fn(Error) -> Silent {
         move |error| Silent { url: url.into(), error: Box::new(error) }
     }
 }
 
-/// Returns a message that no `server` ("switch", "agent") answers, why, and what to do; `start` is the advice if no process listens.
+/// Formats a message: no `server` ("switch", "agent") answers at `url`, why, and what to do. `start` is the advice if
+/// no process listens.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -72,7 +74,7 @@ pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
         }
         Error::Timeout(_) => format!(
             "no answer in time from {url}: if its process is stopped (state T in `ps`), continue it with `kill -CONT PID`; \
-             if it hangs, end it; else say where the {server} serves"
+             if that process hangs, end it; else give the address of the {server}"
         ),
         error => format!("no {server} answers at {url}: {error}; {start}"),
     }
@@ -85,23 +87,24 @@ struct Stopped(i32);
 /// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// No server answers.
+    /// No server answers at the URL.
     #[error(transparent)]
     Silent(#[from] Silent),
-    /// Refusal by the switch.
+    /// The switch refused the request, with this message.
     #[error("{0}")]
     Refused(String),
-    /// Answer of another program or version.
-    #[error("what answers at {url} is no switch of this version of xoff: {error}")]
+    /// The answer is of another program, or of another version of xoff.
+    #[error("the server at {url} is no switch of this version of xoff: {error}")]
     Foreign {
         /// URL of the request.
         url: String,
-        /// Parser's error.
+        /// Error of the JSON parser.
         error: serde_json::Error,
     },
 }
 
-/// Sends a request to the server at `url` (from [`url`]) and parses its answer. `send` gets an agent and the base URL.
+/// Sends a request to the server at `url` (from [`url`]) and parses its answer. `send` gets an HTTP agent and the base
+/// URL.
 ///
 /// # Errors
 /// No answer within `timeout`, a refusal, or an invalid answer.
@@ -128,13 +131,13 @@ pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, 
     agent.get(format!("{base}{path}")).call()
 }
 
-/// Returns an agent and the base URL. `timeout` limits the whole exchange.
+/// Returns an HTTP agent and its base URL. `timeout` limits each exchange as a whole.
 #[must_use]
 pub fn agent(base: &str, timeout: Duration) -> (Agent, String) {
     of(base, Agent::config_builder().timeout_global(Some(timeout)))
 }
 
-/// Returns an agent for endless answers, and the base URL. `timeout` limits the start of the answer.
+/// Returns an HTTP agent for endless answers, and its base URL. `timeout` limits the start of each answer.
 #[must_use]
 pub fn endless(base: &str, timeout: Duration) -> (Agent, String) {
     let config = Agent::config_builder().timeout_connect(Some(timeout)).timeout_recv_response(Some(timeout));
@@ -222,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_needs_no_scheme_and_has_no_other() {
+    fn url_accepts_no_scheme_except_http_and_unix() {
         for given in ["10.0.0.1:9464", "http://10.0.0.1:9464"] {
             assert_eq!(url(given).unwrap(), "http://10.0.0.1:9464");
         }
@@ -232,7 +235,7 @@ mod tests {
         }
         assert!(url("https://10.0.0.1:9464").unwrap_err().contains("serves http:// or unix:, not https://"));
         assert!(url("").unwrap_err().contains("unset XOFF_URL"));
-        assert!(url("unix:s1.sock").unwrap_err().contains("from the root on"));
+        assert!(url("unix:s1.sock").unwrap_err().contains("must be absolute"));
     }
 
     // proves: http

@@ -75,7 +75,7 @@ fn status_commands_print_text_and_json() {
         ("headroom", "was never held"),
         ("mac", &a),
         ("flows", "no peer supports pauses of single flows"),
-        ("causes", "nobody is held"),
+        ("causes", "no peer is paused"),
     ] {
         let text = status_output(&[what]);
         assert!(text.contains(words), "{what}: {text}");

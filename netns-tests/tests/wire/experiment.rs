@@ -218,7 +218,7 @@ fn deadlock_experiment_loses_no_frame() {
         let cycle: Vec<&str> =
             result["cycle"].as_array().unwrap().iter().map(|who| who.as_str().unwrap()).collect();
         for switch in ["a", "b", "c"] {
-            let holds = format!("{switch} holds the peer of ");
+            let holds = format!("{switch} pauses the peer of ");
             assert!(cycle.iter().any(|who| who.starts_with(&holds)), "{switch} in {cycle:?}");
         }
         assert_eq!(cycle.len(), 6, "the cycle lacks a queue or a pause for a switch: {cycle:?}");

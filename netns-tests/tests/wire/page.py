@@ -33,7 +33,7 @@ def picture(name):
 try:
     browser.get(near)
     wait("the switch's name", lambda: text("h1") == "near")
-    wait("what is held", lambda: "near holds the peer of p1, class 3" in text("#holds"))
+    wait("what is held", lambda: "near pauses the peer of p1, class 3" in text("#holds"))
     assert "egress queue near p3, class 3" in text("#holds")
     assert "paused by: station" in text("#holds"), text("#holds")
     wait("pauses", lambda: "p1, class 3: holds" in text("#pauses"))
@@ -54,7 +54,7 @@ try:
     browser.execute_script("document.activeElement.blur()")
     tab_to("#url")
     press(far, Keys.ENTER)
-    wait("the other switch", lambda: "paused by: far holds the peer of p2, class 3" in text("#holds"))
+    wait("the other switch", lambda: "paused by: far pauses the peer of p2, class 3" in text("#holds"))
     assert "paused by: station" in text("#holds") and browser.current_url.endswith(
         "#join=" + far.replace(":", "%3A").replace("/", "%2F")
     )
@@ -74,7 +74,7 @@ try:
     browser.get(near + "/#join=http://127.0.0.1:1")
     browser.refresh()
     wait("word of who does not answer", lambda: "http://127.0.0.1:1 does not answer" in text("#trouble"))
-    assert "near holds the peer of p1, class 3" in text("#holds")
+    assert "near pauses the peer of p1, class 3" in text("#holds")
 
     asked = browser.execute_script("return performance.getEntriesByType('resource').map(it => it.name)")
     foreign = [name for name in asked if not name.startswith((near, far, "http://127.0.0.1:1/", "data:"))]

@@ -84,7 +84,10 @@ fn policy_that_does_not_fit_the_switch_is_refused() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("workers = 2"));
     let (done, text) = xoff(&bed, &["policy", "capfc"]);
-    assert!(!done && text.contains("there is no policy \"capfc\"; there are pfc, capfc-stop-max"), "{text}");
+    assert!(
+        !done && text.contains("there is no policy \"capfc\"; policies are pfc, capfc-stop-max"),
+        "{text}"
+    );
     let (done, text) = xoff(&bed, &["policy", "capfc-stop-max"]);
     assert!(!done && text.contains("needs one worker, this switch has 2"), "{text}");
     assert!(switch.status().policies.iter().all(|name| name == "pfc"));
@@ -105,13 +108,13 @@ fn status_causes_shows_whole_chain_of_pauses() {
     let chain = wait_for("the pause to reach both senders", || {
         stop(65535);
         let text = Causes::of(&[near.status(), far.status()]).text();
-        let both = ["near holds the peer of p1", "near holds the peer of p2"];
+        let both = ["near pauses the peer of p1", "near pauses the peer of p2"];
         both.iter().all(|words| text.contains(words)).then_some(text)
     });
     let order = [
-        "near holds the peer of p1, class 3",
+        "near pauses the peer of p1, class 3",
         "egress queue near p3, class 3",
-        "paused by: far holds the peer of p2, class 3",
+        "paused by: far pauses the peer of p2, class 3",
         "egress queue far p1, class 3",
         &format!("paused by: station {}", sink.mac()),
     ];

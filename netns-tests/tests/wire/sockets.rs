@@ -47,7 +47,7 @@ fn socket_file_reaches_switch_in_another_namespace() {
     assert!(all.contains(&format!("no switch answers at unix:{}", dead.display())), "{all}");
     let causes = xoff(&["status", "causes", "--url", &url, "--url", &format!("unix:{}", dead.display())]);
     let causes = text(&causes.stdout);
-    assert!(causes.starts_with("nobody is held\nNOT SEEN: no switch answers at unix:"), "{causes}");
+    assert!(causes.starts_with("no peer is paused\nNOT SEEN: no switch answers at unix:"), "{causes}");
     let json = xoff(&["status", "--all", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let near = json.as_array().unwrap().iter().find(|it| it["url"] == url.as_str()).unwrap();

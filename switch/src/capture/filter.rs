@@ -2,7 +2,6 @@ use xoff_dataplane::tap::Sighting;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::units::{Class, ClassSet};
 
-/// Names of all drop reasons.
 pub const REASONS: [&str; DropReason::COUNT] = {
     let mut names = [""; DropReason::COUNT];
     let mut at = 0;
@@ -13,14 +12,12 @@ pub const REASONS: [&str; DropReason::COUNT] = {
     names
 };
 
-/// Set of drop reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reasons(u32);
 
-const _: () = assert!(DropReason::COUNT <= u32::BITS as usize, "a bit each");
+const _: () = assert!(DropReason::COUNT <= u32::BITS as usize, "there are more drop reasons than bits");
 
 impl Reasons {
-    /// All drop reasons.
     pub const ALL: Reasons = Reasons(u32::MAX);
 
     const fn contains(self, reason: DropReason) -> bool {
@@ -34,7 +31,6 @@ impl FromIterator<DropReason> for Reasons {
     }
 }
 
-/// Selection of frames by class, drop reason and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
     classes: ClassSet,
@@ -42,14 +38,11 @@ pub struct Filter {
     control: bool,
 }
 
-/// Error of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// Not a class.
     #[error("there is no class {0}; classes are 0 to 7")]
     Class(String),
-    /// Not a drop reason.
-    #[error("{0:?} is no reason for which frames are dropped; these are {valid}", valid = REASONS.join(", "))]
+    #[error("{0:?} is no drop reason; drop reasons are {valid}", valid = REASONS.join(", "))]
     Reason(String),
 }
 
@@ -57,9 +50,8 @@ impl Filter {
     #[cfg(test)]
     pub(crate) const ALL: Filter = Filter { classes: ClassSet::ALL, dropped: None, control: true };
 
-    /// Creates a filter for frames of `classes` (empty: all) that are `dropped` for one of these reasons (`Some` of
-    /// none: any), and for control frames if `control` is set. Without conditions it selects all frames; with `control`
-    /// alone, only control frames.
+    /// Creates a filter; empty `classes` select all classes. `dropped` selects frames dropped for one of these reasons
+    /// (`Some(&[])`: for any). `control` adds control frames; alone, it selects only them.
     ///
     /// # Errors
     /// A class or reason does not exist.
@@ -87,7 +79,6 @@ impl Filter {
         Ok(Filter { classes, dropped, control: control || is_any })
     }
 
-    /// Returns whether a frame is selected.
     #[must_use]
     pub fn wants(&self, sighting: &Sighting) -> bool {
         let of_class = sighting.class.is_some_and(|class| self.classes.contains(class));
@@ -115,7 +106,7 @@ mod tests {
 
     // proves: capture
     #[test]
-    fn filter_wants_only_requested_frames() {
+    fn capture_filter_selects_only_requested_frames() {
         let sightings = [
             frame(Some(3), false, None),
             frame(Some(4), false, None),
@@ -141,13 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn invalid_class_or_reason_lists_valid_ones() {
+    fn error_for_invalid_class_or_reason_lists_valid_ones() {
         let class = Filter::new(&["8"], None, false).unwrap_err();
         assert_eq!(class.to_string(), "there is no class 8; classes are 0 to 7");
         let reason = Filter::new(&[], Some(&["full"]), false).unwrap_err().to_string();
-        assert!(
-            reason.starts_with("\"full\" is no reason for which frames are dropped; these are malformed, "),
-            "{reason}"
-        );
+        assert!(reason.starts_with("\"full\" is no drop reason; drop reasons are malformed, "), "{reason}");
     }
 }

@@ -1,7 +1,7 @@
 //! Captures: copies of frames, from the workers to a client.
 //!
-//! A [`Probe`] copies the first bytes of each [selected](Filter) frame into a ring. If the ring is full, the frame
-//! counts as missed: a slow client costs copies, never a frame.
+//! A [`Probe`](record::Probe) copies the first bytes of each frame that a [`Filter`] selects into a ring. If the ring is
+//! full, the frame counts as missed: a slow client costs copies, but the switch drops no frame.
 //!
 //! ```text
 //!   worker    dataplane -> Probe -> ring --.
@@ -11,5 +11,5 @@
 mod filter;
 mod record;
 
-pub use filter::{Filter, FilterError, REASONS, Reasons};
-pub use record::{CaptureCounts, CaptureReader, Probe, channel};
+pub use filter::{Filter, FilterError};
+pub use record::{CaptureCounts, CaptureReader, channel};

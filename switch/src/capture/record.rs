@@ -1,4 +1,5 @@
-//! Ring from a worker to the control thread: each record is a fixed-length head and the first bytes of a frame.
+//! Ring of captured frames, from a worker to the control thread. Each record is a fixed-length head and the first bytes
+//! of a frame.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use xoff_wire::units::{Class, Nanos, PortId, PortSet};
 
 use super::filter::Filter;
 
-/// Maximum bytes kept of a frame: more than any MTU.
+/// Maximum captured bytes of a frame: more than any MTU.
 const FRAME_MAX: usize = 16 << 10;
 
 const HEAD: usize = 40;
@@ -24,30 +25,27 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Frames of a capture by port. The owner of a port writes its counts.
+/// Numbers of selected and of missed frames by port. Only the port's worker writes them.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
 impl CaptureCounts {
-    /// Creates the counts for this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> Arc<CaptureCounts> {
         Arc::new(CaptureCounts((0..ports).map(|_| Default::default()).collect()))
     }
 
-    /// Returns the selected frames at `port`.
     #[must_use]
     pub fn wanted(&self, port: PortId) -> u64 {
         self.0[port.index()].0.get()
     }
 
-    /// Returns the selected frames that found no room.
+    /// Returns the number of selected frames that were not copied because the ring was full.
     #[must_use]
     pub fn missed(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
     }
 
-    /// Adds to the counts of `port`; only for their writer.
     pub fn add(&self, port: PortId, wanted: u64, missed: u64) {
         let counts = &self.0[port.index()];
         counts.0.add(wanted);
@@ -55,7 +53,6 @@ impl CaptureCounts {
     }
 }
 
-/// Capture's tap in one worker.
 pub struct Probe {
     ports: PortSet,
     filter: Filter,
@@ -74,14 +71,12 @@ impl fmt::Debug for Probe {
     }
 }
 
-/// Control thread's end of a capture's ring.
 #[derive(Debug)]
 pub struct CaptureReader {
     ring: Consumer<u8>,
     bytes: Vec<u8>,
 }
 
-/// Creates a ring of `room` bytes, which keeps at most `snap` bytes of a frame.
 #[must_use]
 pub fn channel(
     ports: PortSet,
@@ -91,7 +86,7 @@ pub fn channel(
     counts: Arc<CaptureCounts>,
 ) -> (Probe, CaptureReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page before the worker does.
+    // Touch every page now, so that the worker has no page faults.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -126,7 +121,9 @@ impl Tap for Probe {
         let kept = store.read(frame, &mut body[..most]);
         let missed_before = std::mem::take(&mut self.missed[port]);
         write_head(head, sighting, frame.len(), kept, missed_before);
-        self.ring.push_entire_slice(&self.scratch[..HEAD + kept]).expect("there was room a moment ago");
+        self.ring
+            .push_entire_slice(&self.scratch[..HEAD + kept])
+            .expect("capture ring is full although its room was checked");
     }
 }
 
@@ -169,10 +166,10 @@ fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
 }
 
 impl CaptureReader {
-    /// Takes the available records for [`CaptureReader::records`]. Returns false if there were none.
+    /// Moves all records from the ring into this reader. Returns false if there were none.
     pub fn take(&mut self) -> bool {
         self.bytes.clear();
-        // Records are never partial.
+        // The probe writes whole records, so the ring never ends within a record.
         if let Ok(chunk) = self.ring.read_chunk(self.ring.slots()) {
             let (first, second) = chunk.as_slices();
             self.bytes.extend_from_slice(first);
@@ -182,7 +179,6 @@ impl CaptureReader {
         !self.bytes.is_empty()
     }
 
-    /// Returns the records taken, in the worker's order.
     pub fn records(&self) -> impl Iterator<Item = Packet<'_>> {
         let mut rest = &self.bytes[..];
         std::iter::from_fn(move || {
@@ -220,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn records_match_sightings() {
+    fn capture_records_contain_each_frame_and_its_event() {
         let (mut probe, mut reader, counts) = pair(100);
         let all = [
             FrameEvent::Received { dropped: None },
@@ -247,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn multi_chunk_frame_keeps_first_bytes() {
+    fn capture_keeps_first_bytes_of_multi_chunk_frame() {
         let (mut probe, mut reader, _) = pair(200);
         see(&mut probe, 1, FrameEvent::Received { dropped: None }, 5_000);
         assert!(reader.take());
@@ -264,7 +260,7 @@ mod tests {
 
     // proves: capture
     #[test]
-    fn missed_frames_counted_in_next_record() {
+    fn next_capture_record_counts_missed_frames() {
         let (mut probe, mut reader, counts) = pair(100);
         for at in 0..7 {
             see(&mut probe, at, FrameEvent::Received { dropped: None }, 60);

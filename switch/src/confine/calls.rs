@@ -1,8 +1,8 @@
-//! Limits on the system calls of each part, by seccomp.
+//! Limits of the system calls of each [`Part`], by seccomp.
 //!
-//! Parts that open nothing have a list of allowed calls. Parts that open devices use libraries whose calls change with
-//! their versions, and a missing call would be a device that cannot be reopened. They have a list of forbidden calls:
-//! those that leave the process, and those that change files in ways that Landlock does not cover.
+//! Parts that open nothing have a list of allowed calls. Parts that open devices have a list of forbidden calls: those
+//! that affect other processes, or change files in ways that Landlock does not cover. Their libraries change calls with
+//! each version, and a device could not be reopened if an allow list lacked one.
 //!
 //! A refused call fails with EPERM: a killed forwarding thread would lose frames.
 
@@ -24,7 +24,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let error = SeccompAction::Errno;
     let (refused, unknown) = (error(libc::EPERM.cast_unsigned()), error(libc::ENOSYS.cast_unsigned()));
     let filters = match part {
-        // seccomp cannot read the arguments of clone3; without it, the C library uses clone.
+        // seccomp cannot read the arguments of clone3; without clone3, the C library uses clone.
         Part::Owner | Part::Opener => {
             vec![(forbidden()?, SeccompAction::Allow, refused), (clone3(), SeccompAction::Allow, unknown)]
         }
@@ -131,8 +131,8 @@ const HTTP: &[c_long] = &[
     libc::SYS_readlink,
 ];
 
-/// Calls to start a program or process, inspect or signal another, leave namespaces, mount, change the kernel, the
-/// clock or permissions of files.
+/// Calls that start a program or process, inspect or signal another process, leave namespaces, mount, or change the
+/// kernel, the clock or permissions.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -225,13 +225,13 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_vfork,
 ];
 
-/// fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr.
+/// Numbers of fchmodat2, setxattrat, removexattrat, open_tree_attr and file_setattr.
 const NEWER: [c_long; 5] = [452, 463, 466, 467, 469];
 
-/// BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH.
+/// Allowed commands of bpf: BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH.
 const BPF_READS: [u64; 3] = [1, 15, 24];
 
-/// Bit of call numbers in x32, another ABI of the same processor.
+/// Bit in the call numbers of x32, another ABI of x86-64 processors.
 #[cfg(target_arch = "x86_64")]
 const X32: c_long = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
@@ -250,7 +250,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// Restricts calls of all parts: no executable memory, signals only to its own process (an abort), no F_SETOWN.
+/// Returns rules for all parts: no executable memory, signals only within this process (for an abort), no F_SETOWN.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);

@@ -1,13 +1,13 @@
-//! Capabilities of each part. Steps and the capabilities that they need:
+//! Linux capabilities of each [`Part`]. Steps of a switch, and the capabilities that they need:
 //!
 //! | step | when | capability |
 //! |---|---|---|
-//! | AF_XDP sockets | start, and when a device comes back | CAP_NET_RAW |
+//! | AF_XDP sockets | start, reopening | CAP_NET_RAW |
 //! | UMEM (locked memory beyond the limit) | start | CAP_IPC_LOCK |
-//! | loading the XDP program and its maps | start, and when a device comes back | CAP_BPF, CAP_NET_ADMIN (CAP_SYS_ADMIN before Linux 5.8) |
-//! | finding the owner of a program that a killed run left in generic mode | start | CAP_SYS_ADMIN |
-//! | attaching it and the filter; device settings (up, offloads, qdiscs) | start, and when a device comes back | CAP_NET_ADMIN |
-//! | sending, receiving and waking on the open sockets, their statistics | always | none |
+//! | loading the XDP program and its maps | start, reopening | CAP_BPF, CAP_NET_ADMIN (CAP_SYS_ADMIN before Linux 5.8) |
+//! | finding the owner of an XDP program that a killed switch left in generic mode | start | CAP_SYS_ADMIN |
+//! | attaching the program and the filter; device settings (up, offloads, qdiscs) | start, reopening | CAP_NET_ADMIN |
+//! | sending, receiving and waking on open sockets; statistics of sockets | always | none |
 //! | netlink: following links, reading device counters | always | none |
 //! | HTTP on a port below 1024 | start | CAP_NET_BIND_SERVICE |
 //! | attaching the program again after another program removed it | always | CAP_NET_ADMIN |
@@ -18,10 +18,8 @@ use caps::{CapSet, Capability, CapsHashSet};
 
 use super::{ConfineError, Part};
 
-/// Capabilities of the part that manages devices.
 pub const OWNER: [Capability; 1] = [Capability::CAP_NET_ADMIN];
 
-/// Capabilities of the part that opens devices.
 pub const OPENER: [Capability; 4] =
     [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_BPF, Capability::CAP_IPC_LOCK];
 
@@ -34,7 +32,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let permitted = caps::read(None, CapSet::Permitted)?;
     let kept: CapsHashSet = permitted.intersection(&needed).copied().collect();
     if permitted.contains(&Capability::CAP_SETPCAP) {
-        // CAP_SETPCAP must be effective again after the change of user.
+        // The change of user made CAP_SETPCAP ineffective; dropping bounding capabilities needs it.
         caps::set(None, CapSet::Effective, &permitted)?;
         for capability in caps::read(None, CapSet::Bounding)?.difference(&kept) {
             caps::drop(None, CapSet::Bounding, *capability)?;

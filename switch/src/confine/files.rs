@@ -1,5 +1,5 @@
-//! Limits on the files of each part, by Landlock: none for writing, few for reading; no TCP connections or new
-//! listeners. Without Landlock, or with an older one, only the user's own rights apply.
+//! Limits of the file access of each [`Part`], by Landlock: no writing, few readable paths, no TCP connections, no new
+//! listeners. Without Landlock, or with an older version of it, only the rights of the user apply.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,14 @@ use landlock::{
 
 use super::{ConfineError, Part};
 
-/// Newest ABI of these rules; an older kernel applies those that it knows.
+/// Newest Landlock ABI that the rules use; an older kernel applies the rules that it knows.
 const NEWEST_ABI: ABI = ABI::V6;
 
 /// Directory of the CPUs, needed to read a per-CPU map.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Keeps /proc/self open: a rule applies to an inode, and /proc may recreate directories that nobody has open.
+/// Keeps /proc/self open: a Landlock rule applies to an inode, and /proc may recreate directories that no process has
+/// open.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());
@@ -32,7 +33,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
         Part::Http => vec![Path::new("/proc/self"), Path::new(CPUS)],
         Part::Worker | Part::HostPath | Part::Log => Vec::new(),
     };
-    // For function names in a panic.
+    // A panic reads the executable for names of functions.
     let program = std::env::current_exe().ok().filter(|_| !paths.is_empty());
     paths.extend(program.as_deref());
     let mut rules = Ruleset::default()
@@ -50,7 +51,9 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
     let rules = rules.create()?.add_rules(path_beneath_rules(paths, read))?;
     let status = rules.add_rules(path_beneath_rules(removable, AccessFs::RemoveFile))?.restrict_self()?;
     if part == Part::Owner && status.ruleset == RulesetStatus::NotEnforced {
-        tracing::warn!("this kernel has no Landlock: which files a switch reaches depends on its user alone");
+        tracing::warn!(
+            "this kernel has no Landlock: only the rights of its user limit which files the switch can read or write"
+        );
     }
     Ok(())
 }

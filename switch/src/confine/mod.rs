@@ -1,16 +1,16 @@
-//! Privileges of a switch. Each thread drops those that it does not need once devices are open.
+//! Privileges of a switch. Once devices are open, each thread drops the privileges that it does not need.
 //!
 //! | part | capabilities | system calls | reads |
 //! |---|---|---|---|
-//! | [`Part::Owner`]: main and control | [`OWNER`] | all but those that leave a process | /proc, /sys, configuration |
-//! | [`Part::Opener`]: opens devices that come back | [`OPENER`] | as the owner | as the owner |
-//! | [`Part::Worker`]: forwards frames | none | a known list | nothing |
-//! | [`Part::Http`]: answers clients | none | a known list | facts of the process |
-//! | [`Part::HostPath`]: handles punted frames | none | a known list | nothing |
-//! | [`Part::Log`]: writes log lines | none | a known list | nothing |
+//! | [`Part::Owner`]: main and control | [`capabilities::OWNER`] | all but those that affect other processes | /proc, /sys, configuration |
+//! | [`Part::Opener`]: opens devices that come back | [`capabilities::OPENER`] | as the owner | as the owner |
+//! | [`Part::Worker`]: forwards frames | none | allow list | nothing |
+//! | [`Part::Http`]: answers clients | none | allow list | /proc/self, list of CPUs |
+//! | [`Part::HostPath`]: handles punted frames | none | allow list | nothing |
+//! | [`Part::Log`]: writes log lines | none | allow list | nothing |
 //!
 //! The parts share one memory, so an attacker who executes code in one of them can control another. The limits stop
-//! everything short of that, such as a wrong path or an unintended call. SECURITY.md gives the reasons.
+//! lesser faults, such as a wrong path or an unintended call. SECURITY.md gives the reasons.
 //!
 //! All parts have `no_new_privs` and the configured user, if any. None opens a file for writing or connects by TCP.
 
@@ -27,28 +27,21 @@ use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
 
-pub use capabilities::{OPENER, OWNER};
-pub use user::{User, UserError};
+pub use user::User;
+pub(crate) use user::UserError;
 
-/// Task of a thread, which determines its privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Device management, and restoring settings.
+pub(crate) enum Part {
     Owner,
-    /// Opening of devices while the switch runs.
     Opener,
-    /// Forwarding.
     Worker,
-    /// HTTP.
     Http,
-    /// Punted frames and their answers.
     HostPath,
-    /// Log lines.
     Log,
 }
 
 impl Part {
-    /// Uses small stacks: an agent locks its memory, and a lab has many agents.
+    /// HTTP and log threads get small stacks: agents lock their memory, and a lab has many agents.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -59,55 +52,55 @@ impl Part {
     }
 }
 
-/// Settings of all threads that drop privileges.
+/// User and paths to which threads are limited when they drop privileges.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
-    /// User to become; `None`: the current user.
+    /// User that the threads become; `None`: the current user.
     pub user: Option<User>,
-    /// Paths readable by the owner beside /proc and /sys.
+    /// Paths that the owner may read, beside /proc and /sys.
     pub readable: Vec<PathBuf>,
-    /// Directory of the HTTP socket, removable by the owner.
+    /// Directory in which the owner may remove the HTTP socket.
     pub removable: Option<PathBuf>,
 }
 
-/// Treatment of the process's privileges.
+/// Treatment of the process's privileges: kept or dropped.
 #[derive(Clone, Debug)]
 pub enum Privileges {
-    /// All threads but HTTP keep them, within a larger program.
+    /// All threads except HTTP keep their privileges: for a switch within a larger program.
     Keep,
-    /// Each thread drops what it does not need.
+    /// Each thread drops the privileges that it does not need.
     Drop(Confinement),
 }
 
 /// Error of dropping privileges.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// The capability set.
+    /// Capabilities cannot be dropped.
     #[error("cannot drop capabilities: {0}")]
     Capabilities(#[from] caps::errors::CapsError),
-    /// The `no_new_privs` flag.
+    /// The flag `no_new_privs` cannot be set.
     #[error("cannot set no_new_privs: {0}")]
     NoNewPrivileges(#[from] Errno),
-    /// The configured user.
+    /// The thread cannot become the configured user.
     #[error(transparent)]
     User(#[from] UserError),
-    /// Landlock.
-    #[error("cannot limit which files are reached (Landlock): {0}")]
+    /// Landlock refuses the limits of file access.
+    #[error("cannot limit file access by Landlock: {0}")]
     Files(#[from] landlock::RulesetError),
-    /// seccomp.
-    #[error("cannot limit which system calls are made (seccomp): {0}")]
+    /// seccomp refuses the limits of system calls.
+    #[error("cannot limit system calls by seccomp: {0}")]
     Calls(#[from] seccompiler::Error),
-    /// The thread's start.
+    /// The thread cannot start.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
 
 impl Confinement {
-    /// Drops permanently what `part` does not need, for the calling thread and later threads of it.
+    /// Drops the privileges that `part` does not need, for the calling thread and threads that it starts later.
     ///
     /// # Errors
-    /// The kernel's refusal; some privileges may be gone.
-    pub fn enter(&self, part: Part) -> Result<(), ConfineError> {
+    /// The kernel refuses; some privileges may already be dropped.
+    pub(crate) fn enter(&self, part: Part) -> Result<(), ConfineError> {
         nix::sys::prctl::set_no_new_privs()?;
         files::limit(part, &self.readable, self.removable.as_deref())?;
         user::become_user(self.user.as_ref())?;
@@ -115,11 +108,11 @@ impl Confinement {
         calls::limit(part)
     }
 
-    /// Starts a thread of that part, which has dropped its privileges when this returns.
+    /// Starts a thread of `part`, which has dropped its privileges when this returns.
     ///
     /// # Errors
-    /// Those of [`Confinement::enter`], or no thread.
-    pub fn spawn<T: Send + 'static>(
+    /// Those of [`Confinement::enter`], or the thread cannot start.
+    pub(crate) fn spawn<T: Send + 'static>(
         &self,
         part: Part,
         name: &str,
@@ -141,11 +134,7 @@ impl Confinement {
 }
 
 impl Privileges {
-    /// Starts a thread of part `part`.
-    ///
-    /// # Errors
-    /// Those of [`Confinement::spawn`].
-    pub fn spawn<T: Send + 'static>(
+    pub(crate) fn spawn<T: Send + 'static>(
         &self,
         part: Part,
         name: &str,
@@ -180,6 +169,7 @@ mod tests {
     use nix::sys::signal::kill;
     use nix::unistd::{Pid, getppid};
 
+    use super::capabilities::{OPENER, OWNER};
     use super::*;
 
     fn within<T: Send + 'static>(part: Part, tried: impl FnOnce() -> T + Send + 'static) -> T {
@@ -190,7 +180,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn confined_parts_write_no_file() {
+    fn confined_threads_cannot_write_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("of-root");
         fs::write(&path, "as it was").unwrap();
@@ -216,7 +206,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn each_part_reads_only_its_files() {
+    fn confined_threads_read_only_their_files() {
         let directory = tempfile::tempdir().unwrap();
         let [here, outside] = ["here", "elsewhere"].map(|name| directory.path().join(name));
         [&here, &outside].into_iter().for_each(|path| fs::create_dir(path).unwrap());
@@ -239,7 +229,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn confined_parts_reach_no_process_or_namespace() {
+    fn confined_threads_reach_no_process_or_namespace() {
         let namespace = File::open("/proc/self/ns/net").unwrap();
         for part in PARTS {
             let namespace = namespace.try_clone().unwrap();
@@ -260,7 +250,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn confined_parts_open_no_tcp_socket() {
+    fn confined_threads_open_no_tcp_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         for part in PARTS {
@@ -273,7 +263,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn only_opener_starts_threads_and_keeps_capabilities() {
+    fn only_opener_thread_starts_threads_and_keeps_capabilities() {
         let held = |part| {
             within(part, move || {
                 let sets = [CapSet::Effective, CapSet::Permitted].map(|set| caps::read(None, set).unwrap());
@@ -305,7 +295,7 @@ mod tests {
             confinement.spawn(Part::Owner, "confined", ids).unwrap().join().unwrap();
         assert_eq!((uid.as_str(), groups.as_str()), ("65534\t65534\t65534\t65534", ""));
         assert_eq!(capabilities, OWNER.into());
-        assert_eq!(ids(), before, "the others stay who they are");
+        assert_eq!(ids(), before, "another thread changed its user as well");
         let error = User::named("no.such.user").unwrap_err().to_string();
         assert!(error.contains("there is no such user on this machine"), "{error}");
     }

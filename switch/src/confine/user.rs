@@ -1,11 +1,12 @@
-//! Change of the user, thread by thread. The C library changes all threads at once, and ends the process if one may not.
+//! Change of the user of a single thread. The C library would change all threads at once, and end the process if one is
+//! refused.
 
 use std::io;
 
 use rustix::process::{Gid, Uid};
 use rustix::thread;
 
-/// User of this machine.
+/// User account of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     name: String,
@@ -13,43 +14,26 @@ pub struct User {
     gid: u32,
 }
 
-/// Error of changing the user.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// No such user.
     #[error(
-        "user = {name:?}: there is no such user on this machine; `useradd --system {name}` makes one, and without `user` a \
-         switch stays who started it"
+        "user = {name:?}: there is no such user on this machine; create the user with `useradd --system {name}`, or leave \
+         `user` out to keep the user that starts the switch"
     )]
-    Unknown {
-        /// User.
-        name: String,
-    },
-    /// Failed look-up.
-    #[error("user = {name:?}: this machine does not say who that is: {error}")]
-    Unread {
-        /// User.
-        name: String,
-        /// System's error.
-        error: nix::errno::Errno,
-    },
-    /// Refused change.
+    Unknown { name: String },
+    #[error("user = {name:?}: the look-up of this user failed: {error}")]
+    Unread { name: String, error: nix::errno::Errno },
     #[error(
-        "cannot become user {name} ({error}); start xoff as root, or leave `user` out where a service manager sets it"
+        "cannot become user {name} ({error}); start xoff as root, or leave `user` out if a service manager sets the user"
     )]
-    Refused {
-        /// User.
-        name: String,
-        /// System's error.
-        error: io::Error,
-    },
+    Refused { name: String, error: io::Error },
 }
 
 impl User {
-    /// Looks up a user.
+    /// Looks up the user `name`.
     ///
     /// # Errors
-    /// No such user, or a failed look-up.
+    /// The user does not exist, or the look-up failed.
     pub fn named(name: &str) -> Result<User, UserError> {
         let name = name.to_owned();
         match nix::unistd::User::from_name(&name) {
@@ -65,7 +49,8 @@ impl User {
     }
 }
 
-/// Changes the calling thread, without supplementary groups. Permitted capabilities stay, none effective.
+/// Changes the user of the calling thread, without supplementary groups. Permitted capabilities stay; none is
+/// effective.
 pub(super) fn become_user(user: Option<&User>) -> Result<(), UserError> {
     let Some(user) = user.filter(|user| !user.is_here()) else { return Ok(()) };
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));

@@ -41,13 +41,13 @@ mod tests {
     use crate::control::{Answer, snapshot};
 
     #[test]
-    fn flow_pause_holder_is_in_cause_graph() {
+    fn sender_of_flow_pauses_is_in_cause_graph() {
         let (view, _inbox) = view();
         let mut status = snapshot(&view, &[Answer::Given(Default::default())]);
         for class in status.ports.iter_mut().flat_map(|port| &mut port.classes) {
             (class.pause_sent.now, class.pause_received.now) = (false, false);
         }
-        assert_eq!(Causes::of([&status]).text(), "nobody is held\n");
+        assert_eq!(Causes::of([&status]).text(), "no peer is paused\n");
         let culprit = CulpritStatus { port: "right".into(), class: 3, bytes: 1, held: true };
         let held = &mut status.ports[0].classes[3];
         (held.pause_sent.now, held.culprits) = (true, vec![culprit]);

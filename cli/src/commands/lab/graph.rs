@@ -113,7 +113,7 @@ pub(super) fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String
     let layout = Layout::of(now);
     let causes = Causes::of(&now.switches);
     let remarks: Vec<String> = if causes.is_empty() {
-        vec!["no peer is held".into()]
+        vec!["no peer is paused".into()]
     } else {
         causes.text().lines().map(str::to_owned).collect()
     };
@@ -323,7 +323,7 @@ mod tests {
         now.switches[0].ports[0].classes[3].rx_bytes += 125_000;
         let text = svg(&now, Some(&before));
         for words in
-            ["h1</text>", "10.1.0.2", "\u{2191} 1.00 Mb/s", "h1 held, class 3", "s1 holds the peer of left"]
+            ["h1</text>", "10.1.0.2", "\u{2191} 1.00 Mb/s", "h1 held, class 3", "s1 pauses the peer of left"]
         {
             assert!(text.contains(words), "{words} is not in\n{text}");
         }

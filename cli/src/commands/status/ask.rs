@@ -8,7 +8,7 @@ use xoff_switch::client::{self, Silent};
 use xoff_switch::control::listen;
 use xoff_switch::control::status::Status;
 use xoff_switch::control::{AddressPage, RoutePage};
-use xoff_switch::router::tables::Row;
+use xoff_switch::router::Row;
 
 /// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -169,7 +169,7 @@ mod tests {
         let message = message.expect_err("a server answered on port 0");
         assert!(message.starts_with("no switch answers at http://127.0.0.1:0: "), "{message}");
         assert!(
-            message.ends_with("start one with `xoff run`, or say where it serves with --url"),
+            message.ends_with("start a switch with `xoff run`, or give its address with --url"),
             "{message}"
         );
     }

@@ -120,7 +120,7 @@ export function holds(switches) {
     return places.get(text);
   };
   const port = (status, it, number) =>
-    place("port", `${status.name} holds the peer of ${it.name}, class ${number}`, [
+    place("port", `${status.name} pauses the peer of ${it.name}, class ${number}`, [
       `${status.name} ${it.name}`,
       `holds its peer, class ${number}`,
     ]);

@@ -198,7 +198,7 @@ export function graph(switches) {
   const lines = steps.map(({ from, to, because }) => `${from.text} – ${because}: ${to.text}`);
   const circle = places.filter((it) => it.inCircle).map((it) => it.text);
   if (circle.length) lines.push(`CIRCLE, a deadlock if it lasts: ${circle.join(", ")}`);
-  if (!lines.length) lines.push(...(places.length ? places.map((it) => it.text) : ["Nobody is held."]));
+  if (!lines.length) lines.push(...(places.length ? places.map((it) => it.text) : ["No peer is paused."]));
   if (lines.join("\n") === announced) return;
   announced = lines.join("\n");
   byId("holds").replaceChildren(...lines.map((line) => make("li", line.startsWith("CIRCLE") ? { class: "bad" } : {}, line)));
