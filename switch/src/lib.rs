@@ -3,26 +3,27 @@
 #![forbid(unsafe_code)]
 
 mod atomics;
-pub mod bell;
-pub mod capture;
+mod bell;
+mod capture;
 pub mod causes;
 pub mod client;
 pub mod confine;
 pub mod control;
-pub mod descriptors;
-pub mod handoff;
-pub mod host_path;
-pub mod lldp;
+mod descriptors;
+mod handoff;
+mod host_path;
+mod lldp;
 pub mod machine;
 mod outlet;
 mod port_options;
 mod promise;
-pub mod recording;
+mod recording;
 pub mod router;
 pub mod run;
-pub mod spin;
+mod spin;
 mod turns;
 pub mod unix_socket;
-pub mod worker;
+mod worker;
 
 pub use promise::Promise;
+pub use recording::RecordingFile;

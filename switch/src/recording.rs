@@ -1,4 +1,4 @@
-//! `xoff run --record FILE`: the thread that writes a worker's [records](xoff_recording).
+//! Recording of a worker (`xoff run --record FILE`): the thread that writes the worker's [records](xoff_recording).
 
 use std::fmt;
 use std::fs::File;
@@ -18,47 +18,36 @@ use crate::confine::{ConfineError, Part, Privileges};
 use crate::outlet::{Outlet, Progress};
 use xoff_xdp::clock;
 
-/// Size of the ring: a fifth of a second at 1 Gb/s with the shortest frames.
+/// Size of the ring in bytes: a fifth of a second at 1 Gb/s with the shortest frames.
 const RING_BYTES: usize = 64 << 20;
 
-/// File of a recording.
+/// File to which a recording is written.
 #[derive(Debug)]
 pub struct RecordingFile {
     file: File,
     path: PathBuf,
-    /// Configuration's name and text.
     text: (String, String),
 }
 
-/// Error of a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum CannotRecord {
-    /// The file cannot be created.
     #[error("cannot write {}: {error}", path.display())]
-    File {
-        /// File.
-        path: PathBuf,
-        /// System's error.
-        error: io::Error,
-    },
-    /// Several workers.
+    File { path: PathBuf, error: io::Error },
     #[error(
-        "--record is for a switch of one worker, and this one has {0}: what several of them hand to each other depends on how fast each \
-         is; write `workers = 1`"
+        "--record needs a switch with one worker, and this switch has {0}: what several workers hand to each other depends on how \
+         fast each is; write `workers = 1`"
     )]
     Workers(usize),
-    /// Router.
     #[error(
-        "--record is for a switch that bridges: the kernel's routes, which a router follows, are not recorded"
+        "--record needs a switch that only bridges: the kernel's routes, which a router follows, are not recorded"
     )]
     Router,
-    /// The writing thread cannot start.
     #[error("cannot start the thread that writes the recording: {0}")]
     Thread(#[from] ConfineError),
 }
 
 impl RecordingFile {
-    /// Creates or truncates the file; the second argument is the configuration.
+    /// Creates or truncates the file `path`. The second argument is the name and text of the configuration.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -67,10 +56,10 @@ impl RecordingFile {
         Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
     }
 
-    /// Checks that such a switch can be recorded.
+    /// Checks that the configured switch can be recorded.
     ///
     /// # Errors
-    /// Several workers, or a router.
+    /// The switch has several workers, or is a router.
     pub fn check(config: &Config, workers: usize) -> Result<(), CannotRecord> {
         let routes = config.shell.router.is_some() || !config.switch.routed_vlans.is_empty();
         match workers {
@@ -80,10 +69,11 @@ impl RecordingFile {
         }
     }
 
-    /// Starts the thread, for a switch with these settings and packet slots. Returns the ring for records, and a handle.
+    /// Starts the thread that writes the recording of a switch with these settings and packet slots. Returns the ring
+    /// for records, and a handle.
     ///
     /// # Errors
-    /// No thread.
+    /// The thread cannot start.
     pub fn begin(
         self,
         settings: &SwitchSettings,
@@ -97,7 +87,7 @@ impl RecordingFile {
         let (ring, records) = Ring::new(RING_BYTES);
         let (end, ended) = mpsc::channel();
         let path = self.path.display().to_string();
-        tracing::info!(file = path, "what passes between the worker and its dataplane is recorded");
+        tracing::info!(file = path, "recording the calls between the worker and its dataplane");
         let (outlet, progress) = Outlet::new(self.file);
         let writer = FileWriter::new(outlet, &head, settings, zero);
         let extent = Extent { path, put: ring.records(), written: writer.written() };
@@ -109,7 +99,7 @@ impl RecordingFile {
             Ok((why, count)) => tracing::warn!(
                 file = reporter.path,
                 records = count,
-                "the recording has ended before the switch: {}; what it has until then can be replayed",
+                "the recording ended before the switch: {}; the recorded part can be replayed",
                 why.describe()
             ),
             Err(error) => reporter.cut(&error),
@@ -138,7 +128,6 @@ impl Extent {
     }
 }
 
-/// Recording in progress.
 #[derive(Debug)]
 pub struct Recording {
     end: Sender<Option<String>>,
@@ -148,12 +137,11 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Ends the recording, with the switch's final books, if any.
     pub fn stop(&self, books: Option<String>) {
         let _ = self.end.send(books); // fails if the recorder has ended
     }
 
-    /// Waits for the writing, while the reader makes progress and `is_hurried` returns false.
+    /// Waits while the reader makes progress and `is_hurried` returns false.
     pub fn wait(self, is_hurried: impl FnMut() -> bool) {
         match self.progress.wait_for(self.thread, is_hurried) {
             Ok(_) => {} // its panic is on standard error
@@ -168,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uncreatable_file_is_an_error() {
+    fn recording_to_uncreatable_file_is_an_error() {
         let error = RecordingFile::create("/nowhere/at/all".as_ref(), ("a", "b")).unwrap_err();
         assert!(error.to_string().starts_with("cannot write /nowhere/at/all: "), "{error}");
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Start and stop of a switch. A start is all or nothing: everything that can fail is done before the workers run, and
-//! a failure closes what was opened.
+//! a failure closes everything that was opened.
 
 mod open;
 
@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
 
 use xoff_config::shell::HttpAt;
 use xoff_config::{Config, Problem};
@@ -51,102 +50,102 @@ use crate::worker::{Connections, Outcome, Worker};
 use open::{OpenedPorts, in_terms_of, open, owner, shares};
 use xoff_xdp::clock;
 
-/// Error of a start.
+/// Error of starting a switch.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Port or buffer memory.
+    /// A port or the buffer memory cannot be opened.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// HTTP or netlink.
+    /// The HTTP listener or netlink cannot be opened.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Privileges.
+    /// Privileges cannot be dropped.
     #[error(transparent)]
     Privileges(#[from] ConfineError),
-    /// The kernel is too old for an MTU.
+    /// The kernel is too old for frames of the configured MTU.
     #[error(
-        "{device} is to forward an MTU of {mtu}, and frames of more than {most} bytes of payload take Linux 6.6 or \
+        "{device} has an MTU of {mtu}, but frames with more than {most} bytes of payload need Linux 6.6 or \
          newer (AF_XDP frames of several chunks): write mtu = {most} or less for all ports"
     )]
     LongFrames {
-        /// Device.
+        /// Device of a port.
         device: String,
-        /// Largest configured MTU, in bytes.
+        /// Largest configured MTU in bytes.
         mtu: u32,
-        /// Largest working MTU, in bytes.
+        /// Largest MTU in bytes that works.
         most: u32,
     },
-    /// No small receive chunks in this kernel.
+    /// The kernel is too old for small receive chunks.
     #[error(
-        "{device} is to receive in chunks of 512 bytes, which take Linux 6.6 or newer: write receive_chunks = \"whole\" in [memory]"
+        "receive chunks of 512 bytes at {device} need Linux 6.6 or newer: write receive_chunks = \"whole\" in [memory]"
     )]
     SmallChunks {
-        /// Device.
+        /// Device of a port.
         device: String,
     },
-    /// Missing resources of the machine.
+    /// The machine lacks a resource.
     #[error("{}; {}", misfit.message, misfit.help.as_deref().unwrap_or_default())]
     Misfit {
-        /// Resource.
+        /// Problem with the resource.
         misfit: Problem,
     },
-    /// Open files.
+    /// The limit of open files is too low.
     #[error(transparent)]
     Descriptors(#[from] DescriptorError),
-    /// More than 2^32 frames or cells of buffer memory.
+    /// The configuration needs more than 2^32 frames or cells of buffer memory.
     #[error(
-        "the configuration asks for more than 2^32 frames, or cells, of buffer memory; `xoff check` shows for what"
+        "the configuration needs more than 2^32 frames or cells of buffer memory; `xoff check` shows their use"
     )]
     TooMuchMemory,
-    /// Recording.
+    /// The switch cannot be recorded.
     #[error(transparent)]
     Recording(#[from] CannotRecord),
-    /// Router.
+    /// The router cannot be started.
     #[error(transparent)]
     Router(#[from] RouterError),
-    /// Worker thread or its resources.
+    /// A worker thread, or a resource of one, cannot be created.
     #[error("cannot start a worker: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// Early end of a thread.
+/// Early end of a worker or the control thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
-    /// Failed system call for sleeping.
+    /// A system call for sleeping failed.
     #[error("worker {worker} ended: {source}")]
     System {
-        /// Worker.
+        /// Number of the worker.
         worker: usize,
-        /// System's error.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Panic of the worker: a bug of xoff.
+    /// The worker panicked: a bug of xoff.
     #[error("worker {worker} panicked, which is a bug of xoff; its peers were resumed")]
     Panicked {
-        /// Worker.
+        /// Number of the worker.
         worker: usize,
     },
-    /// Panic of the program's custom policy.
+    /// The program's custom policy panicked.
     #[error(
         "worker {worker} ended because the custom policy of this program panicked ({message}); its peers were resumed"
     )]
     CustomPolicy {
-        /// Worker.
+        /// Number of the worker.
         worker: usize,
-        /// Panic message.
+        /// Message of the panic.
         message: String,
     },
-    /// End of the control thread; workers stopped without loss.
+    /// The control thread ended. The workers were stopped without loss.
     #[error("{error}; the switch was stopped")]
     Control {
-        /// Reason of the end.
+        /// Reason why the control thread ended.
         error: ControlEnded,
-        /// Status when stopped.
+        /// Last status of the switch.
         status: Box<Status>,
     },
 }
 
-/// Running switch; dropping it stops it.
+/// Running switch; dropping this value stops the switch.
 #[derive(Debug)]
 pub struct Running {
     view: Arc<SwitchView>,
@@ -155,24 +154,23 @@ pub struct Running {
     workers: Vec<JoinHandle<(Worker, Outcome)>>,
     wake: Sender<Wake>,
     woken: Receiver<Wake>,
-    /// Sends its last frames before the workers stop.
     host_path: Option<HostPath>,
     mirroring: Option<Mirroring>,
     control: Option<ControlHandle>,
-    /// Ends after the control thread.
+    /// Thread of the opener, which ends after the control thread.
     opening: Option<JoinHandle<()>>,
     reloads: Option<Reloads>,
     recording: Option<Recording>,
 }
 
 impl Running {
-    /// Returns the switch's view.
+    /// Returns the view of the switch for other threads.
     #[must_use]
     pub fn view(&self) -> &Arc<SwitchView> {
         &self.view
     }
 
-    /// Returns the HTTP server's address.
+    /// Returns the address or Unix socket of the HTTP server, if any.
     #[must_use]
     pub fn http(&self) -> Option<&HttpAt> {
         self.control.as_ref().and_then(ControlHandle::at)
@@ -190,12 +188,12 @@ impl Running {
         self.reloads.as_ref()
     }
 
-    /// Waits for [`End::now`], or a thread's end.
+    /// Waits for [`End::now`], or for the early end of a thread.
     pub fn wait(&self) {
         let _ = self.woken.recv();
     }
 
-    /// Sends XON for every held class, detaches the XDP programs, and closes the books.
+    /// Stops the switch: sends XON for every held class, detaches the XDP programs, and returns the last status.
     ///
     /// # Errors
     /// A thread ended early; the others have stopped normally.
@@ -208,7 +206,7 @@ impl Running {
         if let Some(opening) = self.opening.take() {
             let _ = opening.join(); // its panic is on standard error
         }
-        // The devices are restored first: a slow reader delays no peer.
+        // The devices are restored already, so a slow reader of the recording delays no peer.
         if let Some(recording) = self.recording.take() {
             recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
@@ -245,18 +243,18 @@ enum Wake {
     ThreadEnded,
 }
 
-/// Ends a [`Running::wait`]; a second call, also the wait for a recording's reader.
+/// Handle that ends [`Running::wait`]. A second use also ends the wait for the reader of a recording.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 
 impl End {
-    /// Requests the end.
+    /// Requests the end of the switch.
     pub fn now(&self) {
         let _ = self.0.send(Wake::Requested);
     }
 }
 
-/// Reports the end of its thread, even after a panic.
+/// Reports the end of the thread that drops it, even after a panic.
 #[derive(Clone)]
 struct ReportEnd(Sender<Wake>);
 
@@ -284,7 +282,7 @@ pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunErr
     start_from(None, config, None, privileges)
 }
 
-/// Starts a switch to be reloaded from `source`, and records it if `wanted`.
+/// Starts a switch that is reloaded from `source`, and records it to the file `wanted`, if given.
 ///
 /// # Errors
 /// Those of [`start`].
@@ -337,7 +335,7 @@ pub fn start_from(
         });
         let roles = Workers::new(owners.clone(), me);
         let mut switch = Switch::new(&settings, store.capacity(), roles, Arc::clone(&counters));
-        let (mut sink, end) = ends.next().expect("one for each worker");
+        let (mut sink, end) = ends.next().expect("a worker has no connection to the host path");
         let mut recorder = None;
         if let Some(wanted) = wanted.take() {
             let (ring, begun) = wanted.begin(&settings, store.capacity(), privileges)?;
@@ -347,7 +345,7 @@ pub fn start_from(
             recording = Some(begun);
         }
         switch.batch(clock::now()).put_punt_sink(sink);
-        let handoff = handoffs.next().expect("one for each worker");
+        let handoff = handoffs.next().expect("a worker has no queues to the others");
         let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
         let connections = Connections::new(handoff, end, inbox, facts, commit_time);
         let (poll, stall_budget) = (shell.poll, shell.stall_budget);
@@ -366,7 +364,6 @@ pub fn start_from(
         stall_budget: shell.stall_budget,
         clock: clock::now,
         started_at: clock::now(),
-        started: SystemTime::now(),
         router: router_view,
         books: LossBooks::new(owners.len()),
         ongoing: OngoingConditions::default(),
@@ -377,7 +374,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // netlink may report the link later.
+    // The dataplane must know which links are down: netlink may report that later.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -393,8 +390,8 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on the rings receive frames; this precedes the first loss count, because earlier frames are no loss.
-    // Until the workers run, the rings have room for one stall.
+    // From here on the rings receive frames. The first loss count comes later, because losses of earlier frames do not
+    // count. Until the workers run, the rings have room for one stall.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
             port.begin(*id, store);
@@ -412,7 +409,7 @@ pub fn start_from(
     });
     let interfaces = interfaces.transpose()?;
     running.host_path = Some(host_path::start(host_end, &bell, (speakers, interfaces), privileges)?);
-    // Last: `/healthz` then answers 200, and every thread has dropped its privileges.
+    // The workers start last: `/healthz` then answers 200, and every thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
         running.workers.push(spawn(worker, core, stop, end, privileges)?);
@@ -420,7 +417,6 @@ pub fn start_from(
     Ok(running)
 }
 
-/// Adds a random seed, and the devices' addresses.
 fn settings_here(
     configured: &SwitchSettings,
     macs: impl Iterator<Item = (PortId, MacAddr)>,
@@ -463,7 +459,7 @@ fn with_control(
     })
 }
 
-/// Joins here, because this thread may close a failed worker's ports.
+/// Joins a worker here, because this thread may close the ports of a failed worker.
 fn join(worker: usize, thread: JoinHandle<(Worker, Outcome)>) -> Result<Worker, ThreadError> {
     match thread.join().and_then(|(owned, outcome)| outcome.map(|ended| ended.map(|()| owned))) {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),
@@ -485,12 +481,12 @@ fn spawn(
         let _report_end = report_end;
         match core {
             Some(core) if core_affinity::set_for_current(core_affinity::CoreId { id: core.into() }) => {
-                tracing::info!(core, "a worker is pinned");
+                tracing::info!(core, "worker pinned to a core");
             }
             Some(core) => {
                 tracing::warn!(core, "cannot pin a worker to its core; the kernel decides where it runs");
             }
-            None => tracing::info!("a worker is not pinned: `workers` gives it no core"),
+            None => tracing::info!("worker not pinned to a core: `workers` names no core for this worker"),
         }
         worker.run(&stop)
     };

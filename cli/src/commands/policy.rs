@@ -6,8 +6,8 @@ use miette::IntoDiagnostic as _;
 
 use crate::cli::{URL_VARIABLE, number, print};
 use xoff_switch::client::{self, DEFAULT_URL};
+use xoff_switch::control::PolicyNames;
 use xoff_switch::control::policy::PolicyChange;
-use xoff_switch::control::policy_cells::PolicyNames;
 
 /// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,13 +13,13 @@ use xoff_config::{Config, Machine, OwnPolicy, Problem, Sighup};
 
 use crate::cli;
 use xoff_switch::Promise;
+use xoff_switch::RecordingFile;
 use xoff_switch::confine::{Confinement, User};
 use xoff_switch::control::logging;
 use xoff_switch::control::reload::Source;
 use xoff_switch::control::service;
 use xoff_switch::control::status::{Status, Verdict};
 use xoff_switch::machine;
-use xoff_switch::recording::RecordingFile;
 use xoff_switch::run::{self, Privileges, ThreadError};
 
 /// Exit code of a switch whose control thread ended unexpectedly.

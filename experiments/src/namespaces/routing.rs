@@ -27,8 +27,7 @@ use crate::plan::{Plan, Stack, SwitchId};
 use xoff_lab::network::enter;
 use xoff_lab::{Device, Lab, LabError, Namespace};
 use xoff_switch::control::SwitchView;
-use xoff_switch::router::mirror::Page;
-use xoff_switch::router::tables::{Row, table};
+use xoff_switch::router::{Page, Row, table};
 
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
 const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
@@ -317,7 +316,7 @@ mod tests {
     use xoff_wire::units::BitRate;
 
     use super::*;
-    use xoff_switch::router::tables::RowVia;
+    use xoff_switch::router::RowVia;
 
     fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
         let mut plan = Plan::new(BitRate::from_mbps(100)).routed();

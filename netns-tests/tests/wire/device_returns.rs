@@ -110,10 +110,10 @@ fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnc
     wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
     let status = switch.status();
     assert_eq!(status.verdict.ledger_balanced, Some(true));
-    assert_eq!(status.verdict.unproved, ["p2: its device was gone once, with its last drop counters"]);
+    assert_eq!(status.verdict.unproved, ["p2: the device was gone once; its last drop counters are lost"]);
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(1), "six frames of a lossless class were dropped: {}", exit.stderr);
-    for line in ["device gone; port closed", "the port's device is back, and open again"] {
+    for line in ["device gone; port closed", "the port's device is back; port reopened"] {
         assert!(exit.stderr.contains(line), "{line}: {}", exit.stderr);
     }
 }
@@ -137,14 +137,14 @@ fn acknowledged_gap_does_not_affect_later_verdict() {
     assert_eq!(acknowledge(), "there is nothing to acknowledge\n");
     ip(&bed, "link del p2");
     await_removal(&switch, 2);
-    let removed = "NOT PROVED: p2: its device p2 is gone, with its last drop counters\n";
+    let removed = "NOT PROVED: p2: the device p2 is gone; its last drop counters are lost\n";
     assert_eq!(acknowledge(), format!("there is nothing to acknowledge\n{removed}"), "it still is");
     recreate_wire(&bed, 2, "");
     await_return(&switch, 2, 1);
     let unproved = |value| format!("xoff_port_unproved{{switch=\"xoff\",port=\"p2\"}} {value}");
     let has = |line: String| switch.metrics().lines().any(|it| it == line);
     assert!(has(unproved(1)));
-    let was = "p2: its device was gone once, with its last drop counters";
+    let was = "p2: the device was gone once; its last drop counters are lost";
     assert_eq!(acknowledge(), format!("acknowledged: {was}\n"));
     assert!(has(unproved(0)));
     ping(bed.host(1), bed.host(2));

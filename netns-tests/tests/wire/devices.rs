@@ -148,7 +148,7 @@ fn detached_xdp_program_is_reattached() {
     let line = "xoff_xdp_program_detached_total{switch=\"xoff\",port=\"p1\"} 2";
     assert!(switch.metrics().lines().any(|it| it == line), "{line}");
     let verdict = switch.status().verdict;
-    let gap = "p1: its XDP program was taken off 2 times, and what came meanwhile is not counted";
+    let gap = "p1: the XDP program was removed 2 times; frames in between were not counted";
     assert_eq!(
         verdict.promise,
         Promise::NotProved,

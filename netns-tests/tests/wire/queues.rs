@@ -116,7 +116,7 @@ fn await_queues(switch: &Switch, times: u64, queues: u32) {
     });
 }
 
-const CHANGED: &str = "p1: the number of receive queues of its device changed";
+const CHANGED: &str = "p1: the number of receive queues of the device changed";
 
 /// Frames of the second queue have no socket at first: they count as lost, and do not reach the machine's stack.
 // proves: devices
@@ -144,7 +144,7 @@ fn port_follows_number_of_queues_of_its_device() {
     let port = switch.port(1);
     assert_eq!(port.device_drops.unwrap().rx_passed, 0);
     assert_eq!(switch.health().0, 200);
-    let gap = format!("{CHANGED} once, and what came meanwhile by other queues is not counted");
+    let gap = format!("{CHANGED} once; frames of queues without a socket were not counted");
     let verdict = switch.status().verdict;
     assert_eq!((verdict.promise, verdict.unproved), (Promise::NotProved, vec![gap.clone()]));
     let output = bed.namespace().output(Command::new(BINARY).arg("acknowledge")).unwrap();
@@ -234,7 +234,7 @@ fn queues_that_switch_cannot_use_leave_verdict_unproved() {
     let (code, health) = wait_for("it to be noticed", || {
         Some(switch.health()).filter(|(_, health)| health.contains("has an MTU of 1500"))
     });
-    let why = "port p1: not ready: its sockets do not follow the receive queues of its device p1: port p1 has an MTU of 1500, but its \
+    let why = "port p1: not ready: the sockets do not follow the receive queues of p1: port p1 has an MTU of 1500, but its \
                device p1 one of 1400";
     assert!(code == 503 && health.contains(why), "{health}");
     a.run("ethtool", &["-L", "eth0", "tx", "2"]);

@@ -121,7 +121,7 @@ fn recording_of_switch_with_two_workers_is_refused() {
     let exit = switch.wait();
     assert_eq!(exit.status.code(), Some(2), "{}", exit.stderr);
     assert!(
-        exit.stderr.contains("--record is for a switch of one worker, and this one has 2"),
+        exit.stderr.contains("--record needs a switch with one worker, and this switch has 2"),
         "{}",
         exit.stderr
     );

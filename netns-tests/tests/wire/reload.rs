@@ -74,7 +74,10 @@ fn refused_reload_names_all_reasons_for_a_restart() {
     for args in [&["--dry-run"][..], &[]] {
         switch.write(&restart);
         let (done, text) = reload(&bed, args);
-        assert!(!done && text.contains("nothing was changed, since this takes a restart:"), "{text}");
+        assert!(
+            !done && text.contains("nothing was changed, because these changes need a restart:"),
+            "{text}"
+        );
         for line in [
             "switch.name: xoff -> other",
             "switch.http: 127.0.0.1:9464 -> 127.0.0.1:9470",
@@ -106,7 +109,7 @@ fn refused_reload_names_all_reasons_for_a_restart() {
     assert_eq!(switch.class(1, 3).ingress.xoff_bytes, 90_000);
     let (done, text) = reload(&bed, &[]);
     assert!(done && text.contains("no changes in the configuration"), "{text}");
-    assert!(switch.stderr().contains("takes a restart"), "{}", switch.stderr());
+    assert!(switch.stderr().contains("need a restart"), "{}", switch.stderr());
     bed.finish(switch);
 }
 
@@ -132,7 +135,7 @@ fn sighup_reloads_if_configured() {
     );
     switch.signal(Signal::SIGHUP);
     wait_for("the reload", || {
-        switch.stderr().contains("the configuration was read again, and holds").then_some(())
+        switch.stderr().contains("the configuration was reloaded and applies now").then_some(())
     });
     wait_for("the new threshold to apply", || {
         (switch.class(1, 3).ingress.xoff_bytes == 90_000).then_some(())

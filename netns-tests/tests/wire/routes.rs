@@ -418,7 +418,9 @@ fn removal_of_a_host_interface_affects_no_other() {
     wait_for("the carrier to be back", || (!fabric.ip("link show p2").contains("NO-CARRIER")).then_some(()));
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link del p3");
-    wait_for("the message", || fabric.switch.stderr().contains("somebody has deleted it").then_some(()));
+    wait_for("the message", || {
+        fabric.switch.stderr().contains("the host interface p3 was deleted").then_some(())
+    });
     wait_for("the removed interface to leave the router", || {
         fabric.host(3).send(fabric.packet(3, [172, 16, 2, 2], 1));
         (fabric.drops(3, "no_router") > 0).then_some(())
@@ -439,7 +441,7 @@ fn host_interface_works_under_a_new_name() {
         fabric.ip(line);
     }
     fabric.ip("route add 172.21.0.0/16 dev p2");
-    let message = "the host interface p2 is called uplink now";
+    let message = "the host interface p2 was renamed to uplink";
     wait_for("the message", || fabric.switch.stderr().contains(message).then_some(()));
     fabric.ping(1, "172.16.2.2");
     fabric.ping(2, "172.16.1.2");
@@ -453,7 +455,7 @@ fn host_interface_works_under_a_new_name() {
     for line in ["link del p2", "link set uplink down", "link set uplink name p2", "link set p2 up"] {
         fabric.ip(line);
     }
-    let message = "the host interface uplink is called p2 again";
+    let message = "the host interface uplink was renamed back to p2";
     wait_for("the message", || fabric.switch.stderr().contains(message).then_some(()));
     assert_eq!(fabric.switch.stderr().matches("name it back").count(), 1, "{}", fabric.switch.stderr());
     fabric.ping(1, "172.16.2.2");
@@ -469,14 +471,14 @@ fn faults_of_host_interfaces_are_reported() {
     let is = |presence: Presence| wait_for("its state", || (state() == presence).then_some(()));
     fabric.ip("link set p2 mtu 4000");
     is(Presence::Wide);
-    let message = "p2: its host interface has an MTU above that of its port";
+    let message = "p2: the host interface has an MTU above that of its port";
     wait_for("the message", || fabric.switch.stderr().contains(message).then_some(()));
     fabric.ip("link set p2 mtu 1500");
     is(Presence::Up);
     fabric.ip("link set p2 down");
     is(Presence::Down);
     let (code, text) = fabric.switch.health();
-    assert!(code == 200 && text.contains("host interface p2: ready: its host interface is down"), "{text}");
+    assert!(code == 200 && text.contains("host interface p2: ready: the host interface is down"), "{text}");
     fabric.ip("link set p2 up");
     is(Presence::Up);
     fabric.ping(1, "172.16.2.2");
@@ -484,13 +486,13 @@ fn faults_of_host_interfaces_are_reported() {
     is(Presence::Gone);
     let (code, text) = fabric.switch.health();
     assert!(
-        code == 503 && text.contains("host interface p2: not ready: its host interface is gone"),
+        code == 503 && text.contains("host interface p2: not ready: the host interface is gone"),
         "{text}"
     );
     let log = fabric.switch.stderr();
     assert!(
-        log.contains("p2: its host interface is there and up again")
-            && log.contains("somebody has deleted it"),
+        log.contains("p2: the host interface is up again")
+            && log.contains("the host interface p2 was deleted"),
         "{log}"
     );
     fabric.host(1).send(fabric.packet(1, [172, 16, 2, 2], 1));

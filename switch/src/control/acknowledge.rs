@@ -1,6 +1,5 @@
-//! `/acknowledge`: an operator accepts past gaps in the proof of losslessness, by `PUT` from this machine
-//! ([`super::trust`]). A vanished device took its last drop counters with it. Current gaps and real losses cannot be
-//! acknowledged.
+//! `PUT /acknowledge` from this machine ([`super::trust`]): an operator accepts past gaps in the proof of losslessness,
+//! such as the drop counters that vanished with a device. Current gaps and real losses cannot be acknowledged.
 
 use std::sync::Arc;
 
@@ -13,12 +12,12 @@ use super::caller::Caller;
 use super::trust::{self, Names};
 use super::{SwitchView, proof};
 
-/// Answer to `PUT /acknowledge`.
+/// Answer to `PUT /acknowledge`: gaps in the proof of losslessness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedNow {
     /// Gaps acknowledged by this request.
     pub acknowledged: Vec<String>,
-    /// Remaining gaps.
+    /// Gaps that remain.
     pub unproved: Vec<String>,
 }
 
@@ -29,11 +28,14 @@ pub(super) async fn put(
     headers: HeaderMap,
 ) -> Result<Json<AcknowledgedNow>, (StatusCode, String)> {
     let host = trust::host(&headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
-    let may = names.may(caller, host, "acknowledge what is not proved");
+    let may = names.may(caller, host, "acknowledge gaps in the proof of losslessness");
     may.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let acknowledged = proof::acknowledge(&view);
     for gap in &acknowledged {
-        tracing::info!(event = "acknowledged", "somebody knows of it, and it counts no more: {gap}");
+        tracing::info!(
+            event = "acknowledged",
+            "gap in the proof of losslessness acknowledged; this gap no longer counts: {gap}"
+        );
     }
     let gaps = proof::gaps(&view, &view.unseen());
     Ok(Json(AcknowledgedNow { acknowledged, unproved: proof::with_names(&view, &gaps).collect() }))

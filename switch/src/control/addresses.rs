@@ -1,7 +1,7 @@
 //! `/addresses`: the forwarding database, in pages sorted by VLAN and address.
 //!
-//! A worker scans a bounded part of its table per request. Sorted pages make a walk complete while the table changes,
-//! and hide the table's order, which would help an attacker to evict an address.
+//! A worker scans a bounded part of its table per request. Sorted pages let a client read all addresses while the table
+//! changes. They also hide the table's order, which would help an attacker to evict an address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,14 +26,15 @@ const EXAMPLE: &str = "/addresses?after=1-02:00:00:00:00:01&limit=100";
 const PART_WITHIN: Duration = Duration::from_secs(1);
 const PAGE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Answer to `GET /addresses`.
+/// Answer to `GET /addresses`: a page of the forwarding database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPage {
-    /// Sorted by VLAN and address.
+    /// Addresses of this page, sorted by VLAN and address.
     pub addresses: Vec<FdbEntry>,
-    /// `after` of the next page; `None` for the last page.
+    /// Parameter `after` of the next page; `None` for the last page.
     pub next: Option<String>,
-    /// Number of all addresses. Unless this page has all, it is up to a second old and includes expired ones.
+    /// Number of all addresses. If this page lacks some of them, the number is up to a second old and includes expired
+    /// ones.
     pub total: u64,
 }
 
@@ -46,7 +47,7 @@ pub struct FdbEntry {
     pub mac: String,
     /// Name of the port, or of the group's first port.
     pub port: String,
-    /// Name of the group, if the address is at a group.
+    /// Name of the group that leads to the address; `None` for a single port.
     #[serde(default)]
     pub group: Option<String>,
     /// True for a configured address, false for a learned one.
@@ -66,11 +67,13 @@ pub(super) async fn get(
     query: Result<Query<AddressQuery>, QueryRejection>,
 ) -> Result<Json<AddressPage>, (StatusCode, String)> {
     let Query(query) = query.map_err(|_| {
-        bad(format!("a page is asked for with `after` and `limit`, each once at most: {EXAMPLE}"))
+        bad(format!(
+            "a page of addresses has the parameters `after` and `limit`, each once at most: {EXAMPLE}"
+        ))
     })?;
     let limit = limit("limit", query.limit.as_deref(), 1)?;
     let after = query.after.map(|text| {
-        let wrong = || bad(format!("`after` is {text:?}, but has to be what `next` of a page was"));
+        let wrong = || bad(format!("`after` is {text:?}, but has to be `next` of an earlier page"));
         read_key(&text).ok_or_else(wrong)
     });
     let silent = |why: String| (StatusCode::SERVICE_UNAVAILABLE, why + "\n");
@@ -89,7 +92,6 @@ pub(super) fn limit(name: &str, text: Option<&str>, least: usize) -> Result<usiz
     })
 }
 
-/// Returns up to `limit` addresses after `after`, or the silent worker.
 pub(super) async fn page(
     view: &SwitchView,
     after: Option<AddressKey>,
@@ -130,7 +132,7 @@ async fn gather(
                     Answer::Ended => return Err(format!("worker {number} has ended")),
                 };
             for address in part.addresses {
-                // Only the port's owner learned it itself.
+                // The worker of the port learned the address itself; other workers have copies.
                 if view.ports[address.port.index()].worker == number {
                     found.insert(address.key(), address);
                 } else {

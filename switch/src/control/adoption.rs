@@ -1,4 +1,4 @@
-//! Adoption of an open port by its worker.
+//! Handover of an open port to its worker.
 
 use tokio::sync::oneshot;
 use xoff_wire::units::PortId;
@@ -23,7 +23,7 @@ pub(crate) fn log_open(facts: &Facts) {
     );
 }
 
-/// Gives an open port to its worker; earlier losses do not count.
+/// Gives an open port to its worker; losses until then do not count.
 pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
     log_open(opened.facts());
     let (device, monitor) = (PortDevice::of(&opened), opened.monitor());
@@ -35,7 +35,8 @@ pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> P
     device
 }
 
-/// Adopts a port whose device returned, unless it was removed, and returns the device's name.
+/// Gives the port of a returned device to its worker, and returns the device's name. Closes a port that was removed
+/// meanwhile.
 pub(super) async fn return_to(
     view: &SwitchView,
     opener: &Opener,
@@ -50,16 +51,16 @@ pub(super) async fn return_to(
     let name = opened.facts().device.clone();
     let device = adopt(view, id, opened).await;
     if !port.is_there() {
-        // The removal asked the worker before the adoption.
+        // The removal reached the worker before the port did, so the worker still has the port.
         give_up(view, opener, id);
         return None;
     }
     match port.returned(&name, device) {
         true => {
-            tracing::info!(port = %view.name_of(id), device = %name, "the port's device is back, and open again")
+            tracing::info!(port = %view.name_of(id), device = %name, "the port's device is back; port reopened")
         }
         false => {
-            tracing::info!(port = %view.name_of(id), device = %name, "the port is open again, with its device's queues")
+            tracing::info!(port = %view.name_of(id), device = %name, "port reopened with a socket for each receive queue of its device")
         }
     }
     Some(name)

@@ -11,7 +11,7 @@ pub struct Books {
     pub copied: u64,
     /// Control frames made.
     pub made: u64,
-    /// Frames taken over from other workers.
+    /// Frames taken over from other workers to be sent.
     pub taken_over: u64,
     /// Frames sent, control frames included.
     pub sent: u64,
@@ -19,9 +19,9 @@ pub struct Books {
     pub dropped: u64,
     /// Frames consumed: MAC control and other reserved addresses.
     pub consumed: u64,
-    /// Frames handed over to other workers.
+    /// Frames handed over to other workers to be sent.
     pub handed_over: u64,
-    /// Frames in the switch.
+    /// Frames in the switch now.
     pub held: u64,
     /// Frames unaccounted for: zero unless the switch has a bug.
     pub missing: i64,

@@ -1,15 +1,13 @@
-//! Permission to see frames: root and the user of the switch, on this machine. The kernel knows the owner of a local
-//! connection: by a Unix socket's peer credentials, and in `/proc/net/tcp`.
+//! Permission to see frames: for root and the user of the switch, on this machine. The kernel knows the owner of a
+//! local connection: from a Unix socket's peer credentials, or in `/proc/net/tcp`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nix::unistd::geteuid;
 
-/// Address of clients of the Unix socket.
 const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Client of a connection; an extension of each request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Caller {
     Tcp { peer: SocketAddr, here: SocketAddr },
@@ -27,7 +25,7 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum reads: the kernel writes the list in parts, so a line may be missing.
+/// Maximum readings of the list of connections: the kernel writes it in parts, so a line may be missing.
 const LOOKS_MAX: usize = 5;
 
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {
@@ -48,23 +46,22 @@ fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
 }
 
 fn lists() -> String {
-    // Perhaps not the first thread's namespace.
+    // This thread may be in another network namespace than the process's first thread.
     let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
     lists.map(Result::unwrap_or_default).concat()
 }
 
-/// Accepts exactly one owner, with permission.
 fn judge(users: &[u32], us: u32) -> Result<(), String> {
     match *users {
         [uid] if uid == 0 || uid == us => Ok(()),
         [uid] => Err(format!(
-            "frames are shown to root and to the user whom the switch runs as (uid {us}), not to uid {uid}; try sudo"
+            "frames are shown to root and to the user of the switch (uid {us}), not to uid {uid}; try sudo"
         )),
         _ => Err("frames are shown to root only, and the user of this client is unknown".into()),
     }
 }
 
-/// Compares both addresses: sockets with the same port may have other peers.
+/// Returns the owners of the client's socket, found by both addresses: sockets with the same port may have other peers.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {
@@ -78,7 +75,7 @@ fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     owners
 }
 
-/// Parses hexadecimal words in native byte order.
+/// Parses an address of `/proc/net/tcp`: hexadecimal words in native byte order.
 fn read(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word =
@@ -123,11 +120,14 @@ mod tests {
     // proves: capture
     #[test]
     #[cfg(target_endian = "little")]
-    fn the_user_of_a_socket_is_found_by_its_addresses() {
+    fn user_of_tcp_client_is_found_by_its_addresses() {
         let text = list(&[("0100007F:C350", HERE, "01", 1000), ("0100007F:C351", HERE, "0A", 7)]);
         assert_eq!(of("127.0.0.1:50000", "127.0.0.1:9464", &text), [1000]);
         assert_eq!(of("[::ffff:127.0.0.1]:50000", "[::ffff:127.0.0.1]:9464", &text), [1000]);
-        assert!(of("127.0.0.1:50001", "127.0.0.1:9464", &text).is_empty(), "it is not connected");
+        assert!(
+            of("127.0.0.1:50001", "127.0.0.1:9464", &text).is_empty(),
+            "a listening socket counts as connected"
+        );
         assert!(of("127.0.0.2:50000", "127.0.0.1:9464", &text).is_empty());
         let local = "00000000000000000000000001000000:C350";
         let mapped = ["0000000000000000FFFF00000100007F:C350", "0000000000000000FFFF00000100007F:24F8"];
@@ -141,14 +141,18 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn socket_with_other_peer_is_not_the_client() {
+    fn socket_with_other_peer_is_not_taken_for_the_client() {
         let (port, other_address) = ("0100007F:C350", "0100007F:0050");
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
         assert_eq!(found(&[(port, other_address, "01", 0), (port, HERE, "01", 1000)]), [1000]);
         assert_eq!(found(&[(port, HERE, "01", 0), (port, other_address, "01", 1000)]), [0]);
-        // Half closed, and with another peer.
+        // One socket has another peer, and one is half closed.
         assert!(found(&[(port, other_address, "01", 0), (port, HERE, "05", 1000)]).is_empty());
-        assert_eq!(found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]), [0, 1000], "two devices");
+        assert_eq!(
+            found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]),
+            [0, 1000],
+            "one of two owners is missing"
+        );
     }
 
     #[test]
@@ -169,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_names_the_client_user() {
+    fn kernel_names_the_user_of_a_client() {
         let [listener, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [here, other_address] = [&listener, &other].map(|listener| listener.local_addr().unwrap());
         Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

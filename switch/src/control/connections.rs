@@ -1,5 +1,5 @@
-//! HTTP connections: their number, and the time that each may take. Clients beyond the limit get status 503; beyond a
-//! second limit they wait. A connection whose answer is not read in time is closed.
+//! HTTP connections: limits of their number and duration. Clients beyond the limit get status 503; beyond a second
+//! limit they wait. A connection is closed if the client does not read the answer in time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum served connections; as many may be rejected at the same time.
+/// Maximum number of served connections; the same number may be rejected at the same time.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Maximum time for a request's head, or for an idle connection.
+/// Maximum time to receive the head of a request, and of an idle connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Maximum time from a request's head until its answer is read.
+/// Maximum time from the head of a request until the client has read the answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Extension of each request, for endless answers.
+/// Deadline of a connection, which endless answers lift.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline(watch::Sender<Instant>);
 
@@ -47,7 +47,7 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
     let served = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let refused = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let refusal = Router::new().fallback(|| async {
-        let message = format!("{CONNECTIONS_MAX} others are being served; try again\n");
+        let message = format!("the switch already serves {CONNECTIONS_MAX} clients; try again\n");
         (
             StatusCode::SERVICE_UNAVAILABLE,
             [(header::RETRY_AFTER, "1"), (header::CONNECTION, "close")],
@@ -58,7 +58,7 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
         let (stream, caller) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!("cannot take a connection for metrics or status: {error}");
+                tracing::warn!("cannot accept an HTTP connection: {error}");
                 sleep(ACCEPT_AGAIN_AFTER).await;
                 continue;
             }
@@ -67,7 +67,11 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
             Ok(permit) => (permit, routes.clone(), ANSWERED_WITHIN),
             Err(_) => {
                 let permit = Arc::clone(&refused).acquire_owned().await;
-                (permit.expect("nobody closes it"), refusal.clone(), REFUSED_WITHIN)
+                (
+                    permit.expect("semaphore of rejected connections was closed"),
+                    refusal.clone(),
+                    REFUSED_WITHIN,
+                )
             }
         };
         tokio::spawn(async move {
@@ -95,7 +99,7 @@ async fn answer(stream: impl Stream, caller: Caller, routes: Router, within: Dur
                 tracing::debug!("{peer}: {error}");
             }
         }
-        () = passed(deadline) => tracing::debug!("{peer}: took longer than {within:?} over an answer"),
+        () = passed(deadline) => tracing::debug!("{peer}: connection closed, because the answer was not read within {within:?}"),
     }
 }
 
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lifted_deadline_applies_again_when_reset() {
+    fn lifted_http_deadline_applies_again_once_restored() {
         let (begin, deadline) = watch::channel(Instant::now());
         Deadline(begin.clone()).lift();
         let set_again = async {

@@ -11,10 +11,10 @@ use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
 use xoff_flow_control::counter::Histogram;
 
-/// Bounds of buckets in nanoseconds: about 1 µs to 1 s.
+/// Upper bounds of histogram buckets, in nanoseconds: about 1 µs to 1 s.
 const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
 
-/// Text format of an exposition.
+/// Text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus text format 0.0.4.
@@ -24,7 +24,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns OpenMetrics for clients that accept it, such as Prometheus, and the Prometheus format for all others.
+    /// Returns OpenMetrics for clients that accept OpenMetrics, such as Prometheus, and the Prometheus format for all
+    /// others.
     #[must_use]
     pub fn accepted(headers: &HeaderMap) -> Format {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -43,7 +44,7 @@ impl Format {
         }
     }
 
-    /// Returns the media type.
+    /// Returns the media type of the format.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -58,16 +59,16 @@ impl Format {
 pub enum Kind {
     /// Value that only grows.
     Counter,
-    /// Type of a metric.
+    /// Value that grows and falls.
     Gauge,
     /// Distribution of values.
     Histogram,
 }
 
-/// Label names and values.
+/// Names and values of labels.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// Text under construction.
+/// Text of metrics under construction.
 pub struct Exposition {
     format: Format,
     text: String,
@@ -75,14 +76,14 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Creates a text whose samples all have these labels.
+    /// Creates a text without metrics. All samples will have the labels `everywhere`.
     pub fn new(format: Format, everywhere: Labels<'_>) -> Exposition {
         Exposition { format, text: String::new(), everywhere: owned(everywhere).collect() }
     }
 
-    /// Begins a family, whose samples must follow.
+    /// Begins a metric family; its samples must follow.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
-        // In OpenMetrics `_total` is part of a counter's sample, and not of its family.
+        // OpenMetrics excludes `_total` from the name of a counter's family, but not from its samples.
         let family = match self.format {
             Format::Prometheus => name,
             Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
@@ -104,7 +105,7 @@ impl Exposition {
         Family { text: &mut self.text, everywhere: &self.everywhere, name }
     }
 
-    /// Returns the text.
+    /// Returns the complete text.
     pub fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text += "# EOF\n";
@@ -113,7 +114,7 @@ impl Exposition {
     }
 }
 
-/// Metric family.
+/// Metric family to which samples are added.
 pub struct Family<'a> {
     text: &'a mut String,
     everywhere: &'a [Label],
@@ -121,12 +122,12 @@ pub struct Family<'a> {
 }
 
 impl Family<'_> {
-    /// Adds a value of a counter or gauge.
+    /// Adds a sample of a counter or gauge.
     pub fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
         self.line(None, &self.labels(labels), None::<(_, f64)>, value);
     }
 
-    /// Adds nanoseconds, converted to seconds.
+    /// Adds a histogram of nanoseconds, converted to seconds.
     pub fn histogram<const STEPS: usize>(&mut self, labels: Labels<'_>, histogram: &Histogram<STEPS>) {
         let labels = self.labels(labels);
         let mut count = 0;
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_histogram_keeps_its_counts_and_its_sum() {
+    fn exposed_histogram_has_exact_counts_and_sum() {
         let histogram: Histogram = Histogram::default();
         for nanos in [0, 1023, 1024, 5_000_000_000] {
             histogram.record(nanos);
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_names_families_without_total_and_ends() {
+    fn openmetrics_has_end_mark_and_families_without_total() {
         let mut exposition = Exposition::new(Format::OpenMetrics, &[]);
         exposition.family("sent_bytes_total", Kind::Counter, "Bytes with \"FCS\".").sample(&[], 7);
         exposition.family("queued_bytes", Kind::Gauge, "Queue.").sample(&[], 8);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_only_where_accepted() {
+    fn openmetrics_only_for_clients_that_accept_it() {
         let format =
             |accept| Format::accepted(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
         assert_eq!(Format::accepted(&HeaderMap::new()), Format::Prometheus);
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_beyond_53_bits_are_exact() {
+    fn exposed_counters_beyond_53_bits_are_exact() {
         let mut exposition = Exposition::new(Format::Prometheus, &[("switch", "s")]);
         exposition.family("bytes_total", Kind::Counter, "Bytes.").sample(&[], u64::MAX);
         assert!(exposition.finish().ends_with("bytes_total{switch=\"s\"} 18446744073709551615\n"));

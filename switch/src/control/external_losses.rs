@@ -1,17 +1,18 @@
 //! Classification of frames that a port lost before or behind the switch.
 //!
-//! No socket or device counts drops by class. Arrivals and departures during the loss show the possible classes:
+//! No socket or device counts drops by class. Frames that arrived or left around the loss show which classes are
+//! possible:
 //!
-//! * Behind the XDP program (sockets, queues without a socket): the program counted every frame by PCP and DSCP before
-//!   the drop. If no lossless frame came, the loss is proved to be lossy; otherwise it counts as lossless.
-//! * Received in an unreadable form: the frame may have come long before, and counts as lossless.
-//! * Before the program (the device): only the frames that the program counted are known. If lossy ones came and no
-//!   lossless ones, the class is not proved; otherwise, also if nothing came, the loss counts as lossless.
-//! * Sent: if only lossy frames were sent, the loss is proved to be lossy; otherwise it counts as lossless.
+//! * Loss behind the XDP program (sockets, queues without a socket): the program counted each frame by PCP and DSCP
+//!   before the drop. Without lossless arrivals the loss is proved to be lossy; otherwise it counts as lossless.
+//! * Frame received in an unreadable form: it may have arrived long before, so it counts as lossless.
+//! * Loss before the program (in the device), where the lost frame itself was not counted: if only lossy frames
+//!   arrived, the class is unknown; otherwise, also without arrivals, the loss counts as lossless.
+//! * Loss on transmit: if only lossy frames were sent, the loss is proved to be lossy; otherwise it counts as lossless.
 //!
-//! A loss may show after the reading that counted its frame, so arrivals and departures count from a reading at least
-//! [`SPAN`] old. A loss keeps its first classification. Pause frames and unreadable heads count as lossless: without a
-//! pause frame the peer overruns a buffer.
+//! A loss may appear in a later reading than its frame, so frames count from a reading at least [`SPAN`] old. A loss
+//! keeps its first classification. Pause frames and unreadable heads count as lossless: without a pause frame the peer
+//! overruns a buffer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,18 +24,14 @@ use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::{Class, Nanos, PortId};
 use xoff_xdp::{Arrivals, Head, Losses};
 
-/// Frames of a port lost outside the switch, by certainty of their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExternalLosses {
-    /// Possibly lossless.
     pub lossless: u64,
-    /// Lost before the XDP program while only lossy classes arrived.
+    /// Frames lost before the XDP program while only lossy classes arrived.
     pub unknown: u64,
-    /// Proved to be lossy.
     pub lossy: u64,
-    /// Possibly drops of its sockets.
+    /// Drops of the device that may be drops of its sockets, counted twice.
     pub ambiguous: u64,
-    /// Counts are lower bounds.
     pub at_least: bool,
 }
 
@@ -55,7 +52,7 @@ impl ExternalLosses {
         });
         let ambiguous = (self.ambiguous > 0).then(|| {
             format!(
-                "{} drops in its device's counter cannot be told from drops of its sockets, because this driver was not tested",
+                "{} drops in the device's counter may be those of the sockets, counted twice, because this driver was not tested",
                 grouped(self.ambiguous)
             )
         });
@@ -71,7 +68,6 @@ impl ExternalLosses {
     }
 }
 
-/// Acknowledged gaps, written by the HTTP thread.
 #[derive(Debug, Default)]
 pub struct Acknowledged {
     pub returns: Counter,
@@ -98,7 +94,6 @@ struct LossClassification {
     unseen: ExternalLosses,
     last: Option<Reading>,
     early: Option<Reading>,
-    /// First reading at least [`SPAN`] after `early`.
     recent: Option<Reading>,
 }
 
@@ -106,7 +101,6 @@ struct LossClassification {
 pub(super) struct Reading {
     pub at: Nanos,
     pub losses: Losses,
-    /// Read before and after the losses.
     pub came: [Arrivals; 2],
     pub sent: [Sent; 2],
     pub settings: Arc<SwitchSettings>,
@@ -115,7 +109,6 @@ pub(super) struct Reading {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sent {
     frames: [u64; 8],
-    /// Bytes queued, also in the kernel.
     bytes: [u64; 8],
     pauses: u64,
 }
@@ -208,7 +201,7 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
     settings.ports[id.index()].classes.iter().any(|class| class.lossless)
 }
 
-/// Returns the arrived kinds; a class is lossless if any of the settings says so.
+/// Returns whether lossless classes arrived: classes that are lossless in any of `settings`.
 fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> ArrivedClasses {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);
@@ -222,7 +215,7 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Returns the sent kinds; a class is lossless if it is so at any port.
+/// Returns whether lossless classes were sent: classes that are lossless at any port.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();
@@ -277,7 +270,6 @@ mod tests {
             self.sent.frames[class] += 1;
         }
 
-        /// Returns lossless, unknown and lossy losses.
         fn read(&mut self) -> [u64; 3] {
             self.read_as(self.came.clone())
         }
@@ -304,25 +296,21 @@ mod tests {
         assert_eq!(story.read(), [0; 3]);
         story.comes(marks(0));
         story.losses.behind_program = 1;
-        assert_eq!(
-            story.read(),
-            [1, 0, 0],
-            "it may be the frame of class 3 that came before the last reading"
-        );
+        assert_eq!(story.read(), [1, 0, 0], "frame of class 3 before the last reading was ignored");
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.behind_program = 40;
         assert_eq!(story.read(), [0, 0, 40]);
         story.comes(marks(3));
         story.losses.behind_program = 50;
-        assert_eq!(story.read(), [10, 0, 40], "one of them may be the frame of class 3");
+        assert_eq!(story.read(), [10, 0, 40], "frame of class 3 was ignored");
         assert_eq!(story.read(), [10, 0, 40]);
         story.losses.behind_program = 51;
-        assert_eq!(story.read(), [11, 0, 40], "nothing came: nobody knows what it was");
+        assert_eq!(story.read(), [11, 0, 40], "loss without arrivals does not count as lossless");
     }
 
     #[test]
-    fn arrivals_during_a_reading_count_for_both() {
+    fn arrival_during_a_reading_counts_for_both_intervals() {
         let mut story = LossHistory::new();
         let before = story.came.clone();
         story.comes(marks(3));
@@ -333,23 +321,22 @@ mod tests {
         assert_eq!(story.read(), [2, 0, 0]);
         story.comes(marks(0));
         story.losses.behind_program = 3;
-        assert_eq!(story.read(), [3, 0, 0], "it counts over two readings");
+        assert_eq!(story.read(), [3, 0, 0], "arrival during a reading counts for one interval only");
         story.comes(marks(0));
         story.losses.behind_program = 4;
         assert_eq!(story.read(), [3, 0, 1]);
     }
 
     #[test]
-    fn malformed_frames_are_lossless_whatever_came() {
+    fn malformed_frames_count_as_lossless() {
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.malformed = 1;
         assert_eq!(story.read(), [1, 0, 0]);
     }
 
-    /// Ambiguous losses count in no total.
     #[test]
-    fn ambiguous_losses_are_apart() {
+    fn ambiguous_losses_count_in_no_total() {
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.ambiguous = 7;
@@ -357,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_frames_and_unreadable_heads_are_lossless() {
+    fn pause_frames_and_unreadable_heads_count_as_lossless() {
         for head in [Head::Control, Head::Unreadable] {
             let mut story = LossHistory::new();
             story.comes(head);
@@ -368,16 +355,16 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn losses_before_the_program_are_never_proved_lossy() {
+    fn losses_before_xdp_program_are_never_proved_lossy() {
         let mut story = LossHistory::new();
         story.read();
         story.losses.before_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "nothing came");
+        assert_eq!(story.read(), [1, 0, 0], "loss without arrivals does not count as lossless");
         story.comes(marks(3));
         story.read();
         story.comes(marks(0));
         story.losses.before_program = 3;
-        assert_eq!(story.read(), [3, 0, 0], "class 3 came a reading ago");
+        assert_eq!(story.read(), [3, 0, 0], "arrival of class 3 a reading ago was ignored");
         story.comes(marks(0));
         story.losses.before_program = 6;
         assert_eq!(story.read(), [3, 3, 0]);
@@ -385,33 +372,33 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn losses_of_what_is_sent_are_judged_by_what_is_sent() {
+    fn transmit_losses_are_classified_by_frames_sent() {
         let mut story = LossHistory::new();
         story.losses.sent = 1;
-        assert_eq!(story.read(), [1, 0, 0], "nothing was sent");
+        assert_eq!(story.read(), [1, 0, 0], "transmit loss without frames sent does not count as lossless");
         story.sends(0);
         story.losses.sent = 2;
         assert_eq!(story.read(), [1, 0, 1]);
         story.sends(0);
         story.sent.bytes[3] = 1000;
         story.losses.sent = 3;
-        assert_eq!(story.read(), [2, 0, 1], "class 3 is with the kernel");
+        assert_eq!(story.read(), [2, 0, 1], "frames of class 3 in the kernel were ignored");
         story.sent.bytes[3] = 0;
         (0..2).for_each(|_| _ = story.read());
         story.sends(0);
         story.sent.pauses += 1;
         story.losses.sent = 4;
-        assert_eq!(story.read(), [3, 0, 1], "it may be the pause frame");
+        assert_eq!(story.read(), [3, 0, 1], "sent pause frame was ignored");
         story.sends(0);
         story.losses.sent = 5;
-        assert_eq!(story.read(), [4, 0, 1], "a driver may count a loss after a second");
+        assert_eq!(story.read(), [4, 0, 1], "pause frame sent a second before was ignored");
         story.sends(0);
         story.losses.sent = 6;
         assert_eq!(story.read(), [4, 0, 2]);
     }
 
     #[test]
-    fn class_that_was_lossless_during_the_loss_counts() {
+    fn class_lossless_during_the_loss_counts_as_lossless() {
         let mut story = LossHistory::new();
         let with = |lossless| {
             let mut settings = (*view().0.settings()).clone();
@@ -421,28 +408,23 @@ mod tests {
         story.settings = with(false);
         story.comes(marks(3));
         story.losses.behind_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "it was until now");
+        assert_eq!(story.read(), [1, 0, 0], "class that was lossless until now was ignored");
         story.comes(marks(3));
         story.losses.behind_program = 2;
-        assert_eq!(
-            story.read(),
-            [2, 0, 0],
-            "a frame that came while the class was lossless may be lost later"
-        );
+        assert_eq!(story.read(), [2, 0, 0], "frame from the time as a lossless class was ignored");
         story.read();
         story.comes(marks(3));
         (story.losses.behind_program, story.losses.before_program) = (3, 4);
-        assert_eq!(story.read(), [2, 0, 5], "nothing is lossless there");
+        assert_eq!(story.read(), [2, 0, 5], "loss counts as lossless at a port without lossless classes");
         story.settings = with(true);
         story.comes(marks(3));
         story.losses.behind_program = 4;
         assert_eq!(story.read(), [3, 0, 5]);
     }
 
-    /// Requests of clients are readings, too.
     // proves: kernel-drops
     #[test]
-    fn readings_between_change_no_class() {
+    fn extra_readings_change_no_classification_of_losses() {
         let mut story = LossHistory::new();
         story.comes(marks(3));
         story.read();
@@ -452,7 +434,7 @@ mod tests {
             assert_eq!(
                 story.read_now(story.came.clone()),
                 [frames, 0, 0],
-                "class 3 came less than a second ago"
+                "arrival of class 3 within the last second was ignored"
             );
         }
         (0..2).for_each(|_| _ = story.read());
@@ -460,7 +442,7 @@ mod tests {
         story.losses.behind_program = 5;
         assert_eq!(story.read_now(story.came.clone()), [4, 0, 1]);
         story.comes(marks(3));
-        assert_eq!(story.read(), [4, 0, 1], "what came later was not lost before");
+        assert_eq!(story.read(), [4, 0, 1], "later arrival changed the class of an earlier loss");
     }
 
     #[test]
@@ -477,7 +459,7 @@ mod tests {
         assert!(
             doubtful
                 .unproved_in_words()
-                .eq(["7 drops in its device's counter cannot be told from drops of its sockets, because this driver was not \
+                .eq(["7 drops in the device's counter may be those of the sockets, counted twice, because this driver was not \
              tested"])
         );
         let more = ExternalLosses { at_least: true, ..unseen };

@@ -10,13 +10,13 @@ use super::view::{Link, SwitchView};
 pub struct GroupStatus {
     /// Name of the group.
     pub name: String,
-    /// Choice of the port: `flow`, `frame` or `adaptive`.
+    /// Choice among the ports of the group: `flow`, `frame` or `adaptive`.
     pub spread: String,
-    /// Queue length below which an adaptive group prefers a member; `None` for other groups.
+    /// Queue length below which an adaptive group prefers a port; `None` for other groups.
     pub low_bytes: Option<u64>,
-    /// Queue length below which an adaptive group uses a member next; `None` for other groups.
+    /// Queue length below which an adaptive group uses a port next; `None` for other groups.
     pub high_bytes: Option<u64>,
-    /// True if frames never pass from these members to those of another uplink group.
+    /// True if frames never pass from the ports of this group to those of another uplink group.
     pub uplinks: bool,
     /// Ports of the group, in the order of the configuration.
     pub members: Vec<MemberStatus>,
@@ -27,7 +27,7 @@ pub struct GroupStatus {
 pub struct MemberStatus {
     /// Name of the port.
     pub port: String,
-    /// Weight of the port.
+    /// Weight of the port in the group.
     pub weight: u16,
     /// State of the port's link.
     pub link: Link,

@@ -10,28 +10,19 @@ use super::mailbox::Answer;
 use super::view::{Link, PortView, ProgramState, SwitchView};
 use crate::router::{InterfaceView, Presence};
 
-/// Readiness of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// True if all parts are ready.
     pub ready: bool,
-    /// Ports, in the order of the configuration.
     pub ports: Vec<PartHealth>,
-    /// Workers, by number.
     pub workers: Vec<PartHealth>,
-    /// Host interfaces, as configured; one that is down is no fault.
     #[serde(default)]
     pub interfaces: Vec<PartHealth>,
 }
 
-/// Readiness of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartHealth {
-    /// Port, interface, or number of a worker.
     pub name: String,
-    /// True if the part works, or could.
     pub ready: bool,
-    /// Fault or remark.
     pub note: Option<String>,
 }
 
@@ -51,7 +42,7 @@ impl Health {
             PartHealth {
                 name: view.name_of(id).to_owned(),
                 ready: fault.is_none(),
-                note: fault.or_else(|| is_down.then(|| "without link".to_owned())),
+                note: fault.or_else(|| is_down.then(|| "link down".to_owned())),
             }
         };
         let worker = |(number, answer): (usize, &Answer<Ledger>)| {
@@ -66,7 +57,6 @@ impl Health {
         Health { ready, ports, workers, interfaces }
     }
 
-    /// Returns text, with `ok` or `not ok` in the first line.
     #[must_use]
     pub fn text(&self) -> String {
         let ports = self.ports.iter().map(|port| port.line("port"));
@@ -101,13 +91,13 @@ fn fault_of_port(port: &PortView) -> Option<String> {
     }
     let device = port.device.get();
     match (port.link.get(), port.program.get()) {
-        (Link::Gone, _) => Some(format!("its device {device} is gone")),
+        (Link::Gone, _) => Some(format!("the device {device} is gone")),
         (_, ProgramState::Attached) => None,
         (_, ProgramState::Detached) => {
-            Some(format!("its XDP program was taken off {device}: it receives nothing"))
+            Some(format!("the XDP program was removed from {device}: the port receives nothing"))
         }
         (_, ProgramState::Replaced) => {
-            Some(format!("another XDP program is on {device}: it receives nothing"))
+            Some(format!("another XDP program is on {device}: the port receives nothing"))
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Host interfaces, in the [host path](crate::host_path)'s thread: between their TAPs and the workers.
+//! Host interfaces: frames between the TAPs of the router and the workers, in the thread of the [host
+//! path](crate::host_path).
 //!
-//! Neither side waits. A TAP that is down refuses frames, which are counted. Frames from the kernel are read only while
-//! there is room; others wait in the TAP's queue, where the kernel limits and counts them.
+//! Neither side waits for the other. A TAP that is down refuses frames, which the switch counts. Frames from the kernel
+//! are read only while workers have room; others wait in the TAP, where the kernel limits and counts them.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,15 +32,12 @@ const TAG: std::ops::Range<usize> = 12..16;
 
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
-/// Host interfaces of the router.
 pub struct HostInterfaces {
     interfaces: Vec<Open>,
     by_site: HashMap<Site, usize>,
     view: Arc<SwitchView>,
-    /// Reporter of interface changes.
     mirror: MirrorHandle,
     frame: Box<[u8]>,
-    /// True after a loss since the last `has_other_wakers`.
     has_lost: bool,
 }
 
@@ -48,13 +46,11 @@ struct Open {
     port: PortId,
     tap: HostInterface,
     is_deleted: bool,
-    /// Carrier last reported to the kernel.
     has_carrier: Option<bool>,
     counts: Arc<InterfaceCounts>,
 }
 
 impl HostInterfaces {
-    /// Creates the router's host interfaces, ordered as in `view`.
     #[must_use]
     pub fn new(
         taps: Vec<(RouterInterface, HostInterface)>,
@@ -78,7 +74,8 @@ impl HostInterfaces {
         }
     }
 
-    /// Sets the carriers to the links' state: routing daemons then notice a lost link at once.
+    /// Reports each port's link to the kernel as the carrier of its TAP, so that routing daemons notice a lost link at
+    /// once.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {
@@ -90,7 +87,7 @@ impl HostInterfaces {
                 match open.tap.set_carrier(has_carrier) {
                     Ok(()) => self.mirror.carrier_changed(open.site),
                     Err(error) => {
-                        tracing::warn!(interface = %open.tap.name(), "cannot show the link to the kernel: {error}");
+                        tracing::warn!(interface = %open.tap.name(), "cannot report the state of the link to the kernel: {error}");
                     }
                 }
             }
@@ -158,8 +155,8 @@ impl Host for HostInterfaces {
                         let name = open.tap.name();
                         tracing::error!(
                             interface = %name,
-                            "the host interface {name} cannot be read any more, because somebody has deleted it ({error}): what comes in there \
-                             for the router or by it is dropped (no_router) until the switch is restarted"
+                            "the host interface {name} was deleted ({error}): frames that arrive there for the router are dropped \
+                             (no_router) until the switch is restarted"
                         );
                         (open.is_deleted, self.has_lost) = (true, true);
                         break;

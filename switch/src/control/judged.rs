@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 
-/// Current condition; docs/log.md lists all.
+/// Fault that lasts now; docs/log.md lists all kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OngoingStatus {
-    /// Name of the condition.
+    /// Name of the fault's event in the log.
     pub event: String,
     /// Name of the affected port, if any.
     pub port: Option<String>,
@@ -15,17 +15,17 @@ pub struct OngoingStatus {
     pub class: Option<u8>,
     /// Index of the affected worker, if any.
     pub worker: Option<usize>,
-    /// Counter that shows the condition.
+    /// Counter or subject that shows the fault, such as a drop reason; `None` if there is just one.
     pub cause: Option<String>,
-    /// Increase of the counter since the condition began.
+    /// Increase of the fault's counter since the fault began.
     pub count: u64,
-    /// More details about the condition.
+    /// More details about the fault, if there are any.
     pub detail: Option<String>,
-    /// Time since the condition began.
+    /// Time since the fault began.
     pub began_nanos_ago: u64,
 }
 
-/// Current conditions. Written by the control thread.
+/// Faults that last now, with the time when each began. Written by the control thread.
 #[derive(Debug, Default)]
 pub struct OngoingConditions(Mutex<Vec<(Nanos, OngoingStatus)>>);
 
@@ -50,7 +50,7 @@ pub struct PeerStatus {
     pub too_fast: bool,
     /// True if the peer sent after XOFF for longer than the port's `peer_response`.
     pub too_late: bool,
-    /// Bytes that the peer sent beyond what the port's line rate allows, as the line counts them.
+    /// Bytes that the peer sent in excess of the port's line rate, as the line counts them.
     pub overspeed_bytes: u64,
     /// Declared time for the peer to stop; `None` if not declared.
     pub response_declared_nanos: Option<u64>,
@@ -59,9 +59,9 @@ pub struct PeerStatus {
 /// Frames of a class received after XOFF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
-    /// Maximum of bytes that came in one pause after XOFF, since the start.
+    /// Maximum number of bytes that arrived in one pause after XOFF, since the start.
     pub after_xoff_max_bytes: u64,
-    /// Longest observed peer response to XOFF since the start, the worker's own delay included.
+    /// Longest observed peer response to XOFF since the start, including the worker's own delay.
     pub response_max_nanos: u64,
     /// Frames received after an XOFF within the declared response, in excess of the declared speed.
     pub excess_frames: u64,
@@ -69,21 +69,21 @@ pub struct ResponseStatus {
     pub late_frames: u64,
 }
 
-/// Frames of a port lost outside the switch, each counted once, by certainty of their class.
+/// Frames of a port lost outside the switch, each counted once, by what is known about their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
-    /// Frames that may include lossless ones.
+    /// Lost frames that may include lossless ones.
     pub lossless: u64,
     /// Frames lost while only lossy classes arrived, which does not prove that none was lossless.
     pub unknown: u64,
-    /// Frames lost while the port carried only lossy classes.
+    /// Frames lost while the port carried only lossy classes, which proves that none was lossless.
     pub lossy: u64,
     /// True if the counts are lower bounds: two counters may contain the same frames, or different ones.
     pub at_least: bool,
 }
 
 impl UnseenStatus {
-    /// Returns the sum.
+    /// Returns the number of all these lost frames.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.lossless + self.unknown + self.lossy

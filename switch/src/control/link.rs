@@ -1,7 +1,7 @@
-//! Follows the links of the ports by netlink: messages, and a dump at the start and after lost messages.
+//! Follows the links of the ports by netlink. All links are read at the start, and again after lost messages.
 //!
-//! Devices are also checked every second, because changes of XDP programs are not always reported. When a device
-//! vanishes, its port is closed. When a device of its name appears, the port is reopened ([`super::opener`]).
+//! Devices are also checked every second, because changes of XDP programs are not always reported. A port is closed
+//! when its device vanishes, and reopened ([`super::opener`]) when a device of the same name appears.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,23 +30,21 @@ use super::{program, queues};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-const DEVICE_MISSING: &str = "device gone; port closed, its frames are dropped: create a device of the configured name to open the port again";
+const DEVICE_MISSING: &str = "device gone; port closed, its frames are dropped: create a device of the configured name to reopen the port";
 
 const ROOM: usize = 1 << 20;
 
-/// Name of the reopened device; `None`: the port was removed meanwhile.
 type ReopenResult = (PortId, Result<Option<String>, NotOpened>);
 
 pub(super) struct Follower {
     links: Links,
     notifications: Notifications,
-    /// Duplicate of the socket: the runtime takes other kinds by `unsafe` code only.
+    /// Duplicate of the netlink socket: tokio accepts other types of sockets by `unsafe` code only.
     readiness: UnixDatagram,
     queue_events: QueueEvents,
 }
 
 impl Follower {
-    /// Subscribes, inside the runtime. `opener` reopens devices.
     pub fn open(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Follower> {
         let notifications = Notifications::open(&[Group::Link], ROOM)?;
         let readiness = UnixDatagram::from_std(notifications.as_fd().try_clone_to_owned()?.into())?;
@@ -54,7 +52,6 @@ impl Follower {
         Ok(Follower { links, notifications, readiness, queue_events })
     }
 
-    /// Returns when netlink closes its socket.
     pub async fn follow(self) {
         let Follower { mut links, mut notifications, readiness, mut queue_events } = self;
         let opener = links.opener.clone();
@@ -96,7 +93,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Excludes messages of the kernel's bridge, which have the same type.
+/// Returns false for messages of the kernel's bridge, which have the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -112,7 +109,6 @@ struct Links {
     opener: Option<Opener>,
     opening: FuturesUnordered<BoxFuture<'static, ReopenResult>>,
     are_opening: BTreeSet<PortId>,
-    /// Changes of any device, while these ports were being reopened.
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
     refused: BTreeMap<PortId, String>,
 }
@@ -164,7 +160,7 @@ impl Links {
                 && let Some((name, before)) = name.and_then(|name| Some((name, port.device.replace(name)?)))
             {
                 let port = view.name_of(id);
-                tracing::warn!(%port, device = %name, "the port's device was {before} and has another name now");
+                tracing::warn!(%port, device = %name, "the port's device was renamed; its former name is {before}");
             }
             let is_back = |opener: &Opener| name.is_some_and(|name| *name == opener.device(id));
             if is_missing && self.opener.as_ref().is_some_and(is_back) {
@@ -177,7 +173,7 @@ impl Links {
         }
     }
 
-    /// Closes ports whose sockets are unbound, which precedes this message.
+    /// Closes the ports of a deleted device. The kernel unbinds their sockets before it sends this message.
     fn lost(&self, ifindex: u32) {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
@@ -231,7 +227,7 @@ impl Links {
 
     fn tell_workers(&self, port: PortId, up: bool) {
         for worker in &self.view.workers {
-            // Fails if the worker has ended.
+            // The send fails if the worker has ended.
             let _ = worker.mailbox.send(Request::Link { port, up });
         }
     }
@@ -259,7 +255,7 @@ impl Links {
         }
     }
 
-    /// Marks a change, however short: the driver may have recreated queues without the program.
+    /// Reopens ports after any change of queues: the driver may have recreated queues without the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -321,7 +317,7 @@ impl Links {
             Err(NotOpened::Panicked) => {
                 let why = NotOpened::Panicked.to_string();
                 if self.refused.get(&id) != Some(&why) {
-                    tracing::error!(port = %name, "the port is not opened again before the switch is restarted: {why}");
+                    tracing::error!(port = %name, "the port cannot be reopened until the switch is restarted: {why}");
                     self.refused.insert(id, why);
                 }
                 false
@@ -333,7 +329,8 @@ impl Links {
             Err(why) => {
                 let why = why.to_string();
                 if self.refused.get(&id) != Some(&why) {
-                    tracing::error!(port = %name, "the port's device is back and cannot be opened: {why}; tried again each second");
+                    tracing::error!(port = %name, "the port's device is back, but cannot be opened: {why}; the switch tries \
+                        again every second");
                     self.refused.insert(id, why);
                 }
                 false
@@ -342,7 +339,7 @@ impl Links {
     }
 }
 
-/// Returns the receive queues for which to reopen, if `events` differ from `opened_with`.
+/// Returns the number of receive queues with which to reopen the port, or `None` if `events` leave it at `opened_with`.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

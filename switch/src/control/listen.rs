@@ -1,7 +1,7 @@
-//! HTTP listener: an address, possibly in another network namespace, or a Unix socket.
+//! HTTP listener at an address, possibly in another network namespace, or at a Unix socket.
 //!
-//! A socket without a listener is left over from a killed switch, and is replaced. A listener is queried for its
-//! identity, for the error of a second start.
+//! A socket file without a listener is left over from a killed switch, and is replaced. A process that already listens
+//! is asked for its name, for the error message of a second start.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -21,12 +21,12 @@ use super::caller::Caller;
 use super::{ControlError, trust};
 use crate::client;
 
-/// Mode of the socket: owner and group may change the switch.
+/// Mode of the socket file: its owner and group may change the switch.
 const MODE: u32 = 0o660;
-/// Maximum time for an existing listener to identify itself.
+/// Maximum time in which a process that already listens must give its name.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// HTTP listener and its accepted names.
+/// HTTP listener with the host names that it accepts.
 #[derive(Debug)]
 pub struct Http {
     listener: Listener,
@@ -40,11 +40,10 @@ pub(super) enum Listener {
     Unix(UnixListener),
 }
 
-/// Address whose own socket file is removed when dropped.
+/// Address of a listener; its own socket file is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct BoundAddress {
     at: HttpAt,
-    /// Device and inode.
     file: Option<(u64, u64)>,
 }
 
@@ -58,7 +57,7 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: the calling thread's). A port
-/// below 1024 needs a privilege here. `names` are further accepted host names.
+/// below 1024 needs a privilege of the calling thread. `names` are further host names to accept.
 ///
 /// # Errors
 /// [`ControlError::Listen`] or [`ControlError::Running`].
@@ -171,7 +170,6 @@ impl Drop for BoundAddress {
 }
 
 impl Listener {
-    /// Registers, inside the runtime.
     pub(super) fn registered(self) -> io::Result<Registered> {
         Ok(match self {
             Listener::Tcp(listener) => Registered::Tcp(tokio::net::TcpListener::from_std(listener)?),
@@ -221,7 +219,7 @@ mod tests {
 
     // proves: http
     #[test]
-    fn stale_socket_replaced_and_other_files_kept() {
+    fn stale_socket_file_is_replaced_and_other_files_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run/s1.sock");
         let at = HttpAt::Unix(path.clone());
@@ -233,38 +231,38 @@ mod tests {
             "{taken}"
         );
         drop(http);
-        assert!(!path.exists(), "it goes with the switch");
+        assert!(!path.exists(), "socket file remains after the switch");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         drop(listen(&at, None, &[]).unwrap());
-        fs::write(&path, "a file of somebody").unwrap();
+        fs::write(&path, "file of another program").unwrap();
         listen(&at, None, &[]).unwrap_err();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "a file of somebody");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "file of another program");
     }
 
     #[test]
-    fn file_in_the_place_of_its_socket_kept() {
+    fn file_that_replaced_the_socket_file_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");
         let at = HttpAt::Unix(path.clone());
         let http = listen(&at, None, &[]).unwrap();
         fs::remove_file(&path).unwrap();
-        fs::write(&path, "a file of somebody").unwrap();
+        fs::write(&path, "file of another program").unwrap();
         drop(http);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "a file of somebody");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "file of another program");
         fs::remove_file(&path).unwrap();
         let first = listen(&at, None, &[]).unwrap();
         fs::remove_file(&path).unwrap();
         let second = listen(&at, None, &[]).unwrap();
         drop(first);
-        assert!(path.exists(), "the socket of the second");
+        assert!(path.exists(), "first listener removed the socket file of the second");
         drop(second);
         assert!(!path.exists());
     }
 
     // proves: status
     #[test]
-    fn sockets_are_found_by_their_names() {
+    fn sockets_in_directory_are_found_by_file_name() {
         let directory = tempfile::tempdir().unwrap();
         let of = |name: &str| directory.path().join(name);
         let _listeners = ["b.sock", "a.sock", "other"].map(|name| UnixListener::bind(of(name)).unwrap());
@@ -275,7 +273,7 @@ mod tests {
 
     // proves: http
     #[test]
-    fn a_namespace_that_is_not_there_is_named() {
+    fn listen_error_names_missing_network_namespace() {
         let at = SocketAddr::from(([127, 0, 0, 1], 0)).into();
         let error =
             listen(&at, Some(Path::new("/run/netns/none-of-that-name")), &[]).unwrap_err().to_string();

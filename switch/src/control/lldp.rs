@@ -20,9 +20,9 @@ pub struct LldpStatus {
     pub enabled: bool,
     /// DCBX mode: `off`, `compare` or `willing`.
     pub dcbx: String,
-    /// LLDP frames handed out to be sent.
+    /// LLDP frames given to the port to be sent.
     pub frames_sent: u64,
-    /// LLDP frames not sent for lack of a link or of room; each is repeated.
+    /// LLDP frames not sent, because the link was down or room was missing; each is sent again later.
     #[serde(default)]
     pub frames_not_sent: u64,
     /// LLDP frames received, malformed ones included.
@@ -66,7 +66,7 @@ pub struct NeighborStatus {
     pub age_nanos: u64,
     /// Time since the neighbor's last frame.
     pub silent_nanos: u64,
-    /// Time to live.
+    /// Time to live of the neighbor's last announcement.
     pub ttl_seconds: u16,
     /// Maximum frame size, FCS included; `None` if not announced.
     pub max_frame_bytes: Option<u16>,
@@ -87,7 +87,7 @@ pub struct NeighborStatus {
 pub struct PfcStatus {
     /// Classes with PFC.
     pub classes: Vec<u8>,
-    /// True if the neighbor adopts our configuration.
+    /// True if the neighbor adopts this port's configuration.
     pub willing: bool,
     /// Maximum number of classes with PFC; zero: any number.
     pub capability: u8,
@@ -98,16 +98,16 @@ pub struct PfcStatus {
 pub struct EtsStatus {
     /// Share of the line in percent, by class; `None` for a class without a share, such as a strict one.
     pub shares: Vec<Option<u8>>,
-    /// True if the neighbor adopts our recommendation.
+    /// True if the neighbor adopts this port's recommendation.
     pub willing: bool,
 }
 
 /// Difference between a port and its neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MismatchStatus {
-    /// Subject: `pfc`, `ets` or `dscp`.
+    /// Subject of the difference: `pfc`, `ets` or `dscp`.
     pub kind: String,
-    /// Description with the values of both ends.
+    /// Description of the difference, with the values of both ends.
     pub detail: String,
 }
 

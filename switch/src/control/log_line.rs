@@ -1,4 +1,4 @@
-//! Form of log lines: text or JSON.
+//! Format of log lines: text or JSON.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use xoff_config::LogFormat;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
     format: LogFormat,
-    /// The systemd journal expects a priority prefix (`sd-daemon(3)`).
+    /// True if the systemd journal reads the log: each line then begins with a priority (`sd-daemon(3)`).
     journal: bool,
 }
 
@@ -29,7 +29,6 @@ impl Line {
         LineFormatter { line: self, inner }
     }
 
-    /// Returns a complete line, outside the logging framework.
     pub fn warning(self, message: &str) -> String {
         let mut time = String::new();
         let _ = SystemTime.format_time(&mut Writer::new(&mut time));
@@ -106,7 +105,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn only_journal_lines_have_priority_prefix() {
+    fn only_log_lines_for_the_journal_have_priority_prefix() {
         let say = || {
             tracing::error!("bad");
             tracing::warn!("odd");
@@ -123,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_file_is_not_the_journal() {
+    fn plain_log_file_is_not_taken_for_the_journal() {
         let file = tempfile::tempfile().unwrap();
-        assert!(!Line::of(LogFormat::Text, &file).journal, "the file is not the journal of this test");
+        assert!(!Line::of(LogFormat::Text, &file).journal, "plain file was taken for the systemd journal");
     }
 
     // proves: log
     #[test]
-    fn json_line_is_object_with_fields() {
+    fn json_log_line_is_object_with_fields() {
         let json = Line { format: LogFormat::Json, ..Line::default() };
         let log =
             logged(json, || tracing::warn!(port = %"p\"1", count = 3, "lost")) + &json.warning("2 \"lines\"");

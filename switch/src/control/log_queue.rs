@@ -1,6 +1,6 @@
-//! Queue of log lines to a writing thread, so that logging neither blocks nor fails: an unread pipe would block the
-//! control thread. Lines without room or that cannot be written are dropped, counted, and reported later. The last
-//! lines are kept for `/log`.
+//! Queue of log lines to a writing thread, so that logging never blocks: an unread pipe would block the control thread.
+//! Lines beyond the queue, or that cannot be written, are dropped, counted and reported later. `/log` shows the last
+//! lines.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -17,7 +17,6 @@ use crate::confine::{ConfineError, Confinement, Part};
 const LINES_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Kept lines, and bytes of each.
 const KEPT_MAX: usize = 200;
 const KEPT_BYTES_MAX: usize = 1 << 10;
 
@@ -50,11 +49,9 @@ impl Recent {
 
 enum Message {
     Line(Box<[u8]>),
-    /// Reported after preceding lines.
     Flush(Sender<()>),
 }
 
-/// Sender's end; each `write` is one line.
 #[derive(Clone, Debug)]
 pub(super) struct LogQueue {
     messages: Sender<Message>,
@@ -62,7 +59,7 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// Creates a queue to `out`; `dropped` counts unwritten lines.
+    /// Starts the thread that writes to `out`; `dropped` counts lines that were not written.
     pub fn new(
         out: impl Write + Send + 'static,
         dropped: &'static AtomicU64,
@@ -76,7 +73,7 @@ impl LogQueue {
         Ok(LogQueue { messages, dropped })
     }
 
-    /// Waits up to `within`; returns true if all lines are written or dropped.
+    /// Returns true if all lines are written or dropped in time.
     pub fn flush(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let (done, flushed) = bounded(1);
@@ -107,7 +104,6 @@ struct LineWriter<W> {
     dropped: &'static AtomicU64,
     recent: &'static Recent,
     line: Line,
-    /// Dropped lines already reported.
     reported: u64,
     is_cut: bool,
 }
@@ -206,7 +202,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn dropped_lines_reported_once_writing_recovers() {
+    fn dropped_log_lines_are_reported_once_writing_recovers() {
         let (mut queue, say, read, dropped) = queue();
         for number in 0..2 * LINES_MAX {
             queue.write_all(format!("{number}\n").as_bytes()).unwrap();
@@ -223,7 +219,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn failed_write_counted_and_next_line_starts_fresh() {
+    fn failed_log_write_is_counted_and_next_line_is_whole() {
         let (mut queue, say, read, dropped) = queue();
         let full = || Err(io::Error::from(ErrorKind::StorageFull));
         [full(), Ok(3), full(), full()].into_iter().for_each(|it| say.send(it).unwrap());
@@ -240,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_where_it_is_too_long() {
+    fn too_long_log_line_is_cut() {
         let (mut queue, _, read, _) = queue();
         queue.write_all(&[b'x'; LINE_BYTES_MAX + 1]).unwrap();
         assert!(queue.flush(LONG));
@@ -249,7 +245,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn recent_lines_kept_without_colours() {
+    fn recent_log_lines_are_kept_without_colours() {
         let recent: &'static Recent = Box::leak(Box::new(Recent::new()));
         let dropped: &'static AtomicU64 = Box::leak(Box::default());
         let mut queue =
@@ -268,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_ends_though_nobody_writes() {
+    fn log_flush_ends_although_no_line_can_be_written() {
         let (mut queue, _say, _, _) = queue();
         queue.write_all(b"x\n").unwrap();
         assert!(!queue.flush(Duration::from_millis(10)));

@@ -22,14 +22,14 @@ use super::log_line::Line;
 use super::log_queue::{LogQueue, Recent};
 use crate::confine::{ConfineError, Confinement};
 
-/// Maximum time for the log's reader. A full pipe is checked once.
+/// Maximum time for the last lines to be written. A full pipe is checked once.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 static LINES_DROPPED: AtomicU64 = AtomicU64::new(0);
 static RECENT: Recent = Recent::new();
 
-/// Returns the log lines dropped because they could not be written in time.
+/// Returns the number of log lines dropped because they could not be written in time.
 #[must_use]
 pub fn lines_dropped() -> u64 {
     LINES_DROPPED.load(Relaxed)
@@ -41,7 +41,7 @@ pub fn recent() -> String {
     RECENT.text()
 }
 
-/// Log of the process; dropping it flushes.
+/// Log of the process; dropping it waits for the last lines.
 #[derive(Debug)]
 pub struct Log {
     queue: LogQueue,
@@ -49,7 +49,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Waits up to a second for the writing, but not for a full pipe.
+    /// Waits up to a second until all lines are written, but does not wait for a full pipe.
     pub fn flush(&self) {
         let deadline = Instant::now() + FLUSH_WITHIN;
         while !self.queue.flush(LOOK_EVERY) && takes_more(self.stderr.as_fd()) && Instant::now() < deadline {}
@@ -70,39 +70,39 @@ impl Drop for Log {
 /// Error of starting the log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Invalid filter.
+    /// The log filter is invalid.
     #[error(
         "{given_as} = {filter:?} is no log filter ({error}); give error, warn, info, debug or trace, or TARGET=LEVEL pairs"
     )]
     Filter {
-        /// Name of the setting.
+        /// Name of the setting that contains the filter.
         given_as: &'static str,
-        /// Value of the setting.
+        /// The invalid filter.
         filter: String,
-        /// Parser's error.
+        /// Error of the parser.
         error: tracing_subscriber::filter::ParseError,
     },
-    /// The thread, or its privileges.
-    #[error("cannot start to log: {0}")]
+    /// The log thread cannot start, or cannot drop its privileges.
+    #[error("cannot start the log: {0}")]
     Confine(#[from] ConfineError),
-    /// No free descriptor.
-    #[error("cannot start to log: {0}")]
+    /// No file descriptor is free.
+    #[error("cannot start the log: {0}")]
     System(#[from] io::Error),
-    /// Logging is already set up.
-    #[error("logging is set up already: {0}")]
+    /// The process already has a log.
+    #[error("the process already has a log: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Starts the process's log, by a confined thread.
+/// Starts the log of the process, with a confined thread that writes it.
 ///
 /// # Errors
-/// The filter is invalid, or logging is already set up.
+/// The filter is invalid, or the process already has a log.
 pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> Result<Log, LogError> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !parts(&filter).is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
-    // `io::stderr` is locked during a write.
+    // A duplicate, because `io::stderr` is locked during a write.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let line = Line::of(format, &stderr);
     let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED, &RECENT, line, confinement)?;
@@ -127,20 +127,19 @@ pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> 
 
 static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// Replaces the filter, unless `RUST_LOG` is set.
 pub(crate) fn set_filter(configured: &str) {
     if std::env::var("RUST_LOG").is_ok_and(|filter| !parts(&filter).is_empty()) {
-        tracing::warn!("RUST_LOG is set, and decides what is logged instead of `log`");
+        tracing::warn!("the changed setting `log` has no effect, because RUST_LOG is set");
         return;
     }
     let Some(log) = FILTER.get() else { return }; // the program has its own log
     let filter = parse("log", configured).map_err(|error| error.to_string());
     if let Err(error) = filter.and_then(|filter| log.reload(filter).map_err(|error| error.to_string())) {
-        tracing::error!("what is logged stays as it was: {error}");
+        tracing::error!("cannot change the log filter, the former one stays: {error}");
     }
 }
 
-/// Logs a panic. The standard hook could block before a worker sends its last XON.
+/// Logs a panic. Rust's standard hook could block before a worker sends its last XON.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     match backtrace.status() {
@@ -149,7 +148,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Removes spaces and empty parts, which `Targets` would read as level ERROR.
+/// Returns the filter without spaces and empty parts, which `Targets` would read as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")
@@ -170,7 +169,7 @@ mod tests {
     // proves: log
     #[test]
     #[allow(clippy::unwrap_used)]
-    fn a_pipe_that_is_full_takes_no_more() {
+    fn full_pipe_takes_no_more_log_lines() {
         let (_reader, mut writer) = io::pipe().unwrap();
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         assert!(takes_more(writer.as_fd()));
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_filter_is_named_with_its_source() {
+    fn error_for_invalid_log_filter_names_its_setting() {
         assert!(parse("log", "info,xoff_switch::control=debug").is_ok());
         let spaced = parse("RUST_LOG", "info, xoff=debug,").map(|filter| filter.to_string());
         assert_eq!(spaced.map_err(|error| error.to_string()), Ok("xoff=debug,info".into()));

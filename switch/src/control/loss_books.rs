@@ -1,5 +1,5 @@
-//! Losses of lossless classes, which count forever, for classes that a reload makes lossless or lossy. A port being
-//! removed is lossless for frames to send, not for frames received.
+//! Losses of lossless classes over reloads: a loss counts forever, even if a reload makes its class lossy or removes
+//! its port. A port being removed is lossless for frames to be sent, but not for frames received.
 
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
@@ -7,28 +7,26 @@ use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
-/// Losses of lossless classes. One thread writes, any reads.
 #[derive(Debug)]
 pub struct LossBooks {
-    /// Losses before a class became lossless.
+    /// Losses before a class became lossless, by port and class.
     before: Vec<[Counter; CLASSES]>,
-    /// Losses of classes that became lossy.
+    /// Losses of classes before they became lossy.
     closed: Counter,
     leaving: Vec<Leaving>,
-    /// Minimum headroom left in classes that became lossy, in bytes plus one; 0 if none.
+    /// Minimum headroom left in classes that became lossy, in bytes plus one; 0 if there were none.
     headroom_free_min: Counter,
 }
 
 #[derive(Debug, Default)]
 struct Leaving {
-    /// Former lossless classes ([`ClassSet`]); none if the port stays.
+    /// Lossless classes of a port that is being removed, as [`ClassSet`]; none otherwise.
     classes: Counter,
-    /// Losses of frames to send before the removal.
+    /// Losses of frames to be sent, by class, before the removal began.
     before: [Counter; CLASSES],
 }
 
 impl LossBooks {
-    /// Creates the books for this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> LossBooks {
         LossBooks {
@@ -39,7 +37,6 @@ impl LossBooks {
         }
     }
 
-    /// Returns losses since the class became lossless.
     pub(super) fn of(&self, counters: &Counters, port: PortId, class: Class) -> u64 {
         counters.class(port, class).lost().saturating_sub(self.before[port.index()][class.index()].get())
     }
@@ -72,7 +69,6 @@ impl LossBooks {
         lost
     }
 
-    /// Records headroom of classes that became lossy or were removed.
     pub(super) fn headroom_closed(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
             let headroom = old.ports[port.index()].classes[class.index()].headroom;
@@ -102,7 +98,7 @@ impl LossBooks {
     }
 }
 
-/// Excludes frames refused on arrival.
+/// Returns the losses except frames refused on arrival.
 fn lost_of_owed(counters: &ClassCounters) -> u64 {
     let came_in = [DropReason::IngressFull, DropReason::HeadroomExhausted];
     let refused: u64 = came_in.map(|reason| counters.drops[reason.index()].get()).iter().sum();

@@ -1,5 +1,5 @@
-//! Requests of the control thread to a worker, which polls once per loop ([`Inbox::take`]: two loads if empty). Answers
-//! return through the request, so a worker never waits for a client. It has at most one pending query of each kind.
+//! Requests of the control thread to a worker. The worker polls its [`Inbox`] once per loop (two loads if it is empty).
+//! Answers return through the request, so a worker never waits for a client. At most one query of each kind is pending.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};
@@ -18,102 +18,74 @@ use xoff_dataplane::tap::{Tap, TapId};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 use xoff_xdp::Port;
 
-/// Entries scanned per request: some microseconds.
+/// Table entries that a worker scans per request: some microseconds of work.
 const PLACES_AT_ONCE: usize = 4_096;
 
-/// Treatment of a given-away port's queued frames.
+/// Treatment of the queued frames of a port that its worker gives away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
-    /// Sent first.
+    /// Queued frames are sent first.
     Sent,
-    /// Kept for the port adopted in its place.
+    /// Queued frames are kept for the port that replaces this one.
     Kept {
-        /// Drops frames that the kernel has not taken.
+        /// True to drop the frames that the kernel has not taken.
         even_unsent: bool,
     },
 }
 
-/// Request to a worker.
 #[derive(Debug)]
 pub enum Request {
-    /// A change of a port's link.
     Link {
-        /// Port of any worker.
+        /// Port whose link changed; any worker may own it.
         port: PortId,
-        /// Frames can pass.
         up: bool,
     },
-    /// Gives away a port, with empty rings.
     GiveUp {
-        /// Port to give away.
         port: PortId,
-        /// Treatment of queued frames.
         backlog: Backlog,
-        /// Receives the port, or `None` while its device exists and has frames to send. Dropped without such a port.
+        /// Receives the port; `None` while its device has frames to send. The channel is dropped if the worker does not
+        /// own the port.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
-    /// Adopts an opened port and its receive chunks.
     Adopt {
-        /// Index.
         port: PortId,
-        /// Port.
         opened: Box<Port>,
-        /// Notified afterwards.
         done: oneshot::Sender<()>,
     },
-    /// Replaces a class's policy.
     SetPolicy {
-        /// New policy and its class.
         swap: Box<PolicySwap>,
-        /// Receives the old policy's remains.
         done: oneshot::Sender<Box<PolicySwap>>,
     },
-    /// Replaces the settings.
     Revise {
-        /// New settings.
         revision: Box<Revision>,
-        /// New [`crate::worker::Connections::commit_time`].
         commit_time: Nanos,
-        /// Receives the old settings' remains.
         done: oneshot::Sender<Box<Revision>>,
     },
-    /// Replaces the routes.
     SetFib {
-        /// New table.
         fib: Arc<Fib>,
-        /// Receives the old table.
         done: oneshot::Sender<Arc<Fib>>,
     },
-    /// Installs a tap, if there are not too many.
     PutTap {
-        /// Id.
         id: TapId,
-        /// Tap.
         tap: Box<dyn Tap>,
-        /// Receives the result.
         done: oneshot::Sender<Result<(), Box<dyn Tap>>>,
     },
-    /// Removes a tap.
     TakeTap {
-        /// Id.
         id: TapId,
-        /// Receives the tap.
         done: oneshot::Sender<Option<Box<dyn Tap>>>,
     },
-    /// Returns the ledger.
     Ledger(oneshot::Sender<Ledger>),
-    /// Returns a part of the addresses.
     Addresses(AddressesRequest),
 }
 
 /// Result of a query to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
-    /// Worker's answer.
+    /// The worker answered.
     Given(T),
-    /// No answer in time.
+    /// The worker did not answer in time.
     Silent,
-    /// End of the worker.
+    /// The worker has ended.
     Ended,
 }
 
@@ -127,7 +99,6 @@ impl<T> Answer<T> {
     }
 }
 
-/// Query for addresses.
 #[derive(Debug)]
 pub struct AddressesRequest {
     from: usize,
@@ -137,7 +108,7 @@ pub struct AddressesRequest {
 }
 
 impl AddressesRequest {
-    /// Answers from a table of `places` entries; `at` returns addresses in a range.
+    /// Answers from a table of `places` entries; `at` returns the addresses in a range of entries.
     pub fn answer<I>(self, places: usize, at: impl FnOnce(Range<usize>) -> I)
     where
         I: Iterator<Item = Address>,
@@ -145,47 +116,36 @@ impl AddressesRequest {
         let AddressesRequest { from, wanted, room: mut addresses, answer } = self;
         let end = (from + PLACES_AT_ONCE).min(places);
         addresses.extend(at(from.min(end)..end).filter(|address| wanted.contains(&address.key())));
-        // Fails if nobody waits.
+        // The send fails if the client has gone.
         let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) });
     }
 }
 
-/// Addresses in a part of a worker's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressPart {
-    /// Unsorted addresses.
     pub addresses: Vec<Address>,
-    /// Entry of the next part; `None` at the end.
     pub next: Option<usize>,
 }
 
-/// Sort key: VLAN and MAC address.
 pub type AddressKey = (u16, MacAddr);
 
 type AddressRange = (Bound<AddressKey>, Bound<AddressKey>);
 
-/// Address that a worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// VLAN.
     pub vid: u16,
-    /// MAC address.
     pub mac: MacAddr,
-    /// Port.
     pub port: PortId,
-    /// Configured rather than learned.
     pub fixed: bool,
 }
 
 impl Address {
-    /// Returns the sort key.
     #[must_use]
     pub fn key(&self) -> AddressKey {
         (self.vid, self.mac)
     }
 }
 
-/// Control thread's end.
 #[derive(Debug)]
 pub struct Mailbox {
     requests: Sender<Request>,
@@ -196,15 +156,10 @@ pub struct Mailbox {
 
 type PendingQuery<T> = Mutex<Option<oneshot::Receiver<T>>>;
 
-/// Error: the worker has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
 impl Mailbox {
-    /// Creates both ends.
-    ///
-    /// # Errors
-    /// No free descriptor.
     pub fn new() -> io::Result<(Mailbox, Inbox)> {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let (sender, receiver) = unbounded();
@@ -218,15 +173,11 @@ impl Mailbox {
         Ok((mailbox, Inbox { requests: receiver, wake }))
     }
 
-    /// Sends a request, and wakes the worker.
-    ///
-    /// # Errors
-    /// The worker has ended.
     pub fn send(&self, request: Request) -> Result<(), Ended> {
         self.requests.send(request).map_err(|_| Ended)?;
         match self.wake.write(1) {
             Ok(_) | Err(Errno::EAGAIN) => Ok(()), // EAGAIN: 2^64 unacknowledged wake-ups
-            Err(error) => unreachable!("an eventfd takes a 1: {error}"),
+            Err(error) => unreachable!("cannot write 1 to the eventfd of a worker: {error}"),
         }
     }
 
@@ -247,7 +198,7 @@ impl Mailbox {
         self.ask(&self.addresses, deadline, request).await
     }
 
-    /// Sends a query after the pending one of its kind.
+    /// Sends a query once the pending query of its kind is answered.
     async fn ask<T>(
         &self,
         pending: &PendingQuery<T>,
@@ -277,7 +228,6 @@ impl Mailbox {
     }
 }
 
-/// Worker's end of the mailbox.
 #[derive(Debug)]
 pub struct Inbox {
     requests: Receiver<Request>,
@@ -285,20 +235,19 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Returns the next request, if any.
     #[inline]
     #[must_use]
     pub fn take(&self) -> Option<Request> {
         if self.requests.is_empty() { None } else { self.requests.try_recv().ok() }
     }
 
-    /// Returns a descriptor that is readable after a request, until [`Inbox::acknowledge`].
+    /// Returns a descriptor, readable from a request until [`Inbox::acknowledge`].
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Clears [`Inbox::fd`]; must precede [`Inbox::take`].
+    /// Clears [`Inbox::fd`]. Call this before [`Inbox::take`], so that no request is missed.
     pub fn acknowledge(&self) {
         let _ = self.wake.read();
     }
@@ -316,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_wakes_once_and_arrives_in_order() {
+    fn requests_arrive_in_order_and_wake_the_worker_once() {
         let (mailbox, inbox) = Mailbox::new().unwrap();
         assert!(inbox.take().is_none() && !readable(&inbox));
         for up in [false, true] {
@@ -378,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_ended_is_noticed() {
+    fn query_to_ended_worker_fails_at_once() {
         let (mailbox, inbox) = Mailbox::new().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         assert_eq!(runtime.block_on(mailbox.ledger(Instant::now())), Answer::Silent);

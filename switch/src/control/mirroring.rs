@@ -19,17 +19,12 @@ use crate::router::{Presence, RouterView};
 
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
-/// Running mirror; dropping it ends the thread.
 #[derive(Debug)]
 pub struct Mirroring {
     handle: MirrorHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the mirror for the workers of `view`.
-///
-/// # Errors
-/// No thread, or privileges that cannot be dropped.
 pub fn start(
     mirror: Mirror,
     handle: MirrorHandle,
@@ -39,7 +34,7 @@ pub fn start(
     let to_workers = ToWorkers { view, handle: handle.clone() };
     let work = move || {
         if let Err(error) = mirror.follow(to_workers) {
-            tracing::error!("routes are not followed any more: {error}; restart the switch");
+            tracing::error!("the switch no longer follows the kernel's routes: {error}; restart the switch");
         }
     };
     let thread = Some(privileges.spawn(Part::Owner, "xoff-router", work)?);
@@ -71,7 +66,7 @@ impl Publish for ToWorkers {
                 left.push(before);
             }
         }
-        // A panicked worker does not answer.
+        // A panicked worker never answers, so the end of the mirror also ends the wait.
         for mut before in left {
             while matches!(before.try_recv(), Err(TryRecvError::Empty)) && !self.handle.is_over() {
                 thread::sleep(LOOK_AGAIN);
@@ -98,7 +93,7 @@ fn note(router: &RouterView, site: Site, presence: Presence) {
             _ if before == presence => {}
             Some(fault) => tracing::warn!(interface = %name, "{name}: {fault}"),
             None => {
-                tracing::info!(interface = %name, "{name}: its host interface is there and up again, with no MTU above its port's")
+                tracing::info!(interface = %name, "{name}: the host interface is up again, and its MTU fits its port")
             }
         }
     }
@@ -118,7 +113,6 @@ mod tests {
     use crate::control::testing::view;
     use crate::router::tables::Configured;
 
-    /// Checks that a mirror with a limit on open files frees its resources.
     fn resources_freed_after<T>(files_max: Option<u64>, meanwhile: impl FnOnce(&Mirroring, &Inbox) -> T) {
         let (view, inbox) = view();
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
@@ -133,7 +127,7 @@ mod tests {
         let mut threads = fs::read_dir("/proc/self/task").unwrap().flatten();
         let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
         assert!(!threads.any(|thread| name(thread).trim() == "xoff-router"));
-        assert!(runtime.block_on(handle.page(0, 1)).is_none(), "nobody answers any more");
+        assert!(runtime.block_on(handle.page(0, 1)).is_none(), "mirror still answers after its end");
         drop(handle);
         assert_eq!(files(), before);
     }
@@ -144,7 +138,7 @@ mod tests {
 
     // proves: route-mirror
     #[test]
-    fn mirror_stops_while_worker_is_silent() {
+    fn mirror_of_routes_stops_while_worker_is_silent() {
         resources_freed_after(None, |_, inbox| {
             loop {
                 match inbox.take() {
@@ -157,7 +151,7 @@ mod tests {
 
     // proves: route-mirror
     #[test]
-    fn mirror_stops_when_system_refuses_files() {
+    fn mirror_of_routes_stops_when_system_refuses_open_files() {
         resources_freed_after(Some(0), |mirroring, _| {
             while mirroring.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
                 thread::sleep(LOOK_AGAIN);

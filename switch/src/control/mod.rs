@@ -1,18 +1,8 @@
 //! Control of a switch, outside the forwarding threads.
 //!
 //! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the ports' links.
-//! Both share a [`SwitchView`]. A scrape of `/metrics` never touches a forwarding thread. Requests to workers use their
+//! Both share a [`SwitchView`]. A scrape of `/metrics` needs no forwarding thread. Requests to workers pass through a
 //! [`mailbox`].
-//!
-//! ```no_run
-//! # fn example(view: std::sync::Arc<xoff_switch::control::SwitchView>) -> Result<(), xoff_switch::control::ControlError> {
-//! let http = xoff_switch::control::listen(&std::net::SocketAddr::from(([127, 0, 0, 1], 9464)).into(), None, &[])?;
-//! let control = xoff_switch::control::start(view, Some(http), None, None, &Default::default(), ())?;
-//! // the switch runs
-//! control.stop().expect("it runs until it is stopped");
-//! # Ok(())
-//! # }
-//! ```
 
 pub mod acknowledge;
 mod addresses;
@@ -21,12 +11,12 @@ mod books;
 mod caller;
 pub mod capture;
 mod connections;
-pub mod current;
+pub(crate) mod current;
 pub mod exposition;
 mod external_losses;
 mod groups;
 mod health;
-pub mod host_interfaces;
+pub(crate) mod host_interfaces;
 pub mod http;
 mod judged;
 mod link;
@@ -36,17 +26,18 @@ mod log_line;
 mod log_queue;
 pub mod logging;
 mod loops;
-pub mod loss_books;
+pub(crate) mod loss_books;
+#[doc(hidden)]
 pub mod mailbox;
 pub mod metrics;
-pub mod mirroring;
-pub mod neighbors;
-pub mod notification;
-pub mod opener;
+pub(crate) mod mirroring;
+pub(crate) mod neighbors;
+mod notification;
+pub(crate) mod opener;
 mod page;
 mod pipeline;
 pub mod policy;
-pub mod policy_cells;
+pub(crate) mod policy_cells;
 mod port_view;
 pub mod process;
 mod program;
@@ -88,65 +79,68 @@ use crate::confine::{ConfineError, Confinement, Part};
 
 pub use addresses::AddressPage;
 pub(crate) use adoption::log_open;
-pub use connections::CONNECTIONS_MAX;
-pub use health::{Health, PartHealth};
-pub use judged::OngoingConditions;
+pub(crate) use connections::CONNECTIONS_MAX;
+pub(crate) use judged::OngoingConditions;
 pub use listen::{Http, listen};
 pub use mailbox::Answer;
+pub use policy_cells::PolicyNames;
 pub use routes::RoutePage;
 pub use snapshot::ask;
 pub use snapshot::snapshot;
-pub use view::{Link, PortDevice, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
+pub use view::{Link, ProgramState, SwitchView, WorkerFacts};
+pub(crate) use view::{PortDevice, PortView, WorkerView};
 
 /// Error of starting the control thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The listener.
+    /// The HTTP listener cannot be opened.
     #[error(
         "cannot serve metrics and status on {listen}: {error}; set `http` to a free address of this \
          machine, to \"unix:/run/xoff/NAME.sock\", or to \"off\""
     )]
     Listen {
-        /// Configured address.
+        /// Configured address of the listener.
         listen: HttpAt,
-        /// System's error.
+        /// Error of the system.
         error: io::Error,
     },
-    /// Another switch serves there.
+    /// Another switch already serves at the configured address.
     #[error(
         "{name} is already running, pid {process}: it serves at {listen}; stop it first, or give this one another `http`"
     )]
     Running {
-        /// Configured address.
+        /// Configured address of the listener.
         listen: HttpAt,
-        /// Other switch.
+        /// Name of the other switch.
         name: String,
-        /// Other process's id.
+        /// Process id of the other switch.
         process: u32,
     },
-    /// The netlink socket.
+    /// The netlink socket cannot be opened.
     #[error("cannot follow the links of the ports over netlink: {0}")]
     Netlink(io::Error),
-    /// The thread's runtime.
+    /// The control thread cannot be started.
     #[error("cannot start the control thread: {0}")]
     Thread(io::Error),
-    /// The thread, or its privileges.
+    /// A thread cannot start, or cannot drop its privileges.
     #[error(transparent)]
     Confine(#[from] ConfineError),
 }
 
-/// Early end of a control or HTTP thread.
+/// Early end of the control thread or the HTTP thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlEnded {
     /// The kernel closed the netlink socket.
-    #[error("the control thread ended: netlink closed its socket, and links could not be followed any more")]
+    #[error(
+        "the control thread ended: the kernel closed its netlink socket, so changes of links would go unnoticed"
+    )]
     ByItself,
-    /// Panic: a bug of xoff.
+    /// The thread panicked: a bug of xoff.
     #[error("the control thread panicked, which is a bug of xoff")]
     Panicked,
 }
 
-/// Threads of control and HTTP; dropping it stops them.
+/// Running control and HTTP threads; dropping it stops them.
 #[derive(Debug)]
 pub struct ControlHandle {
     at: Option<BoundAddress>,
@@ -171,7 +165,7 @@ impl Service {
 }
 
 impl ControlHandle {
-    /// Returns the address, with the actual port for port 0; `None` for a Unix socket.
+    /// Returns the address of the HTTP server, with the actual port if port 0 is configured; `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.at.as_ref()?.at() {
@@ -180,13 +174,13 @@ impl ControlHandle {
         }
     }
 
-    /// Returns the address or socket.
+    /// Returns the address or Unix socket of the HTTP server.
     #[must_use]
     pub fn at(&self) -> Option<&HttpAt> {
         self.at.as_ref().map(BoundAddress::at)
     }
 
-    /// Stops the threads, with open requests.
+    /// Stops the threads, even with open requests.
     ///
     /// # Errors
     /// A thread had ended early.
@@ -209,13 +203,12 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control thread, and a thread that serves `http`, in the calling thread's network namespace. The control
-/// thread keeps the links of `view` current, reopens devices by `opener`, and executes `reload`. Each thread drops its
-/// `ended` when it ends.
+/// Starts the control thread, and an HTTP thread if `http` is given, in the calling thread's network namespace. Each
+/// thread drops its `ended` when it ends.
 ///
 /// # Errors
-/// Anything cannot start; later steps cannot fail.
-pub fn start(
+/// A thread or a socket is refused.
+pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,
     opener: Option<Opener>,
@@ -255,10 +248,10 @@ pub fn start(
     Ok(ControlHandle { at, running })
 }
 
-/// Serves these routes in a thread without privileges.
+/// Serves these HTTP routes in a thread without privileges.
 ///
 /// # Errors
-/// No thread or runtime.
+/// The thread or its runtime cannot start.
 pub fn serve_routes(http: Http, routes: Router) -> Result<ControlHandle, ControlError> {
     let ((listener, names), place) = http.apart();
     let service = serve(listener, http::by_name(routes, names), &Confinement::default(), ())?;

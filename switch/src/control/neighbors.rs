@@ -1,5 +1,6 @@
-//! LLDP of all ports: a [`Host`] of the host path. Announcements are stored in [`SwitchView::neighbors`], logged when
-//! they change, and passed on if settings follow.
+//! LLDP of all ports, as a [`Host`] in the thread of the host path. Announcements of neighbors are stored in
+//! [`SwitchView::neighbors`], and logged when they change. If settings follow a neighbor, a reload applies its
+//! announcement.
 
 use std::sync::Arc;
 
@@ -19,20 +20,17 @@ use crate::lldp::timer::TTL;
 const LINES_MAX: u32 = 20;
 const LINES_EVERY: Nanos = Nanos::from_secs(10);
 
-/// LLDP of all ports.
 #[derive(Debug)]
 pub struct Speakers {
     view: Arc<SwitchView>,
     reloads: Option<Reloads>,
     counts: Arc<SendCounts>,
     settings: Arc<SwitchSettings>,
-    /// Last frame and count of unsent frames.
     last_frames: Vec<(Vec<u8>, u64)>,
     lines: Vec<(Nanos, u32)>,
 }
 
 impl Speakers {
-    /// Creates the LLDP state. `reloads` applies announcements; `counts` has the outcomes of frames.
     #[must_use]
     pub fn new(view: Arc<SwitchView>, reloads: Option<Reloads>, counts: Arc<SendCounts>) -> Speakers {
         let settings = view.settings();
@@ -120,7 +118,6 @@ impl Speakers {
         }
     }
 
-    /// Compares settings with the neighbor's, and requests those that follow.
     fn compare(&self, id: PortId, at: &mut Port) {
         let (settings, only) = (&self.settings.ports[id.index()], at.table.only());
         let announced = only.map(|neighbor| &neighbor.announced);
@@ -184,7 +181,7 @@ mod tests {
     use crate::host_path::ends::ends;
 
     #[test]
-    fn frame_lost_with_link_counted_while_down() {
+    fn lldp_frame_lost_with_the_link_is_counted() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let counts = SendCounts::new(2);

@@ -1,4 +1,4 @@
-//! Congestion points as a part of `/status`.
+//! Congestion points in `/status`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,9 @@ pub struct CongestionPointStatus {
     pub feedback_last: u64,
     /// CNMs sent by the congestion point.
     pub cnms_sent: u64,
-    /// CNMs not sent: no link, no free control frame, or the culprit was no station.
+    /// CNMs not sent, because the link was down, no control frame was free, or the culprit was no station.
     pub cnms_not_sent: u64,
-    /// Quantized feedback of all CNMs sent, added up: divided by their number it is the mean.
+    /// Sum of the quantized feedback of all CNMs sent.
     #[serde(default)]
     pub feedback_sum: u64,
     /// Mean quantized feedback of the CNMs sent; `None` before the first.

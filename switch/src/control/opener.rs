@@ -1,4 +1,4 @@
-//! Thread that opens and closes ports while the switch runs, because these system calls are slow, and opening needs
+//! Thread that opens and closes ports while the switch runs. These system calls are slow, and opening needs
 //! capabilities that no other thread keeps. A device that does not fit the configuration is refused.
 
 use std::sync::Arc;
@@ -15,19 +15,14 @@ use super::current::Current;
 use crate::confine::{ConfineError, Part, Privileges};
 use crate::{machine, port_options};
 
-/// Error of opening a port.
 #[derive(Debug, thiserror::Error)]
 pub enum NotOpened {
-    /// No such device.
-    #[error("there is no such device")]
+    #[error("the device does not exist")]
     Missing,
-    /// The device does not fit the configuration.
     #[error("{}", .0.help.as_ref().map_or_else(|| .0.message.clone(), |help| format!("{}; {help}", .0.message)))]
     Misfit(Problem),
-    /// The kernel's refusal.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// Panic: a bug of xoff.
     #[error("the thread that opens ports has panicked, which is a bug of xoff")]
     Panicked,
 }
@@ -49,7 +44,6 @@ enum Closing {
     InHand(Box<Port>, oneshot::Sender<()>),
 }
 
-/// Handle of the thread, which ends with the last one.
 #[derive(Clone, Debug)]
 pub struct Opener {
     orders: Sender<Order>,
@@ -58,35 +52,31 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Returns a port's configured device.
     #[must_use]
     pub fn device(&self, port: PortId) -> String {
         self.configured.get().shell.ports[port.index()].device.clone()
     }
 
-    /// Replaces the configuration.
     pub fn configure(&self, config: &Arc<Config>) {
         self.configured.set(Arc::clone(config));
     }
 
-    /// Signals that an opened port takes part; earlier notifications found no port for its device.
+    /// Signals that an added port is ready: earlier notifications about its device found no port.
     pub fn joined(&self) {
         self.joined.notify_one();
     }
 
-    /// Waits for that signal.
     pub async fn has_joined(&self) {
         self.joined.notified().await;
     }
 
-    /// Returns the facts of a device.
     pub async fn look(&self, device: &str) -> Device {
         let (answer, facts) = oneshot::channel();
         let _ = self.orders.send(Order::Look(device.to_owned(), answer)); // `Unknown` if the thread has ended
         facts.await.unwrap_or(Device::Unknown)
     }
 
-    /// Checks a port's device and the reserved memory.
+    /// Checks that the port's device fits the configuration and the reserved memory.
     pub fn fits(&self, port: PortId) -> oneshot::Receiver<Result<(), NotOpened>> {
         let (answer, fits) = oneshot::channel();
         let wanted = PortRequest { port, config: Arc::clone(&self.configured.get()) };
@@ -94,12 +84,10 @@ impl Opener {
         fits
     }
 
-    /// Opens a port as currently configured.
     pub fn open(&self, port: PortId) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
         self.open_as(port, &self.configured.get())
     }
 
-    /// Opens a port as configured here.
     pub fn open_as(
         &self,
         port: PortId,
@@ -111,12 +99,10 @@ impl Opener {
         opened
     }
 
-    /// Closes a port about to be given away.
     pub fn close(&self, port: oneshot::Receiver<Option<Box<Port>>>) {
         let _ = self.orders.send(Order::Close(Closing::GivenUp(port))); // dropping it closes the port, as below
     }
 
-    /// Closes a port; notifies when the device is restored.
     pub fn close_now(&self, port: Box<Port>) -> oneshot::Receiver<()> {
         let (done, closed) = oneshot::channel();
         let _ = self.orders.send(Order::Close(Closing::InHand(port, done)));
@@ -124,10 +110,6 @@ impl Opener {
     }
 }
 
-/// Starts the thread in the calling thread's network namespace.
-///
-/// # Errors
-/// No thread, or privileges that cannot be dropped.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<(Opener, JoinHandle<()>), ConfineError> {
     let (orders, received) = channel();
     let configured = Arc::new(Current::new(Arc::new(config.clone())));

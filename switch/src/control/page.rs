@@ -19,7 +19,6 @@ xoff
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";
 
-/// Policy: own files, and data of other switches that the page joins.
 const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src http: https:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -48,7 +47,7 @@ async fn root(headers: HeaderMap) -> Response {
     }
 }
 
-/// Answers without cache: an updated switch must not show its old page.
+/// Returns an answer that is not cached: an updated switch must not show its old page.
 fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

@@ -5,20 +5,20 @@ use xoff_wire::units::{Class, PortId};
 
 use super::view::SwitchView;
 
-/// Configuration of the pipeline.
+/// Configuration of the pipeline between ingress and egress queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineStatus {
-    /// Maximum rate; `None`: no limit.
+    /// Maximum rate of the pipeline; `None`: no limit.
     pub rate_frames_per_second: Option<u32>,
-    /// Delay of each frame.
+    /// Delay of each frame in the pipeline.
     pub delay_nanos: u64,
-    /// Order of a port's frames: `by-class` or `fifo`.
+    /// Order of a port's frames in the pipeline: `by-class` or `fifo`.
     pub ingress: String,
     /// Effect of a full egress queue: `drop` or `stop`.
     pub when_full: String,
 }
 
-/// Halts of the pipeline (`when_full = "stop"`).
+/// Halts of the pipeline because an egress queue was full (`when_full = "stop"`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HaltStatus {
     /// Times that the pipeline was halted because this egress queue was full.

@@ -1,5 +1,5 @@
-//! `/policy`: the flow-control policy of each class, and its replacement, by `PUT` from this machine only
-//! ([`super::trust`]). Changes are executed one after the other, each completely, even if the client disconnects.
+//! `/policy`: the flow-control policy of each class. `PUT`, from this machine only ([`super::trust`]), replaces
+//! policies. Changes run one after the other, each completely, even if the client disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +34,9 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// Policy.
+    /// Name of the new policy.
     pub policy: String,
-    /// Class to change; `None`: all.
+    /// Class to change; `None`: all classes.
     #[serde(default)]
     pub class: Option<u8>,
 }
@@ -57,7 +57,7 @@ pub(super) async fn put(
     let body = read(request, EXAMPLE).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
         let found = match error.is_data() {
-            true => "this is not a policy's name and a class".into(),
+            true => "the request is not a policy's name and a class".into(),
             false => error.to_string(),
         };
         bad(format!("{found}; {EXAMPLE}"))
@@ -79,9 +79,10 @@ pub(super) async fn put(
             return Err((StatusCode::CONFLICT, message));
         }
     }
-    // Continues if this request is aborted.
+    // The change continues even if the client aborts this request.
     let changed = tokio::spawn(async move { replace(&view, &classes, kind).await }).await;
-    let failed = |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the change was not made: {error}\n"));
+    let failed =
+        |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the policy was not changed: {error}\n"));
     changed.map_err(failed)?.map(Json)
 }
 
@@ -93,13 +94,14 @@ pub(super) async fn read(request: extract::Request, example: &str) -> Result<Byt
         }
         Ok(Err(refused)) => Err((refused.status(), format!("the request was cut off; {example}\n"))),
         Err(_) => {
-            let message = format!("the request did not end within {} s\n", BODY_WITHIN.as_secs());
+            let message =
+                format!("the request did not arrive completely within {} s\n", BODY_WITHIN.as_secs());
             Err((StatusCode::REQUEST_TIMEOUT, message))
         }
     }
 }
 
-/// Replaces policies without another change in between.
+/// Replaces the policy of `classes`, without another change in between.
 pub(super) async fn replace(
     view: &SwitchView,
     classes: &[Class],
@@ -112,7 +114,7 @@ pub(super) async fn replace(
     Ok(view.policies.names())
 }
 
-/// Returns the error for an unknown policy.
+/// Returns the error message for an unknown policy.
 #[must_use]
 pub fn unknown(name: &str, policies: &PolicySettings) -> String {
     let valid: Vec<&str> = policies.kinds().map(PolicyKind::name).collect();
@@ -121,7 +123,7 @@ pub fn unknown(name: &str, policies: &PolicySettings) -> String {
     } else {
         format!("there is no policy {name:?}")
     };
-    format!("{why}; there are {}", valid.join(", "))
+    format!("{why}; policies are {}", valid.join(", "))
 }
 
 async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (StatusCode, String)> {
@@ -135,15 +137,17 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
             Ok(Ok(left)) => drop(left),
             Ok(Err(_)) => return Err(failed(format!("worker {number} has ended"))),
             Err(_) => {
-                return Err(failed(format!("worker {number} does not answer; it may still take the policy")));
+                return Err(failed(format!(
+                    "worker {number} does not answer, but may still change the policy"
+                )));
             }
         }
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // An earlier change may have been incomplete.
+    // Workers get an unchanged policy, too: an earlier change may have been incomplete.
     if kind != before {
-        tracing::info!("class {class}: policy {} instead of {}", kind.name(), before.name());
+        tracing::info!("policy of class {class} changed: {} instead of {}", kind.name(), before.name());
     }
     Ok(())
 }

@@ -6,10 +6,10 @@ use tokio::sync::Mutex;
 use xoff_flow_control::settings::PolicyKind;
 use xoff_wire::units::{CLASSES, Class};
 
-/// Policies of classes 0 to 7, as answered to `/policy`.
+/// Names of the policies of classes 0 to 7, as answered by `/policy`.
 pub type PolicyNames = [String; CLASSES];
 
-/// Policy of each class, confirmed by the workers. One thread writes.
+/// Policy of each class, as confirmed by the workers. One thread writes.
 #[derive(Debug)]
 pub struct PolicyCells {
     kinds: [AtomicUsize; CLASSES],
@@ -17,13 +17,11 @@ pub struct PolicyCells {
 }
 
 impl PolicyCells {
-    /// Creates the cells with these policies.
     #[must_use]
     pub fn new(kinds: [PolicyKind; CLASSES]) -> PolicyCells {
         PolicyCells { kinds: kinds.map(|kind| AtomicUsize::new(kind as usize)), changing: Mutex::new(()) }
     }
 
-    /// Returns the current policy of `class`.
     #[must_use]
     pub fn get(&self, class: Class) -> PolicyKind {
         let kind = self.kinds[class.index()].load(Relaxed);
@@ -34,7 +32,6 @@ impl PolicyCells {
         self.kinds[class.index()].store(kind as usize, Relaxed);
     }
 
-    /// Returns the names of all policies.
     #[must_use]
     pub fn names(&self) -> PolicyNames {
         Class::ALL.map(|class| self.get(class).name().to_owned())

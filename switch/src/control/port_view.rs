@@ -1,4 +1,4 @@
-//! Port as the control thread sees it.
+//! Ports as the control and HTTP threads see them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -14,46 +14,32 @@ use xoff_xdp::{Arrivals, DeviceDrops, Look, Losses, Overlap, Port, PortDriver, U
 use super::current::Current;
 use super::external_losses::{Acknowledged, ExternalLosses, LossClassifier, Reading, Sent};
 
-/// Port and its device.
 #[derive(Debug)]
 pub struct PortView {
-    /// Name, permanent once set.
     name: OnceLock<String>,
-    /// Current Linux interface.
     pub device: DeviceName,
-    /// Worker that owns the port.
     pub worker: usize,
     is_there: AtomicBool,
-    /// Link. Written by the control thread.
     pub link: LinkCell,
-    /// XDP program. Written by the control thread.
     pub program: ProgramCell,
-    /// Times that the XDP program was found off.
     pub program_detached: Counter,
-    /// Times that the device came back.
     pub returns: Counter,
-    /// Times that sockets and receive queues differed.
     pub requeued: Counter,
-    /// Reason why sockets do not follow the receive queues, by the control thread.
+    /// Reason why the sockets do not follow the receive queues. Written by the control thread.
     pub unfollowed: Reason,
-    /// Removals of the port with unreadable drop counters.
     pub removed_unread: Counter,
-    /// Acknowledged gaps.
     pub acknowledged: Acknowledged,
-    /// Written by the control thread.
     unseen: LossClassifier,
     devices: Mutex<Devices>,
-    /// Bytes beyond the line rate, by the control thread.
+    /// Bytes received in excess of the line rate. Written by the control thread.
     pub overspeed_bytes: Counter,
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
 
-/// Text of a fault.
 #[derive(Debug, Default)]
 pub struct Reason(Mutex<Option<String>>);
 
 impl Reason {
-    /// Returns the text.
     #[must_use]
     pub fn get(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -64,22 +50,15 @@ impl Reason {
     }
 }
 
-/// Device of a port.
 #[derive(Clone, Debug)]
 pub struct PortDevice {
-    /// Index in the switch's network namespace.
     pub ifindex: u32,
-    /// MAC address.
     pub mac: MacAddr,
-    /// XDP in the driver, otherwise in the stack.
     pub native: bool,
-    /// Frames pass without a copy.
     pub zero_copy: bool,
-    /// Hardware queues with a socket.
     pub queues: u32,
-    /// Losses that both sockets and device count.
+    /// Losses that both the sockets and the device count.
     pub overlap: Overlap,
-    /// Counters of sockets and device.
     pub driver: Arc<dyn PortDriver>,
 }
 
@@ -96,7 +75,6 @@ impl PortDevice {
         }
     }
 
-    /// Returns the device of an open port.
     #[must_use]
     pub fn of(port: &Port) -> PortDevice {
         let facts = port.facts();
@@ -138,7 +116,6 @@ struct Devices {
     now: PortDevice,
     before: Counted,
     last: Counted,
-    /// Counts at the removal's start.
     leaving: Option<Counted>,
 }
 
@@ -174,7 +151,8 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // A socket counts a loss before its device does; no such loss may seem the device's alone.
+        // A socket counts a loss before its device does. Read the device first, so that no such loss seems to be the
+        // device's alone.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -189,7 +167,7 @@ impl Devices {
         Ok(read)
     }
 
-    /// Returns true if sockets and device were readable; unreadable counters stay.
+    /// Reads all counters; unreadable ones keep their last values. Returns true if all were readable.
     fn read(&mut self) -> bool {
         let _ = (self.losses(), self.arrivals());
         let (sockets, device) = (self.sockets(), self.device());
@@ -198,7 +176,6 @@ impl Devices {
 }
 
 impl PortView {
-    /// Creates a port with link up, on interface `device`, owned by `worker`.
     #[must_use]
     pub fn new(device: &str, worker: usize, now: PortDevice) -> PortView {
         PortView {
@@ -237,14 +214,13 @@ impl PortView {
         })
     }
 
-    /// Returns the port with a name.
     #[must_use]
     pub fn named(self, name: &str) -> PortView {
         self.name.get_or_init(|| name.to_owned());
         self
     }
 
-    /// Creates a vacant place at `worker`.
+    /// Creates a vacant place, for a port that a reload adds.
     #[must_use]
     pub fn spare(worker: usize) -> PortView {
         let place = PortView::new("", worker, PortDevice::none());
@@ -253,41 +229,31 @@ impl PortView {
         place
     }
 
-    /// Returns whether the port exists.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.is_there.load(Relaxed)
     }
 
-    /// Returns the name; empty if always vacant.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.get().map_or("", String::as_str)
     }
 
-    /// Returns the current or last device.
     #[must_use]
     pub fn now(&self) -> PortDevice {
         self.devices().now.clone()
     }
 
-    /// Reads the statistics of current and former sockets.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
         self.devices().sockets()
     }
 
-    /// Reads the drops of current and former devices.
-    ///
-    /// # Errors
-    /// [`Unread`] with the last values.
     pub fn device_drops(&self) -> Result<DeviceDrops, Unread> {
         self.devices().device()
     }
 
-    /// Returns the losses of current and former sockets and devices, each frame once. An unreadable device keeps its last values.
+    /// Returns the losses of current and former sockets and devices, each frame once. An unreadable device keeps its
+    /// last values.
     pub(super) fn losses(&self) -> io::Result<Losses> {
         self.devices().losses()
     }
@@ -296,7 +262,7 @@ impl PortView {
         self.devices().arrivals()
     }
 
-    /// Returns true if the device had been gone, false for changed queues.
+    /// Returns true if the device had been gone, false if only its queues changed.
     pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
         let was_missing = self.unfollowed.replace(None).is_none();
@@ -316,7 +282,6 @@ impl PortView {
         self.is_there.store(true, Relaxed);
     }
 
-    /// Begins a removal: later receive losses do not count.
     pub(super) fn begin_to_leave(&self) {
         let mut devices = self.devices();
         if !devices.read() {
@@ -325,7 +290,6 @@ impl PortView {
         devices.leaving = Some(devices.last.clone());
     }
 
-    /// Keeps losses and unreadable counters.
     pub(super) fn removed(&self) {
         let is_read = self.devices().read();
         if !is_read || self.link.get() == Link::Gone {
@@ -353,7 +317,6 @@ impl PortView {
     }
 }
 
-/// A device's name, which may change.
 #[derive(Debug)]
 pub struct DeviceName(Mutex<String>);
 
@@ -362,7 +325,6 @@ impl DeviceName {
         DeviceName(Mutex::new(name.to_owned()))
     }
 
-    /// Returns the current name.
     #[must_use]
     pub fn get(&self) -> String {
         self.lock().clone()
@@ -384,22 +346,21 @@ impl DeviceName {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Link {
-    /// Frames can pass.
+    /// The link is up: frames can pass.
     #[default]
     Up,
     /// The link has no carrier or is administratively down.
     Down,
     /// The device was deleted or moved to another network namespace, which closed the port's sockets. The state lasts
-    /// until a device of its name is opened.
+    /// until a device of the same name is opened.
     Gone,
 }
 
-/// [`Link`] with one writer; `Gone` lasts until [`PortView`] has another device.
+/// [`Link`] of a port, with one writer. `Gone` lasts until the [`PortView`] has another device.
 #[derive(Debug, Default)]
 pub struct LinkCell(AtomicU8);
 
 impl LinkCell {
-    /// Returns the current state.
     #[must_use]
     pub fn get(&self) -> Link {
         match self.0.load(Relaxed) {
@@ -409,7 +370,6 @@ impl LinkCell {
         }
     }
 
-    /// Sets the state, and returns whether it changed.
     pub fn set(&self, link: Link) -> bool {
         let before = self.get();
         let changes = before != link && before != Link::Gone;
@@ -435,16 +395,14 @@ pub enum ProgramState {
     Attached,
     /// The program was removed and cannot be attached again: no frames are received.
     Detached,
-    /// Another program is in its place: no frames are received.
+    /// Another program has replaced the XDP program: no frames are received.
     Replaced,
 }
 
-/// [`ProgramState`] with one writer.
 #[derive(Debug, Default)]
 pub struct ProgramCell(AtomicU8);
 
 impl ProgramCell {
-    /// Returns the current state.
     #[must_use]
     pub fn get(&self) -> ProgramState {
         match self.0.load(Relaxed) {
@@ -465,9 +423,7 @@ impl ProgramCell {
 pub(super) struct PauseTimes {
     pub sent: u64,
     pub received: u64,
-    /// Storms.
     pub stormed: u64,
-    /// Halts by a full egress queue.
     pub halted: u64,
 }
 
@@ -483,7 +439,8 @@ impl PortView {
     }
 }
 
-/// Maximum total returned so far. A worker ends a pause in two steps; a reader in between must not see time decrease.
+/// Maximum time returned so far. A worker ends a pause in two steps; a reader in between must not see the time
+/// decrease.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

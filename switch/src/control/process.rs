@@ -8,22 +8,21 @@ use procfs::{ProcError, ProcResult, WithCurrentSystemInfo as _, ticks_per_second
 
 use super::exposition::{Exposition, Kind};
 
-/// Caches what the HTTP thread cannot read.
 pub(super) fn prepare() {
     let _ = (procfs::page_size(), ticks_per_second());
 }
 
-/// Writes the readable metrics.
+/// Writes those metrics of the process that are readable.
 pub fn write(text: &mut Exposition) {
     for (name, kind, help, value) in facts().unwrap_or_default() {
         text.family(name, kind, help).sample(&[], value);
     }
 }
 
-/// Boot time in Unix time. Calculated once, because a second calculation would give another start time of the process.
+/// Boot time in Unix time. Calculated once: a second calculation would give the process another start time.
 static BOOTED: OnceLock<f64> = OnceLock::new();
 
-/// Avoids /proc, which the HTTP thread cannot read.
+/// Returns the boot time without /proc, which the HTTP thread cannot read.
 fn booted() -> ProcResult<f64> {
     let [now, since] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME].map(|clock| {
         let time = clock_gettime(clock).map_err(|error| ProcError::Other(error.to_string()))?;
@@ -44,26 +43,26 @@ fn facts() -> ProcResult<Vec<Fact>> {
         (
             "process_cpu_seconds_total",
             Kind::Counter,
-            "Time on processors, in the program and in the kernel.",
+            "CPU time of the process, in user and kernel mode.",
             seconds,
         ),
         (
             "process_resident_memory_bytes",
             Kind::Gauge,
-            "Memory that is there.",
+            "Resident memory of the process.",
             stat.rss_bytes().get() as f64,
         ),
-        ("process_virtual_memory_bytes", Kind::Gauge, "Memory that is mapped.", stat.vsize as f64),
-        ("process_threads", Kind::Gauge, "Threads.", stat.num_threads as f64),
-        ("process_start_time_seconds", Kind::Gauge, "When the process was started, in Unix time.", began),
+        ("process_virtual_memory_bytes", Kind::Gauge, "Virtual memory of the process.", stat.vsize as f64),
+        ("process_threads", Kind::Gauge, "Threads of the process.", stat.num_threads as f64),
+        ("process_start_time_seconds", Kind::Gauge, "Start time of the process, in Unix time.", began),
     ];
     if let Ok(count) = process.fd_count() {
-        facts.push(("process_open_fds", Kind::Gauge, "Open files and sockets.", count as f64));
+        facts.push(("process_open_fds", Kind::Gauge, "Open file descriptors of the process.", count as f64));
     }
     if let Ok(limits) = process.limits()
         && let LimitValue::Value(most) = limits.max_open_files.soft_limit
     {
-        facts.push(("process_max_fds", Kind::Gauge, "Most of them.", most as f64));
+        facts.push(("process_max_fds", Kind::Gauge, "Maximum number of open file descriptors.", most as f64));
     }
     Ok(facts)
 }
@@ -74,7 +73,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::float_cmp)] // the very same value
-    fn start_time_is_constant() {
+    fn start_time_of_process_is_constant() {
         let start = || facts().map(|facts| facts[4].3).map_err(|error| error.to_string());
         assert_eq!(start(), start());
     }

@@ -1,5 +1,5 @@
 //! Supervision of XDP programs. Without its program, a port's frames bypass the switch uncounted. A removed program is
-//! attached again; a foreign program stays.
+//! attached again; a program of someone else stays.
 
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;
@@ -29,16 +29,17 @@ pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place
             port = %name,
             %device,
             program,
-            "another XDP program is in the place of the switch's: the port receives nothing until it is taken off \
+            "another XDP program has replaced the switch's: the port receives nothing until that program is removed \
              (`ip link set dev {device} xdp off`)"
         ),
         (_, Some(error)) => {
-            tracing::error!(port = %name, %device, "the XDP program was taken off, the port receives nothing: {error}");
+            tracing::error!(port = %name, %device, "the XDP program was removed and cannot be attached again, the port \
+                receives nothing: {error}");
         }
         _ => tracing::warn!(
             port = %name,
             %device,
-            "the XDP program had been taken off and is attached again; frames that came meanwhile went past the switch"
+            "the XDP program was removed and is attached again; frames in between bypassed the switch"
         ),
     }
 }
@@ -55,7 +56,7 @@ mod tests {
 
     // proves: devices
     #[test]
-    fn program_detach_counted_once() {
+    fn removal_of_xdp_program_is_counted_once() {
         use ProgramState::{Attached, Detached, Replaced};
         let takes = Arc::new(AtomicBool::new(true));
         let mut view = Arc::into_inner(view().0).unwrap();

@@ -1,4 +1,5 @@
-//! Gaps in the proof that a switch lost nothing: an unreadable counter is not zero. An acknowledged past gap no longer counts.
+//! Gaps in the proof that a switch lost nothing. An unreadable counter, for example, is a gap: its value is not taken
+//! as zero. An acknowledged past gap no longer counts.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::PortId;
@@ -27,7 +28,6 @@ pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     })
 }
 
-/// Acknowledges past gaps, for the HTTP thread, and returns them.
 pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
     let of_port = |id, port: &PortView| {
         let over = past(port).into_iter().filter(|past| !past.lasts);
@@ -53,10 +53,11 @@ fn named<F: Fn(PortId, &PortView) -> Vec<String>>(
 fn of_port(port: &PortView, unseen: ExternalLosses) -> Vec<String> {
     let unfollowed = port.unfollowed.get();
     let missing = (port.link.get() == Link::Gone && unfollowed.is_none())
-        .then(|| format!("its device {} is gone, with its last drop counters", port.device.get()));
+        .then(|| format!("the device {} is gone; its last drop counters are lost", port.device.get()));
     let device = port.device_drops().err().map(|unread| unread.to_string()).filter(|_| missing.is_none());
     let sockets = port.xdp_statistics().and_then(|_| port.arrivals()).err();
-    let sockets = sockets.map(|error| format!("the drop counters of its sockets cannot be read: {error}"));
+    let sockets =
+        sockets.map(|error| format!("the drop counters of the port's sockets cannot be read: {error}"));
     let past = past(port).into_iter().filter_map(|past| past.describe(past.open()));
     let unseen = unseen.without(&port.acknowledged);
     let gaps = [missing, unfollowed, device, sockets].into_iter().flatten();
@@ -77,29 +78,29 @@ fn past(port: &PortView) -> [PastGaps<'_>; 4] {
             times: port.returns.get(),
             acknowledged: &port.acknowledged.returns,
             lasts: false,
-            what: "its device was gone",
-            and: "with its last drop counters",
+            what: "the device was gone",
+            and: "its last drop counters are lost",
         },
         PastGaps {
             times: port.program_detached.get(),
             acknowledged: &port.acknowledged.program_detached,
             lasts: port.program.get() != ProgramState::Attached,
-            what: "its XDP program was taken off",
-            and: "and what came meanwhile is not counted",
+            what: "the XDP program was removed",
+            and: "frames in between were not counted",
         },
         PastGaps {
             times: port.requeued.get(),
             acknowledged: &port.acknowledged.requeued,
             lasts: port.unfollowed.get().is_some(),
-            what: "the number of receive queues of its device changed",
-            and: "and what came meanwhile by other queues is not counted",
+            what: "the number of receive queues of the device changed",
+            and: "frames of queues without a socket were not counted",
         },
         PastGaps {
             times: port.removed_unread.get(),
             acknowledged: &port.acknowledged.removed_unread,
             lasts: false,
-            what: "it was taken away",
-            and: "when its last drop counters could not be read",
+            what: "the port was removed",
+            and: "its last drop counters could not be read",
         },
     ]
 }
@@ -113,8 +114,8 @@ impl PastGaps<'_> {
         let PastGaps { what, and, .. } = self;
         match times {
             0 => None,
-            1 => Some(format!("{what} once, {and}")),
-            times => Some(format!("{what} {times} times, {and}")),
+            1 => Some(format!("{what} once; {and}")),
+            times => Some(format!("{what} {times} times; {and}")),
         }
     }
 

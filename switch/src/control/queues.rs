@@ -1,8 +1,8 @@
 //! Changes of the number of receive queues (`ethtool -L`).
 //!
-//! On veth, frames of a queue without socket and XDP program go to the kernel's own stack, and no counter shows it. So
-//! the port is reopened with sockets for all queues; one that does not fit the configuration keeps its sockets. Both
-//! are a gap in the proof, and `/healthz` reports it while it lasts.
+//! On veth, frames of a queue without socket and XDP program go to the kernel's own stack uncounted. So the port is
+//! reopened with a socket for each queue, if the configuration permits that. In both cases the proof of losslessness
+//! has a gap, which `/healthz` reports while it lasts.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,6 @@ use super::opener::{NotOpened, Opener};
 use super::reload::ports::{cut, given_up};
 use super::view::{Link, SwitchView};
 
-/// Interval of reading; announcements are buffered.
 const TAKE_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct QueueEvents {
@@ -26,7 +25,7 @@ pub(super) struct QueueEvents {
 }
 
 impl QueueEvents {
-    /// Subscribes inside the runtime, if the kernel has announcements.
+    /// Subscribes to queue changes, if the kernel announces them.
     pub fn open() -> io::Result<QueueEvents> {
         let monitor = QueueMonitor::open()?;
         if monitor.is_none() {
@@ -45,8 +44,8 @@ impl QueueEvents {
         self.times.tick().await;
         monitor.take().unwrap_or_else(|error| {
             tracing::warn!(
-                "cannot receive announcements of receive queues: {error}; they are polled once a second, and what changes and \
-                 changes back in between goes unnoticed"
+                "cannot receive changes of receive queues: {error}; receive queues are polled once a second, and a change \
+                 undone within that second is missed"
             );
             self.monitor = None;
             vec![QueueEvent::Missed]
@@ -60,16 +59,15 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     if port.unfollowed.get().is_some() {
         return; // already being retried
     }
-    let why = format!(
-        "the receive queues of its device {device} changed, from {had} to {queues}: the port has to be opened again"
-    );
-    tracing::warn!(port = %name, %device, queues, "{why}; what came meanwhile by other queues is not counted");
+    let why =
+        format!("the receive queues of {device} changed from {had} to {queues}: the port has to be reopened");
+    tracing::warn!(port = %name, %device, queues, "{why}; frames of queues without a socket are not counted");
     port.unfollowed.replace(Some(why));
     port.requeued.add(1);
 }
 
-/// Reopens a port with a socket for each receive queue, and returns its device. Queued frames wait; if the device does
-/// not fit, nothing changes.
+/// Reopens a port with a socket for each receive queue. Queued frames are kept. If the device does not fit the
+/// configuration, nothing changes.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,
@@ -103,9 +101,8 @@ pub(super) async fn reopen(
 
 pub(super) fn refused(view: &SwitchView, id: PortId, why: &NotOpened) {
     let (port, name) = (&view.ports[id.index()], view.name_of(id));
-    let why =
-        format!("its sockets do not follow the receive queues of its device {}: {why}", port.device.get());
+    let why = format!("the sockets do not follow the receive queues of {}: {why}", port.device.get());
     if port.unfollowed.replace(Some(why.clone())).as_ref() != Some(&why) {
-        tracing::error!(port = %name, "{why}; tried again each second");
+        tracing::error!(port = %name, "{why}; the switch tries again every second");
     }
 }

@@ -1,4 +1,4 @@
-//! Router in `/status`, and its routes by pages at `/routes`.
+//! Router in `/status`, and its routes in pages at `/routes`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,13 +20,13 @@ use crate::router::{InterfaceView, Presence, RouterView};
 
 const PAGE: usize = 1_000;
 const PAGE_MAX: usize = 10_000;
-/// Maximum time for the mirror, which may be building a table.
+/// Maximum time for the mirror to answer; it may be building a table.
 const WITHIN: Duration = Duration::from_secs(3);
 
 /// Router of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouterStatus {
-    /// Interfaces of the router.
+    /// Interfaces of the router to other networks.
     pub interfaces: Vec<InterfaceStatus>,
     /// IPv4 prefixes in the workers' table, neighbours included.
     pub routes_v4: u64,
@@ -43,7 +43,7 @@ pub struct RouterStatus {
 /// Interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterfaceStatus {
-    /// Name in the kernel.
+    /// Name of the interface in the kernel.
     pub name: String,
     /// Name of the routed port; `None` for a VLAN's interface.
     pub port: Option<String>,
@@ -51,20 +51,20 @@ pub struct InterfaceStatus {
     pub vlan: Option<u16>,
     /// State: `up`, `down`, `gone` from its namespace, or `wide` (MTU above that of the port).
     pub state: Presence,
-    /// Frames given to the kernel.
+    /// Frames given to the kernel by the interface.
     pub to_host: u64,
-    /// Frames that the kernel did not take because its interface is down.
+    /// Frames that the kernel did not take because the interface is down.
     pub refused: u64,
     /// Frames that the kernel has sent by the interface.
     pub from_host: u64,
 }
 
-/// Answer to `GET /routes`.
+/// Answer to `GET /routes`: a page of the kernel's routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePage {
-    /// Sorted by table, prefix and metric.
+    /// Routes of this page, sorted by table, prefix and metric.
     pub routes: Vec<Row>,
-    /// `from` of the next page; `None` for the last page.
+    /// Parameter `from` of the next page; `None` for the last page.
     pub next: Option<usize>,
     /// Number of all routes.
     pub total: usize,
@@ -114,7 +114,8 @@ pub(super) async fn get(
 ) -> Result<Json<RoutePage>, (StatusCode, String)> {
     let wrong = || {
         let allowed = format!(
-            "a page of routes is asked for with `from`, a place in the list, and `limit`, from 1 to {PAGE_MAX}: /routes?from=1000&limit=100\n"
+            "a page of routes has the parameters `from`, an index in the list, and `limit`, from 1 to {PAGE_MAX}: \
+             /routes?from=1000&limit=100\n"
         );
         (StatusCode::BAD_REQUEST, allowed)
     };
@@ -123,8 +124,10 @@ pub(super) async fn get(
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(wrong());
     }
-    let none =
-        (StatusCode::NOT_FOUND, "this switch has no router: no port is `routed`, no VLAN has one\n".into());
+    let none = (
+        StatusCode::NOT_FOUND,
+        "this switch has no router: no port is `routed`, and no VLAN has a router interface\n".into(),
+    );
     let mirror = view.router.as_ref().map(|router| router.mirror.clone()).ok_or(none)?;
     let page = timeout(WITHIN, mirror.page(from, limit)).await.ok().flatten();
     let silent = || {

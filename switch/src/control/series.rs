@@ -1,4 +1,5 @@
-//! Metrics that are fields of `/status`: a table names each beside its field, whose help, unit and value it has.
+//! Metrics that are fields of `/status`. A table lists each metric with its field; the metric has the field's help,
+//! unit and value.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,17 +9,17 @@ use serde_json::Value;
 use super::exposition::{Exposition, Kind, seconds};
 use super::schema::schema_of;
 
-/// Metric of a field of `T`.
+/// Metric that is a field of `T`.
 pub struct Series<T> {
-    /// Name without its family's prefix.
+    /// Name of the metric, without the prefix of its family.
     pub metric: &'static str,
-    /// Type.
+    /// Type of the metric.
     pub kind: Kind,
-    /// Path in JSON, such as `ingress.bytes`. Its last word is the unit.
+    /// Path of the field in JSON, such as `ingress.bytes`. The last word of the path is the unit.
     pub field: &'static str,
-    /// Value; `None`: no sample.
+    /// Function that returns the field's value; `None`: no sample.
     pub value: fn(&T) -> Option<u64>,
-    /// Help, if not the field's documentation.
+    /// Help of the metric; `None`: the field's documentation.
     pub help: Option<&'static str>,
 }
 
@@ -37,9 +38,9 @@ macro_rules! series {
 }
 pub use series;
 
-/// Type of fields that are metrics.
+/// Type of fields that can be metrics.
 pub trait Number {
-    /// Returns the integer value, if any.
+    /// Returns the field's value as an integer, if there is one.
     fn number(self) -> Option<u64>;
 }
 
@@ -64,7 +65,7 @@ impl Number for Option<u64> {
 /// Part of `/status`, with the labels of its samples.
 pub type Part<'a, T> = (Vec<(&'static str, &'a str)>, &'a T);
 
-/// Beginning of names and help.
+/// Beginning of the names and help texts of metrics.
 #[derive(Clone, Copy)]
 pub struct Prefix {
     /// Prefix of names.
@@ -73,20 +74,20 @@ pub struct Prefix {
     pub help: &'static str,
 }
 
-/// Metrics of `T`.
+/// Metrics of `T`, a part of `/status`.
 pub struct Table<T: 'static> {
     series: &'static [Series<T>],
     schema: Schema,
 }
 
 impl<T: JsonSchema> Table<T> {
-    /// Creates the table, with the fields' documentation.
+    /// Creates the metrics, with the documentation of the fields as help.
     #[must_use]
     pub fn new(series: &'static [Series<T>]) -> Table<T> {
         Table { series, schema: schema_of::<T>() }
     }
 
-    /// Writes each metric with one sample per part that has a value.
+    /// Writes each metric, with one sample for each of `parts` that has a value.
     pub fn write(&self, text: &mut Exposition, prefix: Prefix, parts: &[Part<'_, T>]) {
         for Series { metric, kind, field, value, help } in self.series {
             let unit = Unit::of(field);
@@ -103,7 +104,7 @@ impl<T: JsonSchema> Table<T> {
         }
     }
 
-    /// Returns a field's documentation, without the condition for null.
+    /// Returns the documentation of a field, without its part about `None`.
     #[must_use]
     pub fn help(&self, field: &str) -> String {
         let root = self.schema.as_value();
@@ -147,7 +148,7 @@ impl Unit {
         }
     }
 
-    /// Returns 0 for an unlimited rate.
+    /// Returns 0 for a rate: a missing rate means no limit.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn help_unit_and_value_are_of_the_field() {
+    fn metric_has_help_unit_and_value_of_its_field() {
         let table: Table<Outer> = series! {
             "frames_total" Counter frames;
             "rate_bytes_per_second" Gauge rate_bits_per_second;
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn table_without_parts_writes_nothing() {
+    fn metric_without_parts_of_status_is_not_written() {
         let table: Table<Inner> = series! { "seconds" Gauge nanos; };
         let mut text = Exposition::new(Format::Prometheus, &[]);
         table.write(&mut text, PREFIX, &[]);

@@ -8,12 +8,12 @@ use super::{Answer, SwitchView, ask};
 
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Notifies that the process is ready, with a line of status.
+/// Notifies the service manager that the process is ready; `what` is shown as its status.
 pub fn runs(what: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(what)]);
 }
 
-/// Notifies that the process is stopping.
+/// Notifies the service manager that the process is stopping.
 pub fn ends() {
     tell(&[NotifyState::Stopping]);
 }
@@ -31,19 +31,19 @@ pub(crate) async fn lives(view: &SwitchView) {
     }
 }
 
-/// Returns half of the watchdog period, if any.
+/// Returns half of the service manager's watchdog period, if the manager watches the process.
 #[must_use]
 pub fn interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|within| within / 2)
 }
 
-/// Notifies that the process is alive.
+/// Notifies the service manager that the process is alive.
 pub fn notify_alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
 fn tell(words: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(words) {
-        tracing::warn!("cannot tell the service manager: {error}");
+        tracing::warn!("cannot notify the service manager: {error}");
     }
 }

@@ -26,16 +26,16 @@ use super::status::{
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
-/// Maximum time for the workers, beyond any stall budget: a virtual machine may stall.
+/// Maximum time for workers to answer: a virtual machine may stall longer than any stall budget.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Queries all workers' ledgers in parallel.
+/// Queries the ledgers of all workers in parallel.
 pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
 }
 
-/// Returns the status for one answer per worker.
+/// Returns the status of the switch. `answers` has the ledger of each worker.
 #[must_use]
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     let fdb_total = addresses::address_count(view);
@@ -379,12 +379,12 @@ fn nonzero(counter: &Counter) -> Option<u64> {
     Some(counter.get()).filter(|&value| value > 0)
 }
 
-/// Returns counters by name.
+/// Returns counters by their names.
 pub fn by_name<const N: usize>(names: [&'static str; N], counters: &[Counter; N]) -> BTreeMap<String, u64> {
     names.into_iter().map(String::from).zip(counters.iter().map(Counter::get)).collect()
 }
 
-/// Returns a histogram's distribution.
+/// Returns the distribution of a histogram's values.
 pub fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
     Spread {
         count: histogram.count(),

@@ -1,5 +1,6 @@
-//! Content of `/status` as JSON. Keys are only added. Units are the last word of a name: bytes include the FCS.
-//! Counters count from the start of the switch; `_max` and `_min` are extremes. A map by reason has every reason.
+//! Content of `/status`, served as JSON. Later versions only add keys. The last word of a name is its unit; bytes
+//! include the FCS. Counters begin at the start of the switch; `_max` and `_min` are extremes since then. A map by
+//! reason contains every reason.
 
 use std::collections::BTreeMap;
 
@@ -51,21 +52,21 @@ pub struct Status {
     pub router: Option<RouterStatus>,
     /// Forwarding threads.
     pub workers: Vec<WorkerStatus>,
-    /// Current conditions: the log has reported their begin, and not yet their end.
+    /// Faults that last now: the log has reported their begin, and not yet their end.
     #[serde(default)]
     pub ongoing: Vec<OngoingStatus>,
     /// Log lines dropped because they could not be written, or not fast enough.
     #[serde(default)]
     pub log_lines_dropped: u64,
-    /// First addresses of the forwarding database, by VLAN and address; `/addresses` has all.
+    /// First addresses of the forwarding database, sorted by VLAN and address; `/addresses` has all.
     pub fdb: Vec<FdbEntry>,
-    /// Number of addresses.
+    /// Number of addresses in the forwarding database.
     #[serde(default)]
     pub fdb_total: u64,
-    /// True if there are more addresses than in `fdb`.
+    /// True if the forwarding database has more addresses than `fdb`.
     #[serde(default)]
     pub fdb_truncated: bool,
-    /// Routes, if requested from `/routes` as well.
+    /// Routes of the router, if they were requested from `/routes` as well.
     #[serde(skip)]
     pub routes: Vec<crate::router::tables::Row>,
 }
@@ -124,7 +125,7 @@ pub struct PortStatus {
     pub malformed_cnms: BTreeMap<String, u64>,
     /// Frames to 01:80:c2:00:00:00..0f received and not forwarded, MAC control excepted.
     pub reserved_frames: u64,
-    /// Pause frames that waited because all reserved frames were in flight.
+    /// Pause frames that had to wait because all frames reserved for control were in flight.
     pub control_starved: u64,
     /// Addresses learned on the port.
     pub fdb_entries: u64,
@@ -150,7 +151,7 @@ pub struct PortStatus {
     /// State of the XDP program.
     #[serde(default)]
     pub program: ProgramState,
-    /// Times that the port's XDP program was found off its device; frames that came meanwhile are counted nowhere.
+    /// Times that the port's XDP program was missing on its device; frames in between are counted nowhere.
     #[serde(default)]
     pub program_detached: u64,
     /// Times that the port's device had gone and came back.
@@ -159,13 +160,13 @@ pub struct PortStatus {
     /// Times that the device had another number of receive queues than the port has sockets.
     #[serde(default)]
     pub requeued: u64,
-    /// Reason for which the sockets do not follow the device's receive queues; `None` if they do.
+    /// Reason why the sockets do not follow the device's receive queues; `None` if they do.
     #[serde(default)]
     pub unfollowed: Option<String>,
     /// True if the losses of the port are not proved: a counter cannot be read, or frames bypassed the switch.
     #[serde(default)]
     pub unproved: bool,
-    /// Frames lost before or behind the switch, each counted once, by certainty of their class.
+    /// Frames lost before or behind the switch, each counted once, by what is known about their class.
     #[serde(default)]
     pub unseen: UnseenStatus,
     /// Deviations of the peer from the peer's declared behaviour.
@@ -178,17 +179,17 @@ pub struct PortStatus {
     /// or refused because the receiver had no room (no_room).
     #[serde(default)]
     pub punts: BTreeMap<String, PuntStatus>,
-    /// Classes 0 to 7.
+    /// Classes 0 to 7 of the port.
     pub classes: Vec<ClassStatus>,
 }
 
-/// Place where the XDP program runs.
+/// Place where the XDP program of a port runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
-    /// Driver of the device.
+    /// The XDP program runs in the driver of the device.
     Native,
-    /// Network stack of the kernel.
+    /// The XDP program runs in the network stack of the kernel.
     Generic,
 }
 
@@ -196,13 +197,13 @@ pub enum XdpMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SocketMemory {
-    /// Written by the device.
+    /// The device writes frames into the switch's memory.
     ZeroCopy,
-    /// Copied by the kernel.
+    /// The kernel copies frames into the switch's memory.
     Copy,
 }
 
-/// Class on a port.
+/// Status of a class on a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassStatus {
     /// Class, 0 to 7.
@@ -217,7 +218,7 @@ pub struct ClassStatus {
     pub tx_frames: u64,
     /// Bytes of frames sent, FCS included.
     pub tx_bytes: u64,
-    /// Frames that ended in the class, by reason.
+    /// Frames of the class that ended in the switch, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Frames lost: dropped although a path to their destination existed.
     pub lost: u64,
@@ -225,7 +226,7 @@ pub struct ClassStatus {
     /// a lossy class.
     #[serde(default)]
     pub lossless_lost: Option<u64>,
-    /// Frames flooded because their destination was unknown, by the port where they came in; no loss.
+    /// Frames flooded because their destination was unknown, by the port that received them; no loss.
     #[serde(default)]
     pub flooded_unknown: u64,
     /// Time from the start to the first frame from this port that was lost for lack of room; `None` if there was none.
@@ -255,14 +256,14 @@ pub struct ClassStatus {
     pub intents_refused: u64,
     /// XOFF refreshes sent.
     pub refreshes_sent: u64,
-    /// Frames received after XOFF.
+    /// Frames of the class that the peer sent after XOFF.
     #[serde(default)]
     pub response: ResponseStatus,
     /// Pauses received from the peer.
     pub pause_received: PauseStatus,
     /// Pauses of single flows; `None` if the peer does not support them.
     pub flows: Option<FlowStatus>,
-    /// Memory used by frames received here.
+    /// Memory used by frames that the port received.
     pub ingress: IngressStatus,
     /// Egress queue of the class.
     pub egress: EgressStatus,
@@ -278,17 +279,17 @@ pub struct ClassStatus {
     /// State of the watchdog; `None` if the class has none.
     #[serde(default)]
     pub watchdog: Option<WatchdogStatus>,
-    /// Time from receive to transmit, on the port of egress.
+    /// Time of frames from receive to transmit, at the port of egress.
     pub queueing_delay: Spread,
 }
 
 /// Cause of a pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseStatus {
-    /// Trigger: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another one of
-    /// the policy.
+    /// Trigger: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another
+    /// trigger of the policy.
     pub trigger: String,
-    /// Class of the full queues: this one, or a higher one for which it makes room.
+    /// Class of the full queues: the paused class, or a higher class for which the paused class makes room.
     pub class: u8,
     /// Name of the port whose egress queue is the culprit.
     pub culprit: Option<String>,
@@ -299,9 +300,9 @@ pub struct CauseStatus {
 /// Number of XOFFs with one trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseCount {
-    /// XOFFs with a culprit that was not paused.
+    /// XOFFs whose culprit was not paused by its own peer.
     pub own: u64,
-    /// XOFFs with a culprit that was paused by its peer.
+    /// XOFFs whose culprit was paused by its own peer.
     pub relayed: u64,
 }
 
@@ -312,9 +313,9 @@ pub struct CulpritStatus {
     pub port: String,
     /// Class of the queue: that of the pause's cause.
     pub class: u8,
-    /// Bytes from the paused port, now.
+    /// Bytes in the queue that the paused port received.
     pub bytes: u64,
-    /// True if its own peer pauses the queue, or a flow in it, now.
+    /// True if the queue, or a flow in it, is paused by its own peer now.
     pub held: bool,
 }
 
@@ -323,16 +324,16 @@ pub struct CulpritStatus {
 pub struct ShadowStatus {
     /// Name of the policy.
     pub policy: String,
-    /// Times that XOFF would have been sent.
+    /// Times that the shadow policy would have sent XOFF.
     pub xoff: u64,
-    /// True if the peer would be paused now.
+    /// True if the shadow policy would pause the peer now.
     pub now: bool,
-    /// Time in pauses that a shadow policy would have asked for, the running one included.
+    /// Time in pauses that a shadow policy would have requested, including a running pause.
     pub nanos: u64,
-    /// Time in pauses that a shadow policy would have asked for, without the running one.
+    /// Time in pauses that a shadow policy would have requested, without a running pause.
     #[serde(default)]
     pub finished_nanos: u64,
-    /// Frames lost because room was missing while the policy had not asked for a pause.
+    /// Frames lost because room was missing while the shadow policy had not requested a pause.
     pub lost: u64,
     /// Time from the start to the first of these losses; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
@@ -379,7 +380,7 @@ pub struct WatchdogStatus {
     pub storm: bool,
     /// Pause storms that the watchdog has seen.
     pub storms: u64,
-    /// Time in pause storms, the running one included.
+    /// Time in pause storms, including a running storm.
     pub nanos: u64,
     /// Frames dropped during pause storms.
     pub dropped: u64,
@@ -392,7 +393,7 @@ pub struct WatchdogStatus {
 /// Pause storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StormStatus {
-    /// Time since the storm was detected.
+    /// Time since the watchdog detected the storm.
     pub began_nanos_ago: u64,
     /// Duration of the storm, up to now if it lasts.
     pub nanos: u64,
@@ -402,7 +403,7 @@ pub struct StormStatus {
     pub forwarded: u64,
 }
 
-/// Pauses in one direction.
+/// Pauses of a class in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseStatus {
     /// XOFFs; received ones include refreshes.
@@ -411,7 +412,8 @@ pub struct PauseStatus {
     pub xon: u64,
     /// True during a pause. Direction: sent (the peer is paused), received (the peer has paused this port).
     pub now: bool,
-    /// Time in pause, the running one included. Direction: sent (the peer was paused), received (the peer paused this port).
+    /// Time in pause, including a running pause. Direction: sent (the peer was paused), received (the peer paused this
+    /// port).
     pub nanos: u64,
     /// Lengths of finished pauses.
     pub durations: Spread,
@@ -448,7 +450,7 @@ pub struct IngressStatus {
     pub xoff_bytes: u64,
     /// Ingress occupancy below which XON is sent; zero for a lossy class.
     pub xon_bytes: u64,
-    /// Headroom: room beyond XOFF for frames that still arrive.
+    /// Headroom: room beyond XOFF for frames that arrive until the peer stops.
     pub headroom_bytes: u64,
     /// Maximum headroom used since the start; zero for a lossy class.
     pub headroom_used_max_bytes: u64,
@@ -476,13 +478,13 @@ pub struct EgressStatus {
     pub halts: HaltStatus,
 }
 
-/// Distribution of a time. Quantiles are upper bounds: too high by at most an eighth for a worker, by at most a factor
-/// of two otherwise.
+/// Distribution of a time. Quantiles are upper bounds: too high by at most an eighth in times of workers, and by at
+/// most a factor of two in other times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
-    /// Number of values.
+    /// Number of measured times.
     pub count: u64,
-    /// Sum of the values.
+    /// Sum of the measured times.
     pub sum_nanos: u64,
     /// Median, as an upper bound; `None` without values.
     pub p50_nanos: Option<u64>,
@@ -490,24 +492,24 @@ pub struct Spread {
     pub p99_nanos: Option<u64>,
 }
 
-/// Forwarding thread.
+/// Status of a worker, a forwarding thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerStatus {
     /// Core to which the thread is pinned; `None` if it is not.
     pub core: Option<usize>,
     /// Names of the worker's ports.
     pub ports: Vec<String>,
-    /// State of the thread.
+    /// State of the worker.
     pub state: WorkerState,
-    /// Loops of a forwarding thread.
+    /// Loops of the worker.
     pub loops: u64,
     /// Longest time between two loops since the start.
     pub longest_gap_nanos: u64,
-    /// Times between two loops beyond the stall budget.
+    /// Times between two loops that were longer than the stall budget.
     pub stalls: u64,
     /// Stall budget: longest stall without loss in a lossless class.
     pub stall_budget_nanos: u64,
-    /// Time between two loops of an awake forwarding thread.
+    /// Time between two loops of a worker that is awake.
     pub gaps: Spread,
     /// Time from a crossed threshold to the pause frame handed to the kernel; an upper bound.
     pub send_reaction: Spread,

@@ -6,7 +6,6 @@ pub mod reference;
 
 use std::io;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use xoff_ebpf::{EbpfError, Place};
 use xoff_flow_control::counters::Counters;
@@ -24,9 +23,9 @@ use super::*;
 use crate::bell::Bell;
 use crate::lldp::Neighbors;
 
-/// Lossless class.
+/// Class that is lossless in the test switch.
 pub const CLASS_3: Class = Class::ALL[3];
-/// Time by the switch's clock.
+/// Current time by the test switch's clock.
 pub const NOW: Nanos = Nanos(5_000_000_000);
 
 struct FakeDriver;
@@ -56,7 +55,7 @@ impl PortDriver for FakeDriver {
     }
 }
 
-/// Returns a device with this driver.
+/// Returns the device of a port with this driver.
 pub fn device(ifindex: u32, driver: impl PortDriver + 'static) -> PortDevice {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
     let overlap = Overlap::Sockets;
@@ -83,13 +82,13 @@ fn port_settings(name: &str) -> PortSettings {
     PortSettings::plain(name, mac, BitRate::from_gbps(1), std::array::from_fn(class_settings))
 }
 
-/// Returns a switch of two ports on `lo`, and its worker's inbox.
+/// Returns a test switch of two ports on the device `lo`, and its worker's inbox.
 #[must_use]
 pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])
 }
 
-/// Returns a switch on these devices.
+/// Returns a test switch on devices with these indexes, and its worker's inbox.
 #[must_use]
 pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());
@@ -114,7 +113,6 @@ pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         stall_budget: Nanos::from_millis(10),
         clock: || NOW,
         started_at: Nanos(NOW.0 - 4_000_000_000),
-        started: SystemTime::now(),
         router: None,
         books: loss_books::LossBooks::new(2),
         ongoing: OngoingConditions::default(),

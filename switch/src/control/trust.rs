@@ -1,8 +1,8 @@
-//! Access to a running switch: host names by which it may be addressed, and changes only from this machine.
+//! Access to a running switch: accepted host names, and changes only from this machine.
 //!
-//! A web page may send requests here under a name that its owner has pointed here (DNS rebinding), and read the
-//! answers. A browser puts that name into the header `Host`, so it must be one of the switch's own. An address
-//! cannot be redirected. A client without that header is no browser.
+//! In DNS rebinding, the owner of a web page points a name at this machine; the page then sends requests here and reads
+//! the answers. A browser puts that name into the header `Host`, so `Host` must be a name of the switch, or an address,
+//! which cannot be redirected. A client without that header is no browser.
 
 use std::net::IpAddr;
 
@@ -13,12 +13,12 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns the empty name for an invalid host, and an error for several: a proxy may have used another one.
+/// Returns an empty name if the host is invalid, and an error if there are several: a proxy may have used another one.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
         (host, None) => Ok(host),
-        (_, Some(_)) => Err("a request has one `Host` header; this one has several"),
+        (_, Some(_)) => Err("the request has several `Host` headers; exactly one is allowed"),
     }
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Creates names: `localhost`, the machine's, the `configured`.
+    /// Accepts `localhost`, the name of the machine, and the `configured` names.
     pub fn new(listen: IpAddr, configured: &[String]) -> Names {
         let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         let own = [LOCALHOST.to_owned()].into_iter().chain(machine);
@@ -37,7 +37,6 @@ impl Names {
         Names { listen, names: names.map(|name| name.to_ascii_lowercase()).collect() }
     }
 
-    /// Checks that the switch may be addressed as `host`.
     pub fn may_ask(&self, host: Option<&str>) -> Result<(), String> {
         let Some(host) = host else { return Ok(()) };
         match HostHeader::read(host) {
@@ -50,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Checks that pages of `origin` may read answers for `host`: a page of a configured switch shows several together.
+    /// Lets pages of `origin` read answers for `host`: the page of one switch shows several switches.
     pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
         let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
         let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };
@@ -61,14 +60,14 @@ impl Names {
                 && (host == from_host || [&host, &from_host].into_iter().flatten().all(HostHeader::is_here))
     }
 
-    /// Checks that a client may do `what`: on this machine, under its name `host`.
+    /// Checks that the client is on this machine, and that `host` is a name or address of the switch.
     pub fn may(&self, caller: Caller, host: Option<&str>, what: &str) -> Result<(), String> {
         let reached = match caller {
             Caller::Tcp { here, .. } => Some(here.ip().to_canonical()),
             Caller::Unix { .. } => None,
         };
         if !self.is_here(caller) {
-            return Err(format!("who wants to {what} can do so from this machine only"));
+            return Err(format!("a client may {what} from this machine only"));
         }
         let is_ours = match host.and_then(HostHeader::read) {
             Some(HostHeader::Name(name)) => self.names.contains(&name),
@@ -87,7 +86,7 @@ impl Names {
         }
     }
 
-    /// Checks the source, which the kernel does not accept from outside for its own addresses.
+    /// Checks the source address: the kernel accepts no packets from outside that have its own addresses.
     fn is_here(&self, caller: Caller) -> bool {
         let Caller::Tcp { peer, here } = caller else { return true };
         let address = peer.ip().to_canonical();
@@ -99,7 +98,7 @@ impl Names {
         let loopback = "localhost, 127.0.0.1 or [::1]";
         match self.listen.is_loopback() || self.listen.is_unspecified() {
             true => loopback.into(),
-            false => format!("{} or, if it listens there, {loopback}", self.listen),
+            false => format!("{} or, if the switch listens there, {loopback}", self.listen),
         }
     }
 }
@@ -150,7 +149,7 @@ mod tests {
 
     // proves: policy-swap, http
     #[test]
-    fn a_switch_answers_to_its_own_names_and_addresses_only() {
+    fn switch_answers_only_to_its_names_and_to_addresses() {
         let machine = nix::unistd::gethostname().unwrap().into_string().unwrap();
         let ours = [
             "localhost",
@@ -174,12 +173,12 @@ mod tests {
             assert!(names().may_ask(Some(host)).is_err(), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
-        // For reading: an address cannot be redirected.
+        // Reading is allowed, because an address cannot be redirected.
         for host in ["10.0.0.2", "[::2]:9464"] {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
-        assert_eq!(names().may_ask(None), Ok(()), "no browser");
+        assert_eq!(names().may_ask(None), Ok(()), "client without `Host` header is refused");
         let message = names().may_ask(Some("rebound.example")).unwrap_err();
         assert!(
             message.starts_with("this switch is not \"rebound.example\"; call it localhost, "),
@@ -193,14 +192,17 @@ mod tests {
 
     // proves: http
     #[test]
-    fn a_page_of_the_same_host_may_read_and_no_other() {
+    fn only_web_page_of_the_same_host_may_read_answers() {
         let may = |origin, host| names().may_read(&HeaderValue::from_static(origin), Some(host));
         assert!(may("http://10.0.0.2:9465", "10.0.0.2:9464"));
         assert!(may("http://[::1]:9465", "[::1]:9464"));
         assert!(
             may("http://localhost:9465", "127.0.0.1:9464") && may("http://leaf1.lab.example", "10.0.0.1")
         );
-        assert!(!may("http://localhost:8000", "10.0.0.1:9464"), "of another machine");
+        assert!(
+            !may("http://localhost:8000", "10.0.0.1:9464"),
+            "page on localhost of another machine may read"
+        );
         for origin in
             ["http://10.0.0.3", "http://rebound.example", "null", "file://", "", "http://localhost.example"]
         {
@@ -215,7 +217,7 @@ mod tests {
 
     // proves: policy-swap
     #[test]
-    fn only_this_machine_changes_anything() {
+    fn only_clients_on_this_machine_may_change_the_switch() {
         let there = SocketAddr::from(([10, 0, 0, 2], 1));
         assert_eq!(may_change(&names(), HERE, Some("localhost")), Ok(()));
         let by_its_address = SocketAddr::from((LISTEN, 1));
@@ -229,19 +231,25 @@ mod tests {
     }
 
     #[test]
-    fn other_address_of_this_machine_may_change() {
+    fn client_from_other_local_address_may_change_the_switch() {
         let names = Names::new([0, 0, 0, 0].into(), &[]);
         let ours = SocketAddr::from(([10, 0, 0, 3], 1));
         let reached = |peer, here: [u8; 4]| Caller::Tcp { peer, here: SocketAddr::from((here, 9464)) };
         let may = |caller, host| names.may(caller, Some(host), "change a policy");
         assert_eq!(may(reached(ours, [10, 0, 0, 3]), "10.0.0.3:9464"), Ok(()));
         assert_eq!(may(reached(ours, [10, 0, 0, 3]), "localhost"), Ok(()));
-        assert!(may(reached(ours, [10, 0, 0, 3]), "10.0.0.4").is_err(), "another switch is meant");
-        assert!(may(reached(ours, [10, 0, 0, 4]), "10.0.0.4").is_err(), "from elsewhere");
+        assert!(
+            may(reached(ours, [10, 0, 0, 3]), "10.0.0.4").is_err(),
+            "request to the address of another switch is accepted"
+        );
+        assert!(
+            may(reached(ours, [10, 0, 0, 4]), "10.0.0.4").is_err(),
+            "request from another machine is accepted"
+        );
     }
 
     #[test]
-    fn connection_of_this_machine_may_change() {
+    fn local_connection_is_distinguished_from_remote_one() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (peer, here) = (client.local_addr().unwrap(), client.peer_addr().unwrap());

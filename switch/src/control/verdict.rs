@@ -2,7 +2,7 @@ use crate::Promise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Verdict on the promise that lossless classes lose nothing, with the losses.
+/// Verdict on the promise that lossless classes lose nothing, with the numbers of lost frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// True if it is proved that nothing was lost: `promise` is `kept`.
@@ -10,16 +10,16 @@ pub struct Verdict {
     /// State of the promise.
     #[serde(default)]
     pub promise: Promise,
-    /// Reasons for which losslessness is not proved, in words: unreadable counters, past gaps, losses of unproved class.
+    /// Reasons why losslessness is not proved, in words: unreadable counters, past gaps, losses of unproved class.
     #[serde(default)]
     pub unproved: Vec<String>,
-    /// Acknowledged reasons (`xoff acknowledge`), which do not count.
+    /// Acknowledged reasons (`xoff acknowledge`), which no longer count.
     #[serde(default)]
     pub acknowledged: Vec<String>,
     /// Frames of lossless classes dropped although a path to their destination existed.
     pub lossless_lost: u64,
     /// Frames of lossless classes flooded because their destination was unknown. The address was never learned or was
-    /// forgotten, as after its port lost its link. No loss.
+    /// forgotten, as after its port lost its link. Such floods are no loss.
     #[serde(default)]
     pub lossless_flooded_unknown: u64,
     /// Frames lost before or behind the switch that may include lossless ones, each counted once. Zero is exact if
@@ -36,7 +36,7 @@ pub struct Verdict {
     /// True if the three counts are lower bounds: two counters may contain the same frames, or different ones.
     #[serde(default)]
     pub unseen_at_least: bool,
-    /// Descriptions of the lossy losses, one for each port.
+    /// Descriptions of the losses that are proved to be lossy, one for each port.
     #[serde(default)]
     pub unseen_lossy_at: Vec<String>,
     /// Minimum headroom left in any lossless class; `None` if no class is lossless.
@@ -46,7 +46,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns all frames lost before or behind the switch.
+    /// Returns the number of all frames lost before or behind the switch.
     #[must_use]
     pub const fn unseen_total(&self) -> u64 {
         self.unseen_lost + self.unseen_unknown + self.unseen_lossy

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_flow_control::counters::{ClassCounters, Counters};
@@ -19,60 +18,49 @@ use crate::router::RouterView;
 
 pub use super::port_view::{Link, PortDevice, PortView, ProgramState};
 
-/// Running switch as seen from outside its workers.
+/// Running switch, as threads other than the workers see it.
 #[derive(Debug)]
 pub struct SwitchView {
-    /// Switch.
+    /// Name of the switch.
     pub name: String,
-    /// Dataplane settings.
-    pub configured: Current<SwitchSettings>,
-    /// Policy of each class.
-    pub policies: PolicyCells,
-    /// Counters. Written by the workers.
+    pub(crate) configured: Current<SwitchSettings>,
+    pub(crate) policies: PolicyCells,
+    /// Counters of ports and classes. Written by the workers.
     pub counters: Arc<Counters>,
-    /// Ports and vacant places.
+    /// Ports, and vacant places for ports that a reload may add.
     pub ports: Vec<PortView>,
-    /// Workers.
+    /// Workers, by number.
     pub workers: Vec<WorkerView>,
-    /// Longest stall without loss in a lossless class.
-    pub stall_budget: Nanos,
-    /// Clock of the workers.
-    pub clock: fn() -> Nanos,
-    /// Start by that clock.
-    pub started_at: Nanos,
-    /// Start by the wall clock, possibly set since.
-    pub started: SystemTime,
-    /// Router, if any.
+    pub(crate) stall_budget: Nanos,
+    pub(crate) clock: fn() -> Nanos,
+    pub(crate) started_at: Nanos,
+    /// Router of the switch, if any.
     pub router: Option<RouterView>,
-    /// Losses of lossless classes.
-    pub books: LossBooks,
-    /// Current conditions. Written by the control thread.
-    pub ongoing: OngoingConditions,
-    /// LLDP of the ports. Written by the host path.
-    pub neighbors: Neighbors,
-    /// Wakes the host path.
-    pub host_bell: Arc<Bell>,
+    pub(crate) books: LossBooks,
+    pub(crate) ongoing: OngoingConditions,
+    pub(crate) neighbors: Neighbors,
+    pub(crate) host_bell: Arc<Bell>,
 }
 
 impl SwitchView {
-    /// Returns the dataplane's settings.
+    /// Returns the current settings of the dataplane.
     #[must_use]
     pub fn settings(&self) -> Arc<SwitchSettings> {
         self.configured.get()
     }
 
-    /// Returns a port's name.
+    /// Returns the name of a port.
     #[must_use]
     pub fn name_of(&self, port: PortId) -> &str {
         self.ports[port.index()].name()
     }
 
-    /// Returns all existing ports.
+    /// Returns all existing ports, with their indexes.
     pub fn ports(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         self.places().filter(|(_, port)| port.is_there())
     }
 
-    /// Returns all ports and vacant places.
+    /// Returns all ports and vacant places, with their indexes.
     pub fn places(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         (0..=u8::MAX).map(PortId).zip(&self.ports)
     }
@@ -90,7 +78,7 @@ impl SwitchView {
         self.places().map(|(id, _)| self.unseen_at(id)).collect()
     }
 
-    /// Returns the minimum headroom left in all classes that are or were lossless.
+    /// Returns the minimum headroom left in all classes that are or were lossless, in bytes.
     #[must_use]
     pub fn headroom_least_free(&self) -> Option<u64> {
         let ports =
@@ -98,7 +86,7 @@ impl SwitchView {
         ports.flatten().chain(self.books.headroom_free_min()).min()
     }
 
-    /// Returns the minimum of five minutes, with a resolution of a minute; `None` for a lossy class.
+    /// Returns the minimum headroom left in the last five minutes, with a resolution of a minute.
     pub(super) fn headroom_free_recent(&self, port: PortId, class: Class) -> Option<u64> {
         let settings = self.settings().ports[port.index()].classes[class.index()];
         let counters = self.counters.class(port, class);
@@ -106,14 +94,13 @@ impl SwitchView {
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// Returns the minimum so far; `None` for a lossy class.
     pub(super) fn headroom_free(&self, port: PortId, class: Class) -> Option<u64> {
         let settings = self.settings().ports[port.index()].classes[class.index()];
         let used = self.counters.class(port, class).headroom_watermark.get();
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// Returns all classes of all ports.
+    /// Returns the counters of all classes of all ports.
     pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
         let of = move |port| {
             Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
@@ -122,45 +109,42 @@ impl SwitchView {
     }
 }
 
-/// Worker as seen from outside.
 #[derive(Debug)]
 pub struct WorkerView {
-    /// Core of the worker, if pinned.
     pub core: Option<usize>,
-    /// Slots of its store.
     pub slots: u32,
-    /// Published facts.
     pub facts: Arc<WorkerFacts>,
-    /// Requests.
     pub mailbox: Mailbox,
 }
 
-/// Facts that a worker publishes.
+/// Numbers that a worker publishes for other threads.
 #[derive(Debug, Default)]
 pub struct WorkerFacts {
-    /// Loops.
+    /// Loops of the worker.
     pub loops: Counter,
     /// Longest time between two loops while awake, in nanoseconds.
     pub longest_gap: Counter,
-    /// Gaps longer than the stall budget.
+    /// Times between two loops that were longer than the stall budget.
     pub stalls: Counter,
     /// Time between two loops, in nanoseconds.
     pub gaps: FineHistogram,
-    /// Upper bound of the reaction to a crossed threshold, in nanoseconds: from the start of that loop until the kernel
-    /// has the pause frame.
+    /// Upper bound of the reaction to a crossed threshold, in nanoseconds: from the start of the worker's loop until
+    /// the kernel has the pause frame.
     pub pause_reaction: FineHistogram,
-    /// Upper bound of the reaction to a pause frame, in nanoseconds: from the poll before its arrival until it was obeyed.
+    /// Upper bound of the reaction to a pause frame, in nanoseconds: from the last poll before its arrival until the
+    /// worker obeyed the frame.
     pub obey_reaction: FineHistogram,
-    /// Frames missing from the ledger, as an absolute number: zero without a bug. Written after frames have moved, and for each `/status`.
+    /// Frames missing from the ledger, as an absolute number: zero unless the switch has a bug. Written after frames
+    /// have moved, and for each `/status`.
     pub frames_missing: Counter,
-    /// Free frames of the buffer memory, written as `frames_missing`.
+    /// Free frames of the buffer memory; written when `frames_missing` is.
     pub frames_free: Counter,
-    /// Free cells of the buffer memory, written as `frames_missing`.
+    /// Free cells of the buffer memory; written when `frames_missing` is.
     pub cells_free: Counter,
 }
 
 impl WorkerFacts {
-    /// Counts a loop `gap` after the preceding one, without sleep. Only for the worker.
+    /// Counts a loop that began `gap` after the preceding one, without sleep. Only the worker may call this.
     #[inline]
     pub fn looped(&self, gap: Nanos, stall_budget: Nanos) {
         self.loops.add(1);
@@ -177,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_a_stall_beyond_the_budget_only() {
+    fn gap_counts_as_stall_only_beyond_the_budget() {
         let facts = WorkerFacts::default();
         facts.looped(Nanos(1000), Nanos(1000));
         assert_eq!(facts.stalls.get(), 0);

@@ -1,4 +1,5 @@
-//! Host interfaces: one TAP per interface of the router, in the routing kernel's namespace, with the same name, address and MTU.
+//! Host interfaces of the router: each is a TAP in the namespace of the routing kernel, with the name, address and MTU
+//! of the router's interface.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,28 +19,15 @@ use xoff_xdp::HostInterface;
 use super::mirror::{Mirror, MirrorHandle};
 use super::tables::Configured;
 
-/// Error of starting the router.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
-    /// The namespace cannot be entered.
     #[error(
-        "cannot enter the network namespace {netns} of the host interfaces: {source}; make it first, for example with `ip netns add NAME`"
+        "cannot enter the network namespace {netns} of the host interfaces: {source}; create that namespace first, for \
+         example with `ip netns add NAME`"
     )]
-    Netns {
-        /// Namespace.
-        netns: PathBuf,
-        /// System's error.
-        source: io::Error,
-    },
-    /// A TAP cannot be created.
-    #[error("cannot make the host interface {name}: {source}{}", hint(.source))]
-    Interface {
-        /// Interface.
-        name: String,
-        /// System's error.
-        source: io::Error,
-    },
-    /// Netlink failed.
+    Netns { netns: PathBuf, source: io::Error },
+    #[error("cannot create the host interface {name}: {source}{}", hint(.source))]
+    Interface { name: String, source: io::Error },
     #[error("cannot follow the kernel's routing tables by netlink: {0}")]
     Netlink(io::Error),
 }
@@ -47,28 +35,20 @@ pub enum RouterError {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            "; a device of that name is there already: name another namespace with `netns` in [router], or the port otherwise"
+            "; a device of that name already exists: set another namespace with `netns` in [router], or rename the port"
         }
         io::ErrorKind::NotFound => "; the kernel's module `tun` is missing: `modprobe tun`",
-        io::ErrorKind::PermissionDenied => "; that takes CAP_NET_ADMIN",
+        io::ErrorKind::PermissionDenied => "; creating a TAP needs CAP_NET_ADMIN",
         _ => "",
     }
 }
 
-/// Router opened before the first frame.
 pub struct OpenedRouter {
-    /// Interfaces, as configured.
     pub taps: Vec<(RouterInterface, HostInterface)>,
-    /// Mirror.
     pub mirror: Mirror,
-    /// Mirror's handle.
     pub handle: MirrorHandle,
 }
 
-/// Creates the interfaces of `router`, up and with their addresses.
-///
-/// # Errors
-/// One cannot be created; then none is left.
 pub fn open(router: &Router, settings: &SwitchSettings) -> Result<OpenedRouter, RouterError> {
     thread::scope(|scope| {
         let opened = scope.spawn(|| {
@@ -100,8 +80,9 @@ fn open_here(router: &Router, settings: &SwitchSettings) -> Result<OpenedRouter,
     for (setting, what) in [("ipv4/ip_forward", "IPv4"), ("ipv6/conf/all/forwarding", "IPv6")] {
         if fs::read_to_string(format!("/proc/sys/net/{setting}")).is_ok_and(|text| text.trim() == "0") {
             tracing::warn!(
-                "the kernel of the host interfaces forwards no {what} (net/{setting} is 0): it answers nothing for transit, and the \
-                 first packets to a station that it has yet to ask for are lost"
+                "the kernel of the host interfaces does not forward {what} (net/{setting} is 0): the kernel answers no \
+                 routed packets, and the \
+                 first packets to each station with an unknown MAC address are lost"
             );
         }
     }

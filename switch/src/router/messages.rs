@@ -58,7 +58,7 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Opti
             _ => {}
         }
     }
-    // Stale addresses may be used while the kernel verifies them.
+    // A stale address may be used while the kernel verifies it.
     let is_valid = matches!(
         message.header.state,
         NeighbourState::Reachable
@@ -76,7 +76,7 @@ fn mac(bytes: &[u8]) -> Option<MacAddr> {
     bytes.try_into().ok().map(MacAddr)
 }
 
-/// Parses a route, unless cached, or of a type of service or a source.
+/// Returns `None` for a cached route, or one for a type of service or source.
 pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
     let header = &message.header;
     let unspecified = match header.address_family {
@@ -109,7 +109,7 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
     if ways.is_empty() {
         ways.push(single);
     }
-    // The kernel ignores a smaller IPv6 MTU.
+    // For IPv6 the kernel uses at least this MTU.
     let least = if unspecified.is_ipv6() { IPV6_MTU_LEAST } else { 0 };
     ways.iter_mut().for_each(|way| way.mtu = mtu.map(|mtu: u32| mtu.max(least)));
     let kind = match header.kind {

@@ -1,10 +1,11 @@
-//! Mirror of a namespace's routing tables, followed by netlink, and read again if messages were lost or are incomplete.
-//! After a change all workers get the same new table.
+//! Mirror of a namespace's routing tables. It follows netlink notifications, and reads everything again if messages
+//! were lost or are incomplete. After a change all workers get the same new table.
 //!
-//! The kernel's own changes are mostly silent: IPv4 routes vanish with a link or its last address, and next hops with a
-//! next-hop object or a carrier. The routes are read again after each of these events.
+//! The kernel does not report all of its own changes: IPv4 routes vanish with a link or its last address, and next hops
+//! vanish with a next-hop object or a carrier. So the routes are read again after each of these events.
 //!
-//! The kernel does not see transit traffic, so the mirror reports neighbours in use, and requests unknown ones (NTF_USE).
+//! The kernel does not see transit traffic. So the mirror reports the neighbours in use to the kernel, and requests
+//! unknown ones (NTF_USE).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -30,10 +31,9 @@ use super::messages;
 use super::tables::{Built, Configured, KernelLink, RouteKey, RouteKind, Row, Station, Tables};
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
-/// Delay from the first change to a new table.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Inverse of the maximum share of time for tables.
+/// Building tables takes at most one part in this number of the time.
 const SHARE: u32 = 8;
 
 const USED_EVERY: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// Bytes for some thousands of notifications.
+/// Size of the notification socket's buffer in bytes: some thousands of notifications.
 const ROOM: usize = 4 << 20;
 
 const REQUESTS_MAX: usize = 1_024;
@@ -59,16 +59,12 @@ const GROUPS: [Group; 7] = [
     Group::Nexthop,
 ];
 
-/// Receiver of new tables.
 pub trait Publish: Send {
-    /// Installs a table; when this returns, all workers use it.
     fn publish(&mut self, built: Built);
 
-    /// Reports that everything was read again after lost messages.
     fn resynced(&self);
 }
 
-/// Handle of a mirror.
 #[derive(Clone, Debug)]
 pub struct MirrorHandle {
     requests: Sender<MirrorRequest>,
@@ -83,27 +79,27 @@ enum MirrorRequest {
         limit: usize,
         answer: oneshot::Sender<Page>,
     },
-    /// Changed carrier. Linux reports a software device's late, unless its link is queried (since 6.8).
+    /// Report of an interface's carrier: Linux reports that of a software device late, unless its link is queried
+    /// (since 6.8).
     Carrier(Site),
-    /// Unknown neighbour of waiting lossless frames.
+    /// Unknown neighbour for which lossless frames wait.
     Resolve(Site, IpAddr),
 }
 
-/// Part of the list of routes.
+/// Part of the list of routes, for HTTP.
 #[derive(Debug)]
 pub struct Page {
-    /// Routes in order.
+    /// Routes of this part, in order.
     pub rows: Vec<Row>,
     /// Number of all routes.
     pub total: usize,
     /// Neighbours in the workers' table.
     pub stations: Vec<IpAddr>,
-    /// True if no new table is due.
+    /// True if the workers have the newest table.
     pub is_in_use: bool,
 }
 
 impl MirrorHandle {
-    /// Returns up to `limit` routes from index `from`; `None` if the mirror has ended.
     pub async fn page(&self, from: usize, limit: usize) -> Option<Page> {
         let (answer, page) = oneshot::channel();
         self.requests.send(MirrorRequest::Page { from, limit, answer }).ok()?;
@@ -111,13 +107,13 @@ impl MirrorHandle {
         page.await.ok()
     }
 
-    /// Makes the kernel report an interface's carrier now.
     pub fn carrier_changed(&self, site: Site) {
         let _ = self.requests.send(MirrorRequest::Carrier(site)); // fails if the mirror has ended
         self.wake();
     }
 
-    /// Makes the kernel resolve the neighbour towards `address`. Beyond [`REQUESTS_MAX`] the request is dropped; workers repeat it.
+    /// Makes the kernel resolve the neighbour towards `address`. Beyond [`REQUESTS_MAX`] the request is dropped;
+    /// workers repeat it.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.requests.len() < REQUESTS_MAX {
             let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
@@ -125,13 +121,11 @@ impl MirrorHandle {
         }
     }
 
-    /// Ends the mirror.
     pub fn end(&self) {
         self.ends.store(true, Ordering::Relaxed);
         self.wake();
     }
 
-    /// Returns true after [`MirrorHandle::end`].
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
@@ -142,7 +136,6 @@ impl MirrorHandle {
     }
 }
 
-/// Follower of the kernel's routing tables.
 pub struct Mirror {
     notifications: Notifications,
     kernel: Conversation,
@@ -165,7 +158,7 @@ struct MirrorState {
     configured: Configured,
     spread: Spread,
     to_read: ReadScope,
-    /// No notification since everything was read: the next may be older than the read.
+    /// True until the first notification after a complete reading: that notification may be older than the reading.
     is_all_read: bool,
     due: Option<Instant>,
     not_before: Instant,
@@ -173,10 +166,6 @@ struct MirrorState {
 }
 
 impl Mirror {
-    /// Subscribes in the calling thread's namespace.
-    ///
-    /// # Errors
-    /// Netlink is not available.
     pub fn open(configured: Configured, spread: Spread) -> io::Result<(Mirror, MirrorHandle)> {
         let notifications = Notifications::open(&GROUPS, ROOM)?;
         let kernel = Conversation::open()?;
@@ -199,16 +188,12 @@ impl Mirror {
         Ok((Mirror { notifications, kernel, requests, event, ends, state }, handle))
     }
 
-    /// Follows the tables until [`MirrorHandle::end`].
-    ///
-    /// # Errors
-    /// A socket fails.
     pub fn follow(mut self, mut publish: impl Publish) -> io::Result<()> {
         let events = duplicates([self.event.as_fd(), self.notifications.as_fd()])?;
         let mut sleeper = Sleeper::new(&events);
         let (mut ask, mut used) = (Instant::now() + ASK_EVERY, Instant::now() + USED_EVERY);
         loop {
-            // First: later events end the next sleep.
+            // Clear the event first, so that later events end the next sleep.
             let _ = self.event.read(); // fails if nobody has woken the mirror
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(());
@@ -254,7 +239,6 @@ impl MirrorState {
         }
     }
 
-    /// Makes the kernel report pending changes of these links first.
     fn refresh_carrier(&self, site: Site, kernel: &mut Conversation) {
         for (index, _) in self.configured.iter().filter(|(_, interface)| interface.site == site) {
             let _ = ask_for_link(kernel, *index);
@@ -335,12 +319,12 @@ impl MirrorState {
         if let (Some(was), Some(interface)) = (was, self.configured.get(&index)) {
             let (was, now, own) = (&was.name, &link.name, &interface.name);
             if now == own {
-                tracing::info!(interface = %own, "the host interface {was} is called {own} again");
+                tracing::info!(interface = %own, "the host interface {was} was renamed back to {own}");
             } else {
                 tracing::warn!(
                     interface = %own,
-                    "the host interface {was} is called {now} now, and goes on under that name: `xoff status routes` says {now}, and after \
-                     a restart of the switch it is {own} again, so change the `name` of the port or VLAN, or name it back"
+                    "the host interface {was} was renamed to {now}, and works under that name: `xoff status routes` shows {now}. After a \
+                     restart of the switch its name is {own} again, so change the `name` of the port or VLAN, or rename it back"
                 );
             }
         }
@@ -362,7 +346,6 @@ impl MirrorState {
         }
     }
 
-    /// Stores a route; if another has its key and stays, the routes must be read again.
     fn put_route(&mut self, key: RouteKey, kind: RouteKind, replaces: bool) -> ReadScope {
         match self.tables.route(&key) {
             Some(before) if *before == kind => return ReadScope::Nothing,
@@ -376,7 +359,7 @@ impl MirrorState {
     fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
             None => ReadScope::Nothing,
-            // An appended route may take its place.
+            // An appended route may take the place of the removed one.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
@@ -386,12 +369,12 @@ impl MirrorState {
         }
     }
 
-    /// Builds and publishes a table; after an incomplete read, the last one stays.
+    /// Builds a table and gives it to the workers. After an incomplete reading they keep the last table.
     fn publish(&mut self, kernel: &mut Conversation, publish: &mut impl Publish) {
         let begin = Instant::now();
         self.due = None;
         let is_whole = self.read(kernel).unwrap_or_else(|error| {
-            tracing::warn!("cannot read the routing tables: {error}; tried again");
+            tracing::warn!("cannot read the routing tables: {error}; the mirror tries again");
             false
         });
         if !is_whole {
@@ -420,7 +403,8 @@ impl MirrorState {
             ReadScope::Routes => true,
             ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
-        // The kernel reports a link as down before it removes its routes. A dump does not wait for that; a query of one link does.
+        // The kernel reports a link as down before it removes the link's routes. A dump does not wait for the removal;
+        // a query of one link does.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
@@ -444,7 +428,6 @@ impl MirrorState {
     }
 }
 
-/// Queries a link; the answer is a notification.
 fn ask_for_link(kernel: &mut Conversation, index: u32) -> io::Result<()> {
     kernel.request(RouteNetlinkMessage::GetLink(link_at(index)), 0)
 }
@@ -462,7 +445,7 @@ fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> 
     Ok(links && neighbours)
 }
 
-/// Returns false if they changed meanwhile.
+/// Returns false if the routes changed meanwhile.
 fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     kernel.routes(|route| {
         if let Some((key, kind)) = messages::route(&route) {
@@ -471,18 +454,17 @@ fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<boo
     })
 }
 
-/// Makes the kernel resolve or verify a neighbour.
 fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     let mut message = neighbour(link, address);
     message.header.state = NeighbourState::None;
     message.header.flags = NeighbourFlags::Use;
     let message = RouteNetlinkMessage::NewNeighbour(message);
     if let Err(error) = kernel.request(message, NLM_F_CREATE | NLM_F_REPLACE) {
-        tracing::debug!(%address, "cannot mark a station as used in the kernel: {error}");
+        tracing::debug!(%address, "cannot report a neighbour as used to the kernel: {error}");
     }
 }
 
-/// Excludes messages of the kernel's bridge, which have the same type.
+/// Returns false for messages of the kernel's bridge, which have the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -1,21 +1,23 @@
-//! Slow path of the router: Linux decides on routes, and the workers get a mirror of its tables.
+//! Slow path of the router: Linux decides on routes, and the workers get a mirror of Linux's tables.
 //!
 //! ```text
-//!   interfaces   one TAP per interface of the router, in a configurable namespace
-//!   mirror       follows that namespace by netlink
-//!   messages     parses notifications      tables   stores them, and builds the workers' table
+//!   interfaces   creates a TAP for each interface of the router, in a configurable namespace
+//!   mirror       follows the routes of that namespace by netlink
+//!   messages     parses notifications      tables   stores routes, and builds the workers' table
 //!   view         counters and state for other threads
 //! ```
 //!
-//! [`xoff_dataplane::routing`] is the lookup per packet.
+//! [`xoff_dataplane::routing`] looks up the route of each packet.
 
-pub mod interfaces;
+mod interfaces;
 mod messages;
-pub mod mirror;
+pub(crate) mod mirror;
 mod presence;
-pub mod tables;
+pub(crate) mod tables;
 mod view;
 
-pub use interfaces::{OpenedRouter, RouterError, open};
+pub(crate) use interfaces::{OpenedRouter, RouterError, open};
+pub use mirror::Page;
 pub use presence::Presence;
-pub use view::{InterfaceCounts, InterfaceView, RouterView};
+pub use tables::{Row, RowVia, table};
+pub(crate) use view::{InterfaceCounts, InterfaceView, RouterView};

@@ -15,21 +15,20 @@ pub enum Presence {
 impl Presence {
     pub(super) const ALL: [Presence; 4] = [Presence::Up, Presence::Down, Presence::Gone, Presence::Wide];
 
-    /// Returns the consequence for packets, if any.
+    /// Returns the fault and its consequence for packets; `None` if the interface is up and fits.
     #[must_use]
     pub const fn fault(self) -> Option<&'static str> {
         match self {
             Presence::Up => None,
             Presence::Down => Some(
-                "its host interface is down: what comes in for the router or by it is dropped (no_router)",
+                "the host interface is down: frames that arrive there for the router are dropped (no_router)",
             ),
             Presence::Gone => Some(
-                "its host interface is gone from its namespace: what comes in for the router or by it is dropped (no_router); \
-                 one that was moved away goes on when it is back and up, if it has its index again; else, and where it was deleted, it \
-                 comes back with a restart of the switch",
+                "the host interface is gone from its namespace: frames that arrive there for the router are dropped (no_router). \
+                 If the interface was moved, move it back with its former index, and set it up; if it was deleted, restart the switch",
             ),
             Presence::Wide => Some(
-                "its host interface has an MTU above that of its port or VLAN: what the kernel sends there that is longer is dropped \
+                "the host interface has an MTU above that of its port or VLAN: longer packets of the kernel are dropped \
                  (too_long), without a message to the sender; restore the MTU",
             ),
         }

@@ -21,127 +21,98 @@ use xoff_wire::units::{MacAddr, Site};
 
 use super::presence::Presence;
 
-/// The kernel's table numbers (RT_TABLE_*).
+/// Numbers of the kernel's routing tables (RT_TABLE_*).
 pub mod table {
-    /// Lowest priority.
+    /// Table default, which has the lowest priority.
     pub const DEFAULT: u32 = 253;
-    /// Usual table.
+    /// Table main, which has most routes.
     pub const MAIN: u32 = 254;
-    /// Local and broadcast addresses.
+    /// Table local, with local and broadcast addresses.
     pub const LOCAL: u32 = 255;
 }
 
-/// Link of the namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelLink {
-    /// Link.
     pub name: String,
-    /// MAC address; zero if not Ethernet.
     pub mac: MacAddr,
-    /// MTU in bytes.
     pub mtu: u32,
-    /// Up, with a carrier.
+    /// True if the link is up and has a carrier.
     pub is_running: bool,
-    /// Administratively up.
     pub is_up: bool,
-    /// Index of its VRF.
     pub master: Option<u32>,
-    /// Table, if it is a VRF.
     pub vrf_table: Option<u32>,
 }
 
-/// Kind of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteKind {
-    /// Route to next hops or an attached network.
     Unicast(Vec<Via>),
-    /// Route to this host, or to a group of it.
+    /// Route to this host, or to a group that this host is in.
     Local,
-    /// Drops packets silently.
     Blackhole,
-    /// Rejects packets with a message.
     Refused,
 }
 
-/// Path of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via {
-    /// Egress interface.
     pub link: u32,
-    /// Next router; `None` for an attached destination.
     pub gateway: Option<IpAddr>,
-    /// Weight.
     pub weight: u16,
-    /// Marked as unusable by the kernel.
+    /// True if the kernel marks the path as unusable.
     pub is_dead: bool,
-    /// Usable by the kernel only (RTA_ENCAP).
+    /// True if only the kernel can use the path (RTA_ENCAP).
     pub is_encapsulated: bool,
-    /// MTU in bytes, if set (RTAX_MTU).
+    /// MTU of the route in bytes, if set (RTAX_MTU).
     pub mtu: Option<u32>,
 }
 
-/// Router interfaces by index, which survives renaming.
+/// Router interfaces by their index, which survives renaming.
 pub type Configured = HashMap<u32, RouterInterface>;
 
-/// Address and length.
 pub type Prefix = (IpAddr, u8);
 
-/// Table, prefix and metric.
 pub type RouteKey = (u32, Prefix, u32);
 
-/// Link-layer address of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
-    /// MAC address.
     pub mac: MacAddr,
-    /// Permanent, and never verified.
+    /// True if the address is permanent, and never verified.
     pub is_permanent: bool,
 }
 
-/// Routing tables of the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     links: BTreeMap<u32, KernelLink>,
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, RouteKind>,
-    /// The first route applies.
+    /// Keys with several routes, of which the first applies.
     several: BTreeSet<RouteKey>,
 }
 
-/// Workers' table, and facts about it.
 #[derive(Debug)]
 pub struct Built {
-    /// Table.
     pub fib: Fib,
-    /// Neighbours in the table, each with its link.
     pub stations: BTreeSet<(u32, IpAddr)>,
-    /// Prefixes, IPv4 and IPv6.
     pub routes: [usize; 2],
-    /// State of the router's interfaces.
     pub presence: Vec<(Site, Presence)>,
-    /// Time to build it.
     pub took: Duration,
 }
 
 impl Tables {
-    /// Adds or replaces a link.
     pub fn put_link(&mut self, index: u32, link: KernelLink) {
         self.links.insert(index, link);
     }
 
-    /// Removes a link and its neighbours.
     pub fn remove_link(&mut self, index: u32) {
         self.links.remove(&index);
         self.neighbours.retain(|(link, _), _| *link != index);
     }
 
-    /// Returns a link.
     #[must_use]
     pub fn link(&self, index: u32) -> Option<&KernelLink> {
         self.links.get(&index)
     }
 
-    /// Sets or removes a neighbour's station. Returns true for a changed address.
+    /// Returns true if the station's MAC address changed.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),
@@ -150,24 +121,21 @@ impl Tables {
         before.map(|before| before.mac) != station.map(|station| station.mac)
     }
 
-    /// Returns a neighbour's station, if resolved.
     #[must_use]
     pub fn station(&self, link: u32, address: IpAddr) -> Option<&Station> {
         self.neighbours.get(&(link, address))
     }
 
-    /// Returns a route.
     #[must_use]
     pub fn route(&self, key: &RouteKey) -> Option<&RouteKind> {
         self.routes.get(key)
     }
 
-    /// Adds or replaces a route.
     pub fn put_route(&mut self, key: RouteKey, kind: RouteKind) {
         self.routes.insert(key, kind);
     }
 
-    /// Adds a route, after an existing one.
+    /// Adds a route; an existing route with the same key still applies.
     pub fn add_route(&mut self, key: RouteKey, kind: RouteKind) {
         match self.routes.entry(key) {
             Entry::Occupied(_) => _ = self.several.insert(key),
@@ -175,23 +143,19 @@ impl Tables {
         }
     }
 
-    /// Returns whether several routes have this key.
     #[must_use]
     pub fn is_one_of_several(&self, key: &RouteKey) -> bool {
         self.several.contains(key)
     }
 
-    /// Removes a route.
     pub fn remove_route(&mut self, key: &RouteKey) {
         self.routes.remove(key);
     }
 
-    /// Replaces all routes.
     pub fn take_routes(&mut self, other: Tables) {
         (self.routes, self.several) = (other.routes, other.several);
     }
 
-    /// Builds the workers' table.
     #[must_use]
     pub fn fib(&self, configured: &Configured, spread: Spread) -> Built {
         let begin = Instant::now();
@@ -235,7 +199,6 @@ impl Tables {
         master.and_then(|master| master.vrf_table).unwrap_or(table::MAIN)
     }
 
-    /// Returns the possible next neighbours of a packet from `site`, each with its link.
     #[must_use]
     pub fn neighbours_towards(
         &self,
@@ -276,7 +239,7 @@ impl Tables {
     }
 }
 
-/// A route, as served by HTTP.
+/// A route of the kernel, as served at `/routes`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Row {
     /// Number of the kernel's table.
@@ -285,22 +248,22 @@ pub struct Row {
     pub prefix: String,
     /// Metric; the lowest has precedence.
     pub metric: u32,
-    /// Fate of packets: `unicast`, `local`, `blackhole`, or `refused` (the sender is notified).
+    /// Fate of packets: `unicast`, `local`, `blackhole` (dropped silently), or `refused` (the sender is notified).
     pub kind: String,
     /// Paths of the route.
     pub via: Vec<RowVia>,
 }
 
-/// A path of a route, as served by HTTP.
+/// A path of a route, as served at `/routes`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct RowVia {
     /// Name of the egress interface.
     pub interface: String,
     /// Address of the next router; absent if the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// MAC address of the next router, if resolved.
+    /// MAC address of the next router, if known.
     pub station: Option<String>,
-    /// Weight among the paths.
+    /// Weight among the paths of the route.
     pub weight: u16,
     /// True if the switch forwards by this path; otherwise the kernel does.
     pub is_of_switch: bool,
@@ -309,13 +272,11 @@ pub struct RowVia {
 }
 
 impl Tables {
-    /// Returns the number of routes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.routes.len()
     }
 
-    /// Returns up to `limit` routes from index `from`, in order.
     #[must_use]
     pub fn rows(&self, configured: &Configured, from: usize, limit: usize) -> Vec<Row> {
         let row = |(&(table, (address, len), metric), kind): (&RouteKey, &RouteKind)| {
@@ -397,7 +358,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // The kernel must balance over all paths if one is its alone.
+        // All paths count, although only the kernel can use some: it must then balance over all of them.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {
@@ -419,7 +380,7 @@ impl Building<'_> {
 
     fn add_stations(&mut self, kinds: &BTreeMap<Prefix, &RouteKind>, routes: &mut Routes) {
         let all: Vec<(&Prefix, &&RouteKind)> = kinds.iter().collect();
-        // IPv4 first.
+        // Routes of IPv4 precede those of IPv6.
         let of_family = |is_v4: bool| {
             let numbered = (0..).zip(&all).filter(move |(_, (prefix, _))| prefix.0.is_ipv4() == is_v4);
             Lpm::new(numbered.map(|(number, ((address, len), _))| ((bits(*address), *len), number)))

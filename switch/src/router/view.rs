@@ -9,19 +9,15 @@ use xoff_wire::units::{PortId, Site};
 use super::mirror::MirrorHandle;
 use super::presence::Presence;
 
-/// Router as other threads see it.
 #[derive(Debug)]
 pub struct RouterView {
-    /// Interfaces.
     pub interfaces: Vec<InterfaceView>,
-    /// Mirror's counters.
     pub mirrored: Mirrored,
-    /// Mirror's handle.
     pub mirror: MirrorHandle,
 }
 
 impl RouterView {
-    /// Creates the view. Frames of an SVI are counted at its VLAN's first port.
+    /// Frames of an SVI are counted at the first port of its VLAN.
     pub fn new<'a>(
         interfaces: impl IntoIterator<Item = &'a RouterInterface>,
         settings: &SwitchSettings,
@@ -45,20 +41,15 @@ impl RouterView {
     }
 }
 
-/// Interface of the router.
 #[derive(Debug)]
 pub struct InterfaceView {
-    /// Site and kernel name.
     pub interface: RouterInterface,
-    /// Port for counters.
     pub port: PortId,
-    /// Counters.
     pub counts: Arc<InterfaceCounts>,
     presence: AtomicU8,
 }
 
 impl InterfaceView {
-    /// Returns its state in the kernel.
     #[must_use]
     pub fn presence(&self) -> Presence {
         Presence::ALL[usize::from(self.presence.load(Ordering::Relaxed)).min(Presence::ALL.len() - 1)]
@@ -71,27 +62,18 @@ impl InterfaceView {
     }
 }
 
-/// Counters of a host interface, by the host path.
 #[derive(Debug, Default)]
 pub struct InterfaceCounts {
-    /// Frames given to the kernel.
     pub to_host: Counter,
-    /// Frames refused, because the interface is down.
     pub refused: Counter,
-    /// Frames from the kernel given to a worker.
     pub from_host: Counter,
 }
 
-/// Counters of the mirror. Written by its thread.
 #[derive(Debug, Default)]
 pub struct Mirrored {
-    /// Prefixes, IPv4 and IPv6.
     pub routes: [AtomicU64; 2],
-    /// Tables built.
     pub tables: AtomicU64,
-    /// Time to build the last table, in nanoseconds.
     pub took: AtomicU64,
-    /// Complete reads after lost messages.
     pub resyncs: AtomicU64,
 }
 

@@ -9,7 +9,7 @@ use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
 use crate::port_options;
 
-/// Ports without chunks: frames that arrive during the start are not for this switch.
+/// Ports without receive chunks: frames that arrive during the start are not for this switch.
 pub(super) struct OpenedPorts {
     pub stores: Vec<Store>,
     pub ports: Vec<Vec<(PortId, Port)>>,
@@ -42,7 +42,6 @@ pub(super) fn shares(
     planned.map(|planned| share(&planned).ok_or(RunError::TooMuchMemory)).collect()
 }
 
-/// Returns `None` beyond 32 bits.
 pub(crate) fn share(planned: &memory::Share) -> Option<Share> {
     let number = |many: u64| u32::try_from(many).ok();
     let (data, control) = (planned.data(), planned.control);
@@ -67,7 +66,7 @@ fn port_view(port: &Port, worker: usize) -> PortView {
 pub(super) fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
     let ids = (0..=u8::MAX).map(WorkerId).zip(plans);
     let mut owners = ids.filter(|(_, plan)| plan.ports.contains(&port)).map(|(id, _)| id);
-    owners.next().expect("a plan gives every port to one worker")
+    owners.next().expect("no worker owns the port")
 }
 
 pub(super) fn in_terms_of(config: &Config, error: XdpError) -> RunError {

@@ -8,13 +8,13 @@ use super::*;
 
 // proves: start-stop
 #[test]
-fn control_thread_panic_ends_the_switch() {
+fn panic_of_control_thread_ends_the_switch() {
     let (mut view, _inbox) = control::testing::view();
     let view_mut = Arc::get_mut(&mut view).unwrap();
-    // A log line reads the clock.
+    // A running storm would be logged, and a log line reads the clock.
     view_mut.counters.class(PortId(1), Class::ALL[3]).storm_since.set(0);
     view_mut.clock = || match thread::current().name() {
-        Some("xoff-control") => panic!("this test wants it to"),
+        Some("xoff-control") => panic!("planned panic of the control thread"),
         _ => Nanos::from_secs(9),
     };
     let running = with_control(view, Bells::new(1).unwrap(), None, None, None, &Privileges::Keep).unwrap();
@@ -28,7 +28,7 @@ fn control_thread_panic_ends_the_switch() {
 
 // proves: bridging
 #[test]
-fn each_start_has_its_own_hash_seed() {
+fn each_start_of_a_switch_has_another_hash_seed() {
     let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
     let config = Config::from_toml("test", text, Machine::default()).unwrap();
     let mac = MacAddr([2, 0, 0, 0, 0, 7]);
@@ -42,7 +42,7 @@ fn each_start_has_its_own_hash_seed() {
 
 // proves: own-policy
 #[test]
-fn custom_policy_panic_is_no_xoff_bug() {
+fn panic_of_custom_policy_is_not_reported_as_bug_of_xoff() {
     let message = |cause: Box<dyn std::any::Any + Send>| {
         let thread = thread::spawn(move || std::panic::resume_unwind(cause));
         join(3, thread).map(|_| ()).unwrap_err().to_string()
@@ -54,7 +54,7 @@ fn custom_policy_panic_is_no_xoff_bug() {
 }
 
 #[test]
-fn missing_multi_buffer_reported_as_mtu_limit() {
+fn missing_multi_buffer_support_is_reported_as_mtu_limit() {
     let port = |name, mtu| {
         format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\nmtu = {mtu}\n")
     };

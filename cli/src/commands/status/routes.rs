@@ -1,7 +1,7 @@
 //! Table of the kernel's routes and how the switch applies them.
 
 use super::layout::table;
-use xoff_switch::router::tables::{Row, RowVia};
+use xoff_switch::router::{Row, RowVia};
 
 fn table_name(number: u32) -> String {
     match number {

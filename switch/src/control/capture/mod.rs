@@ -1,7 +1,8 @@
 //! `/capture`: frames of some ports as pcapng, until the client stops reading.
 //!
-//! Only permitted clients get frames ([`caller`](super::caller)). A capture is a task: it installs
-//! [probes](crate::capture::Probe) in the workers, sends their records, and removes them. A slow client delays only it.
+//! Only permitted clients get frames ([`caller`](super::caller)). A capture is a task of the HTTP thread: it installs
+//! probes ([`crate::capture`]) in the workers, sends their records to the client, and removes the probes. A
+//! slow client delays only its own capture.
 
 mod request;
 
@@ -34,7 +35,7 @@ use super::view::SwitchView;
 use crate::capture::{CaptureCounts, CaptureReader, channel};
 use request::CaptureRequest;
 
-/// Header with the capture's id.
+/// HTTP header with the number of the capture.
 pub const ID_HEADER: &str = "x-xoff-capture";
 
 pub(super) const MEDIA_TYPE: &str = "application/x-pcapng";
@@ -46,7 +47,6 @@ const RING_BYTES: usize = 8 << 20;
 
 const TAKEN_EVERY: Duration = Duration::from_millis(10);
 
-/// Frames sorted before other tasks run: one or two milliseconds of work.
 const RECORDS_AT_ONCE: u64 = 4_096;
 
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
@@ -77,8 +77,9 @@ impl Captures {
     fn place(captures: &Arc<Captures>) -> Result<CaptureSlot, Refusal> {
         let mut table = captures.table();
         if table.running.len() == TAPS_MAX {
-            let why =
-                format!("{TAPS_MAX} captures are running, as many as there may be; end one of them first\n");
+            let why = format!(
+                "{TAPS_MAX} captures are running, as many as there may be; end one of these captures first\n"
+            );
             return Err((StatusCode::SERVICE_UNAVAILABLE, why));
         }
         table.begun += 1;
@@ -114,7 +115,7 @@ pub(super) async fn get(
     let id = place.id;
     let (blocks, body) = mpsc::channel(1);
     let (report_start, start) = oneshot::channel();
-    // Probes are removed even if the request is aborted.
+    // The probes are removed even if the client aborts the request.
     tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, report_start));
     let ended = |_| Err("the switch stops".to_owned());
     let begun = start.await.unwrap_or_else(ended);
@@ -126,7 +127,6 @@ pub(super) async fn get(
     Ok((head, Body::from_stream(body)).into_response())
 }
 
-/// Ends a capture after its last frames and counts.
 pub(super) async fn delete(
     Extension(caller): Extension<Caller>,
     Extension(names): Extension<Arc<Names>>,
@@ -136,7 +136,9 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, Refusal> {
     allow(caller, &names, &headers)?;
     let end = id.parse().ok().and_then(|id: u64| captures.table().running.get(&id).cloned());
-    let Some(end) = end else { return Err((StatusCode::NOT_FOUND, format!("there is no capture {id}\n"))) };
+    let Some(end) = end else {
+        return Err((StatusCode::NOT_FOUND, format!("capture {id} does not exist\n")));
+    };
     end.notify_one();
     Ok(StatusCode::NO_CONTENT)
 }
@@ -152,7 +154,6 @@ fn allow(caller: Caller, names: &Names, headers: &HeaderMap) -> Result<(), Refus
 }
 
 struct Client {
-    /// Queue to the client, closed when it has gone.
     blocks: mpsc::Sender<Vec<u8>>,
     deadline: Deadline,
 }
@@ -185,7 +186,7 @@ async fn run(
     if is_read {
         capture.take().await;
     }
-    // Later frames do not count.
+    // Count frames only up to the last one sent.
     let counts = if capture.is_full() { &capture.sent_counts } else { &counts };
     if is_read {
         capture.writer.statistics(|port| [counts.wanted(port), counts.missed(port)], wall());
@@ -200,7 +201,6 @@ struct Capture {
     writer: Writer,
     frames: u64,
     most: u64,
-    /// Frames sent, and frames missed before each.
     sent_counts: Arc<CaptureCounts>,
 }
 
@@ -227,7 +227,7 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
-    /// Sends frames until the limit or the end; the last ones stay with the writer. Returns false without a client.
+    /// Sends frames until the capture ends; the last ones stay in the writer. Returns false if the client has gone.
     async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {
@@ -269,7 +269,7 @@ impl Capture {
             let times = streams.iter_mut().enumerate();
             let times = times.filter_map(|(reader, records)| Some((records.peek()?.sighting.at, reader)));
             let Some((_, first)) = times.min() else { break };
-            let record = streams[first].next().expect("it was there a moment ago");
+            let record = streams[first].next().expect("record vanished after it was peeked at");
             self.writer.frame(&record);
             let missed = u64::from(record.missed_before);
             self.sent_counts.add(record.sighting.port, missed + 1, missed);
@@ -306,7 +306,9 @@ async fn put_probes(
         worker.mailbox.send(request).map_err(|_| ended())?;
         match timeout(ANSWERED_WITHIN, answer).await {
             Ok(Ok(Ok(()))) => readers.push(reader),
-            Ok(Ok(Err(_))) => return Err(format!("worker {number} has {TAPS_MAX} others look on already")),
+            Ok(Ok(Err(_))) => {
+                return Err(format!("worker {number} already has the maximum of {TAPS_MAX} captures"));
+            }
             Ok(Err(_)) => return Err(ended()),
             Err(_) => return Err(format!("worker {number} does not answer")),
         }
@@ -314,7 +316,7 @@ async fn put_probes(
     Ok(readers)
 }
 
-/// Removes the probes, and frees their memory here.
+/// Removes the probes. Their memory is freed here, not in a worker.
 async fn take_probes(view: &SwitchView, id: TapId) {
     for worker in &view.workers {
         let (done, answer) = oneshot::channel();

@@ -4,7 +4,7 @@ use xoff_wire::units::{PortId, PortSet};
 
 use crate::capture::{Filter, FilterError};
 
-/// Default of other capture programs.
+/// Default and maximum of other capture programs, in bytes.
 const SNAP_MAX: u32 = 262_144;
 const SNAP_MIN: u32 = 14;
 
@@ -25,10 +25,10 @@ pub(super) enum CaptureRequestError {
     Filter(#[from] FilterError),
     #[error("`{key}` is {given:?}, but has to be a whole number from {least} to {most}")]
     Number { key: &'static str, given: String, least: u64, most: u64 },
-    #[error("`{0}` is given twice")]
+    #[error("the parameter `{0}` is given twice")]
     Twice(&'static str),
     #[error(
-        "`{0}` is nothing that a capture is asked with; that is port, class and dropped (each as often as needed), \
+        "`{0}` is no parameter of a capture; parameters are port, class and dropped (each as often as needed), \
          control, snap, count and seconds: /capture?port=p1&class=3&dropped=egress_full"
     )]
     Unknown(String),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn request_without_parameters_captures_everything() {
+    fn capture_request_without_parameters_selects_everything() {
         let wanted = read(&[]).unwrap();
         assert_eq!((wanted.ports.len(), wanted.filter, wanted.snap), (3, Filter::ALL, SNAP_MAX));
         assert_eq!((wanted.count, wanted.seconds), (None, None));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_parameters_list_valid_values() {
+    fn errors_for_invalid_capture_parameters_list_valid_ones() {
         for (query, expected) in [
             (("port", "d"), "this switch has no port \"d\"; its ports are a, b, c"),
             (("class", "9"), "there is no class 9; classes are 0 to 7"),
@@ -125,11 +125,7 @@ mod tests {
         ] {
             assert_eq!(read(&[query]).unwrap_err(), expected);
         }
-        assert!(
-            read(&[("filter", "x")])
-                .unwrap_err()
-                .starts_with("`filter` is nothing that a capture is asked with")
-        );
+        assert!(read(&[("filter", "x")]).unwrap_err().starts_with("`filter` is no parameter of a capture"));
         assert_eq!(read(&[("snap", "99"), ("snap", "98")]).unwrap_err(), "`snap` is given twice");
     }
 }

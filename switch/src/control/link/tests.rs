@@ -46,7 +46,7 @@ fn workers_notified_of_every_link_change() {
     let (view, inbox) = view_on([index("l0"), index("r0")]);
     let (left, right) = (PortId(0), PortId(1));
     let peer = lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
-    // Before the first reading.
+    // The link is down before it is read for the first time.
     peer.set_up(false).unwrap();
     let _control =
         switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
@@ -60,9 +60,8 @@ fn workers_notified_of_every_link_change() {
     assert_eq!(next(&inbox), (left, false));
 }
 
-/// A deleted index may be that of an earlier device.
 #[test]
-fn lost_device_confirmed_by_its_sockets() {
+fn device_is_lost_only_if_its_sockets_confirm_it() {
     let (mut view, inbox) = view();
     let driver = FickleDriver::default();
     let is_missing = Arc::clone(&driver.is_missing);
@@ -73,7 +72,7 @@ fn lost_device_confirmed_by_its_sockets() {
     is_missing.store(true, Relaxed);
     links.lost(7);
     assert_eq!(view.ports[0].link.get(), Link::Gone);
-    assert_eq!(next(&inbox), (PortId(0), false), "and notified once");
+    assert_eq!(next(&inbox), (PortId(0), false), "worker was not notified of the lost link");
     assert!(inbox.take().is_none());
 }
 
@@ -97,7 +96,6 @@ fn renamed_device_stays_with_its_port() {
     assert_eq!((status.ports[0].name.as_str(), status.ports[0].device.as_str()), ("left", "other"));
 }
 
-/// The removal asks the worker before it has the port.
 // proves: reload
 #[test]
 fn port_removed_while_device_returns_is_closed() {
@@ -130,12 +128,12 @@ fn port_removed_while_device_returns_is_closed() {
     worker.join().unwrap();
     assert_eq!((view.ports[0].is_there(), view.ports[0].returns.get()), (false, 0));
     let again = runtime.block_on(opener.open(PortId(0))).unwrap();
-    assert!(again.is_ok(), "closed, or its queue would be busy: {again:?}");
+    assert!(again.is_ok(), "port was not closed, so its queue is busy: {again:?}");
 }
 
 // proves: link-down
 #[test]
-fn device_leaving_kernel_bridge_stays() {
+fn device_leaving_kernel_bridge_keeps_its_port() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     for port in ["l0", "r0"] {
@@ -161,11 +159,15 @@ fn device_leaving_kernel_bridge_stays() {
 }
 
 #[test]
-fn only_the_own_device_reopens_a_port() {
+fn queue_changes_of_other_devices_reopen_no_port() {
     let changed = |ifindex, rx_queues| QueueEvent::Changed { ifindex, rx_queues };
     let other_device = [changed(8, 4), changed(9, 1)];
     assert_eq!(changed_meanwhile(&other_device, 7, 2), None);
-    assert_eq!(changed_meanwhile(&[changed(7, 2)], 7, 2), None, "it was opened with these");
+    assert_eq!(
+        changed_meanwhile(&[changed(7, 2)], 7, 2),
+        None,
+        "number of queues at the opening counts as a change"
+    );
     assert_eq!(changed_meanwhile(&[changed(8, 4), changed(7, 4), changed(7, 2)], 7, 2), Some(4));
-    assert_eq!(changed_meanwhile(&[QueueEvent::Missed], 7, 2), Some(2), "any device may have changed");
+    assert_eq!(changed_meanwhile(&[QueueEvent::Missed], 7, 2), Some(2), "missed events cause no reopening");
 }

@@ -28,7 +28,7 @@ pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, stat
     }
     let states: [State; 3] = [
         ("xoff_port_up", "1 while the port's link is up.", |port| port.link == Link::Up),
-        ("xoff_port_gone", "1 while no device has the name of the port's device.", |port| {
+        ("xoff_port_gone", "1 while no device has the configured name of the port's device.", |port| {
             port.link == Link::Gone
         }),
         ("xoff_xdp_program_attached", "1 while the port's XDP program is on its device.", |port| {
@@ -107,7 +107,7 @@ fn write_neighbors(text: &mut Exposition, status: &Status) {
     for port in &status.ports {
         family.sample(&[("port", &port.name)], port.lldp.neighbors.len());
     }
-    let help = "Longest time since a neighbor at the port has sent LLDP.";
+    let help = "Longest time since a neighbor at the port sent LLDP.";
     let mut family = text.family("xoff_lldp_neighbor_silence_seconds", Kind::Gauge, help);
     for port in &status.ports {
         let longest = port.lldp.neighbors.iter().map(|neighbor| neighbor.silent_nanos).max().unwrap_or(0);
@@ -136,7 +136,7 @@ pub(super) fn write_classes(
     }
     let pipeline = &status.pipeline;
     let labels = [("ingress", &pipeline.ingress[..]), ("when_full", &pipeline.when_full)];
-    let help = "Configuration of the pipeline: order at ingress, effect of a full queue; always 1.";
+    let help = "Configuration of the pipeline (order at ingress, effect of a full queue); always 1.";
     text.family("xoff_pipeline_info", Kind::Gauge, help).sample(&labels, 1);
     text.family("xoff_pipeline_delay_seconds", Kind::Gauge, "Delay of the pipeline.")
         .sample(&[], super::seconds(pipeline.delay_nanos));
@@ -151,7 +151,7 @@ pub(super) fn write_classes(
     for (labels, class) in classes(status) {
         for reason in DropReason::ALL {
             let count = class.drops[reason.name()];
-            // Zeros too: an alert needs the growth from the first frame on.
+            // A reason without drops is 0, not absent: an alert needs the growth from the first drop on.
             if count > 0 || reason == DropReason::StormLimit {
                 let labels = with(&labels, ("reason", reason.name()));
                 family.sample(&with(&labels, ("kind", reason.kind().name())), count);
@@ -169,7 +169,7 @@ pub(super) fn write_classes(
     write_culprits(text, view);
 }
 
-/// Writes bytes by egress port; the culprits in `/status` are those of the pause.
+/// Writes the bytes by egress port; `/status` lists only the culprits of each pause.
 fn write_culprits(text: &mut Exposition, view: &SwitchView) {
     let help = "Bytes in an egress queue that came in through a port whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);
@@ -190,7 +190,7 @@ fn write_culprits(text: &mut Exposition, view: &SwitchView) {
 }
 
 pub(super) fn write_routes(text: &mut Exposition, router: &RouterStatus) {
-    let help = "Prefixes by which workers route, stations of networks included.";
+    let help = "IP prefixes in the workers' table of routes, neighbours included.";
     let mut family = text.family("xoff_router_routes", Kind::Gauge, help);
     for (name, count) in [("ipv4", router.routes_v4), ("ipv6", router.routes_v6)] {
         family.sample(&[("family", name)], count);

@@ -1,4 +1,4 @@
-//! `/metrics`: the numbers of `/status`, without the workers' answers.
+//! `/metrics`: those numbers of `/status` that need no answer of a worker.
 
 mod labelled;
 mod times;
@@ -23,15 +23,15 @@ use super::status::{
 };
 use super::view::SwitchView;
 
-/// Prefix of switches and agents.
+/// Prefix of the metrics of switches and agents.
 pub const PREFIX: Prefix = Prefix { name: "xoff_", help: "" };
 const SHADOW_PREFIX: Prefix = Prefix { name: "xoff_shadow_", help: "Shadow policy: " };
 
 /// Label values of classes.
 pub const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
-/// Label of sent pauses.
+/// Label of metrics of sent pauses.
 pub const SENT: (&str, &str) = ("direction", "sent");
-/// Label of received pauses.
+/// Label of metrics of received pauses.
 pub const RECEIVED: (&str, &str) = ("direction", "received");
 
 static SWITCH: LazyLock<Table<Status>> = LazyLock::new(|| {
@@ -228,7 +228,6 @@ static WORKERS: LazyLock<Table<WorkerStatus>> = LazyLock::new(|| {
     }
 });
 
-/// Returns the text of `/metrics`, without a query to any worker.
 pub(super) fn render(view: &SwitchView, format: Format) -> String {
     let no_answers: Vec<_> = view.workers.iter().map(|_| Answer::Silent).collect();
     let status = snapshot(view, &no_answers);
@@ -261,7 +260,7 @@ fn write_switch(text: &mut Exposition, view: &SwitchView, status: &Status) {
     text.family(
         "xoff_stall_budget_seconds",
         Kind::Gauge,
-        "Longest stall of a worker without loss in a lossless class.",
+        "Longest stall of a worker that causes no loss in a lossless class.",
     )
     .sample(&[], seconds(view.stall_budget.0));
     SWITCH.write(text, PREFIX, &[(Vec::new(), status)]);

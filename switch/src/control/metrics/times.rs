@@ -1,4 +1,4 @@
-//! Histograms; `/status` has only their quantiles.
+//! Histograms in `/metrics`; `/status` has only their quantiles.
 
 use xoff_flow_control::counter::{FineHistogram, Histogram};
 
@@ -46,7 +46,7 @@ pub(super) fn write(
     }
 }
 
-/// Checks for samples: most classes have no traffic.
+/// Returns whether the histogram has samples: most classes have no traffic.
 fn has_samples(histogram: &Histogram) -> bool {
     histogram.count() > 0
 }

@@ -4,7 +4,7 @@ use xoff_ebpf::Place;
 use crate::control::testing::device;
 
 #[test]
-fn a_running_pause_counts_and_never_runs_backwards() {
+fn time_of_running_pause_never_decreases() {
     let (finished, since, total) = (Counter::default(), Counter::default(), PauseTotal::default());
     assert_eq!(total.total(Nanos(50), &finished, &since), 0);
     since.set(100);
@@ -17,7 +17,7 @@ fn a_running_pause_counts_and_never_runs_backwards() {
 
 // proves: devices
 #[test]
-fn removed_device_stays_removed_until_reopened() {
+fn link_of_removed_device_stays_lost_until_reopened() {
     let link = LinkCell::default();
     assert!(!link.set(Link::Up) && link.set(Link::Down) && link.set(Link::Gone));
     for later in [Link::Up, Link::Down, Link::Gone] {
@@ -32,7 +32,6 @@ fn removed_device_stays_removed_until_reopened() {
 struct CountingDriver {
     lost: Arc<AtomicU64>,
     own: Arc<AtomicU64>,
-    /// Frames counted by the sockets, and not yet by the device.
     ahead: Arc<AtomicU64>,
     is_unreadable: Arc<AtomicBool>,
 }
@@ -86,7 +85,11 @@ fn removed_port_keeps_its_losses() {
     place.added("p1", ("l0", first.device()));
     first.lose(5);
     assert_eq!((place.is_there(), place.name(), place.device.get().as_str()), (true, "p1", "l0"));
-    assert_eq!((place.link.get(), lost(&place)), (Link::Down, [5; 2]), "until the kernel says that it is up");
+    assert_eq!(
+        (place.link.get(), lost(&place)),
+        (Link::Down, [5; 2]),
+        "link is up before the kernel reports that"
+    );
     place.removed();
     assert_eq!((place.is_there(), place.name(), lost(&place)), (false, "p1", [5; 2]));
     assert_eq!(place.removed_unread.get(), 0);
@@ -100,23 +103,22 @@ fn removed_port_keeps_its_losses() {
 
 // proves: reload
 #[test]
-fn leaving_port_has_no_further_receive_losses() {
+fn port_being_removed_counts_no_further_receive_losses() {
     let (place, driver) = (PortView::spare(0), CountingDriver::default());
     place.added("p1", ("l0", driver.device()));
     driver.lose(5);
     place.begin_to_leave();
     driver.lose(3);
-    assert_eq!(lost(&place), [5; 2], "a reading before it is removed counts no more than one behind");
+    assert_eq!(lost(&place), [5; 2], "loss after the begin of the removal counts");
     place.removed();
     assert_eq!(lost(&place), [5; 2]);
     place.added("p1", ("l0", CountingDriver::default().device()));
     assert_eq!(lost(&place), [5; 2]);
 }
 
-/// Sockets ahead of the device seem to explain a loss of its own.
 // proves: kernel-drops
 #[test]
-fn losses_never_fall() {
+fn losses_of_port_never_decrease() {
     let driver = CountingDriver::default();
     let port = PortView::new("l0", 0, driver.device());
     driver.own.store(1, Relaxed);
@@ -140,7 +142,7 @@ fn unreadable_sockets_keep_their_last_losses() {
     assert_eq!(lost(&port), [10; 2]);
     second.is_unreadable.store(true, Relaxed);
     second.lose(1);
-    assert!(port.losses().is_err(), "the device counts the same frames: nobody knows how many are its own");
+    assert!(port.losses().is_err(), "losses are known although the sockets are unreadable");
     port.returned("l0", CountingDriver::default().device());
     assert_eq!(lost(&port), [10; 2]);
 }

@@ -1,4 +1,4 @@
-//! Settings that follow LLDP neighbors, at most once a second.
+//! Settings that follow LLDP neighbors; they change at most once a second.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use super::{ReloadCommand, Reloader, Reloads};
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Reloads {
-    /// Requests that settings follow changed announcements.
+    /// Requests that settings follow the changed announcements of neighbors.
     pub fn neighbors_changed(&self) {
         if !self.unfollowed.swap(true, Ordering::Relaxed) {
             let _ = self.commands.send(ReloadCommand::Follow); // fails at the switch's end
@@ -21,7 +21,7 @@ impl Reloads {
 }
 
 impl Reloader {
-    /// Applies such settings, which need no further memory.
+    /// Applies the settings that follow neighbors; they need no further memory.
     pub(super) async fn follow(&self) {
         self.unfollowed.store(false, Ordering::Relaxed);
         let view = Arc::clone(&self.view);
@@ -32,8 +32,11 @@ impl Reloader {
             return;
         }
         match self.revise(settings, &[]).await {
-            Ok(()) => tracing::info!(event = "neighbors-followed", "settings follow what neighbors say"),
-            Err(error) => tracing::error!("settings cannot follow what neighbors say: {error}"),
+            Ok(()) => tracing::info!(
+                event = "neighbors-followed",
+                "settings were adapted to the announcements of neighbors"
+            ),
+            Err(error) => tracing::error!("cannot adapt settings to the announcements of neighbors: {error}"),
         }
         drop(alone);
         sleep(EVERY).await;

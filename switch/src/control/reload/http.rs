@@ -1,4 +1,5 @@
-//! `/reload`, by `PUT` from this machine ([`super::super::trust`]). The request only selects a reload or a dry run.
+//! `PUT /reload`, from this machine only ([`super::super::trust`]). The request selects a reload or a dry run; it
+//! contains no configuration.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ const EXAMPLE: &str = "send {} or {\"dry_run\": true}";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
-    /// Dry run, which only reports the changes.
+    /// True for a dry run, which only reports the changes.
     #[serde(default)]
     pub dry_run: bool,
 }

@@ -1,12 +1,12 @@
-//! Reload of the configuration, from the file that the switch was started with. If it has errors, or changes that need
-//! a restart, all of them are reported and nothing changes.
+//! Reload of the configuration, from the file that the switch was started with. If the file has errors, or changes that
+//! need a restart, all of them are reported and nothing changes.
 //!
-//! Otherwise every worker gets the same [`Revision`] and exchanges it between two batches. Several workers first get
-//! room for the frames that others will admit. A reload begins only if all workers answer. Added ports are opened
-//! before any change, and removed ports leave after it ([`ports`]).
+//! Otherwise every worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger
+//! egress limits apply first: others may already hand over frames by them. A reload begins only if all workers answer.
+//! Added ports are opened before any change; removed ports leave after it ([`ports`]).
 //!
-//! Frames admitted under the old limits may remain under the new ones, so both must fit the memory divided at the
-//! start. A class can get memory of another class by a second reload.
+//! Frames admitted under the old limits may remain, so the memory divided at the start must hold both. A second reload
+//! can give one class the memory of another.
 
 mod follow;
 pub(super) mod http;
@@ -37,92 +37,70 @@ use super::{SwitchView, ask, logging};
 use crate::lldp::dcbx;
 use read::{READ_WITHIN, reach};
 
-/// A switch's configuration.
+/// File with the configuration of a switch.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Custom policy of the program.
+    /// Custom policy of the program that contains the switch.
     pub own_policy: Option<OwnPolicy>,
 }
 
-/// Memory divided at the start.
 #[derive(Clone, Debug)]
-pub struct Reserved {
-    /// Plans by worker.
+pub(crate) struct Reserved {
     pub plans: Vec<WorkerPlan>,
-    /// Shares by worker.
     pub shares: Vec<Share>,
-    /// Queues by port.
     pub queues: Vec<Option<u32>>,
 }
 
 /// Result of a reload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// Nothing was changed, by request.
+    /// True for a dry run: nothing was changed.
     pub dry_run: bool,
-    /// Changes.
+    /// Changed settings.
     pub changes: Vec<Changed>,
-    /// Warnings.
+    /// Warnings about the configuration, and remarks about removed ports.
     pub warnings: Vec<String>,
 }
 
 /// Change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Setting, in words of the file.
+    /// Name of the setting in the configuration file.
     pub what: String,
-    /// Old value.
+    /// Old value of the setting.
     pub before: String,
-    /// New value.
+    /// New value of the setting.
     pub after: String,
 }
 
-/// Error of a reload, which changed nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum NotReloaded {
-    /// No file at the start.
-    #[error("this switch was not started with a file that it could read again")]
+pub(crate) enum NotReloaded {
+    #[error("this switch was started without a configuration file, so nothing can be reloaded")]
     NoFile,
-    /// Unreadable file.
     #[error("nothing was changed: {error}{reach}", error = .0, reach = reach(.0))]
     Unread(#[from] Unread),
-    /// No answer from the file.
     #[error(
         "nothing was changed: {path} has not answered for {} s: see what it is (a pipe without a writer, a file on a server that \
          is gone?), and reload again", READ_WITHIN.as_secs(), path = .0.display()
     )]
     Unanswered(PathBuf),
-    /// An earlier reload still waits for the file.
-    #[error("nothing was changed: an earlier reload still waits for {path}; wait until that has been answered", path = .0.display())]
+    #[error(
+        "nothing was changed: an earlier reload still waits for {path}; reload again when that file has been read",
+        path = .0.display()
+    )]
     Busy(PathBuf),
-    /// No thread to read the file.
     #[error("nothing was changed: {0}")]
     Unreadable(&'static str),
-    /// Invalid file.
-    #[error("nothing was changed, since {path} is not valid:{}", lines(.problems), path = .path.display())]
-    Invalid {
-        /// Path.
-        path: PathBuf,
-        /// Errors and their positions.
-        problems: Vec<String>,
-    },
-    /// A new port cannot be opened.
-    #[error("nothing was changed: port {name}, to be added, cannot be opened: {error}")]
-    NotAdded {
-        /// Port.
-        name: String,
-        /// Reason of the failure.
-        error: Box<NotOpened>,
-    },
-    /// Changes that need a restart.
-    #[error("nothing was changed, since this takes a restart:{}", lines(.0.iter().map(line).collect::<Vec<_>>().as_slice()))]
+    #[error("nothing was changed, because {path} is not valid:{}", lines(.problems), path = .path.display())]
+    Invalid { path: PathBuf, problems: Vec<String> },
+    #[error("nothing was changed: the added port {name} cannot be opened: {error}")]
+    NotAdded { name: String, error: Box<NotOpened> },
+    #[error("nothing was changed, because these changes need a restart:{}", lines(.0.iter().map(line).collect::<Vec<_>>().as_slice()))]
     Restart(Vec<Changed>),
-    /// A worker does not answer.
     #[error("nothing was changed: {0}")]
     Silent(String),
-    /// End of the switch.
     #[error("the switch is about to end")]
     Ended,
 }
@@ -160,26 +138,23 @@ enum ReloadCommand {
 #[derive(Clone, Debug)]
 pub struct Reloads {
     commands: mpsc::UnboundedSender<ReloadCommand>,
-    /// Neighbors changed since the last update.
     unfollowed: Arc<AtomicBool>,
 }
 
 impl Reloads {
-    /// Queues a reload, unless an earlier one waits.
     fn ask(&self, dry_run: bool) -> oneshot::Receiver<Result<Reloaded, NotReloaded>> {
         let (answer, done) = oneshot::channel();
         let _ = self.commands.send(ReloadCommand::Reload { dry_run, answer });
         done
     }
 
-    /// Queues a reload, and logs the result.
+    /// Queues a reload, whose result is logged.
     pub fn now(&self) {
         drop(self.ask(false));
     }
 }
 
-/// Executor of [`Reloads`]; a thread reads the file ([`mod@read`]).
-pub struct Reloader {
+pub(crate) struct Reloader {
     view: Arc<SwitchView>,
     config: Config,
     /// Former configurations, while frames admitted under them may remain.
@@ -189,12 +164,11 @@ pub struct Reloader {
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
     unfollowed: Arc<AtomicBool>,
-    /// References of threads that wait for the file.
+    /// Each thread that waits for the file holds a reference.
     readers: Arc<()>,
 }
 
 impl Reloader {
-    /// Creates handle and executor.
     #[must_use]
     pub fn new(
         view: Arc<SwitchView>,
@@ -247,7 +221,6 @@ impl Reloader {
         Ok(Reloaded { warnings: [done.warnings, losses].concat(), ..done })
     }
 
-    /// Returns the configuration with policies of `/policy`.
     fn running(&self) -> Config {
         let mut config = self.config.clone();
         config.switch.policies = Class::ALL.map(|class| self.view.policies.get(class));
@@ -259,8 +232,9 @@ impl Reloader {
         for &id in &changes.added {
             if self.view.ports[id.index()].is_there() {
                 let name = self.view.name_of(id);
-                problems
-                    .push(format!("port {name}: the one of that name that was left out has not gone yet"));
+                problems.push(format!(
+                    "port {name}: the removed port of the same name has not left yet; reload again later"
+                ));
                 continue;
             }
             let device = self.opener.look(&next.shell.ports[id.index()].device).await;
@@ -287,13 +261,14 @@ impl Reloader {
             let had = held([share.frames, share.cells]);
             let had_control = held([share.control_frames, share.control_cells]);
             if !(planned.data().fits(had) && planned.control.fits(had_control)) {
-                let kept = "with what may still be inside of what the limits before have let in";
                 let amounts = |held: Held, control: Held| {
                     let Held { frames, cells } = held.plus(control);
                     format!("{frames} frames, {cells} cells")
                 };
                 changes.restart(
-                    format!("buffer memory of worker {number}, {kept}"),
+                    format!(
+                        "buffer memory of worker {number}, including frames admitted under former limits"
+                    ),
                     amounts(had, had_control),
                     amounts(planned.data(), planned.control),
                 );
@@ -301,7 +276,7 @@ impl Reloader {
         }
     }
 
-    /// Checks that all queues fit without headroom: former configurations then need no extra memory.
+    /// Returns whether all queues fit without headroom: former configurations then need no extra memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -341,7 +316,6 @@ impl Reloader {
         Ok(losses)
     }
 
-    /// Gives settings to all workers, or to none.
     async fn revise(&self, settings: SwitchSettings, removed: &[PortId]) -> Result<(), NotReloaded> {
         let view = &self.view;
         let silent = ask(view).await.iter().enumerate().find_map(|(worker, answer)| match answer {
@@ -374,14 +348,14 @@ impl Reloader {
         let unplaced = left?.iter().map(|left| left.unplaced()).max().unwrap_or(0);
         if unplaced > 0 {
             tracing::error!(
-                "{unplaced} static addresses found no place in the forwarding database, for others that are there: restart the \
+                "{unplaced} static addresses have no place in the forwarding database, because other addresses fill it: restart the \
                  switch"
             );
         }
         Ok(())
     }
 
-    /// Waits for workers however long, and returns the old settings' remains.
+    /// Gives the settings to all workers, without a time limit. Returns the old settings, to free their memory.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -398,7 +372,7 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Adds values known only at a start. Removed ports keep room for late arrivals and frames to send.
+    /// Adds values known only since the start. Removed ports keep room for late arrivals and frames to be sent.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -425,7 +399,8 @@ impl Reloader {
     }
 }
 
-/// Returns the settings with larger egress limits of `next`: a worker with new settings may hand frames to one with old settings.
+/// Returns `was` with the larger egress limits of `next`: a worker with new settings may hand frames to a worker with
+/// old ones.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -444,7 +419,7 @@ pub(super) async fn run(reloader: Option<Reloader>) {
     }
 }
 
-/// Returns the minimum time to carry a line's committed bytes.
+/// Returns the minimum time in which a line carries a port's committed bytes.
 pub(crate) fn commit_time<'a>(ports: impl Iterator<Item = &'a PortSettings>) -> Nanos {
     ports.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER)
 }
@@ -453,10 +428,10 @@ fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
     let file = source.path.display();
     match outcome {
         Ok(Reloaded { changes, .. }) if changes.is_empty() => {
-            tracing::info!(event = "reload", %file, changes = 0, "the configuration was read again: no changes");
+            tracing::info!(event = "reload", %file, changes = 0, "the configuration was reloaded: no changes");
         }
         Ok(Reloaded { changes, warnings, .. }) => {
-            tracing::info!(event = "reload", %file, changes = changes.len(), "the configuration was read again, and holds");
+            tracing::info!(event = "reload", %file, changes = changes.len(), "the configuration was reloaded and applies now");
             changes.iter().for_each(|change| tracing::info!(event = "reload-change", "{}", line(change)));
             warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         }
@@ -465,7 +440,7 @@ fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
             let mut lines = message.lines().map(str::trim);
             let head = lines.next().unwrap_or_default();
             let rest = lines.collect::<Vec<_>>().join("; ");
-            tracing::error!(event = "reload-refused", %file, "the configuration was read again: {head} {rest}");
+            tracing::error!(event = "reload-refused", %file, "the configuration could not be reloaded: {head} {rest}");
         }
     }
 }
@@ -478,7 +453,7 @@ mod tests {
     use crate::control::testing::view;
 
     #[test]
-    fn larger_limits_apply_before_the_rest() {
+    fn reload_applies_larger_egress_limits_first() {
         let (view, _inbox) = view();
         let was = (*view.settings()).clone();
         assert_eq!(roomier(&was, &was), None);
@@ -491,6 +466,6 @@ mod tests {
         expected.ports[1].classes[raised].egress_max = next.ports[1].classes[raised].egress_max;
         assert_eq!(roomier(&was, &next), Some(expected));
         next.ports[1].classes[raised].egress_max = Bytes(1);
-        assert_eq!(roomier(&was, &next), None, "nothing lets in more");
+        assert_eq!(roomier(&was, &next), None, "lower limits alone need a first step");
     }
 }

@@ -60,7 +60,7 @@ impl Added {
     }
 }
 
-/// Returns remarks; a slow removal continues in the background.
+/// Returns remarks about the removed ports. A slow removal continues in the background.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));
@@ -68,9 +68,9 @@ pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId
             let name = view.name_of(id);
             match timeout(DRAIN + GIVEN_BACK, leaving).await {
                 Ok(Ok(losses)) => losses,
-                Ok(Err(panic)) => vec![format!("port {name} is not taken away, by a bug of xoff: {panic}")],
+                Ok(Err(panic)) => vec![format!("port {name} could not be removed, which is a bug of xoff: {panic}")],
                 Err(_) => vec![format!(
-                    "port {name} has not gone yet: its worker does not answer, or its device keeps frames that it was given"
+                    "port {name} is not removed yet: the worker does not answer, or the device still has frames to send"
                 )],
             }
         }
@@ -89,17 +89,17 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
         let _ = opener.close_now(port).await; // fails if the thread has ended
     }
     settle(&view).await;
-    tracing::info!(port = %name, "the port is taken away");
+    tracing::info!(port = %name, "port removed");
     let lost = view.books.left(&view.counters, id).into_iter();
     let describe = |(class, frames)| {
-        format!("port {name}: {frames} lossless frames of class {class} were dropped as it went")
+        format!("port {name}: {frames} lossless frames of class {class} were dropped by the removal")
     };
     let losses: Vec<String> = lost.map(describe).collect();
     losses.iter().for_each(|loss| tracing::error!("{loss}"));
     losses
 }
 
-/// Waits until a port's worker gives it away, if it can. After [`DRAIN`] remaining frames are dropped.
+/// Waits until the worker gives the port away. After [`DRAIN`] the remaining frames are dropped.
 pub(in super::super) async fn given_up(
     view: &SwitchView,
     id: PortId,
@@ -133,7 +133,6 @@ async fn settle(view: &SwitchView) {
     }
 }
 
-/// Drops a port's queue and stations, as on a lost link.
 pub(in super::super) fn cut(view: &SwitchView, port: PortId) {
     for worker in &view.workers {
         let _ = worker.mailbox.send(Request::Link { port, up: false }); // fails if the worker has ended

@@ -1,5 +1,5 @@
-//! Thread that reads the file, which may never answer. The control thread stops waiting after [`READ_WITHIN`]; the
-//! thread cannot be ended, so nobody joins it.
+//! Thread that reads the configuration file, which may never answer. The control thread stops waiting after
+//! [`READ_WITHIN`]. A blocked thread cannot be ended, so nobody joins it.
 
 use std::io;
 use std::pin::pin;
@@ -14,14 +14,14 @@ use xoff_config::{Config, ConfigError, Machine};
 use super::{NotReloaded, ReloadCommand, Reloader, Source, log, placed};
 use crate::machine;
 
-/// Maximum time for the file: less than a client waits.
+/// Maximum time to read the file: less than a client waits for the reload.
 pub(super) const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Wait of the next reload before it is refused.
+/// Time that another reload waits for the file before it is refused.
 const QUEUED_FOR: Duration = Duration::from_secs(1);
 const READERS_MAX: usize = 8;
 
 impl Reloader {
-    /// Reads the file; meanwhile reloads are refused and neighbors followed.
+    /// Reads the file. Meanwhile other reloads are refused, but settings follow neighbors.
     pub(super) async fn read(&mut self) -> Result<Config, NotReloaded> {
         let mut reading = pin!(timeout(READ_WITHIN, self.start_reading()?));
         let read = match timeout(QUEUED_FOR, &mut reading).await {
@@ -44,9 +44,9 @@ impl Reloader {
         };
         match read {
             Ok(Ok(config)) => config,
-            Ok(Err(_)) => {
-                Err(NotReloaded::Unreadable("the thread that reads it panicked, which is a bug of xoff"))
-            }
+            Ok(Err(_)) => Err(NotReloaded::Unreadable(
+                "the thread that reads the configuration panicked, which is a bug of xoff",
+            )),
             Err(_) => Err(NotReloaded::Unanswered(self.source.path.clone())),
         }
     }
@@ -54,7 +54,7 @@ impl Reloader {
     fn start_reading(&self) -> Result<oneshot::Receiver<Result<Config, NotReloaded>>, NotReloaded> {
         if Arc::strong_count(&self.readers) > READERS_MAX {
             return Err(NotReloaded::Unreadable(
-                "earlier reloads still wait for files that have not answered, as many as may: restart the switch",
+                "the maximum number of earlier reloads still wait for files that do not answer: restart the switch",
             ));
         }
         let (answer, read) = oneshot::channel();
@@ -67,7 +67,7 @@ impl Reloader {
         let thread = std::thread::Builder::new().name("xoff-reader".into()).spawn(work);
         match thread {
             Ok(_) => Ok(read),
-            Err(_) => Err(NotReloaded::Unreadable("the system has no thread to read it")),
+            Err(_) => Err(NotReloaded::Unreadable("the system refused a thread to read the configuration")),
         }
     }
 }
@@ -75,14 +75,16 @@ impl Reloader {
 pub(super) fn reach(unread: &Unread) -> &'static str {
     match &unread.why {
         UnreadCause::System(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            "; a running switch reads only what its user may, in the directory of the file that it was started with: put the file there"
+            "; a running switch may read only files in the directory of the file that it was started with, and only with \
+             the rights of its user: move the file there"
         }
         _ => "",
     }
 }
 
 fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
-    // The switch itself uses memory. A missing device may come back.
+    // The memory is not checked, because the switch itself uses some. Networks are left out, because a missing device
+    // may come back.
     let machine =
         Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
     Config::load(path, machine).map_err(|error| match error {
@@ -101,13 +103,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unreadable_file_error_names_directory() {
+    fn reload_error_for_unreadable_file_names_directory() {
         let message = |kind: io::ErrorKind| {
             let why = UnreadCause::System(kind.into());
             NotReloaded::Unread(Unread { kind: CONFIGURATION, path: "/dev/zero".into(), why }).to_string()
         };
         let denied = message(io::ErrorKind::PermissionDenied);
-        assert!(denied.contains("/dev/zero") && denied.contains("in the directory of the file"), "{denied}");
+        assert!(
+            denied.contains("/dev/zero") && denied.contains("files in the directory of the file"),
+            "{denied}"
+        );
         let absent = message(io::ErrorKind::NotFound);
         assert!(!absent.contains("directory of"), "{absent}");
     }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-/// Environment variable to write the sections instead.
 const WRITE: &str = "XOFF_WRITE_REFERENCE";
 
 #[derive(Default)]
@@ -31,7 +30,7 @@ fn families(text: &str) -> BTreeMap<String, MetricFamily> {
             let labels = rest.split("=\"").filter_map(|part| part.rsplit([',', '{']).next());
             let labels = labels.filter(|label| label.chars().all(|c| c == '_' || c.is_ascii_lowercase()));
             let labels = labels.filter(|label| !["switch", "le"].contains(label)).map(str::to_owned);
-            families.get_mut(name).expect("a sample has a family").labels.extend(labels);
+            families.get_mut(name).expect("sample of a metric precedes its family").labels.extend(labels);
         }
     }
     families
@@ -61,14 +60,14 @@ pub fn metric_table(text: &str) -> String {
     table
 }
 
-/// Compares a section of docs/reference.md, heading included.
+/// Compares `section`, with its heading, with the same section of docs/reference.md.
 ///
 /// # Panics
-/// They differ, or the heading is missing.
+/// The sections differ, or docs/reference.md lacks the heading.
 pub fn compare(section: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
-    let document = fs::read_to_string(&path).expect("docs/reference.md is there");
-    let heading = section.lines().next().expect("a section has a heading");
+    let document = fs::read_to_string(&path).expect("cannot read docs/reference.md");
+    let heading = section.lines().next().expect("section of the reference has no heading");
     let start = document
         .find(&format!("{heading}\n"))
         .unwrap_or_else(|| panic!("docs/reference.md has no {heading}"));
@@ -79,7 +78,7 @@ pub fn compare(section: &str) {
         let rest = &document[end..];
         let gap = if rest.is_empty() { "\n" } else { "\n\n" };
         fs::write(&path, format!("{}{section}{gap}{rest}", &document[..start]))
-            .expect("docs/reference.md can be written");
+            .expect("cannot write docs/reference.md");
         return;
     }
     let [there, here] = [written, section].map(|text| text.lines().collect::<Vec<_>>());

@@ -3,7 +3,7 @@ use crate::control::status::FdbEntry;
 
 // proves: http
 #[test]
-fn a_walk_over_pages_meets_every_address_once_in_order() {
+fn address_pages_have_each_address_once_in_order() {
     let (view, inbox) = view();
     let table = table(100_000);
     let worker = answer_with(inbox, table.clone());
@@ -28,7 +28,7 @@ fn a_walk_over_pages_meets_every_address_once_in_order() {
     };
     let mut expected: Vec<_> = table.iter().map(name).collect();
     expected.sort();
-    assert!(met == expected, "{} met, of {}", met.len(), expected.len());
+    assert!(met == expected, "pages have {} addresses, the table has {}", met.len(), expected.len());
     let last = page("?limit=1&after=2-ff:ff:ff:ff:ff:ff");
     assert_eq!((last.addresses.len(), last.next), (0, None));
     for (query, expected) in [
@@ -39,8 +39,8 @@ fn a_walk_over_pages_meets_every_address_once_in_order() {
         ("?limit=", "`limit` is \"\", but"),
         ("?limit=1.5", "`limit` is \"1.5\", but"),
         ("?limit=99999999999999999999999", "`limit` is \"99999999999999999999999\", but"),
-        ("?after=x", "`after` is \"x\", but has to be what `next` of a page was"),
-        ("?from=1", "with `after` and `limit`, each once at most: /addresses?after="),
+        ("?after=x", "`after` is \"x\", but has to be `next` of an earlier page"),
+        ("?from=1", "the parameters `after` and `limit`, each once at most: /addresses?after="),
         ("?limit=1&limit=2", "each once at most"),
     ] {
         let (code, text) = get(&control, &format!("/addresses{query}"));

@@ -8,7 +8,6 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Shows `frame` to taps until a link is up; returns the ids of removed taps.
 fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
     let (report, removed_taps) = mpsc::channel();
     let worker = std::thread::spawn(move || {
@@ -58,7 +57,7 @@ fn begin(control: &ControlHandle, query: &str, headers: &str) -> (TcpStream, Str
 }
 
 #[test]
-fn stalled_reader_does_not_delay_capture_end() {
+fn stalled_client_does_not_delay_the_end_of_its_capture() {
     let (view, inbox) = view();
     let (worker, ended) = show_frames(inbox);
     let control = serve(&view);
@@ -70,13 +69,13 @@ fn stalled_reader_does_not_delay_capture_end() {
     }
     let mut ids: Vec<u64> = (0..3).map(|_| ended.recv_timeout(PATIENCE).unwrap().0).collect();
     ids.sort_unstable();
-    assert_eq!(ids, [1, 2, 3], "their time is over");
+    assert_eq!(ids, [1, 2, 3], "captures do not end at their time limit");
     let url = format!("http://{}/capture/4", control.address().unwrap());
     assert_eq!(ureq::delete(url).call().unwrap().status().as_u16(), 204);
     assert_eq!(ended.recv_timeout(PATIENCE).unwrap(), TapId(4));
     let begun = std::time::Instant::now();
     while begin(&control, "?seconds=1", "").1.starts_with("HTTP/1.1 503") {
-        assert!(begun.elapsed() < PATIENCE, "they are waited for");
+        assert!(begun.elapsed() < PATIENCE, "ended captures still count as running");
         std::thread::sleep(Duration::from_millis(100));
     }
     drop(stalled);

@@ -2,14 +2,14 @@ use super::*;
 
 // proves: http
 #[test]
-fn a_head_that_does_not_end_is_given_up() {
+fn connection_with_unfinished_request_head_is_closed() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n").unwrap();
     let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).expect("the switch ends the connection");
+    stream.read_to_end(&mut rest).expect("connection was reset before its end");
 }
 
 // proves: http
@@ -36,7 +36,7 @@ fn foreign_host_header_is_refused() {
     for hosts in ["Host: localhost\r\nHost: localhost\r\n", "Host: rebound.example\r\nhost: localhost\r\n"] {
         let (code, text) = get_as(hosts, "/healthz");
         assert_eq!(code, "400", "{hosts}");
-        assert!(text.ends_with("a request has one `Host` header; this one has several\n"), "{text}");
+        assert!(text.ends_with("the request has several `Host` headers; exactly one is allowed\n"), "{text}");
     }
     for host in ["Host: localhost:9464\r\n", "Host: 192.0.2.7\r\n", "Host: leaf1.example:9464\r\n", ""] {
         assert_eq!(get_as(host, "/healthz").0, "200", "{host}");
@@ -74,7 +74,7 @@ fn connection_beyond_limit_refused_until_one_closes() {
 
 // proves: http
 #[test]
-fn invalid_requests_have_their_status_codes() {
+fn invalid_http_requests_get_their_status_codes() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let code = |request: &str| {
@@ -90,16 +90,16 @@ fn invalid_requests_have_their_status_codes() {
 
 // proves: http
 #[test]
-fn an_answer_that_is_not_taken_is_given_up() {
+fn connection_with_unread_answer_is_closed() {
     let (view, inbox) = view();
     let worker = answer_with(inbox, table(10_000));
     let control = serve(&view);
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
-    // More than the kernel buffers.
+    // Request more bytes than the kernel buffers.
     for _ in 0..200 {
         stream.write_all(b"GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     }
-    // Visible without reading.
+    // The closing is visible without reading.
     let mut ended = [PollFd::new(std::os::fd::AsFd::as_fd(&stream), PollFlags::POLLHUP)];
     assert_eq!(poll(&mut ended, PollTimeout::from(60_000u16)).unwrap(), 1);
     stop_worker(&view, worker);
@@ -128,7 +128,7 @@ fn address_in_use_error_names_running_switch() {
 }
 
 #[test]
-fn a_stopped_control_thread_serves_nobody() {
+fn stopped_control_thread_serves_no_client() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let address = control.address().unwrap();

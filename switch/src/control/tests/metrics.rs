@@ -27,7 +27,7 @@ fn parse(text: &str) -> HashMap<&str, f64> {
 
 // proves: pipeline, http
 #[test]
-fn metrics_are_read_without_the_worker() {
+fn metrics_need_no_answer_of_the_worker() {
     let (view, inbox) = view();
     let control = serve(&view);
     let (code, text) = get(&control, "/metrics");
@@ -126,7 +126,7 @@ fn named(file: &str) -> HashSet<&str> {
 const DASHBOARD: &str = include_str!("../../../../dashboards/xoff.json");
 
 #[test]
-fn dashboards_and_alerts_name_only_metrics_that_exist() {
+fn dashboards_and_alerts_use_only_existing_metrics() {
     let text = super::reference::everything();
     for file in [include_str!("../../../../dashboards/alerts.yml"), DASHBOARD] {
         let unknown: Vec<_> = named(file).difference(&families(&text)).copied().collect();
@@ -135,7 +135,7 @@ fn dashboards_and_alerts_name_only_metrics_that_exist() {
 }
 
 #[test]
-fn floods_loops_and_the_log_are_on_the_dashboard() {
+fn dashboard_shows_floods_loops_and_dropped_log_lines() {
     for metric in ["xoff_loops_total", "xoff_looped", "xoff_fdb_moves_total", "xoff_log_lines_dropped_total"]
     {
         assert!(named(DASHBOARD).contains(metric), "{metric}");

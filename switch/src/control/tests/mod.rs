@@ -1,4 +1,4 @@
-//! Control thread over real HTTP, with a simulated worker.
+//! Tests of the control thread over real HTTP, with a simulated worker.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -30,7 +30,6 @@ mod reference;
 mod reload;
 mod status;
 
-/// Driver without losses; with `takes`, programs can be attached.
 pub(super) struct SilentDriver {
     pub(super) takes: Arc<AtomicBool>,
 }
@@ -54,7 +53,6 @@ impl PortDriver for SilentDriver {
     }
 }
 
-/// Driver with five losses, unreadable while its device is gone.
 #[derive(Default)]
 pub(super) struct FickleDriver {
     pub(super) is_missing: Arc<AtomicBool>,
@@ -81,7 +79,6 @@ impl PortDriver for FickleDriver {
     }
 }
 
-/// Answers until a link is up.
 fn answer(inbox: Inbox) -> JoinHandle<()> {
     let learned = Address { vid: 1, mac: MacAddr([2, 0, 0, 0, 0, 9]), port: PortId(1), fixed: false };
     answer_with(inbox, vec![learned])

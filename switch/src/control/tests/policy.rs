@@ -5,7 +5,7 @@ use crate::control::policy::replace;
 
 // proves: policy-swap, own-policy, http
 #[test]
-fn policy_changes_one_class_or_all() {
+fn put_policy_changes_one_class_or_all() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let control = serve(&view);
@@ -27,7 +27,7 @@ fn policy_changes_one_class_or_all() {
     let (code, text) = put(r#"{"policy": "capfc-stop-calibrate"}"#);
     assert_eq!((code, text.matches("capfc-stop-calibrate").count()), (200, 8));
     for (body, expected) in [
-        (r#"{"policy": "faster"}"#, "there is no policy \"faster\"; there are pfc, capfc-stop-max"),
+        (r#"{"policy": "faster"}"#, "there is no policy \"faster\"; policies are pfc, capfc-stop-max"),
         (r#"{"policy": "custom"}"#, "this program has none: build a program with its own policy"),
         (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
         (r#"{"class": 3}"#, "not a policy's name and a class; send for example {\"policy\""),
@@ -38,7 +38,11 @@ fn policy_changes_one_class_or_all() {
         assert_eq!(code, 400, "{body}");
         assert!(text.contains(expected), "{text}");
     }
-    assert_eq!(view.policies.get(CLASS_3), PolicyKind::CaPfcStopCalibrate, "nothing changed by these");
+    assert_eq!(
+        view.policies.get(CLASS_3),
+        PolicyKind::CaPfcStopCalibrate,
+        "refused request changed a policy"
+    );
     stop_worker(&view, worker);
     let (code, text) = put(r#"{"policy": "pfc"}"#);
     assert_eq!((code, text.as_str()), (503, "worker 0 has ended\n"));
@@ -60,7 +64,7 @@ fn unchanged_policy_logs_nothing() {
     let mut text = String::new();
     log.rewind().unwrap();
     log.read_to_string(&mut text).unwrap();
-    assert_eq!(text.matches("policy g-pfc instead of pfc").count(), CLASSES, "{text}");
+    assert_eq!(text.matches("changed: g-pfc instead of pfc").count(), CLASSES, "{text}");
     assert_eq!(text.lines().count(), CLASSES, "{text}");
     stop_worker(&view, worker);
 }
@@ -77,7 +81,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
 
 // proves: policy-swap
 #[test]
-fn unfinished_body_times_out_and_long_body_unread() {
+fn unfinished_body_times_out_and_long_body_is_not_read() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let answer = |head: &str, body: &[u8]| {
@@ -98,19 +102,23 @@ fn unfinished_body_times_out_and_long_body_unread() {
     assert_eq!(code("Content-Length: 100", b"{"), "408");
     assert_eq!(code("Transfer-Encoding: chunked", b"1\r\n{\r\n"), "408");
     let body = |len: usize| format!("{{\"policy\": \"{}\"}}", "x".repeat(len - r#"{"policy": ""}"#.len()));
-    assert_eq!(code("Content-Length: 1024", body(1024).as_bytes()), "400", "read, and no policy");
+    assert_eq!(
+        code("Content-Length: 1024", body(1024).as_bytes()),
+        "400",
+        "body of the maximum size is not read"
+    );
     let (refused, message) = answer("Content-Length: 1025", body(1025).as_bytes());
     assert_eq!(refused, "413");
     assert!(message.starts_with("the request has more than 1024 bytes; send for example "), "{message}");
     let chunk = |len| format!("{len:x}\r\n{}\r\n0\r\n\r\n", body(len));
     assert_eq!(code("Transfer-Encoding: chunked", chunk(1024).as_bytes()), "400");
     assert_eq!(code("Transfer-Encoding: chunked", chunk(1025).as_bytes()), "413");
-    assert_eq!(get(&control, "/healthz").0, 503, "others are served meanwhile and afterwards");
+    assert_eq!(get(&control, "/healthz").0, 503, "other requests are not served");
 }
 
 // proves: policy-swap, http
 #[test]
-fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
+fn web_page_with_rebound_name_cannot_change_a_policy() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let control = serve(&view);
@@ -126,7 +134,6 @@ fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
     stop_worker(&view, worker);
 }
 
-/// Delays the first policy; returns which were G-PFC.
 fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
     std::thread::spawn(move || {
         let mut given = Vec::new();
@@ -149,7 +156,7 @@ fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
 
 // proves: policy-swap
 #[test]
-fn two_changes_at_once_are_made_one_after_the_other() {
+fn simultaneous_policy_changes_run_one_after_the_other() {
     let (view, inbox) = view();
     let worker = answer_slowly(inbox);
     let control = serve(&view);

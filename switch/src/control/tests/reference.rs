@@ -136,7 +136,7 @@ fn write_keys(text: &mut String, root: &Value, of: &Value, path: &str) {
 
 // proves: monitoring
 #[test]
-fn reference_has_metrics_reasons_and_keys() {
+fn reference_lists_metrics_drop_reasons_and_keys() {
     compare(&format!("{METRICS}{}", metric_table(&everything())));
     compare(&reasons());
     let mut text = format!("{STATUS}| key | type | meaning |\n|---|---|---|\n");
@@ -147,7 +147,7 @@ fn reference_has_metrics_reasons_and_keys() {
 
 // proves: monitoring
 #[test]
-fn reference_has_every_metric_of_the_source() {
+fn reference_lists_every_metric_of_the_source() {
     let reference = metric_table(&everything());
     let control = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/control");
     let metrics = fs::read_dir(control.join("metrics")).unwrap().map(|it| it.unwrap().path());
@@ -181,7 +181,7 @@ fn metrics_pass_promtool_lint() {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut promtool =
-            promtool.spawn().expect("promtool runs: scripts/install-deps.sh --tests installs it");
+            promtool.spawn().expect("cannot run promtool, which scripts/install-deps.sh --tests installs");
         promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         let output = promtool.wait_with_output().unwrap();
         output.status.success().then_some(()).ok_or(String::from_utf8_lossy(&output.stderr).into_owned())

@@ -17,7 +17,7 @@ fn reload_needs_local_client_and_file() {
     let (code, text) = put("localhost", "{}");
     assert_eq!(
         (code, text.as_str()),
-        (409, "this switch was not started with a file that it could read again\n")
+        (409, "this switch was started without a configuration file, so nothing can be reloaded\n")
     );
     assert_eq!(put("localhost", "").0, 409);
     assert_eq!(put("rebound.example", "{}").0, 403);
@@ -27,7 +27,7 @@ fn reload_needs_local_client_and_file() {
 
 // proves: verdict
 #[test]
-fn losses_counted_by_class_at_loss_time() {
+fn loss_counts_if_its_class_was_lossless_at_that_time() {
     let (view, _inbox) = view();
     let lossless = |class: usize, is_lossless: bool| {
         let mut settings = (*view.settings()).clone();
@@ -45,24 +45,28 @@ fn losses_counted_by_class_at_loss_time() {
     let drop_one =
         || view.counters.class(PortId(0), Class::ALL[5]).drops[DropReason::EgressFull.index()].add(1);
     drop_one();
-    assert_eq!(lost(), before, "it is lossy");
+    assert_eq!(lost(), before, "loss of a lossy class counts");
     change(lossless(5, true));
-    assert_eq!(lost(), before, "and was, when it lost that");
+    assert_eq!(lost(), before, "loss from the time as a lossy class counts");
     drop_one();
     assert_eq!(lost(), before + 1);
     change(lossless(5, false));
     drop_one();
-    assert_eq!(lost(), before + 1, "no more, and no less");
+    assert_eq!(lost(), before + 1, "reload to a lossy class changed the number of lost frames");
     change(lossless(5, true));
     assert_eq!(lost(), before + 1);
 }
 
 #[test]
-fn headroom_of_removed_classes_counts() {
+fn headroom_left_in_former_lossless_classes_counts() {
     let (view, _inbox) = view();
     let least = || snapshot(&view, &[]).verdict.headroom_free_min_bytes;
     let before = least();
-    assert_eq!(before, view.headroom_free(PortId(0), Class::ALL[3]), "the other port has more");
+    assert_eq!(
+        before,
+        view.headroom_free(PortId(0), Class::ALL[3]),
+        "minimum is not that of the port with less headroom"
+    );
     let was = view.settings();
     let mut settings = (*was).clone();
     settings.ports[0].classes.iter_mut().for_each(|class| class.lossless = false);

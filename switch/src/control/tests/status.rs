@@ -1,3 +1,4 @@
+use super::super::health::Health;
 use super::*;
 use crate::control::external_losses::ExternalLosses;
 
@@ -27,7 +28,11 @@ fn status_has_exact_value_of_every_field() {
     );
     assert_eq!((class.causes["egress"].own, class.culprits[0].bytes), (2, 7_000));
     assert_eq!((class.shadows[0].xoff, class.shadows[0].lost), (1, 2));
-    assert_eq!((class.shadows[0].flows, class.shadows[0].rate), (None, None), "CaPFC asks for neither");
+    assert_eq!(
+        (class.shadows[0].flows, class.shadows[0].rate),
+        (None, None),
+        "CaPFC requests flows or rates"
+    );
     let flows = class.shadows[1].flows.unwrap();
     assert_eq!((flows.pauses, flows.flow_pauses, flows.resumes, flows.requested), (3, 12, 2, 4));
     let rate = class.shadows[2].rate.unwrap();
@@ -39,7 +44,7 @@ fn status_has_exact_value_of_every_field() {
     assert_eq!(status.ports[0].malformed_control["truncated"], 4);
     assert_eq!(status.ports[0].xdp_statistics.unwrap().tx_ring_empty, 9);
     assert_eq!(status.ports[0].device_drops, None);
-    assert_eq!(status.uptime_nanos, 4_000_000_000, "by the workers' clock");
+    assert_eq!(status.uptime_nanos, 4_000_000_000, "uptime is not that of the workers' clock");
     assert_eq!(status.ports[0].classes[3].shadows[0].first_loss_nanos, Some(4_000_000_000));
     assert_eq!(
         status.ledger.map(|ledger| (ledger.received, ledger.missing, ledger.balanced)),
@@ -48,7 +53,7 @@ fn status_has_exact_value_of_every_field() {
     assert_eq!(
         (status.verdict.lossless, status.verdict.lossless_lost, status.verdict.unseen_lost),
         (false, 71, 6),
-        "what the watchdog dropped is lost, and so is what the devices had counted when they were read last"
+        "drops of the watchdog, or last known drops of devices, are missing"
     );
     assert_eq!(status.verdict.promise, Promise::NotKept);
     let gap = |port| format!("{port}: the device's drop counters cannot be read: nobody knows");
@@ -68,7 +73,7 @@ fn status_has_exact_value_of_every_field() {
 
 // proves: verdict
 #[test]
-fn a_promise_is_kept_not_kept_or_not_proved() {
+fn promise_is_kept_not_kept_or_not_proved() {
     let answers = |missing: u64| {
         let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
         vec![Answer::Given(ledger)]
@@ -91,8 +96,8 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
     view.ports[1].program_detached.add(1);
     view.ports[0].link.set(Link::Gone);
     let gaps = [
-        "left: its device l0 is gone, with its last drop counters",
-        "right: its XDP program was taken off once, and what came meanwhile is not counted",
+        "left: the device l0 is gone; its last drop counters are lost",
+        "right: the XDP program was removed once; frames in between were not counted",
     ];
     assert_eq!(promise(&view, &answers(0)), (Promise::NotProved, gaps.map(String::from).to_vec()));
     view.counters.class(PortId(0), CLASS_3).drops[DropReason::LinkDown.index()].add(1);
@@ -109,9 +114,10 @@ fn only_past_gaps_are_acknowledged() {
         .map(|(it, name)| PortView::new(it, 0, device(1, SilentDriver { takes: Arc::default() })).named(name))
         .into();
     let verdict = || snapshot(&view, &[Answer::Given(Ledger::default())]).verdict;
-    let device_gap = |times: &str| format!("left: its device was gone {times}, with its last drop counters");
+    let device_gap =
+        |times: &str| format!("left: the device was gone {times}; its last drop counters are lost");
     let off = |times: &str| {
-        format!("right: its XDP program was taken off {times}, and what came meanwhile is not counted")
+        format!("right: the XDP program was removed {times}; frames in between were not counted")
     };
     assert_eq!(proof::acknowledge(&view), Vec::<String>::new());
     view.ports[0].returns.add(2);
@@ -123,7 +129,7 @@ fn only_past_gaps_are_acknowledged() {
         (Promise::NotProved, vec![device_gap("2 times"), off("once")])
     );
 
-    assert_eq!(proof::acknowledge(&view), [device_gap("2 times")], "nothing comes through the other one yet");
+    assert_eq!(proof::acknowledge(&view), [device_gap("2 times")], "gap that lasts was acknowledged");
     let found = verdict();
     assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![off("once")]));
     assert_eq!(found.acknowledged, [device_gap("2 times")]);
@@ -133,8 +139,8 @@ fn only_past_gaps_are_acknowledged() {
     view.ports[1].program.replace(ProgramState::Attached);
     assert_eq!(proof::acknowledge(&view), [off("once")]);
     let found = verdict();
-    assert_eq!((found.promise, found.unproved), (Promise::Kept, vec![]), "and that is what counts");
-    assert_eq!(found.acknowledged, [device_gap("2 times"), off("once")], "it is still reported");
+    assert_eq!((found.promise, found.unproved), (Promise::Kept, vec![]), "acknowledged gap still counts");
+    assert_eq!(found.acknowledged, [device_gap("2 times"), off("once")], "acknowledged gap is not reported");
     assert_eq!(proof::acknowledge(&view), Vec::<String>::new());
 
     view.ports[0].returns.add(1);
@@ -142,26 +148,29 @@ fn only_past_gaps_are_acknowledged() {
     assert_eq!(
         (found.promise, found.unproved),
         (Promise::NotProved, vec![device_gap("once")]),
-        "another time"
+        "repeated gap counts as acknowledged"
     );
     proof::acknowledge(&view);
     view.counters.class(PortId(0), CLASS_3).drops[DropReason::LinkDown.index()].add(1);
     let found = verdict();
-    assert_eq!(found.promise, Promise::NotKept, "what is lost is lost");
+    assert_eq!(found.promise, Promise::NotKept, "acknowledgement changed the verdict on a loss");
     assert_eq!(found.acknowledged, [device_gap("3 times"), off("once")]);
 }
 
 // proves: devices, monitoring
 #[test]
-fn health_is_that_of_the_workers_and_the_ports_devices() {
+fn health_reports_workers_and_devices_of_ports() {
     let (view, inbox) = view();
     let health = || Health::of(&view, &[]);
     for (state, fault) in [
         (
             ProgramState::Detached,
-            "port right: not ready: its XDP program was taken off r0: it receives nothing",
+            "port right: not ready: the XDP program was removed from r0: the port receives nothing",
         ),
-        (ProgramState::Replaced, "port right: not ready: another XDP program is on r0: it receives nothing"),
+        (
+            ProgramState::Replaced,
+            "port right: not ready: another XDP program is on r0: the port receives nothing",
+        ),
     ] {
         view.ports[1].program.replace(state);
         assert_eq!(
@@ -171,7 +180,7 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
     }
     view.ports[1].program.replace(ProgramState::Attached);
     view.ports[1].link.set(Link::Down);
-    assert_eq!(health().text(), "ok\nport left: ready\nport right: ready: without link\n");
+    assert_eq!(health().text(), "ok\nport left: ready\nport right: ready: link down\n");
     view.ports[1].link.set(Link::Up);
     let worker = answer(inbox);
     let control = serve(&view);
@@ -188,7 +197,7 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
     let health: Health = serde_json::from_str(&json).unwrap();
     assert_eq!((health.ready, health.ports.len(), health.workers.len()), (true, 2, 1));
     stop_worker(&view, worker);
-    // Wait for the control thread's last change.
+    // Wait for the last change by the control thread.
     while view.ports[0].device.get() != "lo" {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
@@ -196,7 +205,7 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
     let (code, text) = get(&control, "/healthz");
     assert_eq!(code, 503);
     assert!(
-        text.starts_with("not ok\nport left: not ready: its device lo is gone\nport right: ready\n"),
+        text.starts_with("not ok\nport left: not ready: the device lo is gone\nport right: ready\n"),
         "{text}"
     );
     assert!(text.contains("worker 0: not ready: worker 0 has ended"), "{text}");

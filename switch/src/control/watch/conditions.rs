@@ -12,14 +12,11 @@ use xoff_config::written::grouped;
 
 #[derive(Debug)]
 pub(super) struct ConditionKind {
-    /// Name in the log.
     pub event: &'static str,
-    /// Loses frames.
     pub is_loss: bool,
     pub began: &'static str,
     pub goes_on: &'static str,
     pub over: &'static str,
-    /// Unit.
     pub counted: &'static str,
 }
 
@@ -35,15 +32,13 @@ type Count = dyn Fn(&SwitchView, &KernelLosses) -> u64 + Send;
 type Lasts = dyn Fn(&SwitchView) -> bool + Send;
 type Detail = dyn Fn(&SwitchView) -> Option<String> + Send;
 
-/// Counter that should not grow.
+/// Counter that should not grow, or state that should not last.
 pub(super) struct Condition {
     pub kind: &'static ConditionKind,
     pub place: Location,
-    /// Occurrences since the start.
     pub count: Box<Count>,
     /// Returns true if the condition exists now, even if nothing was counted.
     pub lasts: Box<Lasts>,
-    /// Details for the log.
     pub detail: Box<Detail>,
 }
 
@@ -66,8 +61,10 @@ const UNSEEN_LOSS: ConditionKind = ConditionKind {
 const UNSEEN_UNKNOWN: ConditionKind = ConditionKind {
     event: "unseen-loss-unproved",
     is_loss: true,
-    began: "frames are lost before the XDP program sees them; only lossy classes come, which does not prove that none is lossless",
-    goes_on: "frames are still lost before the XDP program sees them; only lossy classes come, which proves nothing",
+    began: "frames are lost before the XDP program sees them; only lossy classes arrive, which does not prove that no lost \
+        frame is lossless",
+    goes_on: "frames are still lost before the XDP program sees them; that only lossy classes arrive does not prove that no \
+        lost frame is lossless",
     over: "no more frames are lost before the XDP program sees them",
     counted: "frames",
 };
@@ -82,15 +79,15 @@ const UNSEEN_LOSSY: ConditionKind = ConditionKind {
 const STALL: ConditionKind = ConditionKind {
     event: "stall",
     is_loss: false,
-    began: "a worker did not run for longer than stall_budget: the machine had no core for it",
-    goes_on: "a worker still does not run for longer than stall_budget again and again",
+    began: "a worker was not scheduled for longer than `stall_budget`: the machine had no core for the worker",
+    goes_on: "a worker is still repeatedly not scheduled for longer than `stall_budget`",
     over: "the worker runs in time again",
     counted: "stalls",
 };
 const STORM: ConditionKind = ConditionKind {
     event: "storm",
     is_loss: false,
-    began: "pause storm: the peer keeps the class stopped",
+    began: "pause storm: the peer keeps the class paused",
     goes_on: "the pause storm continues",
     over: "the pause storm is over",
     counted: "storms",
@@ -98,62 +95,61 @@ const STORM: ConditionKind = ConditionKind {
 const LOOP: ConditionKind = ConditionKind {
     event: "loop",
     is_loss: false,
-    began: "a loop: stations move to and fro between these two ports, as if they were connected outside",
-    goes_on: "the loop is still there: stations move to and fro between these two ports",
-    over: "no more is seen of the loop",
+    began: "a loop: stations move back and forth between two ports, as if these were connected outside the switch",
+    goes_on: "the loop lasts: stations still move back and forth between two ports",
+    over: "the loop is over: stations no longer move between the ports",
     counted: "times found",
 };
 const PEER_FAST: ConditionKind = ConditionKind {
     event: "peer-too-fast",
     is_loss: false,
-    began: "the peer sends faster than `speed` of its port says",
-    goes_on: "the peer still sends faster than `speed` of its port says",
-    over: "the peer keeps to `speed` again",
+    began: "the peer sends faster than the configured `speed` of its port",
+    goes_on: "the peer still sends faster than the configured `speed` of its port",
+    over: "the peer keeps to the configured `speed` again",
     counted: "bytes too many",
 };
 const PEER_EXCESS: ConditionKind = ConditionKind {
     event: "peer-excess",
     is_loss: false,
-    began: "the peer sends more after XOFF than it may: it is faster than `speed`, or has more with its driver than is declared",
-    goes_on: "the peer still sends more after XOFF than it may: it is faster than `speed`, or has more with its driver",
-    over: "the peer sends no more after XOFF than it may",
+    began: "the peer sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
+    goes_on: "the peer still sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
+    over: "the peer again sends no more after XOFF than declared",
     counted: "frames too many",
 };
 const PEER_LATE: ConditionKind = ConditionKind {
     event: "peer-late",
     is_loss: false,
-    began: "the peer still sends while it is paused: it does not obey PFC, or takes longer than `peer_response` says",
-    goes_on: "the peer keeps sending while it is paused: it does not obey PFC, or takes longer than `peer_response` says",
-    over: "the peer stops when it is held again",
+    began: "the peer still sends while it is paused: the peer does not obey PFC, or needs longer than `peer_response`",
+    goes_on: "the peer keeps sending while it is paused: the peer does not obey PFC, or needs longer than `peer_response`",
+    over: "the peer again stops in time when it is paused",
     counted: "frames too late",
 };
 const PAUSE_UNKNOWN: ConditionKind = ConditionKind {
     event: "pause-mismatch",
     is_loss: false,
-    began: "the peer pauses this port in another way than its `pause` says, and is not obeyed",
-    goes_on: "the peer still pauses this port in another way than its `pause` says, and is not obeyed",
-    over: "the peer no longer pauses this port in another way than its `pause` says",
+    began: "the peer sends pause frames of another kind than `pause` of the port allows; they are not obeyed",
+    goes_on: "the peer still sends pause frames of another kind than `pause` of the port allows; they are not obeyed",
+    over: "the peer no longer sends pause frames of another kind than `pause` of the port allows",
     counted: "pause frames",
 };
 const MALFORMED: ConditionKind = ConditionKind {
     event: "malformed-control",
     is_loss: false,
-    began: "MAC control frames come in that pause nothing",
-    goes_on: "MAC control frames still come in that pause nothing",
-    over: "no more MAC control frames come in that pause nothing",
+    began: "malformed MAC control frames arrive, which pause nothing",
+    goes_on: "malformed MAC control frames still arrive, which pause nothing",
+    over: "malformed MAC control frames no longer arrive",
     counted: "frames",
 };
 
 const DCBX_MISMATCH: ConditionKind = ConditionKind {
     event: "dcbx-mismatch",
     is_loss: false,
-    began: "the neighbor's classes are not this port's",
-    goes_on: "the neighbor's classes are still not this port's",
-    over: "the neighbor's classes are this port's again, or it says no more of them",
+    began: "the LLDP neighbor's configuration of classes differs from this port's",
+    goes_on: "the LLDP neighbor's configuration of classes still differs from this port's",
+    over: "the LLDP neighbor's configuration of classes matches this port's again, or is no longer announced",
     counted: "times found",
 };
 
-/// Kinds in the order of docs/log.md.
 #[cfg(test)]
 pub(super) const KINDS: [&ConditionKind; 13] = [
     &LOSS,
@@ -211,7 +207,11 @@ fn stall(worker: usize) -> Condition {
     Condition::new(&STALL, place, move |view, _| view.workers[worker].facts.stalls.get()).saying(
         move |view| {
             let (longest, budget) = (view.workers[worker].facts.longest_gap.get(), view.stall_budget.0);
-            Some(format!("the longest took {}, and {} are bridged", span(longest), span(budget)))
+            Some(format!(
+                "the longest stall took {}; stalls of up to {} cause no loss",
+                span(longest),
+                span(budget)
+            ))
         },
     )
 }
@@ -234,7 +234,7 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
             let other = format!("the other port is {}", loops::with(view, id)?);
             let seconds = LOOP_HOLD.0 / 1_000_000_000;
             Some(if blocked {
-                format!("{other}, and this one takes no part in floods for {seconds} s")
+                format!("{other}; this port takes no part in floods for {seconds} s")
             } else {
                 other
             })
@@ -292,9 +292,13 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
             .saying(move |view| {
                 let status = storms::status(view, port, class, watchdog);
                 let last = status.last?;
-                let action = format!("action {}, after {} in pause", status.action, span(watchdog.detect.0));
+                let action = format!(
+                    "the watchdog takes action {} after a pause of {}",
+                    status.action,
+                    span(watchdog.detect.0)
+                );
                 let cost = format!(
-                    "the last took {}, {} dropped, {} forwarded",
+                    "the last storm took {}, with {} frames dropped and {} forwarded",
                     span(last.nanos),
                     last.dropped,
                     last.forwarded
@@ -309,7 +313,7 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
     let (counters, settings) = (view.counters.class(port, class), &view.settings().ports[port.index()]);
     let (bytes, nanos) = (counters.after_xoff_max.get(), counters.response_max.get());
     Some(format!(
-        "at most {} bytes came after an XOFF, up to {} later; headroom is computed for {} bytes at {} and a response of {}",
+        "after an XOFF the peer sent up to {} bytes, until {} later; headroom is computed for {} bytes at {} and a response time of {}",
         grouped(bytes),
         span(nanos),
         grouped(settings.past_xoff.0),
@@ -333,7 +337,6 @@ impl KernelLosses {
     }
 }
 
-/// Describes losses; one frame may be in several counters.
 fn counters(port: &PortView) -> Option<String> {
     let xdp = port.xdp_statistics().unwrap_or_default();
     let device = port.device_drops().unwrap_or_else(|unread| unread.last);
@@ -343,5 +346,5 @@ fn counters(port: &PortView) -> Option<String> {
     let counted: Vec<String> =
         counted.map(|(whose, (name, count))| format!("{whose} {name} {}", grouped(count))).collect();
     (!counted.is_empty())
-        .then(|| format!("counters, of which one frame may be in several: {}", counted.join(", ")))
+        .then(|| format!("counters (one frame may be in several of them): {}", counted.join(", ")))
 }

@@ -1,4 +1,4 @@
-//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, which holds the
+//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, large enough for the
 //! bytes of the longest stall that occurred or is budgeted.
 
 use xoff_flow_control::settings::PortSettings;
@@ -6,9 +6,9 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::super::view::{PortView, SwitchView};
 
-/// Tolerance of clocks.
+/// Tolerated difference of clocks, in percent.
 const TOLERANCE_PERCENT: u64 = 1;
-/// Maximum duration of a reading; a longer one is ignored.
+/// Maximum duration of a reading. A longer reading is ignored, because its time is unknown.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 
@@ -45,7 +45,7 @@ impl Meter {
     }
 }
 
-/// Counts received bytes as the line does.
+/// Returns the received bytes as the line counts them, with gaps between frames.
 fn on_line(view: &SwitchView, port: PortId) -> u64 {
     let of_class = |class| {
         let counters = view.counters.class(port, class);
@@ -70,7 +70,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn line_rate_never_too_fast_when_read_late() {
+    fn peer_at_line_rate_is_never_too_fast_when_read_late() {
         let (port, mut meter, mut rng) = (port(), Meter::default(), fastrand::Rng::with_seed(7));
         let (mut now, mut came) = (Nanos::ZERO, 0_u64);
         for _ in 0..10_000 {
@@ -83,13 +83,13 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn excess_of_a_tenth_measured_within_seconds() {
+    fn peer_a_tenth_too_fast_is_measured_within_seconds() {
         let (port, mut meter) = (port(), Meter::default());
         let look = |number: u64| Nanos::from_millis(100 * number);
         let fast = |number| port.speed.bytes_in(look(number)).0 * 11 / 10;
         let excess: Vec<u64> =
             (0..100).map(|number| meter.take(look(number), fast(number), &port, AWAY)).collect();
-        assert_eq!(excess[..8].iter().sum::<u64>(), 0, "that may be a burst");
+        assert_eq!(excess[..8].iter().sum::<u64>(), 0, "excess that may be a burst counts");
         let all: u64 = excess.iter().sum();
         let beyond = port.speed.bytes_in(look(99)).0 * 9 / 100;
         assert!(all > beyond * 9 / 10 - 10_000_000 && all <= beyond, "{all} of {beyond}");

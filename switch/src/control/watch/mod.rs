@@ -1,5 +1,6 @@
-//! Log of faults: a line when a fault begins, some while it lasts, and one when it is over. An [`Episode`] begins when
-//! the counter of a [`Condition`] ([`conditions`]) grows, or the condition exists, and ends after a quiet time.
+//! Log of faults: one line when a fault begins, further lines while it lasts, and one when it is over. A fault
+//! ([`Episode`]) begins when the counter of a [`Condition`] ([`conditions`]) grows, or its state exists. It ends after
+//! a quiet time.
 
 mod conditions;
 mod meter;
@@ -20,7 +21,7 @@ use xoff_config::format::span;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const KERNEL_EVERY: u32 = 10;
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
-/// First and maximum interval between lines; it doubles.
+/// First interval between log lines of a lasting fault, and maximum; the interval doubles.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
@@ -52,7 +53,6 @@ enum Phase {
     Began,
     GoesOn,
     Over,
-    /// No longer watched under new settings.
     Unwatched,
 }
 
@@ -68,7 +68,7 @@ impl ConditionMonitor {
         }
     }
 
-    /// Continues episodes, starts new conditions from their current count, and logs removed episodes.
+    /// Applies new settings: continues episodes, and logs those that are no longer watched.
     fn renew(&mut self, view: &SwitchView, now: Nanos) {
         self.settings = view.settings();
         let with_key =
@@ -88,7 +88,6 @@ impl ConditionMonitor {
         }
     }
 
-    /// Logs faults, forever.
     pub async fn run(&mut self, view: &SwitchView) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -101,7 +100,6 @@ impl ConditionMonitor {
         }
     }
 
-    /// Logs unreported counts.
     pub fn end(&mut self, view: &SwitchView) {
         self.kernel_losses.read_kernel(view);
         let now = (view.clock)();
@@ -157,7 +155,7 @@ impl ConditionMonitor {
 }
 
 impl ConditionState {
-    /// Returns the line to log, if any; `lasts`: the condition exists now.
+    /// Returns what to log, if anything. `lasts`: the condition exists now.
     fn follow(&mut self, now: Nanos, count: u64, lasts: bool) -> Option<(Phase, Episode)> {
         let before = std::mem::replace(&mut self.count, count);
         let is_observed = count > before || lasts;
@@ -205,7 +203,7 @@ fn log_phase(
     let count = count.saturating_sub(episode.before);
     let lasted = until.map(|until| until.since(episode.since));
     let mut message = match phase {
-        Phase::Unwatched => format!("by the settings that hold now this is not looked for any more: {words}"),
+        Phase::Unwatched => format!("no longer watched under the new settings: {words}"),
         Phase::Began | Phase::GoesOn | Phase::Over => words.to_owned(),
     };
     let counted = (count > 0).then(|| format!("{}: {}", kind.counted, xoff_config::written::grouped(count)));

@@ -23,7 +23,7 @@ fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String>
     let mut watch = ConditionMonitor::new(&view);
     watch.kernel_losses.read_kernel(&view);
     let begin = (view.clock)();
-    // Initial conditions are over when the test begins.
+    // The initial conditions of the view must be over when the test begins.
     watch.look(&view, begin);
     view.counters.port(PortId(1)).looped.set(0);
     view.counters.class(PortId(1), CLASS).storm_since.set(0);
@@ -53,7 +53,7 @@ fn has(line: &str, words: &[&str]) {
 
 // proves: log
 #[test]
-fn loss_logged_at_begin_during_and_at_end() {
+fn loss_is_logged_at_its_begin_while_it_lasts_and_at_its_end() {
     let lines = logged(|look, view| {
         for second in 1..=100 {
             lose(view, 10);
@@ -72,7 +72,7 @@ fn loss_logged_at_begin_during_and_at_end() {
 
 // proves: log
 #[test]
-fn ended_loss_logged_anew_and_lossy_never() {
+fn new_loss_is_logged_again_and_lossy_loss_never() {
     let lines = logged(|look, view| {
         lose(view, 1);
         look(1);
@@ -90,7 +90,7 @@ fn ended_loss_logged_anew_and_lossy_never() {
 
 // proves: floods, log
 #[test]
-fn stalls_peers_storms_and_loops_logged_in_words() {
+fn stalls_storms_loops_and_faulty_peers_are_logged() {
     let lines = logged(|look, view| {
         view.workers[0].facts.looped(Nanos::from_millis(1_640), view.stall_budget);
         look(1);
@@ -108,26 +108,36 @@ fn stalls_peers_storms_and_loops_logged_in_words() {
     });
     has(
         &lines[0],
-        &["WARN", "a worker did not run", "the longest took 1.64 s, and 10.0 ms are bridged", "worker=0"],
+        &[
+            "WARN",
+            "a worker was not scheduled",
+            "the longest stall took 1.64 s; stalls of up to 10.0 ms cause no loss",
+            "worker=0",
+        ],
     );
-    has(&lines[1], &["the peer sends faster than `speed`", "bytes too many: 5,000,000", "port=left"]);
+    has(
+        &lines[1],
+        &["the peer sends faster than the configured `speed`", "bytes too many: 5,000,000", "port=left"],
+    );
     has(&lines[2], &["the peer still sends while it is paused", "frames too late: 12", "class=3"]);
-    has(&lines[3], &["in another way than its `pause` says", "pause frames: 4"]);
+    has(&lines[3], &["of another kind than `pause` of the port allows", "pause frames: 4"]);
     let line = |word: &str| lines.iter().find(|line| line.contains(word)).unwrap();
-    has(line("event=loop"), &["these two ports", "the other port is left", "port=right"]);
+    has(line("event=loop"), &["between two ports", "the other port is left", "port=right"]);
     has(
         line("event=storm"),
-        &["pause storm: the peer keeps the class stopped", "action drop, after 200.0 ms in pause"],
+        &[
+            "pause storm: the peer keeps the class paused",
+            "the watchdog takes action drop after a pause of 200.0 ms",
+        ],
     );
     for line in &lines {
         assert!(!line.contains("Some(") && !line.contains("None") && !line.contains(" { "), "{line}");
     }
 }
 
-/// A class becomes lossy, and a watchdog is removed.
 // proves: reload
 #[test]
-fn unwatched_conditions_logged_as_over_once() {
+fn conditions_no_longer_watched_are_logged_as_over_once() {
     let lines = logged(|look, view| {
         let change = |change: &dyn Fn(&mut ClassSettings)| {
             let mut settings = (*view.settings()).clone();
@@ -144,23 +154,36 @@ fn unwatched_conditions_logged_as_over_once() {
         look(3);
         assert!(
             view.ongoing.get(Nanos::ZERO).iter().all(|it| it.event == "stall"),
-            "which is looked for yet"
+            "condition is listed although it is no longer watched"
         );
         view.counters.class(PortId(1), CLASS).storm_since.set(0);
         change(&|class| class.lossless = true);
         (4..=20).for_each(look);
     });
     let over: Vec<&String> = lines.iter().filter(|line| line.contains("phase=over")).collect();
-    assert_eq!((lines.len(), over.len()), (6, 3), "each ends once: {lines:#?}");
+    assert_eq!((lines.len(), over.len()), (6, 3), "a condition does not end exactly once: {lines:#?}");
     let [loss, storm, stall] = over[..] else { panic!() };
-    has(loss, &["not looked for any more: lossless frames are lost; frames: 12", "event=loss", "port=left"]);
-    has(storm, &["not looked for any more: pause storm: the peer keeps the class stopped", "event=storm"]);
+    has(
+        loss,
+        &[
+            "no longer watched under the new settings: lossless frames are lost; frames: 12",
+            "event=loss",
+            "port=left",
+        ],
+    );
+    has(
+        storm,
+        &[
+            "no longer watched under the new settings: pause storm: the peer keeps the class paused",
+            "event=storm",
+        ],
+    );
     has(stall, &["the worker runs in time again"]);
 }
 
 // proves: log
 #[test]
-fn ongoing_condition_in_status_until_over() {
+fn status_lists_fault_until_it_is_over() {
     let (view, _inbox) = view();
     let mut watch = ConditionMonitor::new(&view);
     let begin = (view.clock)();
@@ -169,14 +192,14 @@ fn ongoing_condition_in_status_until_over() {
     let now = view.ongoing.get(begin.after(Nanos(50)));
     let loss = now.iter().find(|it| it.cause.as_deref() == Some("headroom_exhausted")).unwrap();
     assert_eq!((loss.event.as_str(), loss.port.as_deref(), loss.class), ("loss", Some("left"), Some(3)));
-    assert_eq!((loss.count, loss.began_nanos_ago), (8, 50), "one was lost before");
+    assert_eq!((loss.count, loss.began_nanos_ago), (8, 50), "loss before the begin is missing");
     watch.look(&view, begin.after(OVER_AFTER));
     assert!(view.ongoing.get(begin).iter().all(|it| it.event != "loss"));
 }
 
 // proves: floods
 #[test]
-fn final_counts_logged_at_shutdown() {
+fn last_counts_of_faults_are_logged_at_shutdown() {
     let (view, _inbox) = view();
     let counters = view.counters.port(PortId(1));
     counters.loops.set(0);
@@ -191,7 +214,7 @@ fn final_counts_logged_at_shutdown() {
     let control = start(Arc::clone(&view), None, None, None, &Default::default(), ()).unwrap();
     counters.loops.set(7);
     control.stop().unwrap();
-    assert!(read(&mut log).contains("event=loop"), "the loop is logged");
+    assert!(read(&mut log).contains("event=loop"), "loop is not logged");
 }
 
 // proves: log

@@ -15,14 +15,17 @@ impl Publish for &mut Slow {
 }
 
 #[test]
-fn slow_publisher_does_not_delay_next_table() {
+fn slow_workers_do_not_delay_the_next_table_of_routes() {
     let (mut mirror, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     mirror.state.to_read = ReadScope::Nothing;
     let (mut slow, begin) = (Slow::default(), Instant::now());
     mirror.state.publish(&mut mirror.kernel, &mut &mut slow);
     let end = Instant::now();
     let made = (end - begin).saturating_sub(slow.0);
-    assert!(mirror.state.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
+    assert!(
+        mirror.state.not_before <= end + made * (SHARE - 1),
+        "next table waits longer than seven times the time to build a table"
+    );
 }
 
 // proves: route-mirror
@@ -31,12 +34,24 @@ fn ambiguous_route_removal_rereads_all_routes() {
     let (Mirror { mut state, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let key = (table::MAIN, ("10.9.0.0".parse().unwrap(), 16), 0);
     let (kind, other) = (RouteKind::Blackhole, RouteKind::Refused);
-    assert_eq!(state.remove_route(&key, &kind), ReadScope::Nothing, "which nobody knew");
+    assert_eq!(
+        state.remove_route(&key, &kind),
+        ReadScope::Nothing,
+        "removal of an unknown route causes a reading"
+    );
     state.tables.add_route(key, kind.clone());
-    assert_eq!(state.remove_route(&key, &other), ReadScope::Routes, "which may not be the one that applies");
+    assert_eq!(
+        state.remove_route(&key, &other),
+        ReadScope::Routes,
+        "removal of another route with the same key causes no reading"
+    );
     state.tables.add_route(key, other);
-    assert_eq!(state.remove_route(&key, &kind), ReadScope::Routes, "before one that was appended");
-    assert!(state.tables.route(&key).is_some(), "it counts until they are read");
+    assert_eq!(
+        state.remove_route(&key, &kind),
+        ReadScope::Routes,
+        "removal before an appended route causes no reading"
+    );
+    assert!(state.tables.route(&key).is_some(), "route vanished before routes were read");
     state.tables.take_routes(Tables::default());
     state.tables.add_route(key, kind.clone());
     assert_eq!(state.remove_route(&key, &kind), ReadScope::Nothing);
@@ -53,7 +68,7 @@ impl Publish for Nobody {
 
 // proves: cascade
 #[test]
-fn before_the_workers_have_a_table_none_is_in_use() {
+fn no_table_of_routes_is_in_use_before_workers_have_one() {
     let (mirror, handle) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let (answer, page) = oneshot::channel();
     handle.requests.send(MirrorRequest::Page { from: 0, limit: 1, answer }).unwrap();

@@ -10,7 +10,6 @@ use xoff_wire::units::{PortId, Site};
 
 use super::*;
 
-/// Two switch interfaces, a kernel interface, and a VRF.
 const P1: u32 = 11;
 const P2: u32 = 12;
 const ETH0: u32 = 20;
@@ -94,7 +93,7 @@ fn fate(tables: &Tables, port: u8, dst: &str) -> String {
 
 // proves: route-mirror
 #[test]
-fn kinds_of_routes_are_read_as_the_kernel_reads_them() {
+fn each_kind_of_route_has_the_same_effect_as_in_the_kernel() {
     let mut tables = tables();
     let to = |gateway| RouteKind::Unicast(vec![via(P2, Some(gateway))]);
     put(&mut tables, table::MAIN, "0.0.0.0/0", 0, to("10.2.0.9"));
@@ -121,7 +120,7 @@ fn kinds_of_routes_are_read_as_the_kernel_reads_them() {
 
 // proves: route-mirror
 #[test]
-fn resolved_stations_have_host_routes() {
+fn resolved_neighbours_have_host_routes() {
     let mut tables = tables();
     put(&mut tables, table::MAIN, "10.1.0.0/24", 0, RouteKind::Unicast(vec![via(P1, None)]));
     put(&mut tables, table::MAIN, "10.1.0.7/32", 0, RouteKind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
@@ -153,7 +152,7 @@ fn resolved_stations_have_host_routes() {
 
 // proves: route-mirror
 #[test]
-fn lowest_reachable_metric_applies() {
+fn route_with_lowest_reachable_metric_applies() {
     let mut tables = tables();
     let dead = Via { is_dead: true, ..via(P1, Some("10.1.0.9")) };
     put(&mut tables, table::MAIN, "10.9.0.0/16", 20, RouteKind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
@@ -167,7 +166,7 @@ fn lowest_reachable_metric_applies() {
 
 // proves: route-mirror
 #[test]
-fn equal_cost_paths_used_where_alive() {
+fn only_live_equal_cost_paths_are_used() {
     let mut tables = tables();
     let ways = vec![via(P1, Some("10.1.0.9")), via(P2, Some("fe80::9"))];
     put(&mut tables, table::MAIN, "10.9.0.0/16", 0, RouteKind::Unicast(ways.clone()));
@@ -185,7 +184,7 @@ fn equal_cost_paths_used_where_alive() {
 
 // proves: route-mirror
 #[test]
-fn down_interface_unused_and_vrf_uses_its_table() {
+fn down_interface_is_not_used_and_vrf_uses_its_table() {
     let mut tables = tables();
     tables.put_link(VRF, KernelLink { vrf_table: Some(100), ..link("red") });
     tables.put_link(P2, KernelLink { master: Some(VRF), ..link("p2") });
@@ -219,7 +218,7 @@ fn first_of_appended_routes_applies() {
 }
 
 #[test]
-fn paths_only_for_kernel_are_punted() {
+fn packets_on_paths_only_for_the_kernel_are_punted() {
     let mut tables = tables();
     let own = via(P1, Some("10.1.0.9"));
     let encapsulated = Via { is_encapsulated: true, ..via(P2, Some("10.2.0.9")) };
@@ -241,7 +240,7 @@ fn paths_only_for_kernel_are_punted() {
 }
 
 #[test]
-fn a_route_that_encapsulates_is_read_as_one() {
+fn encapsulating_route_is_recognized() {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet;
     message.header.kind = RouteType::Unicast;
@@ -254,7 +253,7 @@ fn a_route_that_encapsulates_is_read_as_one() {
 
 // proves: routing
 #[test]
-fn the_mtu_of_a_route_is_read_for_all_its_ways() {
+fn mtu_of_a_route_applies_to_all_its_paths() {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet6;
     message.header.kind = RouteType::Unicast;
@@ -290,7 +289,7 @@ fn the_mtu_of_a_route_is_read_for_all_its_ways() {
 
 // proves: routing
 #[test]
-fn minimum_mtu_of_route_link_port_applies() {
+fn minimum_mtu_of_route_link_and_port_applies() {
     let mut tables = tables();
     tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
     let packet = |dst| Packet {
@@ -323,7 +322,7 @@ fn minimum_mtu_of_route_link_port_applies() {
 
 // proves: slow-path
 #[test]
-fn neighbours_towards_an_address_are_of_its_longest_prefix() {
+fn neighbours_towards_address_are_those_of_longest_prefix() {
     let mut tables = tables();
     let via = |link, gateway: Option<&str>| Via {
         link,
