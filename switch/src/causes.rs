@@ -23,29 +23,22 @@ use serde::Serialize;
 /// Ports of a switch that wait for each other: the input of [`Causes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Name of the switch.
     pub switch: String,
-    /// Ports of the switch.
     pub ports: Vec<PortWaits>,
 }
 
 /// Paused and pausing classes of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortWaits {
-    /// Name of the port.
     pub name: String,
-    /// MAC address of the port.
     pub mac: String,
     /// Source address of the last pause frame that the port obeyed.
     pub pause_peer: Option<String>,
-    /// Classes of the port.
     pub classes: Vec<ClassWaits>,
 }
 
-/// Class of a port, paused or pausing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassWaits {
-    /// Number of the class, 0 to 7.
     pub class: u8,
     /// True while the port pauses its peer.
     pub holds: bool,
@@ -55,12 +48,9 @@ pub struct ClassWaits {
     pub is_held: bool,
 }
 
-/// Egress queue that contains frames from a pausing port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FullQueue {
-    /// Name of the egress port.
     pub port: String,
-    /// Class of the queue, 0 to 7.
     pub class: u8,
     /// Bytes in the queue that the pausing port received.
     pub bytes: u64,
@@ -71,30 +61,11 @@ pub struct FullQueue {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum CauseNode {
     /// Port that pauses its peer.
-    Port {
-        /// Name of the switch.
-        switch: String,
-        /// Name of the port.
-        port: String,
-        /// Paused class, 0 to 7.
-        class: u8,
-    },
+    Port { switch: String, port: String, class: u8 },
     /// Egress queue of a port.
-    Queue {
-        /// Name of the switch.
-        switch: String,
-        /// Name of the port.
-        port: String,
-        /// Class of the queue, 0 to 7.
-        class: u8,
-    },
+    Queue { switch: String, port: String, class: u8 },
     /// Sender of pauses that is no port of the given switches.
-    Station {
-        /// MAC address of the sender.
-        mac: String,
-        /// Paused class, 0 to 7.
-        class: u8,
-    },
+    Station { mac: String, class: u8 },
 }
 
 impl std::fmt::Display for CauseNode {
@@ -208,7 +179,6 @@ impl Causes {
         Dot::with_attr_getters(&self.graph, &[] as &[Config], &edge, &node).to_string()
     }
 
-    /// Returns the graph as JSON.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let edges = self.graph.edge_references().map(|edge| {

@@ -19,7 +19,6 @@ use ureq::{Agent, Body, Error};
 use crate::unix_socket;
 
 const UNIX: &str = "unix:";
-/// Default URL of a switch's HTTP server.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 
 /// Parses a switch's URL; adds `http://` if it has no scheme.
@@ -51,9 +50,7 @@ pub fn url(text: &str) -> Result<String, String> {
     silence(url, error, "switch", "start a switch with `xoff run`, or give its address with --url")
 )]
 pub struct Silent {
-    /// URL of the request.
     pub url: String,
-    /// Error of the network connection.
     pub error: Box<Error>,
 }
 
@@ -84,23 +81,15 @@ pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
 #[error("process {0} is stopped; continue it with `kill -CONT {0}`, or end it with `kill -KILL {0}`")]
 struct Stopped(i32);
 
-/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// No server answers at the URL.
     #[error(transparent)]
     Silent(#[from] Silent),
-    /// The switch refused the request, with this message.
     #[error("{0}")]
     Refused(String),
     /// The answer is of another program, or of another version of xoff.
     #[error("the server at {url} is no switch of this version of xoff: {error}")]
-    Foreign {
-        /// URL of the request.
-        url: String,
-        /// Error of the JSON parser.
-        error: serde_json::Error,
-    },
+    Foreign { url: String, error: serde_json::Error },
 }
 
 /// Sends a request to the server at `url` (from [`url`]) and parses its answer. `send` gets an HTTP agent and the base

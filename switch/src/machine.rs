@@ -44,14 +44,12 @@ fn is_netns(path: &Path) -> bool {
     }
 }
 
-/// Returns a random seed, different at each call.
 #[must_use]
 pub fn secret() -> HashSeed {
     let state = RandomState::new();
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// Returns the total memory of the machine, if known.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))

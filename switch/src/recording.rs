@@ -21,7 +21,6 @@ use xoff_xdp::clock;
 /// Size of the ring in bytes: a fifth of a second at 1 Gb/s with the shortest frames.
 const RING_BYTES: usize = 64 << 20;
 
-/// File to which a recording is written.
 #[derive(Debug)]
 pub struct RecordingFile {
     file: File,
@@ -56,10 +55,6 @@ impl RecordingFile {
         Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
     }
 
-    /// Checks that the configured switch can be recorded.
-    ///
-    /// # Errors
-    /// The switch has several workers, or is a router.
     pub fn check(config: &Config, workers: usize) -> Result<(), CannotRecord> {
         let routes = config.shell.router.is_some() || !config.switch.routed_vlans.is_empty();
         match workers {

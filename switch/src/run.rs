@@ -50,60 +50,40 @@ use crate::worker::{Connections, Outcome, Worker};
 use open::{OpenedPorts, in_terms_of, open, owner, shares};
 use xoff_xdp::clock;
 
-/// Error of starting a switch.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A port or the buffer memory cannot be opened.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// The HTTP listener or netlink cannot be opened.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Privileges cannot be dropped.
     #[error(transparent)]
     Privileges(#[from] ConfineError),
-    /// The kernel is too old for frames of the configured MTU.
     #[error(
         "{device} has an MTU of {mtu}, but frames with more than {most} bytes of payload need Linux 6.6 or \
          newer (AF_XDP frames of several chunks): write mtu = {most} or less for all ports"
     )]
     LongFrames {
-        /// Device of a port.
         device: String,
-        /// Largest configured MTU in bytes.
         mtu: u32,
         /// Largest MTU in bytes that works.
         most: u32,
     },
-    /// The kernel is too old for small receive chunks.
     #[error(
         "receive chunks of 512 bytes at {device} need Linux 6.6 or newer: write receive_chunks = \"whole\" in [memory]"
     )]
-    SmallChunks {
-        /// Device of a port.
-        device: String,
-    },
-    /// The machine lacks a resource.
+    SmallChunks { device: String },
     #[error("{}; {}", misfit.message, misfit.help.as_deref().unwrap_or_default())]
-    Misfit {
-        /// Problem with the resource.
-        misfit: Problem,
-    },
-    /// The limit of open files is too low.
+    Misfit { misfit: Problem },
     #[error(transparent)]
     Descriptors(#[from] DescriptorError),
-    /// The configuration needs more than 2^32 frames or cells of buffer memory.
     #[error(
         "the configuration needs more than 2^32 frames or cells of buffer memory; `xoff check` shows their use"
     )]
     TooMuchMemory,
-    /// The switch cannot be recorded.
     #[error(transparent)]
     Recording(#[from] CannotRecord),
-    /// The router cannot be started.
     #[error(transparent)]
     Router(#[from] RouterError),
-    /// A worker thread, or a resource of one, cannot be created.
     #[error("cannot start a worker: {0}")]
     Thread(#[from] io::Error),
 }
@@ -111,38 +91,17 @@ pub enum RunError {
 /// Early end of a worker or the control thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
-    /// A system call for sleeping failed.
     #[error("worker {worker} ended: {source}")]
-    System {
-        /// Number of the worker.
-        worker: usize,
-        /// Error of the system.
-        source: io::Error,
-    },
+    System { worker: usize, source: io::Error },
     /// The worker panicked: a bug of xoff.
     #[error("worker {worker} panicked, which is a bug of xoff; its peers were resumed")]
-    Panicked {
-        /// Number of the worker.
-        worker: usize,
-    },
-    /// The program's custom policy panicked.
+    Panicked { worker: usize },
     #[error(
         "worker {worker} ended because the custom policy of this program panicked ({message}); its peers were resumed"
     )]
-    CustomPolicy {
-        /// Number of the worker.
-        worker: usize,
-        /// Message of the panic.
-        message: String,
-    },
-    /// The control thread ended. The workers were stopped without loss.
+    CustomPolicy { worker: usize, message: String },
     #[error("{error}; the switch was stopped")]
-    Control {
-        /// Reason why the control thread ended.
-        error: ControlEnded,
-        /// Last status of the switch.
-        status: Box<Status>,
-    },
+    Control { error: ControlEnded, status: Box<Status> },
 }
 
 /// Running switch; dropping this value stops the switch.
@@ -164,13 +123,11 @@ pub struct Running {
 }
 
 impl Running {
-    /// Returns the view of the switch for other threads.
     #[must_use]
     pub fn view(&self) -> &Arc<SwitchView> {
         &self.view
     }
 
-    /// Returns the address or Unix socket of the HTTP server, if any.
     #[must_use]
     pub fn http(&self) -> Option<&HttpAt> {
         self.control.as_ref().and_then(ControlHandle::at)
@@ -182,7 +139,6 @@ impl Running {
         End(self.wake.clone())
     }
 
-    /// Returns the handle for reloads, if any.
     #[must_use]
     pub fn reloads(&self) -> Option<&Reloads> {
         self.reloads.as_ref()
@@ -248,7 +204,6 @@ enum Wake {
 pub struct End(Sender<Wake>);
 
 impl End {
-    /// Requests the end of the switch.
     pub fn now(&self) {
         let _ = self.0.send(Wake::Requested);
     }

@@ -63,34 +63,25 @@ pub struct Confinement {
     pub removable: Option<PathBuf>,
 }
 
-/// Treatment of the process's privileges: kept or dropped.
 #[derive(Clone, Debug)]
 pub enum Privileges {
     /// All threads except HTTP keep their privileges: for a switch within a larger program.
     Keep,
-    /// Each thread drops the privileges that it does not need.
     Drop(Confinement),
 }
 
-/// Error of dropping privileges.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// Capabilities cannot be dropped.
     #[error("cannot drop capabilities: {0}")]
     Capabilities(#[from] caps::errors::CapsError),
-    /// The flag `no_new_privs` cannot be set.
     #[error("cannot set no_new_privs: {0}")]
     NoNewPrivileges(#[from] Errno),
-    /// The thread cannot become the configured user.
     #[error(transparent)]
     User(#[from] UserError),
-    /// Landlock refuses the limits of file access.
     #[error("cannot limit file access by Landlock: {0}")]
     Files(#[from] landlock::RulesetError),
-    /// seccomp refuses the limits of system calls.
     #[error("cannot limit system calls by seccomp: {0}")]
     Calls(#[from] seccompiler::Error),
-    /// The thread cannot start.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }

@@ -30,10 +30,6 @@ pub enum UserError {
 }
 
 impl User {
-    /// Looks up the user `name`.
-    ///
-    /// # Errors
-    /// The user does not exist, or the look-up failed.
     pub fn named(name: &str) -> Result<User, UserError> {
         let name = name.to_owned();
         match nix::unistd::User::from_name(&name) {

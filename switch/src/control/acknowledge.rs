@@ -12,10 +12,8 @@ use super::caller::Caller;
 use super::trust::{self, Names};
 use super::{SwitchView, proof};
 
-/// Answer to `PUT /acknowledge`: gaps in the proof of losslessness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedNow {
-    /// Gaps acknowledged by this request.
     pub acknowledged: Vec<String>,
     /// Gaps that remain.
     pub unproved: Vec<String>,

@@ -26,7 +26,6 @@ const EXAMPLE: &str = "/addresses?after=1-02:00:00:00:00:01&limit=100";
 const PART_WITHIN: Duration = Duration::from_secs(1);
 const PAGE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Answer to `GET /addresses`: a page of the forwarding database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPage {
     /// Addresses of this page, sorted by VLAN and address.

@@ -14,7 +14,6 @@ use xoff_flow_control::counter::Histogram;
 /// Upper bounds of histogram buckets, in nanoseconds: about 1 µs to 1 s.
 const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
 
-/// Text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus text format 0.0.4.
@@ -44,7 +43,6 @@ impl Format {
         }
     }
 
-    /// Returns the media type of the format.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -54,21 +52,17 @@ impl Format {
     }
 }
 
-/// Type of a metric.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Value that only grows.
     Counter,
     /// Value that grows and falls.
     Gauge,
-    /// Distribution of values.
     Histogram,
 }
 
 /// Names and values of labels.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// Text of metrics under construction.
 pub struct Exposition {
     format: Format,
     text: String,
@@ -105,7 +99,6 @@ impl Exposition {
         Family { text: &mut self.text, everywhere: &self.everywhere, name }
     }
 
-    /// Returns the complete text.
     pub fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text += "# EOF\n";
@@ -114,7 +107,6 @@ impl Exposition {
     }
 }
 
-/// Metric family to which samples are added.
 pub struct Family<'a> {
     text: &'a mut String,
     everywhere: &'a [Label],
@@ -122,7 +114,6 @@ pub struct Family<'a> {
 }
 
 impl Family<'_> {
-    /// Adds a sample of a counter or gauge.
     pub fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
         self.line(None, &self.labels(labels), None::<(_, f64)>, value);
     }
@@ -162,7 +153,6 @@ fn owned(labels: Labels<'_>) -> impl Iterator<Item = Label> {
     labels.iter().map(|&(name, value)| Label::new(name, value.to_owned()))
 }
 
-/// Converts nanoseconds to seconds.
 pub fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }

@@ -27,7 +27,6 @@ use xoff_xdp::{Arrivals, Head, Losses};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExternalLosses {
     pub lossless: u64,
-    /// Frames lost before the XDP program while only lossy classes arrived.
     pub unknown: u64,
     pub lossy: u64,
     /// Drops of the device that may be drops of its sockets, counted twice.

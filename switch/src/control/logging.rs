@@ -41,7 +41,6 @@ pub fn recent() -> String {
     RECENT.text()
 }
 
-/// Log of the process; dropping it waits for the last lines.
 #[derive(Debug)]
 pub struct Log {
     queue: LogQueue,
@@ -67,28 +66,21 @@ impl Drop for Log {
     }
 }
 
-/// Error of starting the log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The log filter is invalid.
     #[error(
         "{given_as} = {filter:?} is no log filter ({error}); give error, warn, info, debug or trace, or TARGET=LEVEL pairs"
     )]
     Filter {
         /// Name of the setting that contains the filter.
         given_as: &'static str,
-        /// The invalid filter.
         filter: String,
-        /// Error of the parser.
         error: tracing_subscriber::filter::ParseError,
     },
-    /// The log thread cannot start, or cannot drop its privileges.
     #[error("cannot start the log: {0}")]
     Confine(#[from] ConfineError),
-    /// No file descriptor is free.
     #[error("cannot start the log: {0}")]
     System(#[from] io::Error),
-    /// The process already has a log.
     #[error("the process already has a log: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }

@@ -24,7 +24,6 @@ const PLACES_AT_ONCE: usize = 4_096;
 /// Treatment of the queued frames of a port that its worker gives away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
-    /// Queued frames are sent first.
     Sent,
     /// Queued frames are kept for the port that replaces this one.
     Kept {
@@ -81,7 +80,6 @@ pub enum Request {
 /// Result of a query to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
-    /// The worker answered.
     Given(T),
     /// The worker did not answer in time.
     Silent,

@@ -27,7 +27,6 @@ mod log_queue;
 pub mod logging;
 mod loops;
 pub(crate) mod loss_books;
-#[doc(hidden)]
 pub mod mailbox;
 pub mod metrics;
 pub(crate) mod mirroring;
@@ -90,47 +89,27 @@ pub use snapshot::snapshot;
 pub use view::{Link, ProgramState, SwitchView, WorkerFacts};
 pub(crate) use view::{PortDevice, PortView, WorkerView};
 
-/// Error of starting the control thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The HTTP listener cannot be opened.
     #[error(
         "cannot serve metrics and status on {listen}: {error}; set `http` to a free address of this \
          machine, to \"unix:/run/xoff/NAME.sock\", or to \"off\""
     )]
-    Listen {
-        /// Configured address of the listener.
-        listen: HttpAt,
-        /// Error of the system.
-        error: io::Error,
-    },
-    /// Another switch already serves at the configured address.
+    Listen { listen: HttpAt, error: io::Error },
     #[error(
         "{name} is already running, pid {process}: it serves at {listen}; stop it first, or give this one another `http`"
     )]
-    Running {
-        /// Configured address of the listener.
-        listen: HttpAt,
-        /// Name of the other switch.
-        name: String,
-        /// Process id of the other switch.
-        process: u32,
-    },
-    /// The netlink socket cannot be opened.
+    Running { listen: HttpAt, name: String, process: u32 },
     #[error("cannot follow the links of the ports over netlink: {0}")]
     Netlink(io::Error),
-    /// The control thread cannot be started.
     #[error("cannot start the control thread: {0}")]
     Thread(io::Error),
-    /// A thread cannot start, or cannot drop its privileges.
     #[error(transparent)]
     Confine(#[from] ConfineError),
 }
 
-/// Early end of the control thread or the HTTP thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlEnded {
-    /// The kernel closed the netlink socket.
     #[error(
         "the control thread ended: the kernel closed its netlink socket, so changes of links would go unnoticed"
     )]
@@ -174,7 +153,6 @@ impl ControlHandle {
         }
     }
 
-    /// Returns the address or Unix socket of the HTTP server.
     #[must_use]
     pub fn at(&self) -> Option<&HttpAt> {
         self.at.as_ref().map(BoundAddress::at)

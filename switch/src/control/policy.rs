@@ -34,7 +34,6 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// Name of the new policy.
     pub policy: String,
     /// Class to change; `None`: all classes.
     #[serde(default)]
@@ -114,7 +113,6 @@ pub(super) async fn replace(
     Ok(view.policies.names())
 }
 
-/// Returns the error message for an unknown policy.
 #[must_use]
 pub fn unknown(name: &str, policies: &PolicySettings) -> String {
     let valid: Vec<&str> = policies.kinds().map(PolicyKind::name).collect();

@@ -12,7 +12,6 @@ pub(super) fn prepare() {
     let _ = (procfs::page_size(), ticks_per_second());
 }
 
-/// Writes those metrics of the process that are readable.
 pub fn write(text: &mut Exposition) {
     for (name, kind, help, value) in facts().unwrap_or_default() {
         text.family(name, kind, help).sample(&[], value);

@@ -59,14 +59,12 @@ pub struct InterfaceStatus {
     pub from_host: u64,
 }
 
-/// Answer to `GET /routes`: a page of the kernel's routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePage {
     /// Routes of this page, sorted by table, prefix and metric.
     pub routes: Vec<Row>,
     /// Parameter `from` of the next page; `None` for the last page.
     pub next: Option<usize>,
-    /// Number of all routes.
     pub total: usize,
 }
 

@@ -11,7 +11,6 @@ pub fn schema() -> Schema {
     schema_of::<Status>()
 }
 
-/// Returns the schema (draft 2020-12) of a part of `/status`.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()

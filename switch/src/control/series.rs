@@ -9,11 +9,9 @@ use serde_json::Value;
 use super::exposition::{Exposition, Kind, seconds};
 use super::schema::schema_of;
 
-/// Metric that is a field of `T`.
 pub struct Series<T> {
     /// Name of the metric, without the prefix of its family.
     pub metric: &'static str,
-    /// Type of the metric.
     pub kind: Kind,
     /// Path of the field in JSON, such as `ingress.bytes`. The last word of the path is the unit.
     pub field: &'static str,
@@ -38,9 +36,7 @@ macro_rules! series {
 }
 pub use series;
 
-/// Type of fields that can be metrics.
 pub trait Number {
-    /// Returns the field's value as an integer, if there is one.
     fn number(self) -> Option<u64>;
 }
 
@@ -65,16 +61,12 @@ impl Number for Option<u64> {
 /// Part of `/status`, with the labels of its samples.
 pub type Part<'a, T> = (Vec<(&'static str, &'a str)>, &'a T);
 
-/// Beginning of the names and help texts of metrics.
 #[derive(Clone, Copy)]
 pub struct Prefix {
-    /// Prefix of names.
     pub name: &'static str,
-    /// Prefix of help.
     pub help: &'static str,
 }
 
-/// Metrics of `T`, a part of `/status`.
 pub struct Table<T: 'static> {
     series: &'static [Series<T>],
     schema: Schema,

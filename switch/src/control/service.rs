@@ -13,7 +13,6 @@ pub fn runs(what: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(what)]);
 }
 
-/// Notifies the service manager that the process is stopping.
 pub fn ends() {
     tell(&[NotifyState::Stopping]);
 }
@@ -37,7 +36,6 @@ pub fn interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|within| within / 2)
 }
 
-/// Notifies the service manager that the process is alive.
 pub fn notify_alive() {
     tell(&[NotifyState::Watchdog]);
 }

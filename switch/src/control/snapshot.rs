@@ -29,7 +29,6 @@ use super::{addresses, groups, lldp, logging, loops, notification, pipeline, pro
 /// Maximum time for workers to answer: a virtual machine may stall longer than any stall budget.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Queries the ledgers of all workers in parallel.
 pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
@@ -379,12 +378,10 @@ fn nonzero(counter: &Counter) -> Option<u64> {
     Some(counter.get()).filter(|&value| value > 0)
 }
 
-/// Returns counters by their names.
 pub fn by_name<const N: usize>(names: [&'static str; N], counters: &[Counter; N]) -> BTreeMap<String, u64> {
     names.into_iter().map(String::from).zip(counters.iter().map(Counter::get)).collect()
 }
 
-/// Returns the distribution of a histogram's values.
 pub fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
     Spread {
         count: histogram.count(),

@@ -23,9 +23,7 @@ use super::*;
 use crate::bell::Bell;
 use crate::lldp::Neighbors;
 
-/// Class that is lossless in the test switch.
 pub const CLASS_3: Class = Class::ALL[3];
-/// Current time by the test switch's clock.
 pub const NOW: Nanos = Nanos(5_000_000_000);
 
 struct FakeDriver;
@@ -55,7 +53,6 @@ impl PortDriver for FakeDriver {
     }
 }
 
-/// Returns the device of a port with this driver.
 pub fn device(ifindex: u32, driver: impl PortDriver + 'static) -> PortDevice {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
     let overlap = Overlap::Sockets;

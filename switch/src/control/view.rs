@@ -21,20 +21,16 @@ pub use super::port_view::{Link, PortDevice, PortView, ProgramState};
 /// Running switch, as threads other than the workers see it.
 #[derive(Debug)]
 pub struct SwitchView {
-    /// Name of the switch.
     pub name: String,
     pub(crate) configured: Current<SwitchSettings>,
     pub(crate) policies: PolicyCells,
-    /// Counters of ports and classes. Written by the workers.
     pub counters: Arc<Counters>,
     /// Ports, and vacant places for ports that a reload may add.
     pub ports: Vec<PortView>,
-    /// Workers, by number.
     pub workers: Vec<WorkerView>,
     pub(crate) stall_budget: Nanos,
     pub(crate) clock: fn() -> Nanos,
     pub(crate) started_at: Nanos,
-    /// Router of the switch, if any.
     pub router: Option<RouterView>,
     pub(crate) books: LossBooks,
     pub(crate) ongoing: OngoingConditions,
@@ -43,13 +39,11 @@ pub struct SwitchView {
 }
 
 impl SwitchView {
-    /// Returns the current settings of the dataplane.
     #[must_use]
     pub fn settings(&self) -> Arc<SwitchSettings> {
         self.configured.get()
     }
 
-    /// Returns the name of a port.
     #[must_use]
     pub fn name_of(&self, port: PortId) -> &str {
         self.ports[port.index()].name()
@@ -100,7 +94,6 @@ impl SwitchView {
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// Returns the counters of all classes of all ports.
     pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
         let of = move |port| {
             Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
@@ -120,7 +113,6 @@ pub struct WorkerView {
 /// Numbers that a worker publishes for other threads.
 #[derive(Debug, Default)]
 pub struct WorkerFacts {
-    /// Loops of the worker.
     pub loops: Counter,
     /// Longest time between two loops while awake, in nanoseconds.
     pub longest_gap: Counter,

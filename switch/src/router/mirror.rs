@@ -82,16 +82,12 @@ enum MirrorRequest {
     /// Report of an interface's carrier: Linux reports that of a software device late, unless its link is queried
     /// (since 6.8).
     Carrier(Site),
-    /// Unknown neighbour for which lossless frames wait.
     Resolve(Site, IpAddr),
 }
 
-/// Part of the list of routes, for HTTP.
 #[derive(Debug)]
 pub struct Page {
-    /// Routes of this part, in order.
     pub rows: Vec<Row>,
-    /// Number of all routes.
     pub total: usize,
     /// Neighbours in the workers' table.
     pub stations: Vec<IpAddr>,

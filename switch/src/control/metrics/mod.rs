@@ -23,15 +23,11 @@ use super::status::{
 };
 use super::view::SwitchView;
 
-/// Prefix of the metrics of switches and agents.
 pub const PREFIX: Prefix = Prefix { name: "xoff_", help: "" };
 const SHADOW_PREFIX: Prefix = Prefix { name: "xoff_shadow_", help: "Shadow policy: " };
 
-/// Label values of classes.
 pub const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
-/// Label of metrics of sent pauses.
 pub const SENT: (&str, &str) = ("direction", "sent");
-/// Label of metrics of received pauses.
 pub const RECEIVED: (&str, &str) = ("direction", "received");
 
 static SWITCH: LazyLock<Table<Status>> = LazyLock::new(|| {
@@ -122,7 +118,6 @@ static LOSSLESS_CLASSES: LazyLock<Table<ClassStatus>> = LazyLock::new(|| {
     }
 });
 
-/// Metrics of pauses.
 pub static PAUSES: LazyLock<Table<PauseStatus>> = LazyLock::new(|| {
     series! {
         "pfc_pause_seconds_total" Counter nanos;

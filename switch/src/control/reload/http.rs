@@ -15,7 +15,6 @@ use crate::control::policy::read;
 
 const EXAMPLE: &str = "send {} or {\"dry_run\": true}";
 
-/// Body of `PUT /reload`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {

@@ -37,10 +37,8 @@ use super::{SwitchView, ask, logging};
 use crate::lldp::dcbx;
 use read::{READ_WITHIN, reach};
 
-/// File with the configuration of a switch.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Path of the file.
     pub path: PathBuf,
     /// Custom policy of the program that contains the switch.
     pub own_policy: Option<OwnPolicy>,
@@ -53,25 +51,19 @@ pub(crate) struct Reserved {
     pub queues: Vec<Option<u32>>,
 }
 
-/// Result of a reload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
     /// True for a dry run: nothing was changed.
     pub dry_run: bool,
-    /// Changed settings.
     pub changes: Vec<Changed>,
     /// Warnings about the configuration, and remarks about removed ports.
     pub warnings: Vec<String>,
 }
 
-/// Change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Name of the setting in the configuration file.
     pub what: String,
-    /// Old value of the setting.
     pub before: String,
-    /// New value of the setting.
     pub after: String,
 }
 
@@ -116,7 +108,6 @@ fn lines(list: &[String]) -> String {
     list.iter().map(|line| format!("\n  {line}")).collect()
 }
 
-/// Formats a change as a line.
 #[must_use]
 pub fn line(Changed { what, before, after }: &Changed) -> String {
     format!("{what}: {before} -> {after}")
@@ -134,7 +125,6 @@ enum ReloadCommand {
     Follow,
 }
 
-/// Handle for reloads.
 #[derive(Clone, Debug)]
 pub struct Reloads {
     commands: mpsc::UnboundedSender<ReloadCommand>,

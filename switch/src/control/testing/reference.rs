@@ -49,7 +49,6 @@ fn unit(name: &str) -> &'static str {
     units.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
 }
 
-/// Returns a table of the metrics in `text`.
 #[must_use]
 pub fn metric_table(text: &str) -> String {
     let mut table = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n".to_owned();
