@@ -1,6 +1,8 @@
 //! Tests of `xoff status` and `xoff policy` as processes, against a fake switch.
 #![allow(clippy::unwrap_used)]
 
+// proves: status
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Command, Output};
@@ -44,7 +46,6 @@ fn run_command_against(
     output
 }
 
-// proves: status
 #[test]
 fn closed_output_pipe_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -54,7 +55,6 @@ fn closed_output_pipe_is_no_error() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
-// proves: status
 #[test]
 fn proxy_settings_are_ignored() {
     let output = run_against(&["status", "--json"], "{}");
@@ -66,7 +66,6 @@ fn proxy_settings_are_ignored() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("class 3  ofc"), "{output:?}");
 }
 
-// proves: status
 #[test]
 fn environment_names_switch_unless_option_does() {
     const CLOSED: &str = "http://127.0.0.1:1";

@@ -114,6 +114,7 @@ fn is_device(_: &std::fs::Metadata) -> bool {
     false
 }
 
+// proves: configuration
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -128,7 +129,6 @@ mod tests {
         read_text(path, kind).unwrap_err().to_string()
     }
 
-    // proves: configuration
     #[test]
     fn file_at_limit_is_read_and_longer_file_refused() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -146,7 +146,6 @@ mod tests {
         );
     }
 
-    // proves: configuration
     #[test]
     fn endless_device_is_refused() {
         let error = why("/dev/zero".as_ref(), FileKind { bytes_max: DATA_MAX, ..SMALL });
@@ -176,7 +175,6 @@ mod tests {
         assert!(why(&path, SMALL).ends_with("No such file or directory (os error 2)"));
     }
 
-    // proves: configuration
     #[test]
     fn pipe_is_read_to_its_end() {
         let (reader, mut writer) = io::pipe().unwrap();

@@ -100,6 +100,7 @@ fn keep_one_class(port: &mut Port) {
     port.keys.lossless = key(kept);
 }
 
+// proves: lab-file
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -117,7 +118,6 @@ mod tests {
         remedies.iter().map(|remedy| remedy.change).collect()
     }
 
-    // proves: lab-file
     #[test]
     fn remedy_saves_difference_of_memory_plans() {
         let needed = |switch: &str| {
@@ -134,7 +134,6 @@ mod tests {
         assert!(all.is_sorted_by_key(|remedy| std::cmp::Reverse(remedy.saved)));
     }
 
-    // proves: lab-file
     #[test]
     fn remedies_without_saving_are_omitted() {
         let short = remedies("stall_budget = \"1ms\"\nsmallest_frame = 2000", "");
@@ -158,7 +157,6 @@ mod tests {
         );
     }
 
-    // proves: lab-file
     #[test]
     fn savings_of_several_switches_add_up() {
         let one = remedies("", "");

@@ -1,6 +1,8 @@
 //! Tests of requirements of a configuration on its machine.
 #![allow(clippy::unwrap_used)]
 
+// proves: memory
+
 use std::path::Path;
 
 use xoff_config::memory::{Held, Plan};
@@ -46,7 +48,6 @@ fn pinned_core_must_exist_and_be_allowed() {
     assert!(problem.help.as_ref().unwrap().contains("--elsewhere"));
 }
 
-// proves: memory
 #[test]
 fn memory_fits_machine_to_the_byte() {
     let config = read(PORTS).unwrap();
@@ -257,7 +258,6 @@ fn bytes_of(plan: &Plan, what: &str) -> u64 {
     plan.consumers.iter().find(|consumer| consumer.what == what).map_or(0, |consumer| consumer.bytes.0)
 }
 
-// proves: memory
 #[test]
 fn memory_plan_matches_hand_calculation() {
     let config = two_ports("", "");
@@ -300,7 +300,6 @@ fn memory_plan_matches_hand_calculation() {
     assert_eq!(plan.needed(), plan.total.saturating_add(plan.kernel));
 }
 
-// proves: memory
 #[test]
 fn small_receive_chunks_take_two_thirds_less() {
     let plan = |size: &str| {
@@ -331,7 +330,6 @@ fn long_frames_take_several_chunks() {
     assert_eq!(chunks(3_819), 3_775_000_u32.div_ceil(1_520) + 3_775_000_u32.div_ceil(3_840) + 31);
 }
 
-// proves: memory
 #[test]
 fn small_receive_chunks_need_copies() {
     let text = "[memory]\nreceive_chunks = \"small\"\n[switch]\nzero_copy = \"on\"\n\
@@ -345,7 +343,6 @@ fn small_receive_chunks_need_copies() {
     }
 }
 
-// proves: memory
 #[test]
 fn cells_hold_frames_within_limits() {
     for (len, frames) in [(64_u64, 1_000_u64), (132, 977), (133, 977), (256, 977), (261, 500), (1_522, 100)] {
@@ -357,7 +354,6 @@ fn cells_hold_frames_within_limits() {
     assert_eq!(of_one_byte_more.cells, 2_000, "frames that need two cells do not have two");
 }
 
-// proves: memory
 #[test]
 fn memory_plan_depends_on_traffic_of_ports() {
     let mebibytes = |ports: u32, port: &str| {

@@ -1,6 +1,8 @@
 //! Tests of `[policy.custom]`: parameters of all kinds, each refused at its place.
 #![allow(clippy::unwrap_used)]
 
+// proves: own-policy
+
 use std::sync::{Arc, Mutex};
 
 use xoff_config::{Config, ConfigError, Machine, OwnPolicy, Parameters, Problem};
@@ -92,7 +94,6 @@ fn custom_parameters_of_all_kinds_are_passed() {
     assert_eq!(config.unwrap().switch.policies, [PolicyKind::Pfc; 8]);
 }
 
-// proves: own-policy
 #[test]
 fn wrong_and_unknown_parameters_are_refused() {
     let text = "[policy.custom]\npart = 2.1\nsteps = 9\nalone = 1\nmode = \"fast\"\nabove = \"much\"\nevery = \"2s\"\nstep = 3\n";
@@ -123,7 +124,6 @@ fn custom_policy_can_act_or_shadow() {
     assert_eq!(switch.policy.named("custom"), Some(PolicyKind::Custom));
 }
 
-// proves: own-policy
 #[test]
 fn custom_policy_prerequisites_are_checked() {
     let chosen = |more: &str| read(&format!("[switch]\nworkers = 2\npolicy = \"pfc\"\n{more}")).0;
@@ -135,7 +135,6 @@ fn custom_policy_prerequisites_are_checked() {
     assert_eq!(six[0].position.unwrap().0, 2);
 }
 
-// proves: own-policy
 #[test]
 fn error_for_missing_custom_policy_names_alternatives() {
     let texts = [

@@ -1,6 +1,8 @@
 //! Tests of routed ports: settings that are invalid or without effect.
 #![allow(clippy::unwrap_used)]
 
+// proves: configuration
+
 use xoff_config::{Config, ConfigError, Machine, Problem};
 
 fn mixed(routed: &str, bridged: &str) -> String {
@@ -30,7 +32,6 @@ fn warnings(text: &str) -> Vec<((usize, usize), String)> {
     routed.map(|it| (it.position.unwrap(), it.message)).collect()
 }
 
-// proves: configuration
 #[test]
 fn reserved_interface_names_are_refused() {
     for name in ["lo", "all", "default"] {
@@ -50,7 +51,6 @@ fn reserved_interface_names_are_refused() {
     }
 }
 
-// proves: configuration
 #[test]
 fn invalid_interface_name_is_one_error() {
     for name in ["", "a b", "a/b", "a:b"] {
@@ -64,7 +64,6 @@ fn invalid_interface_name_is_one_error() {
     assert_eq!((place, message.contains("cannot be the name of an interface")), ((2, 9), true), "{message}");
 }
 
-// proves: configuration
 #[test]
 fn routed_port_in_group_is_refused() {
     let group = |ports: &str| format!("[[group]]\nname = \"g\"\nports = {ports}\n");
@@ -82,7 +81,6 @@ fn routed_port_in_group_is_refused() {
     assert!(read(&all.replace("routed = true", "")).is_ok());
 }
 
-// proves: configuration
 #[test]
 fn bridging_keys_refused_at_routed_port() {
     for (key, value) in [
@@ -104,7 +102,6 @@ fn bridging_keys_refused_at_routed_port() {
     }
 }
 
-// proves: configuration
 #[test]
 fn storm_limit_of_routed_port_needs_svi() {
     let text = mixed("storm_limit = { unknown = \"10M\" }", "");
@@ -113,7 +110,6 @@ fn storm_limit_of_routed_port_needs_svi() {
     assert!(only(&format!("{text}[[vlan]]\nvid = 1\nrouter = false\n")).1.contains("`storm_limit`"));
 }
 
-// proves: configuration
 #[test]
 fn router_without_interface_warns() {
     let nothing = mixed("", "").replace("routed = true", "");
@@ -131,7 +127,6 @@ fn router_without_interface_warns() {
     assert_eq!(warnings(&nothing), []);
 }
 
-// proves: configuration
 #[test]
 fn routed_port_below_ipv6_mtu_warns() {
     let warned = warnings(&mixed("mtu = 1279", "mtu = 1279"));
@@ -142,7 +137,6 @@ fn routed_port_below_ipv6_mtu_warns() {
     assert!(warned[0].1.starts_with("no IPv6 at up, host: "), "{warned:?}");
 }
 
-// proves: configuration
 #[test]
 fn svi_below_ipv6_mtu_warns() {
     let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";

@@ -1,5 +1,7 @@
 //! Runs the seed corpora of the fuzz targets as ordinary tests.
 
+// proves: configuration
+
 #[path = "../../fuzz/src/cnm.rs"]
 mod cnm;
 #[path = "../../fuzz/src/gfc.rs"]
@@ -32,19 +34,16 @@ fn run(target: &str, mut body: impl FnMut(&[u8])) {
     assert!(count > 0, "the folder {} has no seed", folder.display());
 }
 
-// proves: configuration
 #[test]
 fn corpus_of_frame_headers_parses() {
     run("header", header::check);
 }
 
-// proves: configuration
 #[test]
 fn corpus_of_mac_control_frames_parses() {
     run("mac_control", mac_control::check);
 }
 
-// proves: configuration
 #[test]
 fn corpus_of_cnms_parses() {
     run("cnm", cnm::check);
@@ -68,7 +67,6 @@ fn corpus_of_class_rates_parses() {
     run("gfc", gfc::check);
 }
 
-// proves: configuration
 #[test]
 fn corpus_of_switch_scripts_runs() {
     let mut reached: BTreeMap<&str, u64> = BTreeMap::new();

@@ -243,6 +243,7 @@ fn page_of(ifindex: i32) -> u64 {
     u64::from(ifindex.cast_unsigned()) * PAGE as u64
 }
 
+// proves: start-stop
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -252,7 +253,6 @@ mod tests {
 
     use super::*;
 
-    // proves: start-stop
     #[test]
     fn interface_has_at_most_one_claim() {
         let index = i32::MAX;
@@ -268,7 +268,6 @@ mod tests {
         assert!(Claim::take("eth1", index).is_ok());
     }
 
-    // proves: start-stop
     #[test]
     fn lock_excludes_and_identifies_other_process() {
         let directory = tempfile::tempdir().unwrap();
@@ -316,7 +315,6 @@ mod tests {
         assert!(open().page(3).is_empty());
     }
 
-    // proves: start-stop
     #[test]
     fn unprivileged_process_cannot_claim() {
         let _claim = Claim::take("eth1", i32::MAX - 2).unwrap();
@@ -330,7 +328,6 @@ mod tests {
         );
     }
 
-    // proves: start-stop
     #[test]
     fn directory_open_to_other_users_is_refused() {
         let directory = tempfile::tempdir().unwrap();

@@ -140,6 +140,7 @@ impl Program {
     }
 }
 
+// proves: devices
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -173,7 +174,6 @@ mod tests {
         program.place(Xdp::new(program.fd.as_fd()).query_id(program.ifindex, XdpFlags::NONE).unwrap())
     }
 
-    // proves: devices
     #[test]
     fn detached_program_is_reattached_and_removed() {
         with_devices(|[v0, v1]| {
@@ -215,7 +215,6 @@ mod tests {
         });
     }
 
-    // proves: devices
     #[test]
     fn reattached_native_program_is_replaced() {
         with_devices(|[v0, _]| {
@@ -230,7 +229,6 @@ mod tests {
         });
     }
 
-    // proves: devices
     #[test]
     fn foreign_program_stays_attached() {
         with_devices(|[v0, v1]| {

@@ -131,6 +131,7 @@ fn completions(plan: &Plan, load: &Load, account: &Account, begin: Nanos, from: 
     load.of(from).iter().enumerate().filter_map(of).collect()
 }
 
+// proves: experiments
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -161,7 +162,6 @@ mod tests {
         samples.pauses.into_iter().map(event).collect()
     }
 
-    // proves: experiments
     #[test]
     fn sample_records_only_changes() {
         let mut samples = Samples::default();
@@ -182,7 +182,6 @@ mod tests {
         );
     }
 
-    // proves: experiments
     #[test]
     fn pause_is_recorded_when_xoff_is_sent() {
         let wanted_before_its_xoff = (6, 2, 1, 5_900);
@@ -199,7 +198,6 @@ mod tests {
         assert_eq!(events_of(&samples), events.map(|(at, event)| (at, event, 1)));
     }
 
-    // proves: experiments
     #[test]
     fn queue_events_are_in_time_order() {
         let before_the_last_sample = (6, 2, 1, 4_900);
@@ -216,7 +214,6 @@ mod tests {
         assert_eq!(events_of(&samples), events.map(|(at, event)| (at, event, 1)));
     }
 
-    // proves: experiments
     #[test]
     fn xon_follows_its_xoff() {
         let (xoff, xon) = (PauseFrame::Xoff, PauseFrame::Xon);
@@ -235,7 +232,6 @@ mod tests {
         );
     }
 
-    // proves: experiments
     #[test]
     fn raw_data_lists_flows_and_queues() {
         let mut plan = Plan::new(BitRate::from_mbps(100)).at_point("senders=1");

@@ -32,6 +32,7 @@ impl Plan {
     }
 }
 
+// proves: sim-fabrics
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -111,7 +112,6 @@ mod tests {
         far
     }
 
-    // proves: sim-fabrics
     #[test]
     fn router_has_exactly_the_shortest_paths() {
         for plan in (0..40).map(drawn) {
@@ -138,7 +138,6 @@ mod tests {
         }
     }
 
-    // proves: sim-fabrics
     #[test]
     fn router_punts_own_and_unresolved_addresses() {
         let (plan, [leaf_1, _, spine_1, _], [near, far]) = leaf_spine();
@@ -161,7 +160,6 @@ mod tests {
         }
     }
 
-    // proves: sim-fabrics
     #[test]
     fn bridges_have_no_routing_table() {
         let mut plan = Plan::new(BitRate::from_mbps(100));

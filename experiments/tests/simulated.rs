@@ -1,6 +1,8 @@
 //! Simulated experiments: the same seed gives the same result, byte by byte.
 #![allow(clippy::unwrap_used)]
 
+// proves: experiment-parity
+
 use serde_json::Value;
 use xoff_experiments::Line;
 use xoff_experiments::experiment::{Experiment, Report, Request, Variant};
@@ -50,7 +52,6 @@ fn mbps(mbps: u64) -> BitRate {
 }
 
 /// At 400 Gb/s all times except cable delays are a 4,000th of those at 100 Mb/s.
-// proves: experiment-parity
 #[test]
 fn incast_results_scale_with_line_rate() {
     let policies = &["pfc", "capfc-stop-max"];
@@ -88,7 +89,6 @@ fn slower_line_than_pipeline_fills_egress_queue() {
     }
 }
 
-// proves: experiment-parity
 #[test]
 fn victim_alone_gets_its_offered_rate() {
     let json = simulated("victim", &["pfc"], mbps(10_000));
@@ -96,7 +96,6 @@ fn victim_alone_gets_its_offered_rate() {
     assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
 }
 
-// proves: experiment-parity
 #[test]
 fn cascade_follows_the_article() {
     for rate in [100, 400_000] {
@@ -107,7 +106,6 @@ fn cascade_follows_the_article() {
     }
 }
 
-// proves: experiment-parity
 #[test]
 fn cascade_over_routers_follows_the_article() {
     for rate in [100, 400_000] {
@@ -149,7 +147,6 @@ fn cascade_over_routers_follows_the_article() {
     }
 }
 
-// proves: experiment-parity
 #[test]
 fn routed_source_ports_depend_on_seed() {
     let flows = |seed| {
@@ -161,7 +158,6 @@ fn routed_source_ports_depend_on_seed() {
     assert!(all.iter().any(|of| *of != all[0]), "{all:?}");
 }
 
-// proves: experiment-parity
 #[test]
 fn spraying_routers_use_all_paths() {
     let experiment = Experiment::find("cascade").unwrap().routed.unwrap();
@@ -179,7 +175,6 @@ fn spraying_routers_use_all_paths() {
     }
 }
 
-// proves: experiment-parity
 #[test]
 fn uncongested_flow_keeps_its_rate_under_ofc() {
     let json = simulated("ofc-fig1", &["pfc", "ofc"], mbps(10_000));
@@ -188,7 +183,6 @@ fn uncongested_flow_keeps_its_rate_under_ofc() {
     assert!(pfc < 0.9 && ofc > 0.95, "{pfc} {ofc}");
 }
 
-// proves: experiment-parity
 #[test]
 fn ring_deadlocks_under_pfc() {
     let json = simulated("deadlock", &["pfc", "gfc"], mbps(10_000));
@@ -196,7 +190,6 @@ fn ring_deadlocks_under_pfc() {
     assert_eq!((&pfc["deadlocks"], pfc["cycle"].as_array().unwrap().len()), (&1.into(), 6), "{pfc}");
 }
 
-// proves: experiment-parity
 #[test]
 fn congestion_points_notify_hosts() {
     for name in ["qcn-fanin", "qcn-shared-input"] {
@@ -208,7 +201,6 @@ fn congestion_points_notify_hosts() {
     }
 }
 
-// proves: experiment-parity
 #[test]
 fn higher_class_alone_gets_its_offered_rate() {
     let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
@@ -216,7 +208,6 @@ fn higher_class_alone_gets_its_offered_rate() {
     assert!((590.0..610.0).contains(&higher), "{higher}");
 }
 
-// proves: experiment-parity
 #[test]
 fn shared_memory_load_depends_on_seed() {
     let policies = &["pfc-wstop", "capfc-max-wstop"];
@@ -225,7 +216,6 @@ fn shared_memory_load_depends_on_seed() {
     assert_ne!(json["policies"]["pfc-wstop"]["long"], other["policies"]["pfc-wstop"]["long"]);
 }
 
-// proves: experiment-parity
 #[test]
 fn balance_is_simulated_without_tcp() {
     let json = simulated("balance", &["pfc", "capfc-stop-max"], mbps(10_000));
@@ -236,7 +226,6 @@ fn balance_is_simulated_without_tcp() {
     assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
 }
 
-// proves: experiment-parity
 #[test]
 fn simulated_machine_with_stalls_loses_nothing() {
     let policies = &["pfc", "capfc-stop-max"];
@@ -270,7 +259,6 @@ fn simulated_machine_with_stalls_loses_nothing() {
 }
 
 /// A sleeping switch notices a burst late, so it pauses for longer and less often.
-// proves: experiment-parity
 #[test]
 fn slow_wake_up_makes_pauses_rarer() {
     let pauses = |stall: &str| {

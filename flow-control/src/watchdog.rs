@@ -165,6 +165,7 @@ impl Watchdog {
     }
 }
 
+// proves: watchdog
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -211,7 +212,6 @@ mod tests {
         }
     }
 
-    // proves: watchdog
     #[test]
     fn storm_begins_at_exact_nanosecond() {
         let mut port = Port::new();
@@ -227,7 +227,6 @@ mod tests {
         assert_eq!(port.watchdog.next_look(), Nanos::NEVER, "check scheduled during the storm");
     }
 
-    // proves: watchdog
     #[test]
     fn late_frame_is_stuck_from_its_arrival() {
         let mut port = Port::new();
@@ -238,7 +237,6 @@ mod tests {
         assert_eq!(port.look(1_400, Some(400)), Some(Change::StormBegins));
     }
 
-    // proves: watchdog
     #[test]
     fn no_storm_without_queued_frames() {
         let mut port = Port::new();
@@ -249,7 +247,6 @@ mod tests {
         }
     }
 
-    // proves: watchdog
     #[test]
     fn refreshed_pause_counts_as_one_pause() {
         let mut port = Port::new();
@@ -274,7 +271,6 @@ mod tests {
         assert_eq!(port.look(1_600, Some(0)), Some(Change::StormBegins));
     }
 
-    // proves: watchdog
     #[test]
     fn storm_ends_after_restoration_time() {
         let mut port = Port::new();

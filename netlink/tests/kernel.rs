@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+// proves: host-service
+
 use std::process::Command;
 use std::thread;
 
@@ -35,7 +37,6 @@ fn at(parent: Handle, handle: Handle) -> Place {
     Place { ifindex: DEVICE, parent, handle }
 }
 
-// proves: host-service
 #[test]
 fn tc_shows_created_objects() {
     with_device(|mut tc| {
@@ -118,7 +119,6 @@ fn tc_shows_created_objects() {
     });
 }
 
-// proves: host-service
 #[test]
 fn rates_beyond_32_bits_are_kept() {
     with_device(|mut tc| {
@@ -136,7 +136,6 @@ fn rates_beyond_32_bits_are_kept() {
     });
 }
 
-// proves: host-service
 #[test]
 fn queued_and_dropped_frames_are_counted() {
     with_device(|mut tc| {
@@ -165,7 +164,6 @@ fn queued_and_dropped_frames_are_counted() {
     });
 }
 
-// proves: host-service
 #[test]
 fn error_has_refused_request_and_kernel_text() {
     with_device(|mut tc| {

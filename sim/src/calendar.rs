@@ -212,6 +212,7 @@ impl Soon {
     }
 }
 
+// proves: sim-timing
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -227,7 +228,6 @@ mod tests {
         (entry.time(), entry.subject(), entry.place())
     }
 
-    // proves: sim-timing
     #[test]
     fn calendar_orders_events_by_time_then_subject() {
         for seed in 0..20 {
@@ -356,7 +356,6 @@ mod tests {
         events
     }
 
-    // proves: sim-timing
     #[test]
     fn events_of_a_place_are_equal_in_both_orders() {
         for (seed, parted) in (0..200).flat_map(|seed| Parted::ALL.map(|parted| (seed, parted))) {
@@ -386,7 +385,6 @@ mod tests {
         }
     }
 
-    // proves: sim-timing
     #[test]
     fn turns_in_bipartite_fabric_span_two_reaches() {
         let turns = |parted: Parted| {

@@ -343,6 +343,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
+// proves: sim-fabrics
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::BitRate;
@@ -357,7 +358,6 @@ mod tests {
         topology(text, &Build::ideal()).map_err(|error| error.to_string())
     }
 
-    // proves: sim-fabrics
     #[test]
     fn topology_file_yields_its_nodes_lines_and_interfaces() {
         let made = read(TOPOLOGY).expect("the topology is invalid");
@@ -379,7 +379,6 @@ mod tests {
         assert_eq!(made.lossy, [(At::Host(0), 0.25), (At::Switch(0, 0), 0.25)]);
     }
 
-    // proves: sim-fabrics
     #[test]
     fn flow_file_yields_flows_between_hosts() {
         let nodes = read(TOPOLOGY).expect("the topology is invalid").nodes;
@@ -415,7 +414,6 @@ mod tests {
         assert!(of(FLOW_BYTES_MAX).is_ok() && of(FLOW_BYTES_MAX + 1).is_err());
     }
 
-    // proves: sim-fabrics
     #[test]
     fn invalid_topology_is_refused_with_its_line() {
         let why = |text: &str| read(text).expect_err("no fabric");

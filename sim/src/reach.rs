@@ -74,6 +74,7 @@ fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
     sides.into_iter().flatten().collect()
 }
 
+// proves: sim-timing
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::{BitRate, PortId};
@@ -91,14 +92,12 @@ mod tests {
         links.iter().flat_map(both).collect()
     }
 
-    // proves: sim-timing
     #[test]
     fn reach_is_minimum_frame_time_plus_delay_of_a_link() {
         let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]));
         assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
     }
 
-    // proves: sim-timing
     #[test]
     fn bipartite_fabrics_have_two_sides_odd_cycles_one() {
         let [one, other] = [Side::One, Side::Other];
@@ -111,7 +110,6 @@ mod tests {
         assert_eq!([&*sides(3, &of_three), &*sides(3, &with_itself)], [[one; 3]; 2]);
     }
 
-    // proves: sim-timing
     #[test]
     fn part_takes_nodes_of_one_side_up_to_its_link_limit() {
         let to_last = |count: [usize; 3]| {

@@ -1,5 +1,7 @@
 //! Fabrics of real switches: checks times that can be computed, and invariants.
 
+// proves: sim-timing
+
 use std::fmt::Write as _;
 
 use xoff_flow_control::drop_reason::DropReason;
@@ -47,7 +49,6 @@ fn sum(fabric: &Fabric, of: fn(&xoff_sim::Host) -> u64) -> u64 {
     fabric.hosts().iter().map(of).sum()
 }
 
-// proves: sim-timing
 #[test]
 fn chain_latency_is_serialization_plus_delay_exactly() {
     for gbps in [1, 10, 40, 100, 400] {
@@ -73,7 +74,6 @@ fn chain_latency_is_serialization_plus_delay_exactly() {
     }
 }
 
-// proves: sim-timing
 #[test]
 fn paused_incast_keeps_receivers_line_fully_busy() {
     let mut fabric = Fabric::new(&topology::single(3, LINE), Seed(1));
@@ -97,7 +97,6 @@ fn paused_incast_keeps_receivers_line_fully_busy() {
     assert_eq!(dropped(&fabric), 0);
 }
 
-// proves: sim-timing
 #[test]
 fn permutation_neither_loses_nor_reorders_frames() {
     let fabric = permuted(4, 3, Picos::from_micros(300));
@@ -132,7 +131,6 @@ fn host_refuses_second_flow_before_end_of_first() {
     fabric.begin(1, &flow(0, 3));
 }
 
-// proves: sim-timing
 #[test]
 fn all_frames_of_a_permutation_arrive() {
     let mut fabric = Fabric::new(&topology::fat_tree(4, LINE), Seed(9));
@@ -163,7 +161,6 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     assert_eq!((whole.digest(), whole.tally()), (parts.digest(), parts.tally()));
 }
 
-// proves: sim-timing
 #[test]
 fn run_in_order_by_place_equals_run_in_order_by_time() {
     let circle = {

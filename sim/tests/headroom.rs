@@ -8,6 +8,8 @@
 //! nanosecond late, which costs no headroom.
 #![allow(clippy::unwrap_used)]
 
+// proves: headroom
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -231,7 +233,6 @@ fn worst(case: Case, headroom: u64) -> Outcome {
     outcome
 }
 
-// proves: headroom
 #[test]
 fn exact_worst_case_fills_headroom_to_last_byte() {
     for case in cases() {
@@ -248,7 +249,6 @@ fn exact_worst_case_fills_headroom_to_last_byte() {
 }
 
 /// The computed headroom includes preambles and gaps, which buffers do not hold, and rounds times up to nanoseconds and bytes.
-// proves: headroom
 #[test]
 fn computed_headroom_exceeds_worst_case_only_by_gaps() {
     for case in cases() {
@@ -261,7 +261,6 @@ fn computed_headroom_exceeds_worst_case_only_by_gaps() {
     }
 }
 
-// proves: headroom
 #[test]
 fn random_traffic_needs_no_more_headroom_than_worst_case() {
     for seed in xoff_explore::seeds(0..4) {

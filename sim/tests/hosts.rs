@@ -1,6 +1,8 @@
 //! Simulated hosts of `xoff traffic`: checks frames and their times, to the nanosecond.
 #![allow(clippy::unwrap_used)]
 
+// proves: sim-hosts
+
 use std::sync::Arc;
 
 use xoff_flow_control::congestion::ReactionSettings;
@@ -53,7 +55,6 @@ fn lossless(to: MacAddr, count: u64) -> Stream {
     Stream { class: Class::ALL[3], dscp: 24, dst: to, count: Some(count), ..Stream::default() }
 }
 
-// proves: sim-hosts
 #[test]
 fn traffic_host_sends_frames_back_to_back() {
     for gbps in [1, 10, 100, 400] {
@@ -73,7 +74,6 @@ fn traffic_host_sends_frames_back_to_back() {
     }
 }
 
-// proves: sim-hosts
 #[test]
 fn traffic_hosts_into_one_port_are_paused_without_loss() {
     let to = address(2);
@@ -90,7 +90,6 @@ fn traffic_hosts_into_one_port_are_paused_without_loss() {
     assert_eq!(fabric.missing(), 0);
 }
 
-// proves: sim-hosts
 #[test]
 fn stream_with_rate_sends_exactly_at_rate() {
     let rate = BitRate::from_gbps(40);
@@ -108,7 +107,6 @@ fn stream_with_rate_sends_exactly_at_rate() {
     );
 }
 
-// proves: sim-hosts
 #[test]
 fn host_with_rate_below_line_sends_exactly_at_rate() {
     let rate = BitRate::from_mbps(100);
@@ -120,7 +118,6 @@ fn host_with_rate_below_line_sends_exactly_at_rate() {
     assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * frame.0));
 }
 
-// proves: sim-hosts
 #[test]
 fn host_hands_driver_frames_up_to_the_commit() {
     let frame = Bytes::on_line(Stream::default().frame_len());
@@ -208,7 +205,6 @@ fn host_reports_its_longest_stall() {
     assert!((2_000_000..=3_000_000).contains(&longest[38]), "{longest:?}");
 }
 
-// proves: sim-hosts
 #[test]
 fn napping_host_receives_after_its_nap() {
     let nap = Nanos::from_micros(50);
@@ -228,7 +224,6 @@ fn napping_host_receives_after_its_nap() {
     assert!((nap.0 / 2..nap.0 + at_once).contains(&(napping - at_once)), "{at_once} and {napping}");
 }
 
-// proves: sim-hosts
 #[test]
 fn wakeup_delay_postpones_each_frame_of_a_slow_stream() {
     let (rate, wake) = (BitRate::from_mbps(100), Nanos::from_micros(30));
@@ -245,7 +240,6 @@ fn wakeup_delay_postpones_each_frame_of_a_slow_stream() {
 }
 
 /// Two hosts receive a frame every 12,304 ns. One host polls at once; the other polls 30 us after the first frame, then every 80 us.
-// proves: sim-hosts
 #[test]
 fn receiving_host_polls_after_wakeup_delay_and_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);
@@ -272,7 +266,6 @@ fn receiving_host_polls_after_wakeup_delay_and_naps() {
     }
 }
 
-// proves: sim-hosts
 #[test]
 fn stalled_host_catches_up_within_limit_without_loss() {
     let rate = BitRate::from_mbps(100);

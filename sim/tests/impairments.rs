@@ -1,5 +1,7 @@
 //! Switches whose driver is impaired.
 
+// proves: sim-faults
+
 use std::sync::{Arc, Mutex};
 
 use xoff_config::{Config, Hardware, Machine};
@@ -76,7 +78,6 @@ fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
     Fabric::new(&plan, Seed(1))
 }
 
-// proves: sim-faults
 #[test]
 fn frames_arriving_in_a_stall_are_processed_at_its_end() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -94,7 +95,6 @@ fn frames_arriving_in_a_stall_are_processed_at_its_end() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn stalled_driver_only_finishes_frames_on_lines() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -113,7 +113,6 @@ fn stalled_driver_only_finishes_frames_on_lines() {
 }
 
 /// Rings and slots have room for all ten frames, or for one fewer.
-// proves: sim-faults
 #[test]
 fn ring_and_slots_limit_frames_held_during_a_stall() {
     let run = |ring: u32, slots: u32| {
@@ -195,7 +194,6 @@ fn frames_delayed_by_own_stall_do_not_count_as_late() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn stalled_switch_neither_sends_nor_obeys_pauses() {
     let (begin, end) = (Picos::from_micros(3), Nanos::from_micros(40));
@@ -247,7 +245,6 @@ fn refreshes(fabric: &Fabric) -> u64 {
     fabric.switches()[0].counters().class(PortId(1), LOSSLESS).refreshes_sent.get()
 }
 
-// proves: sim-faults
 #[test]
 fn stall_delays_timers_to_its_end() {
     let (mut fabric, before) = held();
@@ -259,7 +256,6 @@ fn stall_delays_timers_to_its_end() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn sleeping_driver_processes_frames_after_wakeup_delay() {
     let wake = Nanos::from_micros(10);
@@ -280,7 +276,6 @@ fn sleeping_driver_processes_frames_after_wakeup_delay() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn timers_of_sleeping_driver_are_late_by_wakeup_delay() {
     let refreshed = |wake: Nanos, stalls_until: Nanos| {
@@ -316,7 +311,6 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
 }
 
 /// The headroom covers the standard's peer response, two maximum frames, and the commit. The hosts here use almost 4 us less.
-// proves: sim-faults
 #[test]
 fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
@@ -324,7 +318,6 @@ fn only_stall_longer_than_budget_loses_frames() {
     assert!(lost_in_a_stall("6us", Nanos::from_micros(10)) > 0);
 }
 
-// proves: sim-faults
 #[test]
 fn blocked_line_gets_no_frames_while_others_do() {
     let mut fabric = star(3, "", |_| ());
@@ -340,7 +333,6 @@ fn blocked_line_gets_no_frames_while_others_do() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn frame_already_on_blocked_line_still_leaves() {
     let mut fabric = star(2, "", |_| ());
@@ -372,7 +364,6 @@ fn block_ended_while_line_is_busy_changes_nothing() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn late_completions_delay_data_but_not_pause_frames() {
     let mut fabric = star(3, "", |_| ());
@@ -438,7 +429,6 @@ fn overlapping_stalls_count_their_common_time_once() {
     assert_eq!(counted(later), (2, later, end));
 }
 
-// proves: sim-faults
 #[test]
 fn random_stalls_depend_on_seed_and_switch() {
     let run = |seed: Seed, switches: &[u32]| {
@@ -493,7 +483,6 @@ fn link_loss_is_noticed_at_once_beside_blocked_line() {
     assert!(!fabric.switches()[0].switch().bridge().is_up(PortId(0)));
 }
 
-// proves: sim-faults
 #[test]
 fn link_loss_during_a_stall_is_noticed_at_its_end() {
     let mut fabric = star(3, "", |_| ());
@@ -510,7 +499,6 @@ fn link_loss_during_a_stall_is_noticed_at_its_end() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn link_loss_wakes_a_sleeping_driver() {
     let (mut fabric, _) = held();
@@ -524,7 +512,6 @@ fn link_loss_wakes_a_sleeping_driver() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn ended_impairments_do_not_affect_later_frames() {
     let run = |ails: bool| {

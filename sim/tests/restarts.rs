@@ -1,5 +1,7 @@
 //! Restarts of switches.
 
+// proves: sim-faults
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -60,7 +62,6 @@ fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
     (plan, fabric, held)
 }
 
-// proves: sim-faults
 #[test]
 fn frames_in_a_restarted_switch_are_lost_and_counted() {
     let (_, mut fabric, held) = restarted(Nanos::ZERO);
@@ -101,7 +102,6 @@ fn frames_in_a_restarted_switch_are_lost_and_counted() {
     );
 }
 
-// proves: sim-faults
 #[test]
 fn restart_counts_pending_completions_as_sent() {
     let (plan, mut fabric) = two_to_one(50);
@@ -114,7 +114,6 @@ fn restart_counts_pending_completions_as_sent() {
     assert!(sent > 0 && sent == fabric.hosts()[0].received(), "{sent}");
 }
 
-// proves: sim-faults
 #[test]
 fn switch_resumes_peers_before_a_restart() {
     let (_, mut fabric, _) = restarted(Nanos::from_micros(100));
@@ -130,7 +129,6 @@ fn switch_resumes_peers_before_a_restart() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn restart_resumes_peer_on_blocked_line_once_unblocked() {
     for (refused, away) in [(50, 10), (10, 50)] {
@@ -209,7 +207,6 @@ fn new_switch_sends_once_line_is_free_of_old_frames() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn arrivals_during_a_restart_are_lost_and_counted() {
     // The tenth frame arrives just before the old switch ends. The twentieth arrives when the new switch begins, or just before.
@@ -247,7 +244,6 @@ fn requests_during_a_restart_reach_the_new_switch() {
     check(&fabric);
 }
 
-// proves: sim-faults
 #[test]
 fn requests_queued_behind_restart_reach_the_new_switch() {
     let (plan, mut fabric) = two_to_one(100);
@@ -303,7 +299,6 @@ fn tap_survives_a_restart() {
     assert_eq!(received.load(Relaxed), 100);
 }
 
-// proves: sim-faults
 #[test]
 fn restarted_switch_sends_until_peers_refresh_pauses() {
     let plan = topology::chain(2, LINE);
@@ -329,7 +324,6 @@ fn restarted_switch_sends_until_peers_refresh_pauses() {
     assert_eq!(fabric.hosts()[1].received() + lost, 2_000);
 }
 
-// proves: sim-faults
 #[test]
 fn restart_works_beside_stall_blocked_line_and_down_link() {
     let (plan, mut fabric) = two_to_one(5_000);

@@ -57,6 +57,7 @@ impl SpinWindow {
     }
 }
 
+// proves: workers
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,7 +76,6 @@ mod tests {
         Nanos(span.expect("worker never sleeps"))
     }
 
-    // proves: workers
     #[test]
     fn wait_beyond_its_maximum_ends_polling() {
         assert_eq!(polling_time(&[]), MOST);
@@ -84,7 +84,6 @@ mod tests {
         assert_eq!(polling_time(&[(51, 1), (10_000, 1)]), Nanos::ZERO);
     }
 
-    // proves: workers
     #[test]
     fn worker_polls_twice_as_long_as_frames_are_apart() {
         assert_eq!(polling_time(&[(51, 1), (1, 1)]), WORTH_A_SLEEP);
@@ -93,7 +92,6 @@ mod tests {
         assert_eq!(polling_time(&[(51, 1), (50, 1)]), MOST);
     }
 
-    // proves: workers
     #[test]
     fn late_wakeup_divides_its_wait_by_the_frames_found() {
         let slow = 300; // microseconds until the worker runs
@@ -126,7 +124,6 @@ mod tests {
         assert_eq!(polling_time(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
     }
 
-    // proves: workers
     #[test]
     fn turns_without_work_do_not_restart_the_wait() {
         let mut spin = SpinWindow::new(MOST);
@@ -136,7 +133,6 @@ mod tests {
         assert_eq!(spin.window, Nanos::ZERO, "wait of 90 us without work does not end polling");
     }
 
-    // proves: workers
     #[test]
     fn worker_sleeps_only_if_longer_than_its_wake_time() {
         let spin = SpinWindow::new(MOST);

@@ -2,6 +2,8 @@
 //! processor.
 #![allow(clippy::unwrap_used)]
 
+// proves: workers
+
 use std::sync::Arc;
 
 use loom::thread;
@@ -65,19 +67,16 @@ fn sleeps(senders: usize, naps: &'static [bool]) {
     });
 }
 
-// proves: workers
 #[test]
 fn message_wakes_a_worker_that_falls_asleep() {
     sleeps(1, &[]);
 }
 
-// proves: workers
 #[test]
 fn messages_of_two_senders_wake_a_worker_that_falls_asleep() {
     sleeps(2, &[]);
 }
 
-// proves: workers
 #[test]
 fn message_wakes_a_worker_that_falls_asleep_again() {
     sleeps(1, &[true]);

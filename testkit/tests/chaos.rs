@@ -1,5 +1,7 @@
 //! Chaos tests find no breach, and repeat exactly.
 
+// proves: chaos
+
 use std::ops::Range;
 
 use xoff_flow_control::cause::Trigger;
@@ -13,7 +15,6 @@ fn run(seeds: Range<u64>, jobs: usize) -> Report {
     chaos::run_for(seeds, jobs, EVENTS, |_| ())
 }
 
-// proves: chaos
 #[test]
 fn chaos_finds_no_broken_promise() {
     for seed in xoff_explore::seeds(0..24).map(|seed| seed >> 1) {
@@ -22,7 +23,6 @@ fn chaos_finds_no_broken_promise() {
     }
 }
 
-// proves: chaos
 #[test]
 fn chaos_runs_contain_faults_and_all_drop_reasons() {
     let tally = run(0..96, 2).tally;
@@ -42,7 +42,6 @@ fn chaos_runs_contain_faults_and_all_drop_reasons() {
     assert_eq!(causes.map(|(name, _)| name).collect::<Vec<_>>(), ["ingress", "egress", "higher"]);
 }
 
-// proves: chaos
 #[test]
 fn chaos_results_do_not_depend_on_job_count() {
     assert_eq!(run(40..46, 1), run(40..46, 3));

@@ -1,12 +1,13 @@
 //! The test kit finds nothing in built-in policies, and detects each kind of faulty policy.
 
+// proves: own-policy
+
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
 use xoff_flow_control::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
 use xoff_testkit::{Promise, Report, Subject, check};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 
-// proves: own-policy
 #[test]
 fn check_finds_nothing_in_built_in_policies() {
     for kind in PolicyKind::ALL {
@@ -27,7 +28,6 @@ fn without_headroom(seed: u64) -> Report {
     check(&subject, seed)
 }
 
-// proves: own-policy
 #[test]
 fn check_reports_losses_without_headroom_and_continues() {
     let report = without_headroom(1);
@@ -37,7 +37,6 @@ fn check_reports_losses_without_headroom_and_continues() {
     assert_eq!(report.ran.len(), 12);
 }
 
-// proves: own-policy
 #[test]
 fn scenarios_unsuitable_for_policy_are_left_out() {
     let subject = Subject::with(PolicyKind::Ofc, |settings| settings.policy.ofc.alpha = 0.1);
@@ -46,7 +45,6 @@ fn scenarios_unsuitable_for_policy_are_left_out() {
     assert!(report.to_string().contains("alpha"), "{report}");
 }
 
-// proves: own-policy
 #[test]
 fn seed_reproduces_findings_of_check() {
     let findings = |seed| without_headroom(seed).findings;
@@ -137,14 +135,12 @@ fn report(fault: Fault, seed: u64) -> Report {
     check(&Subject::with(PolicyKind::Custom, prepare), seed)
 }
 
-// proves: own-policy
 #[test]
 fn check_finds_nothing_in_correct_custom_policy() {
     let report = report(Fault::None, 1);
     assert!(report.is_clean() && report.left_out.is_empty(), "{report}");
 }
 
-// proves: own-policy
 #[test]
 fn check_reports_losses_of_policy_without_xoff() {
     let report = report(Fault::NeverXoff, 1);
@@ -152,7 +148,6 @@ fn check_reports_losses_of_policy_without_xoff() {
     assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
 }
 
-// proves: own-policy
 #[test]
 fn check_reports_endless_pauses_of_policy_without_xon() {
     let report = report(Fault::NeverXon, 1);
@@ -160,7 +155,6 @@ fn check_reports_endless_pauses_of_policy_without_xon() {
     assert!(!report.breaks(Promise::NoLosslessDrop), "{report}");
 }
 
-// proves: own-policy
 #[test]
 fn check_reports_wrong_margin_of_policy() {
     let report = report(Fault::MarginLies, 1);
@@ -170,7 +164,6 @@ fn check_reports_wrong_margin_of_policy() {
     assert!(finding.at > Nanos::ZERO && finding.seed == 1, "{report}");
 }
 
-// proves: own-policy
 #[test]
 fn check_reports_panicking_policy_and_continues() {
     let report = report(Fault::Panics, 1);

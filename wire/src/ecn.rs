@@ -51,6 +51,7 @@ pub fn mark(head: &mut [u8], header: &Header) -> bool {
     true
 }
 
+// proves: ecn
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -63,7 +64,6 @@ mod tests {
     use xoff_explore::explore;
 
     explore! {
-        // proves: ecn
         #[test]
         fn ipv4_ecn_mark_updates_checksum(
             mut rest in any::<[u8; 19]>(), tagged: bool, ect in 1u8..=2
@@ -86,7 +86,6 @@ mod tests {
             prop_assert!(!mark(&mut bytes, &header), "marked frame is marked again");
         }
 
-        // proves: ecn
         #[test]
         fn ipv6_mark_changes_only_the_ecn_bits(rest in any::<[u8; 39]>(), low in 0u8..16, ect in 1u8..=2) {
             let mut bytes = vec![2; 12];
@@ -102,7 +101,6 @@ mod tests {
             prop_assert_eq!(&before[16..], &bytes[16..]);
         }
 
-        // proves: ecn
         #[test]
         fn frame_that_is_not_ecn_capable_is_never_marked(mut bytes in frame_bytes()) {
             let Ok(header) = Header::parse(&bytes) else { return Ok(()) };

@@ -103,12 +103,12 @@ impl FlowControl {
     }
 }
 
+// proves: frames
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
-    // proves: frames
     #[test]
     fn igb_zero_copy_needs_frames_within_whole_kibibytes() {
         let igb = Driver("igb".to_owned());
@@ -119,7 +119,6 @@ mod tests {
         assert_eq!(Driver("ice".to_owned()).obstacle(2048, 1500), None);
     }
 
-    // proves: frames
     #[test]
     fn virtio_net_before_linux_6_3_limits_native_mtu() {
         let most = |driver: &str, release| Driver(driver.to_owned()).native_mtu_max(release);
@@ -132,7 +131,6 @@ mod tests {
         }
     }
 
-    // proves: frames
     #[test]
     fn advice_on_short_ring_names_the_ethtool_command() {
         let advice = ReceiveRing { entries: 256, max: 4096 }.advice("eth0").unwrap();
@@ -141,7 +139,6 @@ mod tests {
         assert_eq!(ReceiveRing { entries: 0, max: 0 }.advice("eth0"), None);
     }
 
-    // proves: frames
     #[test]
     fn advice_on_flow_control_names_the_ethtool_command() {
         let advice = |rx, tx| FlowControl { rx, tx }.advice("eth0");

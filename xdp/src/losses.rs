@@ -127,6 +127,7 @@ impl Losses {
     }
 }
 
+// proves: kernel-drops
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,7 +145,6 @@ mod tests {
         }
     }
 
-    // proves: kernel-drops
     #[test]
     fn frame_in_three_counters_counts_once() {
         let native = Overlap::of(&Driver::named("veth"), true);
@@ -154,7 +154,6 @@ mod tests {
         assert_eq!((generic.behind_program, generic.before_program, generic.at_least), (120, 7, false));
     }
 
-    // proves: kernel-drops
     #[test]
     fn unknown_driver_counts_larger_counter_and_reports_doubt() {
         let unknown = Overlap::of(&Driver::named("new_nic"), true);
@@ -179,7 +178,6 @@ mod tests {
         );
     }
 
-    // proves: kernel-drops
     #[test]
     fn program_drops_count_once_with_every_driver() {
         let xdp = XdpStatistics { rx_unclaimed: 3, rx_too_long: 4, ..stalled() };
@@ -191,7 +189,6 @@ mod tests {
         assert_eq!((at("igb", 9).total(), at("igb", 9).at_least), (123, true));
     }
 
-    // proves: kernel-drops
     #[test]
     fn frame_dropped_on_transmit_counts_once() {
         let device = DeviceDrops { tx_dropped: 5, ..device(0) };

@@ -66,6 +66,7 @@ fn render(report: &Report, events: u64) -> String {
     text
 }
 
+// proves: chaos
 #[cfg(test)]
 mod tests {
     use xoff_flow_control::drop_reason::DropReason;
@@ -81,7 +82,6 @@ mod tests {
         assert_eq!(line, "250 of 1000 runs, 2.00 million events a second, 30 s left");
     }
 
-    // proves: chaos
     #[test]
     fn broken_promise_is_printed_with_command_to_repeat() {
         let breach = |what: &str| Breach {
@@ -104,7 +104,6 @@ mod tests {
         assert!(clean.contains("no promise was broken") && !clean.contains("the same again"), "{clean}");
     }
 
-    // proves: chaos
     #[test]
     fn exempt_lossless_drops_are_reported_with_reason() {
         let tally = Tally { seeds: 1, exempt_runs: 1, exempt_losses: 7, ..Tally::default() };
@@ -114,7 +113,6 @@ mod tests {
         assert!(!render(&Report::default(), 500).contains("lossless"));
     }
 
-    // proves: chaos
     #[test]
     fn lossless_drops_of_a_run_are_exempt_or_break_a_promise() {
         let report = chaos::run_for(0..100, 2, 20_000, |_| {});
@@ -123,7 +121,6 @@ mod tests {
         assert!(exhausted > 0 && report.tally.exempt_losses >= exhausted, "{report}");
     }
 
-    // proves: chaos
     #[test]
     fn a_few_seeds_break_no_promise() {
         let args = Args { seeds: (0, 3), jobs: Some(2), events: 2_000 };

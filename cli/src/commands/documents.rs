@@ -42,6 +42,7 @@ pub fn manual(args: &ManualArgs) -> miette::Result<()> {
     write().map_err(|error| miette!("cannot write manual pages to {}: {error}", args.out.display()))
 }
 
+// proves: integrations
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -49,7 +50,6 @@ mod tests {
 
     use super::*;
 
-    // proves: integrations
     #[test]
     fn every_command_has_a_manual_page() {
         let directory = tempfile::tempdir().unwrap();
@@ -64,7 +64,6 @@ mod tests {
         assert!(page("xoff-run.1").contains("Configuration file (TOML)"));
     }
 
-    // proves: integrations
     #[test]
     fn systemd_units_use_valid_command_lines() {
         for unit in ["xoff@", "xoff-nic@"] {
@@ -75,7 +74,6 @@ mod tests {
         }
     }
 
-    // proves: integrations
     #[test]
     fn completions_list_every_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {

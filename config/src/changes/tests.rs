@@ -1,3 +1,5 @@
+// proves: reload
+
 use super::*;
 use crate::{ConfigError, Machine};
 
@@ -35,7 +37,6 @@ fn lines(list: &[Change]) -> Vec<String> {
     list.iter().map(|Change { what, before, after }| format!("{what}: {before} -> {after}")).collect()
 }
 
-// proves: reload
 #[test]
 fn reordered_ports_change_nothing() {
     let (same, none) = config(FILE).changes(1, config(FILE));
@@ -52,7 +53,6 @@ fn reordered_ports_change_nothing() {
     assert_eq!(swapped.0.switch, config(FILE).switch);
 }
 
-// proves: reload
 #[test]
 fn thresholds_and_maps_change_live() {
     let (new, of) =
@@ -70,7 +70,6 @@ fn thresholds_and_maps_change_live() {
     assert_eq!(new.switch.ports[0].classes[3].xoff.0, 80_000);
 }
 
-// proves: reload
 #[test]
 fn restart_only_changes_are_named() {
     let (_, of) =
@@ -86,7 +85,6 @@ fn restart_only_changes_are_named() {
     );
 }
 
-// proves: reload
 #[test]
 fn pause_kind_needs_restart_but_its_classes_change_live() {
     let (_, of) = changes(&[("lossless = [3]", "lossless = [3, 4]")]);
@@ -96,7 +94,6 @@ fn pause_kind_needs_restart_but_its_classes_change_live() {
     assert!(lines(&of.restart).iter().any(|change| change.starts_with("port \"a\": pause: pfc, ")), "{of:?}");
 }
 
-// proves: reload
 #[test]
 fn vlans_static_addresses_policies_change_live() {
     let more = "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n[class.3]";
@@ -172,7 +169,6 @@ fn spare(places: u8) -> String {
     FILE.replacen("[switch]", &format!("[switch]\nspare_ports = {places}"), 1)
 }
 
-// proves: reload
 #[test]
 fn removed_port_returns_to_its_place() {
     let without = FILE.replacen(A, "", 1);
@@ -198,7 +194,6 @@ fn removed_port_returns_to_its_place() {
     assert_eq!(lines(&of.restart), [no_place], "its place keeps its name");
 }
 
-// proves: reload
 #[test]
 fn added_port_takes_spare_place() {
     let running = config(&spare(1)).with_spare_places();
@@ -215,7 +210,6 @@ fn added_port_takes_spare_place() {
     assert!(restart.contains(&"port \"c\": class 3: queue: fifo -> voq".to_owned()), "{restart:?}");
 }
 
-// proves: reload
 #[test]
 fn spare_place_belongs_to_configured_worker() {
     let two = |ports: &str| {
@@ -228,7 +222,6 @@ fn spare_place_belongs_to_configured_worker() {
     assert_eq!((of.added, lines(&of.restart)), (vec![PortId(3)], vec![]));
 }
 
-// proves: reload
 #[test]
 fn spare_place_has_memory_of_largest_port() {
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed();

@@ -163,6 +163,7 @@ impl MicroFlow {
     }
 }
 
+// proves: batches
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -194,7 +195,6 @@ mod tests {
     }
 
     /// Varies the fields that Linux varies between packets, and between flows of two hosts.
-    // proves: batches
     #[test]
     fn packets_of_two_linux_hosts_share_micro_flow() {
         let ipv4 = |number: u8, protocol: u8| {
@@ -220,7 +220,6 @@ mod tests {
         }
     }
 
-    // proves: batches
     #[test]
     fn micro_flow_gives_class_and_layout_of_parsed_frame() {
         let (ipv4, ipv6) = ([0x08, 0x00, 0x45, 24 << 2], [0x86, 0xdd, 0x66, 0x00]);
@@ -244,7 +243,6 @@ mod tests {
         }
     }
 
-    // proves: batches
     #[test]
     fn cn_tagged_frames_and_cnms_start_no_micro_flow() {
         for ether_type in [CN_TAG, CNM] {

@@ -1,5 +1,7 @@
 //! Tests that nothing is allocated per frame after start.
 
+// proves: workers
+
 use std::sync::Arc;
 
 use xoff_dataplane::driver::{Direct, Driver};
@@ -215,7 +217,6 @@ fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
     (0..2_000).map(any).collect()
 }
 
-// proves: workers
 #[test]
 fn forwarding_allocates_nothing() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
@@ -223,7 +224,6 @@ fn forwarding_allocates_nothing() {
     }
 }
 
-// proves: workers
 #[test]
 fn policies_allocate_nothing_per_frame() {
     for kind in PolicyKind::ALL {
@@ -235,7 +235,6 @@ fn policies_allocate_nothing_per_frame() {
     }
 }
 
-// proves: workers
 #[test]
 fn shadow_policies_allocate_nothing() {
     let pair = allocates_nothing(Case { shadows: &PolicyKind::ALL, ..Case::default() });
@@ -249,7 +248,6 @@ fn shadow_policies_allocate_nothing() {
     }
 }
 
-// proves: workers
 #[test]
 fn ecn_and_wred_allocate_nothing() {
     for kind in [PolicyKind::Pfc, PolicyKind::Ofc] {
@@ -259,7 +257,6 @@ fn ecn_and_wred_allocate_nothing() {
     }
 }
 
-// proves: workers
 #[test]
 fn pipeline_delay_allocates_nothing() {
     allocates_nothing(Case { delay: Nanos::from_micros(25), ..Case::default() });
@@ -315,7 +312,6 @@ fn allocates_nothing(case: Case) -> WorkerPair {
     pair
 }
 
-// proves: workers
 #[test]
 fn policy_swap_allocates_nothing_in_worker() {
     for (from, to) in PolicyKind::ALL.into_iter().flat_map(|from| PolicyKind::ALL.map(|to| (from, to))) {
@@ -345,7 +341,6 @@ fn policy_swap_allocates_nothing_in_worker() {
     }
 }
 
-// proves: workers
 #[test]
 fn change_of_settings_allocates_nothing_in_worker() {
     for kind in PolicyKind::ALL {

@@ -1,5 +1,7 @@
 //! Large batches decide like batches of one, where a threshold, limit or observer needs every frame. The test bed compares them.
 
+// proves: batches
+
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{
     Accounting, Culprit, EcnSettings, Memory, PolicyKind, QcnSettings, Service, SharedMemory, Trust, WhenFull,
@@ -53,7 +55,6 @@ fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
     bytes
 }
 
-// proves: batches
 #[test]
 fn batches_decide_like_single_frames_under_every_policy() {
     for kind in PolicyKind::ALL {
@@ -73,7 +74,6 @@ fn batches_decide_like_single_frames_under_every_policy() {
     }
 }
 
-// proves: batches
 #[test]
 fn batches_decide_like_single_frames_with_congestion_points() {
     let both = ClassSet(0b1001);
@@ -88,7 +88,6 @@ fn batches_decide_like_single_frames_with_congestion_points() {
     }
 }
 
-// proves: batches
 #[test]
 fn batches_decide_like_single_frames_with_ecn() {
     for (wred, probability) in [(false, 0.3), (true, 0.3), (true, 1.0)] {
@@ -100,7 +99,6 @@ fn batches_decide_like_single_frames_with_ecn() {
     }
 }
 
-// proves: batches
 #[test]
 fn batches_decide_like_single_frames_with_class_rates() {
     for (rate, weights) in [(Some(300), [1, 1]), (Some(77), [1, 3]), (None, [2, 3]), (None, [7, 1])] {
@@ -117,7 +115,6 @@ fn batches_decide_like_single_frames_with_class_rates() {
     }
 }
 
-// proves: batches
 #[test]
 fn batches_decide_like_single_frames_in_all_memory_models() {
     let shared = |alpha_log2| {
@@ -142,7 +139,6 @@ fn batches_decide_like_single_frames_in_all_memory_models() {
     }
 }
 
-// proves: batches
 #[test]
 fn batches_decide_like_single_frames_with_small_frames() {
     let mut plan = plan();
@@ -155,7 +151,6 @@ fn batches_decide_like_single_frames_with_small_frames() {
     crowd(plan);
 }
 
-// proves: batches
 #[test]
 fn batches_decide_like_single_frames_near_xoff() {
     for below in 0..4 {
@@ -167,7 +162,6 @@ fn batches_decide_like_single_frames_near_xoff() {
     }
 }
 
-// proves: batches
 #[test]
 fn batches_decide_like_single_frames_between_workers() {
     for owners in [vec![0, 1, 1, 1, 1], vec![0, 1, 2, 1, 2], vec![0, 0, 1, 1, 1]] {

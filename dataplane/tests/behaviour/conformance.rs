@@ -2,6 +2,8 @@
 //!
 //! At 1 Gb/s, a frame of 1514 bytes takes 12,304 ns, a pause frame 672 ns. The cable takes 500 ns.
 
+// proves: pause-timing
+
 use xoff_flow_control::settings::FlowControl;
 use xoff_wire::mac_control::{MacControl, MacControlError, Pfc};
 use xoff_wire::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
@@ -52,7 +54,6 @@ fn first_after(star: &Star, flow: Flow, at: Nanos) -> Nanos {
         .expect("no frame arrived after the pause")
 }
 
-// proves: pause-timing
 #[test]
 fn pause_duration_is_nanosecond_exact() {
     for quanta in [1_u16, 10, 100, 1000, 65535] {
@@ -64,7 +65,6 @@ fn pause_duration_is_nanosecond_exact() {
     }
 }
 
-// proves: pause-timing
 #[test]
 fn other_class_uses_line_during_pause() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -86,7 +86,6 @@ fn other_class_uses_line_during_pause() {
     );
 }
 
-// proves: pause-timing
 #[test]
 fn pause_time_zero_resumes_immediately() {
     let (mut star, flow) = busy(gigabit(), C3);
@@ -98,7 +97,6 @@ fn pause_time_zero_resumes_immediately() {
     assert_eq!(first_after(&star, flow, at), resumed + FRAME + CABLE);
 }
 
-// proves: pause-timing
 #[test]
 fn last_received_pause_time_wins() {
     for (first, last) in [(1000, 200), (200, 1000)] {
@@ -112,7 +110,6 @@ fn last_received_pause_time_wins() {
     }
 }
 
-// proves: pause-timing
 #[test]
 fn eight_pause_times_expire_separately() {
     let quanta = |class: Class| 40 + 30 * u16::from(class.get());
@@ -172,7 +169,6 @@ fn xoff_bytes() -> [u8; 60] {
     stop(C3, 0xffff).encode(MacAddr([2, 0, 0, 0, 0, 9]))
 }
 
-// proves: pause-timing
 #[test]
 fn times_of_disabled_classes_are_ignored() {
     let mut bytes = xoff_bytes();
@@ -182,7 +178,6 @@ fn times_of_disabled_classes_are_ignored() {
     assert_eq!(star.switch().counters.port(PortId(0)).pfc_frames_received.get(), 1);
 }
 
-// proves: pause-timing
 #[test]
 fn xon_without_pause_changes_nothing() {
     let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(0)));

@@ -1,5 +1,7 @@
 //! Custom policies act, observe and are replaced like built-in ones; their errors harm no other traffic.
 
+// proves: own-policy
+
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPanic, CustomPolicy, Event, Intent, Margin, Occupancies};
 use xoff_flow_control::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
@@ -137,7 +139,6 @@ fn would_have_paused(star: &Star, shadow: usize, port: u8) -> [u64; 2] {
     [shadow.xoff.get(), shadow.held_nanos.get()]
 }
 
-// proves: own-policy
 #[test]
 fn custom_pfc_policy_equals_builtin_pfc() {
     let (pfc, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
@@ -151,7 +152,6 @@ fn custom_pfc_policy_equals_builtin_pfc() {
     assert_ne!(other, expected, "another policy led to the same arrivals");
 }
 
-// proves: own-policy
 #[test]
 fn custom_shadow_counts_without_effect() {
     let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
@@ -163,7 +163,6 @@ fn custom_shadow_counts_without_effect() {
     }
 }
 
-// proves: own-policy
 #[test]
 fn panic_of_custom_policy_is_reported() {
     let panics = ScaledPfc { part: 1, fault: Fault::Panic };
@@ -175,7 +174,6 @@ fn panic_of_custom_policy_is_reported() {
     }
 }
 
-// proves: own-policy
 #[test]
 fn impossible_intents_are_counted_and_ignored() {
     let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);

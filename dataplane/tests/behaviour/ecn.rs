@@ -1,5 +1,7 @@
 //! ECN marks and WRED in a whole switch.
 
+// proves: ecn
+
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{EcnSettings, FlowControl, VlanSettings};
 use xoff_wire::ecn::{self, Ecn};
@@ -54,7 +56,6 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
     star.at(0).strange.iter().map(read).collect()
 }
 
-// proves: ecn
 #[test]
 fn frames_are_ecn_marked_at_dequeue_from_threshold_on() {
     // Frame k of 20 leaves a queue of 20 - k frames, itself included.
@@ -73,7 +74,6 @@ fn frames_are_ecn_marked_at_dequeue_from_threshold_on() {
     }
 }
 
-// proves: ecn
 #[test]
 fn unmarkable_frames_leave_unchanged() {
     let mut star = Star::new(plan(1, false));
@@ -115,7 +115,6 @@ fn wred_drops_unmarkable_lossy_frames_at_threshold() {
 }
 
 /// Bytes behind the first tag are payload until that tag is removed on egress.
-// proves: ecn
 #[test]
 fn truncated_second_tag_leaves_frame_unmarked() {
     for inner in [&[0x81, 0x00][..], &[0x81, 0x00, 0, 1, 0x22, 0xe9], &[0x81, 0x00, 0]] {

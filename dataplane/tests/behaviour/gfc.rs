@@ -1,5 +1,7 @@
 //! GFC in a chain of switches that request and keep rates.
 
+// proves: gfc
+
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::PolicyKind;
 use xoff_wire::Rates;
@@ -99,7 +101,6 @@ fn step_of(rate: u64) -> u8 {
     (1..=6).find(|step| GIGABIT.bits_per_second() >> step == rate).unwrap_or(0)
 }
 
-// proves: gfc
 #[test]
 fn requested_rates_settle_queues_without_pause() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
@@ -128,7 +129,6 @@ fn requested_rates_settle_queues_without_pause() {
     chain.assert_whole(id, 4_000);
 }
 
-// proves: gfc
 #[test]
 fn rates_follow_queue_step_by_step() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
@@ -164,7 +164,6 @@ fn rates_follow_queue_step_by_step() {
     chain.assert_whole(id, 600);
 }
 
-// proves: gfc
 #[test]
 fn lost_rate_frames_lose_no_data() {
     for lost in 0..5 {
@@ -187,7 +186,6 @@ fn lost_rate_frames_lose_no_data() {
     }
 }
 
-// proves: gfc
 #[test]
 fn rate_limit_expires_if_its_end_is_lost() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
@@ -211,7 +209,6 @@ fn rate_limit_expires_if_its_end_is_lost() {
     chain.assert_whole(id, 400);
 }
 
-// proves: gfc
 #[test]
 fn host_that_obeys_rates_late_loses_nothing() {
     for late in [100, 400] {
@@ -228,7 +225,6 @@ fn host_that_obeys_rates_late_loses_nothing() {
     }
 }
 
-// proves: gfc
 #[test]
 fn stopping_switch_lifts_rates_immediately() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
@@ -242,7 +238,6 @@ fn stopping_switch_lifts_rates_immediately() {
     assert_eq!(chain.kept(), 0);
 }
 
-// proves: gfc
 #[test]
 fn stopping_switch_requests_no_new_rates() {
     for after in (0..2_000).step_by(200) {
@@ -262,7 +257,6 @@ fn stopping_switch_requests_no_new_rates() {
     }
 }
 
-// proves: gfc
 #[test]
 fn link_loss_ends_rate_limits_until_link_returns() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
@@ -279,7 +273,6 @@ fn link_loss_ends_rate_limits_until_link_returns() {
     assert_eq!(chain.kept(), before);
 }
 
-// proves: gfc
 #[test]
 fn lower_of_requested_and_own_rate_applies() {
     let sent_in_a_millisecond = |step: u8| {
@@ -319,7 +312,6 @@ fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     arrived == 1_500
 }
 
-// proves: gfc
 #[test]
 fn gfc_ring_continues_where_pfc_deadlocks() {
     assert!(!ring_comes_to_an_end(PolicyKind::Pfc));

@@ -1,3 +1,5 @@
+// proves: groups
+
 mod storms;
 mod workers;
 
@@ -107,7 +109,6 @@ struct HostFlow {
     id: u32,
 }
 
-// proves: groups
 #[test]
 fn each_frame_takes_exactly_one_group_member() {
     for spread in SPREADS {
@@ -141,7 +142,6 @@ fn each_frame_takes_exactly_one_group_member() {
     }
 }
 
-// proves: groups
 #[test]
 fn several_workers_spread_frames_over_all_members() {
     let owners = [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]];
@@ -159,7 +159,6 @@ fn several_workers_spread_frames_over_all_members() {
     }
 }
 
-// proves: groups
 #[test]
 fn flood_takes_one_group_member_and_never_returns() {
     for (spread, when_full) in [
@@ -214,7 +213,6 @@ fn cut_group_link_moves_only_its_flows() {
     }
 }
 
-// proves: groups
 #[test]
 fn round_robin_gives_exact_weighted_shares() {
     let mut plan = fan(Spread::Frame(Turns::RoundRobin));
@@ -227,7 +225,6 @@ fn round_robin_gives_exact_weighted_shares() {
     assert_eq!(shares(&star, id), [10, 10, 20, 40]);
 }
 
-// proves: groups
 #[test]
 fn random_spread_approximates_weights() {
     let mut plan = fan(Spread::Frame(Turns::Random));
@@ -240,7 +237,6 @@ fn random_spread_approximates_weights() {
     }
 }
 
-// proves: groups
 #[test]
 fn adaptive_group_fills_shorter_queues_first() {
     let thresholds = [(3 * SIZE, 6 * SIZE, 3, 6), (3 * SIZE + 1, 6 * SIZE + 1, 4, 7)];
@@ -276,7 +272,6 @@ fn adaptive_group_fills_shorter_queues_first() {
     }
 }
 
-// proves: groups
 #[test]
 fn adaptive_group_counts_queues_of_class_and_higher_ones() {
     let mut star = Star::new(fan(ADAPTIVE));
@@ -382,7 +377,6 @@ fn groups_are_reconfigured_under_load() {
     assert_eq!(shares(&star, id).iter().sum::<u64>(), 300);
 }
 
-// proves: groups
 #[test]
 fn flows_in_one_micro_flow_keep_their_own_paths() {
     let udp = |port: u8| {

@@ -1,5 +1,7 @@
 //! Halts of the pipeline (`when_full = "stop"`): while a frame's egress queue is full, no port or class is forwarded.
 
+// proves: pipeline
+
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, Memory, SharedMemory, WhenFull};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId};
@@ -49,14 +51,12 @@ fn passed(waiting: u64) -> [u64; 4] {
     passed
 }
 
-// proves: pipeline
 #[test]
 fn full_egress_queue_halts_all_ports_and_classes() {
     assert_eq!(passed(3), [1, 1, 1, 1]);
     assert_eq!(passed(4), [0, 0, 0, 0]);
 }
 
-// proves: pipeline
 #[test]
 fn halt_ends_when_frame_has_left() {
     let (mut star, _) = crowded(4);
@@ -79,7 +79,6 @@ fn halt_ends_when_frame_has_left() {
     star.run_to_rest();
 }
 
-// proves: pipeline
 #[test]
 fn halting_frame_passes_first() {
     let (mut star, crowd) = crowded(4);
@@ -99,7 +98,6 @@ fn halting_frame_passes_first() {
     assert!(beside.into_iter().all(|flow| place(crowd) < place(flow)), "{order:?}");
 }
 
-// proves: pipeline
 #[test]
 fn halt_ends_when_frame_is_dropped() {
     let (mut star, crowd) = crowded(4);
@@ -122,7 +120,6 @@ fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())
 }
 
-// proves: pipeline
 #[test]
 fn halt_times_count_at_full_queue() {
     let came = Nanos(PAUSE_DELAY.0 + 4 * SENT.0 + 500);
@@ -136,7 +133,6 @@ fn halt_times_count_at_full_queue() {
     assert_eq!([0, 1, 3].map(|port| halts(&star, port)), [(0, 0, 0); 3]);
 }
 
-// proves: pipeline
 #[test]
 fn failed_retry_continues_same_halt() {
     let mut plan = plan::switch(&[LINK; 4]);
@@ -166,7 +162,6 @@ fn failed_retry_continues_same_halt() {
     star.run_to_rest();
 }
 
-// proves: pipeline
 #[test]
 fn departure_at_other_port_does_not_end_halt() {
     let (mut star, _) = crowded(3);
@@ -189,7 +184,6 @@ fn departure_at_other_port_does_not_end_halt() {
     assert_eq!((star.received(halting).frames, halts(&star, 2)), (1, (1, 0, left.0 - since)));
 }
 
-// proves: pipeline
 #[test]
 fn departure_from_shared_memory_ends_halt() {
     let mut plan = plan::switch(&[LINK; 4]);

@@ -1,5 +1,7 @@
 //! Isolation: events of one class, port or sender do not affect others.
 
+// proves: scheduling
+
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
@@ -8,7 +10,6 @@ use crate::bed::plan::{self, LINK, MTU_FRAME};
 use crate::bed::{Flow, Star, Stream};
 use crate::{C0, C3, C4, stop};
 
-// proves: scheduling
 #[test]
 fn pause_storm_affects_no_other_class_or_port() {
     let run = |storm: bool| {
@@ -120,7 +121,6 @@ fn port_without_flow_control_exchanges_no_pauses() {
     assert!(lost > 0);
 }
 
-// proves: scheduling
 #[test]
 fn strict_class_keeps_rate_under_load() {
     let run = |overload: bool| {
@@ -166,7 +166,6 @@ fn class_reserve_remains_under_memory_pressure() {
     assert!(hogs.iter().map(|&flow| star.lost(flow)).sum::<u64>() > 500);
 }
 
-// proves: scheduling
 #[test]
 fn uncongested_port_keeps_rate_beside_congested_port() {
     let mut star = Star::new(plan::switch(&[LINK; 4]));
@@ -185,7 +184,6 @@ fn uncongested_port_keeps_rate_beside_congested_port() {
     );
 }
 
-// proves: scheduling
 #[test]
 fn uninvolved_lossless_flow_keeps_rate_beside_incast() {
     let mut star = Star::new(plan::switch(&[LINK; 5]));
@@ -198,7 +196,6 @@ fn uninvolved_lossless_flow_keeps_rate_beside_incast() {
     assert!(arrivals.windows(2).all(|two| two[1].since(two[0]) == Nanos(12_304)), "the flow had a gap");
 }
 
-// proves: scheduling
 #[test]
 fn voq_serves_backlogged_inputs_in_turn() {
     let mut plan = plan::switch(&[LINK; 4]);
@@ -212,7 +209,6 @@ fn voq_serves_backlogged_inputs_in_turn() {
     assert!(in_turn, "{:?}", &order[..40]);
 }
 
-// proves: scheduling
 #[test]
 fn weighted_classes_share_rest_after_strict_class() {
     for weights in [[3300, 3300, 3300], [5000, 3500, 1500]] {
@@ -242,7 +238,6 @@ fn weighted_classes_share_rest_after_strict_class() {
     }
 }
 
-// proves: scheduling
 #[test]
 fn burst_of_class_rate_is_proportional_to_port_burst() {
     let mut plan = plan::switch(&[LINK; 2]);

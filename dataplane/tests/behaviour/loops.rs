@@ -1,5 +1,7 @@
 //! Loop detection: two ports of the switch are connected to each other.
 
+// proves: floods
+
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::LoopDetection;
@@ -68,7 +70,6 @@ fn broadcast_circulates_forever_without_detection() {
     assert_eq!(ring.found(3), (0, false));
 }
 
-// proves: floods
 #[test]
 fn loop_detection_ends_circulating_frames() {
     let mut ring = looped(LoopDetection::Block);
@@ -91,7 +92,6 @@ fn loop_detection_ends_circulating_frames() {
     assert_eq!(ring.copies(), copies + 10, "broadcasts did not arrive exactly once");
 }
 
-// proves: floods
 #[test]
 fn unicast_continues_beside_looped_port() {
     let mut ring = looped(LoopDetection::Block);
@@ -108,7 +108,6 @@ fn unicast_continues_beside_looped_port() {
     }
 }
 
-// proves: floods
 #[test]
 fn looped_port_is_retried_and_found_again() {
     let mut ring = looped(LoopDetection::Block);
@@ -121,7 +120,6 @@ fn looped_port_is_retried_and_found_again() {
     assert_eq!(ring.found(3), (2, true));
 }
 
-// proves: floods
 #[test]
 fn default_action_only_reports_loop() {
     let mut ring = looped(LoopDetection::default());

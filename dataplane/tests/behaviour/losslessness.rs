@@ -1,5 +1,7 @@
 //! Frames of a lossless class are never lost while peers obey pauses.
 
+// proves: lossless
+
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};
 
@@ -58,7 +60,6 @@ fn pause_is_refreshed_until_below_xon() {
     star.assert_whole(flow, 12);
 }
 
-// proves: lossless
 #[test]
 fn ten_megabyte_burst_into_slow_receiver_loses_nothing() {
     let mut bed = Bed::new(3);
@@ -81,7 +82,6 @@ fn ten_megabyte_burst_into_slow_receiver_loses_nothing() {
     assert_eq!(received.last_at, first_at + line_time);
 }
 
-// proves: lossless
 #[test]
 fn two_to_one_overload_loses_nothing() {
     for mbps in [525, 550] {
@@ -116,7 +116,6 @@ fn lossy_overload_leaves_lossless_class_untouched() {
     assert_eq!(star.received(lossy[0]).late_or_twice, 0);
 }
 
-// proves: lossless
 #[test]
 fn external_pause_storms_lose_nothing() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
@@ -135,7 +134,6 @@ fn external_pause_storms_lose_nothing() {
     flows.iter().for_each(|&flow| star.assert_whole(flow, 2000));
 }
 
-// proves: lossless
 #[test]
 fn four_to_one_speed_mismatch_loses_nothing() {
     let slow = xoff_flow_control::headroom::Link { speed: BitRate::from_mbps(250), ..LINK };
@@ -147,7 +145,6 @@ fn four_to_one_speed_mismatch_loses_nothing() {
     assert_eq!(star.received(flow).last_at, star.at(0).arrivals[0].0 + line_time);
 }
 
-// proves: lossless
 #[test]
 fn incast_completes_at_line_rate() {
     for senders in [2_usize, 8, 32] {

@@ -1,5 +1,7 @@
 //! Micro-flows: frames with equal headers are parsed once, and forwarded as if alone.
 
+// proves: batches
+
 use std::array;
 use std::sync::Arc;
 
@@ -91,7 +93,6 @@ fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
     frame(HERE, A, &[tags, &[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]].concat(), len)
 }
 
-// proves: batches
 #[test]
 fn frames_of_different_classes_are_distinguished() {
     let ipv4 = |tags: &[u8], dscp: u8| frame(HERE, A, &[tags, &[0x08, 0x00, 0x45, dscp << 2]].concat(), 64);
@@ -114,7 +115,6 @@ fn frames_of_different_classes_are_distinguished() {
     assert_eq!(bench.classes(&tagged), [(C0, 2), (C3, 2)]);
 }
 
-// proves: batches
 #[test]
 fn truncated_packet_joins_no_micro_flow() {
     let long = ipv6(&TAGGED, 24, LONG_ENOUGH);
@@ -124,7 +124,6 @@ fn truncated_packet_joins_no_micro_flow() {
     assert_eq!(bench.classes(&[short, long]), [(C0, 1), (C3, 1)]);
 }
 
-// proves: batches
 #[test]
 fn refused_frame_starts_no_micro_flow() {
     let class = C0.index();
@@ -135,7 +134,6 @@ fn refused_frame_starts_no_micro_flow() {
     assert_eq!(sent, [vec![], vec![to_a], vec![small.clone(), small]]);
 }
 
-// proves: batches
 #[test]
 fn micro_flows_end_and_keep_order() {
     let mut bench = MicroFlowBench::new(|settings| settings.ports[2].mtu_frame = 100);
@@ -165,7 +163,6 @@ fn micro_flows_end_and_keep_order() {
     assert_eq!(bench.counters.class(B, C3).drops[DropReason::TooLong.index()].get(), 1, "{long:?}");
 }
 
-// proves: batches
 #[test]
 fn frames_sent_together_record_each_delay() {
     let mut bench = MicroFlowBench::new(|_| ());
@@ -182,7 +179,6 @@ fn frames_sent_together_record_each_delay() {
     assert_eq!(delays(), (before.0 + 10, before.1 + 2 * (700 + 700 + 30 + 30 + 4)));
 }
 
-// proves: batches
 #[test]
 fn frames_sent_together_are_tagged_by_their_vlan() {
     let vlan = |vid, tagged, untagged| VlanSettings { vid, tagged, untagged };
@@ -197,7 +193,6 @@ fn frames_sent_together_are_tagged_by_their_vlan() {
     assert_eq!(at_a.iter().map(Vec::len).collect::<Vec<_>>(), [76, 76, 80, 80, 76]);
 }
 
-// proves: batches
 #[test]
 fn frames_sent_together_equal_frames_sent_alone() {
     let kinds: [&[u8]; 3] = [&[], &TAGGED, &[0x81, 0x00, 0, 5]];

@@ -1,5 +1,7 @@
 //! Floods beside ports at a standstill fill at most a quarter of XON at their ingress, so that their senders' other frames continue.
 
+// proves: stalled-floods
+
 mod members;
 
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
@@ -110,14 +112,12 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     assert_eq!(came + missed, 2 * (AHEAD + FLOODS) * u64::from(paused.end - 2), "{what}");
 }
 
-// proves: stalled-floods
 #[test]
 fn flooding_sender_continues_beside_paused_port() {
     talk_beside_paused_ports(plan(3), "one paused port");
     talk_beside_paused_ports(plan(5), "several paused ports");
 }
 
-// proves: stalled-floods
 #[test]
 fn floods_to_paused_port_spare_unicast_under_any_policy() {
     for policy in PolicyKind::ALL {
@@ -130,7 +130,6 @@ fn floods_to_paused_port_spare_unicast_under_any_policy() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn floods_to_paused_port_spare_unicast_with_workers() {
     for owners in [[0, 1, 1, 0], [0, 0, 1, 2], [0, 1, 2, 3]] {
@@ -139,7 +138,6 @@ fn floods_to_paused_port_spare_unicast_with_workers() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn floods_to_paused_port_spare_unicast_when_pipeline_halts() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
@@ -150,7 +148,6 @@ fn floods_to_paused_port_spare_unicast_when_pipeline_halts() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn flood_waits_for_paused_port_until_standstill() {
     let mut plan = plan(4);
@@ -171,7 +168,6 @@ fn flood_waits_for_paused_port_until_standstill() {
     assert_eq!(star.at(2).received(flood).frames + missed(&star, 2..3), 20);
 }
 
-// proves: stalled-floods
 #[test]
 fn frames_behind_floods_continue_at_standstill() {
     let mut plan = plan(3);
@@ -202,7 +198,6 @@ fn missed_of(frames: u64, xon: u64) -> u64 {
     missed(&star, 2..3)
 }
 
-// proves: stalled-floods
 #[test]
 fn floods_fill_exactly_a_quarter_of_xon() {
     assert_eq!(missed_of(5, 20_000), 0, "floods of a quarter of XON were dropped");
@@ -211,7 +206,6 @@ fn floods_fill_exactly_a_quarter_of_xon() {
     assert_eq!(missed_of(8, 20_000), 3);
 }
 
-// proves: stalled-floods
 #[test]
 fn small_floods_are_limited_by_number() {
     for (frames, expected) in [(5, 0), (6, 1)] {
@@ -237,7 +231,6 @@ fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
     (star, waiting.0 / 1_000)
 }
 
-// proves: stalled-floods
 #[test]
 fn earlier_floods_are_dropped_at_standstill_down_to_limit() {
     for (owners, xon, fit) in
@@ -292,7 +285,6 @@ fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     (missed, f64::from(held) / f64::from(rounds))
 }
 
-// proves: stalled-floods
 #[test]
 fn intermittent_pauses_drop_no_floods() {
     for (paused, between) in [(900_000, 100_000), (4_500_000, 500_000), (30_000_000, 3_500_000)] {
@@ -301,7 +293,6 @@ fn intermittent_pauses_drop_no_floods() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn momentary_resumes_do_not_end_standstill() {
     for (paused, between) in [(990_000, 3_000), (9_990_000, 3_000), (30_000_000, 3_000)] {
@@ -314,7 +305,6 @@ fn momentary_resumes_do_not_end_standstill() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn resumed_port_gets_all_floods() {
     let mut star = Star::new(plan(3));
@@ -333,7 +323,6 @@ fn resumed_port_gets_all_floods() {
 }
 
 /// The end of each pause and the begin of the next arrive together, before a frame could be sent.
-// proves: stalled-floods
 #[test]
 fn consecutive_pauses_without_departure_make_standstill() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };
@@ -345,7 +334,6 @@ fn consecutive_pauses_without_departure_make_standstill() {
     assert!(missed(&star, 2..3) > 0);
 }
 
-// proves: stalled-floods
 #[test]
 fn short_pauses_drop_no_floods() {
     let mut star = Star::new(SwitchPlan { may_lose: false, ..plan(3) });
@@ -358,7 +346,6 @@ fn short_pauses_drop_no_floods() {
     assert_eq!([1, 2].map(|to| star.at(to).received(flood).frames), [400, 400]);
 }
 
-// proves: stalled-floods
 #[test]
 fn watchdog_action_decides_remaining_floods() {
     for action in [WatchdogAction::Alert, WatchdogAction::Drop, WatchdogAction::Forward] {
@@ -389,7 +376,6 @@ fn watchdog_action_decides_remaining_floods() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn floods_wait_for_paused_port_of_two_port_switch() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {

@@ -1,5 +1,7 @@
 //! Pipeline with a rate and a delay, as in the CaPFC and QCN papers.
 
+// proves: pipeline
+
 use std::num::NonZeroU32;
 
 use xoff_flow_control::headroom::Link;
@@ -34,7 +36,6 @@ fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
     star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()
 }
 
-// proves: pipeline
 #[test]
 fn pipeline_rate_serves_ports_in_turn() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(100_000), ..Default::default() }));
@@ -45,7 +46,6 @@ fn pipeline_rate_serves_ports_in_turn() {
     assert_eq!(came(&star, Nanos::ZERO), expected);
 }
 
-// proves: pipeline
 #[test]
 fn idle_pipeline_saves_no_credit() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
@@ -59,7 +59,6 @@ fn idle_pipeline_saves_no_credit() {
     assert_eq!(times, [0, 1_000_000, 1_003_333, 1_006_666]);
 }
 
-// proves: pipeline
 #[test]
 fn fractional_frame_time_keeps_exact_rate() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
@@ -71,7 +70,6 @@ fn fractional_frame_time_keeps_exact_rate() {
     assert_eq!(times[300], 1_000_000);
 }
 
-// proves: pipeline
 #[test]
 fn delayed_frame_counts_at_ingress() {
     let delay = Nanos::from_micros(25);
@@ -119,7 +117,6 @@ fn order(ingress: IngressOrder) -> Vec<u32> {
     came(&star, Nanos::ZERO).into_iter().map(|(_, stream)| stream).collect()
 }
 
-// proves: pipeline
 #[test]
 fn ingress_order_is_by_class_or_first_in_first_out() {
     assert_eq!(order(IngressOrder::ByClass), [0, 1, 0]);
@@ -138,7 +135,6 @@ fn crowded(pipeline: PipelineSettings) -> Star {
     star
 }
 
-// proves: pipeline
 #[test]
 fn halted_pipeline_stops_its_clock() {
     for (delay, apart) in [(Nanos::from_micros(25), 10_000), (Nanos::ZERO, 10_000)] {
@@ -170,7 +166,6 @@ fn halted_pipeline_stops_its_clock() {
     }
 }
 
-// proves: pipeline
 #[test]
 fn halt_delays_only_frames_that_arrive_during_it() {
     let delay = Nanos::from_micros(25);
@@ -189,7 +184,6 @@ fn halt_delays_only_frames_that_arrive_during_it() {
     assert_eq!(star.arrivals(later), [sent + HOP + delay + HOP]);
 }
 
-// proves: pipeline
 #[test]
 fn halting_switch_loses_no_lossless_frame() {
     let papers = PipelineSettings {

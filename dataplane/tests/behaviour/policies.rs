@@ -1,5 +1,7 @@
 //! Properties of every policy, even if control frames are lost or policies are replaced.
 
+// proves: shadows
+
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{FlowRequests, RateRequests};
@@ -166,7 +168,6 @@ fn downstream_pause_is_recorded_as_cause() {
     assert_eq!(peer, star.mac(0).to_number());
 }
 
-// proves: shadows
 #[test]
 fn shadows_count_without_effect() {
     let run = |shadows: Vec<PolicyKind>| {
@@ -252,7 +253,6 @@ fn wanted_in_open_loop(
     (by_acting, (0..shadows.len()).map(of_shadow).collect())
 }
 
-// proves: shadows
 #[test]
 fn shadow_counts_equal_acting_policy() {
     for kind in kinds() {
@@ -265,7 +265,6 @@ fn shadow_counts_equal_acting_policy() {
     }
 }
 
-// proves: shadows
 #[test]
 fn ofc_shadow_tracks_paused_flows() {
     let run = |acting, shadows: &[PolicyKind]| {
@@ -294,7 +293,6 @@ fn ofc_shadow_tracks_paused_flows() {
     assert_ne!(acted, original, "pauses of the peer did not change the requests");
 }
 
-// proves: shadows
 #[test]
 fn loss_counts_against_shadows_without_xoff() {
     let mut plan = plan(PolicyKind::Pfc);

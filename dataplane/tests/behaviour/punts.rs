@@ -1,5 +1,7 @@
 //! Punted frames are copied out and freed; injected frames leave before data.
 
+// proves: slow-path
+
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use xoff_dataplane::punt::Punt;
@@ -75,7 +77,6 @@ fn lldp(len: usize) -> Vec<u8> {
     bytes
 }
 
-// proves: slow-path
 #[test]
 fn punted_frame_is_copied_and_freed() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
@@ -117,7 +118,6 @@ fn only_enabled_lldp_is_punted() {
     assert_eq!([bench.counts(P0), bench.counts(P1)], [[0; 3], [1, 0, 0]]);
 }
 
-// proves: slow-path
 #[test]
 fn punt_rate_is_exact_per_port() {
     let mut bench = PuntBench::new(PuntLimit { rate: 100, burst: 10 });
@@ -131,7 +131,6 @@ fn punt_rate_is_exact_per_port() {
     assert_eq!((bench.store.in_use(), bench.punted().frames.len()), (0, 12));
 }
 
-// proves: slow-path
 #[test]
 fn punt_refused_by_full_sink_uses_no_credit() {
     let mut bench = PuntBench::new(PuntLimit { rate: 1, burst: 3 });
@@ -144,7 +143,6 @@ fn punt_refused_by_full_sink_uses_no_credit() {
     assert_eq!((bench.store.in_use(), bench.switch.ledger().consumed), (0, 18));
 }
 
-// proves: slow-path
 #[test]
 fn injected_frames_precede_data_despite_pause() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);

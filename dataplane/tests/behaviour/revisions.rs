@@ -1,5 +1,7 @@
 //! Changes of settings in a switch full of frames lose no lossless frame.
 
+// proves: reload
+
 use proptest::prelude::*;
 use xoff_explore::explore;
 use xoff_flow_control::drop_reason::DropReason;
@@ -123,7 +125,6 @@ fn any_other() -> impl Strategy<Value = (RandomRevision, Option<usize>)> {
 explore! {
     cases = 60;
 
-    // proves: reload
     #[test]
     fn random_changes_of_settings_lose_no_lossless_frame(
         changes in prop::collection::vec((any_other(), 1..400u64, prop::option::of(1..0xffffu16)), 1..12),
@@ -159,7 +160,6 @@ fn filled(star: &mut Star, frames: u64) {
     star.run_for(Nanos::from_millis(1));
 }
 
-// proves: reload
 #[test]
 fn new_thresholds_pause_or_resume_peer_at_once() {
     let mut star = star();
@@ -181,7 +181,6 @@ fn new_thresholds_pause_or_resume_peer_at_once() {
 }
 
 /// The paused peer may still fill headroom that it was promised.
-// proves: reload
 #[test]
 fn headroom_shrinks_only_when_empty() {
     let mut plan = plan::switch(&[LINK; PORTS]);
@@ -211,7 +210,6 @@ fn headroom_shrinks_only_when_empty() {
     assert_eq!(lost(&star), 1, "the new headroom does not apply to an emptied queue");
 }
 
-// proves: reload
 #[test]
 fn headroom_gauge_follows_revised_thresholds() {
     for owners in [vec![], vec![1, 0, 1, 0]] {
@@ -239,7 +237,6 @@ fn headroom_gauge_follows_revised_thresholds() {
     }
 }
 
-// proves: reload
 #[test]
 fn class_made_lossy_resumes_peer() {
     let mut star = star();
@@ -266,7 +263,6 @@ fn class_made_lossy_resumes_peer() {
     star.run_to_rest();
 }
 
-// proves: reload
 #[test]
 fn disabled_obedience_ends_pause() {
     let mut star = star();
@@ -283,7 +279,6 @@ fn disabled_obedience_ends_pause() {
     assert_eq!(star.switch().counters.class(PortId(0), C3).tx_frames.get(), 10);
 }
 
-// proves: reload
 #[test]
 fn revised_vlans_and_addresses_direct_frames() {
     let mut star = star();
@@ -347,7 +342,6 @@ fn vacate(settings: &mut SwitchSettings, port: usize) {
     }
 }
 
-// proves: reload
 #[test]
 fn removed_port_drains_and_releases_peer() {
     let mut star = star();

@@ -1,5 +1,7 @@
 //! Frames at a router: forwarded, punted to the host, or dropped with a reason.
 
+// proves: routing
+
 mod hops;
 mod host;
 mod mixed;
@@ -219,7 +221,6 @@ fn sent_on(from: PortId, by: MacAddr, to: u8, dst: [u8; 4], ttl: u8, len: u16) -
     with_checksum(bytes)
 }
 
-// proves: routing
 #[test]
 fn ipv4_forwarding_decrements_ttl() {
     let mut bench = RouterBench::new();
@@ -236,7 +237,6 @@ fn ipv4_forwarding_decrements_ttl() {
     );
 }
 
-// proves: routing
 #[test]
 fn ipv6_forwarding_decrements_only_hop_limit() {
     let mut bytes = router(P0).0.to_vec();
@@ -389,7 +389,6 @@ fn ports_of_flows(bench: &mut RouterBench, flows: u16) -> Vec<PortId> {
     (0..flows).map(each).collect()
 }
 
-// proves: routing
 #[test]
 fn lost_next_hop_moves_only_its_flows() {
     let mut bench = RouterBench::new();
@@ -409,7 +408,6 @@ fn lost_next_hop_moves_only_its_flows() {
     assert_eq!(ports_of_flows(&mut bench, 300), before, "flows did not return to their next hop");
 }
 
-// proves: routing
 #[test]
 fn frame_spread_uses_chance_and_queues() {
     let mut by_chance = RouterBench::of(&settings(), Spread::Frame(Turns::Random));
@@ -428,7 +426,6 @@ fn frame_spread_uses_chance_and_queues() {
     assert_eq!(two, three, "the second frame took a port that is at `low`");
 }
 
-// proves: routing
 #[test]
 fn paused_egress_pauses_sender_of_routed_frames() {
     let mut bench = RouterBench::new();
@@ -443,7 +440,6 @@ fn paused_egress_pauses_sender_of_routed_frames() {
     assert!(!bench.switch.held(P0).classes().contains(C3));
 }
 
-// proves: routing
 #[test]
 fn waiting_frame_is_routed_once() {
     let mut settings = settings();
@@ -456,7 +452,6 @@ fn waiting_frame_is_routed_once() {
     assert_eq!(sent, vec![sent_on(P0, router(P1), 1, [10, 1, 0, 5], 63, 100); 5]);
 }
 
-// proves: routing
 #[test]
 fn vlan_router_forwards_between_stations() {
     let mut bench = RouterBench::new();
@@ -486,7 +481,6 @@ fn vlan_router_forwards_between_stations() {
     assert_eq!((bench.store.in_use(), bench.punted().len()), (0, 0));
 }
 
-// proves: routing
 #[test]
 fn waiting_frame_follows_new_table() {
     let mut settings = settings();

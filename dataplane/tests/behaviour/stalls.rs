@@ -1,5 +1,7 @@
 //! A congested line stays busy while its switch or a peer stalls.
 
+// proves: pacing
+
 use xoff_flow_control::headroom::Link;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};
 
@@ -56,7 +58,6 @@ impl SlowedLine {
     }
 }
 
-// proves: pacing
 #[test]
 fn idle_port_may_send_ahead_by_its_commit_limit() {
     let slow = BitRate::from_mbps(100);
@@ -99,7 +100,6 @@ fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     took.0 as f64 / slow.time_of(Bytes(999 * FRAME.0)).0 as f64
 }
 
-// proves: pacing
 #[test]
 fn burst_makes_up_for_stalls_of_switch() {
     let enough = with_a_switch_that_is_away(Bytes(52_000)); // 2 ms are 50,000 bytes
@@ -128,7 +128,6 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     took.0 as f64 / speed.time_of(Bytes((senders as u64 * frames - 1) * FRAME.0)).0 as f64
 }
 
-// proves: pacing
 #[test]
 fn sufficient_thresholds_keep_line_busy() {
     // Bytes of a 1 Gb/s line in 500 us, and two frames in transit.

@@ -1,3 +1,5 @@
+// proves: floods
+
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Flooded, StormLimit};
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
@@ -31,7 +33,6 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
 
 /// At 100 Mb/s, 10 ms are a burst of 125,000 bytes. A tenth of the gigabit line is added meanwhile, and one frame that
 /// starts at zero credit.
-// proves: floods
 #[test]
 fn storm_control_passes_burst_then_rate() {
     const FRAMES: u64 = 4_000;
@@ -42,7 +43,6 @@ fn storm_control_passes_burst_then_rate() {
     assert_eq!(dropped(&star), FRAMES - came, "dropped frames were not counted as storm_limit");
 }
 
-// proves: floods
 #[test]
 fn floods_within_burst_pass() {
     let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
@@ -51,7 +51,6 @@ fn floods_within_burst_pass() {
     assert_eq!(dropped(&star), 0);
 }
 
-// proves: floods
 #[test]
 fn each_flood_kind_has_separate_limit() {
     let kinds =
@@ -70,7 +69,6 @@ fn each_flood_kind_has_separate_limit() {
     }
 }
 
-// proves: floods
 #[test]
 fn flood_limit_spares_unicast_and_other_ports() {
     let mut plan = plan::switch(&[LINK; 3]);

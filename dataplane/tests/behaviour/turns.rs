@@ -1,5 +1,7 @@
 //! Order of the steps in a driver's turn, for which headroom and reaction times are computed.
 
+// proves: workers
+
 use std::sync::Arc;
 
 use xoff_dataplane::driver::{BATCH, Boundary, Driver, Environment, Progress};
@@ -141,7 +143,6 @@ fn host(port: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, port])
 }
 
-// proves: workers
 #[test]
 fn turn_takes_steps_in_order() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
@@ -172,7 +173,6 @@ fn turn_takes_steps_in_order() {
     assert_eq!(steps[..6], in_order);
 }
 
-// proves: workers
 #[test]
 fn releases_precede_receives_of_all_ports() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(1_010)), Calls::default());
@@ -188,7 +188,6 @@ fn releases_precede_receives_of_all_ports() {
     assert_eq!(turns.lost(), 1, "a frame beyond the headroom was not lost");
 }
 
-// proves: workers
 #[test]
 fn turn_receives_one_batch_per_port() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(500_000)), Calls::default());
@@ -200,7 +199,6 @@ fn turn_receives_one_batch_per_port() {
     turns.turn(&mut calls);
 }
 
-// proves: workers
 #[test]
 fn driver_sends_only_xon_before_a_stop() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());

@@ -1,3 +1,5 @@
+// proves: watchdog
+
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
@@ -43,7 +45,6 @@ fn stormed(star: &Star) -> bool {
     star.switch().worker(PortId(0)).stormed(PortId(0)).contains(C3)
 }
 
-// proves: watchdog
 #[test]
 fn storm_begins_one_quantum_beyond_detection() {
     let run = |quanta| {
@@ -59,7 +60,6 @@ fn storm_begins_one_quantum_beyond_detection() {
     assert_eq!(run(10_001), (1, true));
 }
 
-// proves: watchdog
 #[test]
 fn storm_bounds_are_nanosecond_exact() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 600);
@@ -89,7 +89,6 @@ fn storm_bounds_are_nanosecond_exact() {
     star.assert_whole(flow, 200);
 }
 
-// proves: watchdog
 #[test]
 fn paused_port_without_frames_has_no_storm() {
     let mut star = Star::new(watched(WatchdogAction::Drop));
@@ -104,7 +103,6 @@ fn paused_port_without_frames_has_no_storm() {
     assert_eq!(counters(&star).storms.get(), 0);
 }
 
-// proves: watchdog
 #[test]
 fn pauses_with_departures_make_no_storm() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
@@ -126,7 +124,6 @@ fn storm_on(star: &mut Star, span: Nanos) {
     }
 }
 
-// proves: watchdog
 #[test]
 fn storming_port_drops_and_releases_senders() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
@@ -154,7 +151,6 @@ fn counters_of_senders(star: &Star) -> [u64; 2] {
     [1, 2].map(|port| star.switch().counters.class(PortId(port), C3).xoff_sent.get())
 }
 
-// proves: watchdog
 #[test]
 fn forward_action_ignores_pause_without_loss() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Forward), 600);
@@ -179,7 +175,6 @@ fn forward_action_ignores_pause_without_loss() {
     star.assert_whole(flow, 10);
 }
 
-// proves: watchdog
 #[test]
 fn alert_action_only_reports() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Alert), 600);
@@ -191,7 +186,6 @@ fn alert_action_only_reports() {
     assert_eq!((counters(&star).storms.get(), discarded(&star)), (1, 0));
 }
 
-// proves: watchdog
 #[test]
 fn link_loss_ends_storm() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 1_000);
@@ -217,7 +211,6 @@ fn down_before_pause_is_received() -> Star {
     star
 }
 
-// proves: watchdog
 #[test]
 fn pause_received_without_link_counts_from_link_up() {
     let mut star = down_before_pause_is_received();
@@ -234,7 +227,6 @@ fn pause_received_without_link_counts_from_link_up() {
     );
 }
 
-// proves: watchdog
 #[test]
 fn early_pause_schedules_no_past_check() {
     let mut star = down_before_pause_is_received();
@@ -267,7 +259,6 @@ pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3],
     (bed, switches, hosts)
 }
 
-// proves: watchdog
 #[test]
 fn ring_deadlocks_without_watchdog() {
     let (mut bed, switches, hosts) = ring(3_000, |_| ());
@@ -283,7 +274,6 @@ fn ring_deadlocks_without_watchdog() {
     }
 }
 
-// proves: watchdog
 #[test]
 fn watchdog_breaks_ring_and_counts_drops() {
     let settings = WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: RESTORE };
@@ -303,7 +293,6 @@ fn watchdog_breaks_ring_and_counts_drops() {
     }
 }
 
-// proves: watchdog
 #[test]
 fn storm_drops_frames_of_paused_flows() {
     let mut plan = watched(WatchdogAction::Drop);

@@ -279,6 +279,7 @@ fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     rows
 }
 
+// proves: cascade
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::CLASSES;
@@ -292,7 +293,6 @@ mod tests {
         CascadeRun { account, record, flows: Vec::new(), astray: Vec::new(), end: Nanos::ZERO }
     }
 
-    // proves: cascade
     #[test]
     fn only_plain_pfc_without_settings_is_judged() {
         let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
@@ -304,7 +304,6 @@ mod tests {
         assert!(!is_held("pfc", &request), "the pipeline is congested, too");
     }
 
-    // proves: cascade
     #[test]
     fn only_conclusive_runs_are_judged() {
         let sequence = article::sequence();
@@ -337,7 +336,6 @@ mod tests {
         assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the deviation is not reported");
     }
 
-    // proves: cascade
     #[test]
     fn step_early_by_at_most_a_stall_is_inconclusive() {
         let sequence = article::sequence();

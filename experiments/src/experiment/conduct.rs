@@ -140,6 +140,7 @@ impl Verdict {
     }
 }
 
+// proves: experiments
 #[cfg(test)]
 mod tests {
     use xoff_host::HostReport;
@@ -154,7 +155,6 @@ mod tests {
         Conduct { lossless, held, unqueued_losses, verdict, ..Conduct::default() }
     }
 
-    // proves: experiments
     #[test]
     fn queued_frames_are_not_lost() {
         assert_eq!([run(2, 2), run(2, 1)].map(|run| run.verdict), [Verdict::Kept, Verdict::Lossy]);
@@ -199,7 +199,6 @@ mod tests {
         assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "not the median of the runs");
     }
 
-    // proves: experiments
     #[test]
     fn halts_sum_classes_ports_and_switches() {
         let switch = Counted::nothing("switch");
@@ -216,7 +215,6 @@ mod tests {
         assert_eq!(two_runs.halts, after + after);
     }
 
-    // proves: experiments
     #[test]
     fn queued_frames_excuse_losses_of_own_run_only() {
         let sum: Conduct = [run(0, 1), run(1, 0)].into_iter().sum();
@@ -234,7 +232,6 @@ mod tests {
         );
     }
 
-    // proves: experiments
     #[test]
     fn duplicates_and_reordering_break_every_promise() {
         let clean = run(0, 0).lossless;

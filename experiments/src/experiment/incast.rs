@@ -280,6 +280,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     }
 }
 
+// proves: experiments
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::BitRate;
@@ -294,7 +295,6 @@ mod tests {
         flow
     }
 
-    // proves: experiments
     #[test]
     fn goodput_excludes_saved_credit() {
         let line = Line::from(BitRate::from_mbps(100));
@@ -335,7 +335,6 @@ mod tests {
         assert!((goodput(FRAMES) / goodput(FRAMES / 2) - 2.0).abs() < 1e-9);
     }
 
-    // proves: experiments
     #[test]
     fn flow_with_losses_never_completes() {
         let (whole, broken) = (flow(FRAMES, Nanos::from_millis(60)), flow(FRAMES - 1, Nanos::from_millis(9)));
@@ -343,7 +342,6 @@ mod tests {
         assert_eq!((round.completion_ms, round.broken), (vec![60.0], 1));
     }
 
-    // proves: experiments
     #[test]
     fn round_without_arrivals_has_no_results() {
         let nothing = flow(0, Nanos::ZERO);

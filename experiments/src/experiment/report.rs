@@ -351,6 +351,7 @@ pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>
     table.add_row(cells.into_iter().enumerate().map(cell));
 }
 
+// proves: experiments
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -408,7 +409,6 @@ mod tests {
         }
     }
 
-    // proves: experiments
     #[test]
     fn several_runs_have_confidence_intervals() {
         let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
@@ -423,7 +423,6 @@ mod tests {
         assert!(serde_json::to_value(&once).unwrap()["policies"]["pfc"]["ci95"].is_null());
     }
 
-    // proves: experiments
     #[test]
     fn report_shows_seed_and_user_settings() {
         let of = report([clean(), clean()]);
@@ -432,7 +431,6 @@ mod tests {
         assert_eq!((&json["seed"], &json["set"]["class.3.xoff"]), (&5.into(), &"80KB".into()));
     }
 
-    // proves: experiments
     #[test]
     fn report_names_plain_pfc_policies() {
         let policies = ["pfc", "g-pfc"].map(|name| Variant::find(name).unwrap()).into();
@@ -458,7 +456,6 @@ mod tests {
         assert!(of.to_string().contains("NOT as expected: step 4 before step 3"), "{of}");
     }
 
-    // proves: experiments
     #[test]
     fn lossy_policy_is_marked_and_has_loss_panel() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
@@ -483,7 +480,6 @@ mod tests {
         assert!(of.figure.panels.is_empty() && !of.to_string().contains("(lost frames)"), "{of}");
     }
 
-    // proves: experiments
     #[test]
     fn missing_values_are_shown_as_dashes() {
         assert_eq!([number(None, 1), median(None, 1), median_and_least(None, 1)], ["-", "-", "-"]);
@@ -515,7 +511,6 @@ mod tests {
         assert_eq!(report([unproved, broken]).promise(), Promise::NotKept);
     }
 
-    // proves: experiments
     #[test]
     fn unaccounted_frames_fail_every_policy() {
         let broken = report([clean(), Conduct { verdict: Verdict::Broken, ..clean() }]);

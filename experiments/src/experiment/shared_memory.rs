@@ -359,13 +359,13 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     }
 }
 
+// proves: experiments
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::BitRate;
 
     use super::*;
 
-    // proves: experiments
     #[test]
     fn same_seed_draws_the_same_flows() {
         for line in [5, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
@@ -381,7 +381,6 @@ mod tests {
         }
     }
 
-    // proves: experiments
     #[test]
     fn flows_per_host_stay_within_stream_limit() {
         for line in [5, 50, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
@@ -396,7 +395,6 @@ mod tests {
         assert_eq!(numbered(too_many, &hosts).len(), STREAMS_MAX);
     }
 
-    // proves: experiments
     #[test]
     fn flow_kinds_have_their_mean_load() {
         let line = Line::from(BitRate::from_mbps(100));

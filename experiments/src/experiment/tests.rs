@@ -1,3 +1,5 @@
+// proves: experiments
+
 use std::iter;
 
 use super::*;
@@ -47,7 +49,6 @@ fn every_policy_is_valid_or_refused() {
     }
 }
 
-// proves: experiments
 #[test]
 fn variants_with_equal_settings_are_twins() {
     let twins = |name: &str| -> Vec<_> {
@@ -62,7 +63,6 @@ fn variants_with_equal_settings_are_twins() {
     assert!(of_shared_memory.contains(&("capfc-stop-max", "capfc-max-wstop")), "{of_shared_memory:?}");
 }
 
-// proves: experiments
 #[test]
 fn refused_policy_gets_reason_and_alternatives() {
     let refused = |experiment: &str, policy: &str| {
@@ -77,7 +77,6 @@ fn refused_policy_gets_reason_and_alternatives() {
     }
 }
 
-// proves: experiments
 #[test]
 fn user_settings_reach_every_switch() {
     let experiment = Experiment::find("ofc-fig1").unwrap();
@@ -124,7 +123,6 @@ fn inapplicable_keys_are_refused() {
     assert_eq!(message, "`trunk.trust` sets ports between switches, but `incast` has none");
 }
 
-// proves: experiments
 #[test]
 fn class_setting_reaches_classes_with_equal_settings() {
     let experiment = Experiment::find("shared-memory").unwrap();
@@ -172,7 +170,6 @@ fn warnings_about_user_settings_appear_once() {
     assert_eq!(some.iter().filter(|line| line.contains("never finds class 3")).count(), 2, "{some:?}");
 }
 
-// proves: experiments
 #[test]
 fn key_set_twice_is_refused() {
     let pfc = Variant::find("pfc").unwrap();
@@ -189,7 +186,6 @@ fn key_set_twice_is_refused() {
     }
 }
 
-// proves: experiments
 #[test]
 fn invalid_switch_keys_are_refused() {
     let refused = |experiment: &str, keys: &[&str]| {
@@ -206,7 +202,6 @@ fn invalid_switch_keys_are_refused() {
     assert!(own.contains("nonsense"), "{own}");
 }
 
-// proves: experiments
 #[test]
 fn each_run_increments_the_seed() {
     let experiment = Experiment::find("qcn-fanin").unwrap();

@@ -307,6 +307,7 @@ fn usable_interfaces(row: &Row) -> BTreeSet<&str> {
     usable.map(|via| via.interface.as_str()).collect()
 }
 
+// proves: cascade
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -329,7 +330,6 @@ mod tests {
         (plan, switches, hosts)
     }
 
-    // proves: cascade
     #[test]
     fn trunk_ends_are_bgp_neighbours() {
         let (plan, [leaf_1, _, spine_1, _], _) = leaf_spine();
@@ -342,7 +342,6 @@ mod tests {
         assert!(bgpd(&plan, spine_1).contains(" neighbor 172.16.0.0 remote-as 64512\n"));
     }
 
-    // proves: cascade
     #[test]
     fn route_with_unresolved_path_is_missing() {
         let (plan, [leaf_1, ..], _) = leaf_spine();
@@ -392,7 +391,6 @@ mod tests {
         assert_eq!(super::missing(&plan, leaf_1, None, Ready::Routes), ["the router thread has ended"]);
     }
 
-    // proves: cascade
     #[test]
     fn routes_are_polled_until_timeout() {
         let polls = Cell::new(0);
@@ -411,7 +409,6 @@ mod tests {
         assert_eq!(error, "routes disappeared during the run and did not return: 10.0.1.0/24 by near");
     }
 
-    // proves: cascade
     #[test]
     fn daemon_error_shows_last_output_lines() {
         let words = |err: &str, log: &str| last_output([err.to_owned(), log.to_owned()]);

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+// proves: scenarios
+
 mod faults;
 
 use xoff_explore::explore;
@@ -32,7 +34,6 @@ fn missing_keys_have_documented_defaults() {
     assert!(scenario.output.pauses && scenario.output.sample.is_none());
 }
 
-// proves: scenarios
 #[test]
 fn unknown_key_error_suggests_a_key() {
     let (line, message, help) = problem(&FINE.replace("hosts = 3", "host = 3\nhosts = 3"));
@@ -70,7 +71,6 @@ fn routed_key_applies_to_all_switches() {
     assert!(message.contains("`routed` is \"yes\"") && message.contains("true or false"), "{message}");
 }
 
-// proves: scenarios
 #[test]
 fn values_out_of_range_are_refused() {
     for (key, good, bad) in [("hosts", "1", "0"), ("hosts", "65536", "65537")] {
@@ -85,7 +85,6 @@ fn values_out_of_range_are_refused() {
     assert_eq!(message, "`size` of a load of kind \"permutation\" has to be a single size");
 }
 
-// proves: scenarios
 #[test]
 fn size_range_has_two_ascending_ends() {
     let of = |size: &str| {
@@ -103,7 +102,6 @@ fn size_range_has_two_ascending_ends() {
     assert_eq!(message, "`size` of a load of kind \"permutation\" has to be a single size");
 }
 
-// proves: scenarios
 #[test]
 fn load_without_end_is_refused_in_endless_run() {
     let poisson = |more: &str| {
@@ -118,7 +116,6 @@ fn load_without_end_is_refused_in_endless_run() {
     assert!(read(&poisson("").replace("name = \"x\"", "name = \"x\"\nduration = \"1ms\"")).is_ok());
 }
 
-// proves: scenarios
 #[test]
 fn switches_are_configured_by_kind() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
@@ -145,7 +142,6 @@ fn switches_are_configured_by_kind() {
     );
 }
 
-// proves: scenarios
 #[test]
 fn last_sweep_key_varies_fastest() {
     let source = read(&format!(
@@ -174,7 +170,6 @@ fn last_sweep_key_varies_fastest() {
     assert!(help.contains("add a [[fault]] to the file first"), "{help}");
 }
 
-// proves: scenarios
 #[test]
 fn command_line_overrides_the_file() {
     let source = |text: &str, set: &[&str]| {
@@ -262,7 +257,6 @@ fn receiver_buffer_holds_frame_above_xoff() {
     assert_eq!([250, 251].map(|buffer| read(&short(buffer)).is_ok()), [false, true]);
 }
 
-// proves: scenarios
 #[test]
 fn change_needing_restart_is_refused() {
     let change = |keys: &str| format!("{FINE}[[change]]\nat = \"2ms\"\n{keys}\n");
@@ -353,7 +347,6 @@ fn draw_needs_flows_and_accepts_rate() {
     assert!(message.contains("`flows`"), "{message}");
 }
 
-// proves: scenarios
 #[test]
 fn payload_above_the_mtu_is_refused() {
     let of = |payload: u32, mtu: &str| {
@@ -374,7 +367,6 @@ fn payload_above_the_mtu_is_refused() {
     assert!(line.is_some() && message.starts_with("`payload` is 1456"), "{message}");
 }
 
-// proves: scenarios
 #[test]
 fn every_load_kind_accepts_begin() {
     for (kind, keys) in [
@@ -393,7 +385,6 @@ fn every_load_kind_accepts_begin() {
     }
 }
 
-// proves: scenarios
 #[test]
 fn load_beginning_after_run_is_refused() {
     let begin = |time: &str| format!("{FINE}begin = \"{time}\"\n");

@@ -61,6 +61,7 @@ pub fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
+// proves: sim-results
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,7 +70,6 @@ mod tests {
         (1..=count).map(|number| number * 1_000).collect()
     }
 
-    // proves: sim-results
     #[test]
     fn few_samples_are_drawn_unmerged() {
         let steps = Steps::of(&times(POINTS), &times(POINTS));
@@ -77,7 +77,6 @@ mod tests {
         assert_eq!(steps.line(&[(1_000, 3.0), (2_000, 5.0)], mean), [(1.0, Some(3.0)), (2.0, Some(5.0))]);
     }
 
-    // proves: sim-results
     #[test]
     fn indistinct_samples_are_merged_per_step() {
         let steps = Steps::of(&times(3), &times(POINTS + 1));
@@ -89,7 +88,6 @@ mod tests {
         assert_eq!(line.len(), 500);
     }
 
-    // proves: sim-results
     #[test]
     fn omitted_sample_times_are_restored() {
         let times = [2_000, 6_000, 12_000];

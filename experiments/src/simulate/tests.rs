@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+// proves: scenarios
+
 mod changes;
 mod faults;
 mod golden;
@@ -140,7 +142,6 @@ fn flow_times_follow_from_links() {
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
 
-// proves: scenarios
 #[test]
 fn queries_and_bursts_respect_begin() {
     let starts = |load: &str| {
@@ -172,7 +173,6 @@ fn lone_flow_on_long_path_has_slowdown_one() {
     }
 }
 
-// proves: scenarios
 #[test]
 fn points_with_identical_results_are_reported() {
     let text = |kind: &str| {
@@ -189,7 +189,6 @@ fn points_with_identical_results_are_reported() {
     assert!(summary.contains(same), "{summary}");
 }
 
-// proves: scenarios
 #[test]
 fn port_and_path_limits_of_switches_apply() {
     let why = |topology: &str| {
@@ -224,7 +223,6 @@ fn port_and_path_limits_of_switches_apply() {
     assert_eq!(why(edge), "an edge switch would have 257 ports, but a switch has at most 256");
 }
 
-// proves: scenarios
 #[test]
 fn unreachable_host_is_reported() {
     let why = |load: &str, links: &str| {
@@ -261,7 +259,6 @@ fn unreachable_host_is_reported() {
     );
 }
 
-// proves: scenarios
 #[test]
 fn empty_and_late_flow_files_are_refused() {
     let scenario = "[scenario]\nname = \"x\"\nlimit = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 2\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
@@ -280,7 +277,6 @@ fn empty_and_late_flow_files_are_refused() {
     assert!(late.ends_with("flows: a flow starts at 1ms, but the run ends at 1ms at the latest"), "{late}");
 }
 
-// proves: scenarios
 #[test]
 fn receiver_faster_than_line_is_refused() {
     let why = |host: u32, rate: &str| {
@@ -461,7 +457,6 @@ fn deadlock_is_reported_with_its_begin() {
     assert!(number(&since) > 0.0 && number(&since) <= 4_000.0, "{since}");
 }
 
-// proves: scenarios
 #[test]
 fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+// proves: shared-memory
+
 use super::*;
 use crate::settings::{Accounting, ClassSettings, FdbSettings, HashSeed, LossyPool, SharedMemory, WhenFull};
 use crate::testing::port_settings;
@@ -188,7 +190,6 @@ fn reserve_remains_when_pool_is_exhausted() {
     assert_eq!(buffer.enter_ingress(P1, LOSSY, Bytes(300)), Err(DropReason::IngressFull));
 }
 
-// proves: shared-memory
 #[test]
 fn xoff_threshold_is_reserve_when_pool_is_exhausted() {
     let mut buffer = buffer(shared(None), |_| ());
@@ -228,7 +229,6 @@ fn port_limit_covers_all_classes_together() {
     enter(&mut buffer, P1, Class::ALL[2], &[1_000, 3_000]);
 }
 
-// proves: shared-memory
 #[test]
 fn egress_port_limit_counts_bytes_beyond_reserves() {
     let memory = SharedMemory { egress_port_limit: Bytes(2_000), ..SharedMemory::UNLIMITED };
@@ -242,7 +242,6 @@ fn egress_port_limit_counts_bytes_beyond_reserves() {
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_001)));
 }
 
-// proves: shared-memory
 #[test]
 fn egress_limits_bind_lossless_queues_if_configured() {
     for (limits, room) in [(EgressLimits::Lossy, [true, true]), (EgressLimits::All, [true, false])] {
@@ -262,7 +261,6 @@ fn egress_limits_bind_lossless_queues_if_configured() {
     }
 }
 
-// proves: shared-memory
 #[test]
 fn headroom_in_pool_ends_at_pool_and_its_limits() {
     for (pool, ingress_limit, port_limit) in
@@ -294,7 +292,6 @@ fn headroom_in_pool_is_bounded_per_queue() {
     assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(1)), Err(DropReason::HeadroomExhausted));
 }
 
-// proves: shared-memory
 #[test]
 fn xoff_when_pool_lacks_headroom_for_next_frame() {
     let headroom = HeadroomPlace::Pool;
@@ -318,7 +315,6 @@ fn xoff_when_pool_lacks_headroom_for_next_frame() {
     assert!(!buffer.at_xoff(P0, Class::ALL[4]), "XOFF for an empty queue, which no departure could resume");
 }
 
-// proves: shared-memory
 #[test]
 fn egress_bytes_count_in_pool_with_until_forwarded() {
     for (accounting, egress_limits, left) in [
@@ -372,7 +368,6 @@ fn pool(bytes: u64, frames: u32) -> LossyPool {
     LossyPool { bytes: Bytes(bytes), frames }
 }
 
-// proves: shared-memory
 #[test]
 fn lossy_queues_may_each_take_half_of_the_free_pool() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
@@ -393,7 +388,6 @@ fn lossy_queues_may_each_take_half_of_the_free_pool() {
     assert!(buffer.egress_has_room(P0, LOSSLESS, Bytes(999)), "lossless queue is bound by the lossy pool");
 }
 
-// proves: shared-memory
 #[test]
 fn lossy_pool_is_full_at_frame_limit() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
@@ -407,7 +401,6 @@ fn lossy_pool_is_full_at_frame_limit() {
     assert!(buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)));
 }
 
-// proves: shared-memory
 #[test]
 fn workers_share_lossy_pool_by_number_of_ports() {
     assert_eq!(pool(9_000, 30).part(1, 3), pool(3_000, 10));
@@ -420,7 +413,6 @@ fn workers_share_lossy_pool_by_number_of_ports() {
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(2_001)));
 }
 
-// proves: shared-memory
 #[test]
 fn class_made_lossless_frees_lossy_pool_as_it_drains() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());

@@ -102,6 +102,7 @@ impl Response {
     }
 }
 
+// proves: peer-faults
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -123,7 +124,6 @@ mod tests {
         Load { frames: 1, bytes: Bytes(bytes) }
     }
 
-    // proves: peer-faults
     #[test]
     fn peer_fault_begins_beyond_byte_and_time_limit() {
         let mut response = response();
@@ -135,7 +135,6 @@ mod tests {
         assert_eq!(response.judge(Nanos(8_101), CLASS, bytes(1), None).fault, Some(Fault::TooLate));
     }
 
-    // proves: peer-faults
     #[test]
     fn peer_without_xoff_is_not_at_fault() {
         let mut response = response();
@@ -147,7 +146,6 @@ mod tests {
         assert_eq!(response.judge(Nanos(99_000), CLASS, bytes(9_000), None).fault, None);
     }
 
-    // proves: peer-faults
     #[test]
     fn peer_is_not_judged_after_stall_of_this_switch() {
         let mut response = response();
@@ -160,7 +158,6 @@ mod tests {
         assert_eq!(fault(&mut response, 108_001), Some(Fault::TooLate));
     }
 
-    // proves: peer-faults
     #[test]
     fn undeclared_peer_is_not_judged() {
         let mut response = response();

@@ -60,6 +60,7 @@ impl Capabilities {
     }
 }
 
+// proves: own-policy
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::RateStep;
@@ -90,7 +91,6 @@ mod tests {
         refused == 0
     }
 
-    // proves: own-policy
     #[test]
     fn policy_may_pause_only_own_and_lower_lossless_classes() {
         let xoff = |port, class| Intent::Xoff { port: PortId(port), class, trigger: Trigger::Ingress };
@@ -115,7 +115,6 @@ mod tests {
         );
     }
 
-    // proves: own-policy
     #[test]
     fn culprit_of_xoff_must_be_an_existing_port() {
         let by = |trigger| Intent::Xoff { port: PortId(0), class: CLASSES[1], trigger };
@@ -134,7 +133,6 @@ mod tests {
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
     }
 
-    // proves: own-policy
     #[test]
     fn rate_intents_need_gfc_peer_and_own_class() {
         let rate = |port, class| Intent::Rate { port: PortId(port), class, step: RateStep::FULL };

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+// proves: lab-file
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -35,7 +37,6 @@ fn assert_only(text: &str, line: usize, words: &[&str]) {
     words.iter().for_each(|word| assert!(message.contains(word), "{word:?} is not in {message:?}"));
 }
 
-// proves: lab-file
 #[test]
 fn five_line_file_makes_two_hosts_and_a_switch() {
     let network = read(FIVE_LINES).unwrap();
@@ -55,7 +56,6 @@ fn five_line_file_makes_two_hosts_and_a_switch() {
     };
 }
 
-// proves: lab-file
 #[test]
 fn switch_keys_override_defaults_of_all_switches() {
     let network = read(
@@ -81,7 +81,6 @@ fn switch_keys_override_defaults_of_all_switches() {
     assert_eq!(b.config.switch.ports[1].name, "a");
 }
 
-// proves: lab-file
 #[test]
 fn switch_error_has_its_place_in_lab_file() {
     assert_only(
@@ -108,7 +107,6 @@ fn switch_error_has_its_place_in_lab_file() {
     );
 }
 
-// proves: lab-file
 #[test]
 fn duplicate_names_and_unknown_ends_are_refused() {
     assert_only(
@@ -141,7 +139,6 @@ fn duplicate_names_and_unknown_ends_are_refused() {
     assert_only("[[switch]]\nname = \"s\"\nhosts = [\"sixteen-letters-\"]\n", 3, &["1 to 15 letters"]);
 }
 
-// proves: lab-file
 #[test]
 fn wires_in_a_loop_are_refused() {
     let three = "[[switch]]\nname = \"a\"\n[[switch]]\nname = \"b\"\n[[switch]]\nname = \"c\"\n\
@@ -211,7 +208,6 @@ fn leaf_spine_with_grouped_uplinks_is_accepted() {
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
 }
 
-// proves: lab-file
 #[test]
 fn addresses_follow_file_order_unless_given() {
     let network = read(
@@ -260,7 +256,6 @@ fn agent_gets_settings_of_lab_file() {
     assert_eq!((network.hosts[0].nic.clone(), network.hosts[1].nic.clone()), (Some(settings), None));
 }
 
-// proves: lab-file
 #[test]
 fn all_errors_and_unknown_keys_are_reported() {
     let all = problems(
@@ -273,7 +268,6 @@ fn all_errors_and_unknown_keys_are_reported() {
     assert!(error.starts_with("lab.toml: 1 error"), "{error}");
 }
 
-// proves: lab-file
 #[test]
 fn garbage_is_refused_without_panic() {
     for text in [

@@ -1,3 +1,5 @@
+// proves: lossless
+
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
@@ -176,19 +178,16 @@ fn incast(policy: &str, parameters: &str) {
     });
 }
 
-// proves: lossless
 #[test]
 fn incast_is_lossless_with_p_pfc() {
     incast("p-pfc", "");
 }
 
-// proves: lossless
 #[test]
 fn incast_is_lossless_with_predicting_p_pfc() {
     incast("p-pfc", "[policy.p-pfc]\nprediction = \"1ms\"");
 }
 
-// proves: lossless
 #[test]
 fn incast_is_lossless_with_g_pfc() {
     incast("g-pfc", "");

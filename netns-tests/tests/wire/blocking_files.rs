@@ -1,5 +1,7 @@
 //! Files that never return data, and pipes that nobody reads. The switch must continue, and end when asked to.
 
+// proves: recording
+
 use std::fs::{self, File, OpenOptions};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -97,7 +99,6 @@ fn assert_cut(exit: &Exit, why: &str) {
     assert!(line.contains(why) && line.contains("records=") && line.contains("missing="), "{line}");
 }
 
-// proves: recording
 #[test]
 fn recording_into_unread_pipe_is_cut_off_and_reported() {
     let directory = TempDir::new().unwrap();
@@ -109,13 +110,11 @@ fn recording_into_unread_pipe_is_cut_off_and_reported() {
     assert!(!exit.stderr.contains("missing=0"), "{}", exit.stderr);
 }
 
-// proves: recording
 #[test]
 fn recording_into_full_device_is_reported() {
     assert_cut(&recorded_into("/dev/full".into()), "No space left on device");
 }
 
-// proves: recording
 #[test]
 fn recording_into_closed_pipe_is_reported() {
     let directory = TempDir::new().unwrap();

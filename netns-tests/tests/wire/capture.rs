@@ -1,3 +1,5 @@
+// proves: capture
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -214,19 +216,16 @@ fn pauses_in_both_directions(config: &str) {
     bed.finish(switch);
 }
 
-// proves: capture
 #[test]
 fn tshark_reads_a_growing_capture() {
     pauses_in_both_directions("");
 }
 
-// proves: capture
 #[test]
 fn capture_contains_ports_of_two_workers() {
     pauses_in_both_directions("workers = [{ ports = [\"p1\"] }, { ports = [\"p2\"] }]");
 }
 
-// proves: capture
 #[test]
 fn capture_of_drops_contains_frames_with_reasons() {
     let bed = bed_beside_others(2).build();
@@ -258,7 +257,6 @@ fn capture_of_drops_contains_frames_with_reasons() {
     bed.assert_no_drops();
 }
 
-// proves: capture
 #[test]
 fn capture_filters_by_class_control_and_count() {
     let bed = bed_beside_others(2).build();
@@ -308,7 +306,6 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
 }
 
 /// The switch asks host 1 for whatever host 2 asked the switch for: pauses, a rate, and the pause of a flow.
-// proves: capture
 #[test]
 fn capture_of_control_contains_rates_flow_lists_and_lldp() {
     let bed = bed_beside_others(2).build();
@@ -376,7 +373,6 @@ fn missed_in(file: &Path) -> u64 {
         .sum()
 }
 
-// proves: capture
 #[test]
 fn slow_reader_of_capture_costs_no_frame() {
     const FRAMES: u32 = 16_000;
@@ -407,7 +403,6 @@ fn slow_reader_of_capture_costs_no_frame() {
     bed.finish(switch);
 }
 
-// proves: capture
 #[test]
 fn at_most_four_captures_run_at_once() {
     let bed = bed_beside_others(2).build();
@@ -439,7 +434,6 @@ fn at_most_four_captures_run_at_once() {
     assert_eq!((status.code(), message.contains("the switch has ended")), (Some(1), true), "{message}");
 }
 
-// proves: capture
 #[test]
 fn capture_is_refused_to_other_users_and_browsers() {
     let bed = bed_beside_others(2).build();
@@ -473,7 +467,6 @@ fn capture_is_refused_to_other_users_and_browsers() {
     bed.finish(switch);
 }
 
-// proves: capture
 #[test]
 fn capture_through_socket_file_needs_root() {
     let bed = bed_beside_others(2).build();

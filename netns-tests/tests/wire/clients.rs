@@ -1,3 +1,5 @@
+// proves: bridging
+
 use std::fs;
 
 use serde_json::Value;
@@ -27,7 +29,6 @@ fn two_hosts() -> (Bed, xoff_netns_tests::Switch) {
     (bed, switch)
 }
 
-// proves: bridging
 #[test]
 fn tcp_in_lossy_class_retransmits_below_five_percent() {
     let (bed, switch) = two_hosts();
@@ -53,7 +54,6 @@ fn tcp_in_lossless_class_loses_nothing() {
     assert_eq!(class.drops.values().sum::<u64>(), 0);
 }
 
-// proves: bridging
 #[test]
 fn dscp_of_udp_selects_its_class() {
     let (bed, switch) = two_hosts();
@@ -69,7 +69,6 @@ fn dscp_of_udp_selects_its_class() {
     assert_eq!(drops.sum::<u64>(), 0);
 }
 
-// proves: bridging
 #[test]
 fn download_arrives_byte_for_byte() {
     let (bed, switch) = two_hosts();

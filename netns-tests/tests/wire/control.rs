@@ -1,3 +1,5 @@
+// proves: status
+
 use std::process::{Command, Output};
 
 use xoff_netns_tests::{Bed, frames, wait_for};
@@ -20,7 +22,6 @@ fn xoff_status(bed: &Bed, args: &[&str]) -> Output {
     bed.namespace().output(Command::new(BINARY).arg("status").args(args)).unwrap()
 }
 
-// proves: status
 #[test]
 fn status_and_metrics_count_every_frame() {
     let bed = bed_beside_others(2).build();
@@ -55,7 +56,6 @@ fn status_and_metrics_count_every_frame() {
     bed.finish(switch);
 }
 
-// proves: status
 #[test]
 fn status_commands_print_text_and_json() {
     let bed = bed_beside_others(2).build();
@@ -98,7 +98,6 @@ fn status_commands_print_text_and_json() {
     bed.finish(switch);
 }
 
-// proves: status
 #[test]
 fn status_watch_obeys_keys_on_a_terminal() {
     let bed = bed_beside_others(2).build();
@@ -111,7 +110,6 @@ fn status_watch_obeys_keys_on_a_terminal() {
     bed.finish(switch);
 }
 
-// proves: status
 #[test]
 fn status_under_load_matches_its_json_schema() {
     let bed = bed_beside_others(2).build();

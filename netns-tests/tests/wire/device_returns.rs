@@ -1,5 +1,7 @@
 //! Devices that disappear and return. Their ports open again, and other ports lose nothing.
 
+// proves: devices
+
 use std::process::{Child, Command};
 
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, wait_for};
@@ -118,7 +120,6 @@ fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnc
     }
 }
 
-// proves: devices
 #[test]
 fn port_reopens_on_recreated_device() {
     assert_device_returns(|bed, _| ip(bed, "link del p2"), |bed| recreate_wire(bed, 2, ""));
@@ -160,7 +161,6 @@ fn acknowledged_gap_does_not_affect_later_verdict() {
     );
 }
 
-// proves: devices
 #[test]
 fn device_with_index_of_deleted_one_counts_as_new() {
     assert_device_returns(
@@ -169,7 +169,6 @@ fn device_with_index_of_deleted_one_counts_as_new() {
     );
 }
 
-// proves: devices
 #[test]
 fn port_reopens_on_device_from_another_namespace() {
     let away = |bed: &Bed, _: &Switch| {
@@ -187,7 +186,6 @@ fn port_reopens_on_device_from_another_namespace() {
     });
 }
 
-// proves: devices
 #[test]
 fn return_of_a_device_costs_other_ports_no_frame() {
     const TIMES: u64 = 8;
@@ -231,7 +229,6 @@ fn return_of_a_device_costs_other_ports_no_frame() {
 }
 
 /// Packet memory is bound to the socket of the first open port. Here that port is removed, too.
-// proves: devices
 #[test]
 fn switch_survives_removal_of_all_its_devices() {
     let bed = bed(2).build();
@@ -252,7 +249,6 @@ fn switch_survives_removal_of_all_its_devices() {
     switch.stop();
 }
 
-// proves: devices
 #[test]
 fn port_reopens_on_device_with_more_queues() {
     let bed = bed(2).build();
@@ -266,7 +262,6 @@ fn port_reopens_on_device_with_more_queues() {
     switch.stop();
 }
 
-// proves: devices
 #[test]
 fn port_reopens_once_unfit_device_is_fixed() {
     let bed = bed(2).build();

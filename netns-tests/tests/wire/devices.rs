@@ -1,3 +1,5 @@
+// proves: own-stack
+
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::sync::mpsc::{TryRecvError, channel};
@@ -59,7 +61,6 @@ fn counters_of_renamed_device_are_still_read() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-// proves: own-stack
 #[test]
 fn frames_of_own_stack_count_as_no_loss() {
     let bed = bed(2).build();
@@ -83,7 +84,6 @@ fn frames_of_own_stack_count_as_no_loss() {
 }
 
 /// If by chance no frame arrives while devices are released, this test checks nothing.
-// proves: own-stack
 #[test]
 fn frames_of_own_stack_during_stop_count_as_no_loss() {
     let bed = bed(2).build();
@@ -112,7 +112,6 @@ fn filters(bed: &Bed) -> String {
     [qdiscs.stdout, filters.stdout].map(|text| String::from_utf8(text).unwrap()).concat()
 }
 
-// proves: own-stack
 #[test]
 fn device_of_killed_switch_can_be_used_again() {
     let bed = bed(1).build();

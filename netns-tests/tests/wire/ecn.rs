@@ -1,3 +1,5 @@
+// proves: ecn
+
 use std::fs;
 
 use xoff_netns_tests::{Host, Traffic, frames, stream, unstalled, wait_for};
@@ -17,7 +19,6 @@ fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
     (marks, text.lines().filter(|line| line.contains("bad cksum")).count())
 }
 
-// proves: ecn
 #[test]
 fn kernel_tcp_receives_every_ecn_mark() {
     let bed = bed(2).build();
@@ -50,7 +51,6 @@ fn kernel_tcp_receives_every_ecn_mark() {
     assert_eq!(out.drops["egress_full"] + out.drops["early_drop"], 0, "frames were dropped despite marks");
 }
 
-// proves: ecn
 #[test]
 fn frames_not_capable_of_ecn_are_never_marked() {
     let bed = bed(2).build();
@@ -64,7 +64,6 @@ fn frames_not_capable_of_ecn_are_never_marked() {
     assert_eq!(bed.finish(switch).ports[1].classes[3].ecn_marked_frames, 0);
 }
 
-// proves: ecn
 #[test]
 fn lossless_class_is_marked_without_loss() {
     unstalled(|| {

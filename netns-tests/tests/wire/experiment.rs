@@ -1,5 +1,7 @@
 //! `xoff experiment`: keys of the report, and no leftovers. Measured values depend on the machine.
 
+// proves: experiments
+
 mod arguments;
 mod routed;
 
@@ -126,13 +128,11 @@ fn incast_experiment_is_lossless_under_every_policy() {
     incast(|variant| !signals_senders(variant));
 }
 
-// proves: experiments
 #[test]
 fn incast_experiment_is_lossless_with_qcn_and_ecn() {
     incast(signals_senders);
 }
 
-// proves: experiments
 #[test]
 fn victim_experiment_reports_light_senders() {
     let numbers = [
@@ -159,7 +159,6 @@ fn victim_experiment_reports_light_senders() {
     });
 }
 
-// proves: experiments
 #[test]
 fn ofc_fig1_experiment_reports_three_switches() {
     let numbers = [
@@ -201,7 +200,6 @@ fn report_of_cascade_contains_every_step() {
     });
 }
 
-// proves: experiments
 #[test]
 fn deadlock_experiment_loses_no_frame() {
     unstalled(|| {
@@ -246,19 +244,16 @@ fn qcn(name: &str, flows: usize) {
     }
 }
 
-// proves: experiments
 #[test]
 fn cnms_of_fan_in_experiment_reach_their_flows() {
     unstalled(|| qcn("qcn-fanin", 5));
 }
 
-// proves: experiments
 #[test]
 fn cnms_of_shared_input_experiment_reach_their_flows() {
     unstalled(|| qcn("qcn-shared-input", 6));
 }
 
-// proves: experiments
 #[test]
 fn experiment_with_two_lossless_classes_is_lossless() {
     let numbers = [
@@ -276,7 +271,6 @@ fn experiment_with_two_lossless_classes_is_lossless() {
     });
 }
 
-// proves: experiments
 #[test]
 fn balance_experiment_compares_spreads_without_loss() {
     let spread_keys = |place: usize| {
@@ -335,7 +329,6 @@ fn balance_experiment_compares_spreads_without_loss() {
     });
 }
 
-// proves: experiments
 #[test]
 fn ecn_experiment_reports_every_mark() {
     let numbers = [
@@ -364,7 +357,6 @@ fn ecn_experiment_reports_every_mark() {
     });
 }
 
-// proves: experiments
 #[test]
 fn tcp_experiment_retransmits_drops_of_lossy_class() {
     let args = ["ecn", "--json", "--speed", "50M", "--duration", "3s", "--policy", "lossy-wred"];
@@ -388,7 +380,6 @@ fn tcp_experiment_retransmits_drops_of_lossy_class() {
     assert_eq!(number(result, "/pfc/xoff_sent"), 0);
 }
 
-// proves: experiments
 #[test]
 fn seed_of_shared_memory_experiment_repeats_traffic() {
     unstalled(|| {
@@ -430,7 +421,6 @@ fn rows(directory: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
     lines.map(|cells| header.iter().cloned().zip(cells).collect()).collect()
 }
 
-// proves: experiments
 #[test]
 fn raw_data_of_experiment_agree_with_report() {
     unstalled(|| {
@@ -476,7 +466,6 @@ fn raw_data_of_experiment_agree_with_report() {
 }
 
 /// The pipeline forwards a frame every 143 us; the line could carry one every 123 us.
-// proves: experiments
 #[test]
 fn rate_of_pipeline_limits_goodput() {
     let set = |key: &'static str| ["--set", key];
@@ -497,7 +486,6 @@ fn rate_of_pipeline_limits_goodput() {
     });
 }
 
-// proves: experiments
 #[test]
 fn interrupted_experiment_leaves_nothing() {
     let _alone = one_bed_at_a_time(super::BINARY);

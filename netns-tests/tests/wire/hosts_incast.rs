@@ -1,5 +1,7 @@
 //! Incast of ordinary programs. Only with agents does the lossless class lose nothing.
 
+// proves: host-service
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +57,6 @@ fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     Outcome { programs: read(programs), account, code: output.status.code() }
 }
 
-// proves: host-service
 #[test]
 fn incast_of_udp_is_lossless_with_agents() {
     unstalled(|| {
@@ -72,7 +73,6 @@ fn incast_of_udp_is_lossless_with_agents() {
     });
 }
 
-// proves: host-service
 #[test]
 fn incast_of_udp_loses_frames_without_agents() {
     let outcome = run("udp", "4", false);
@@ -85,7 +85,6 @@ fn incast_of_udp_loses_frames_without_agents() {
     );
 }
 
-// proves: host-service
 #[test]
 fn incast_of_tcp_needs_no_retransmissions_with_agents() {
     unstalled(|| {
@@ -101,7 +100,6 @@ fn incast_of_tcp_needs_no_retransmissions_with_agents() {
     });
 }
 
-// proves: host-service
 #[test]
 fn incast_of_tcp_retransmits_without_agents() {
     let outcome = run("tcp", "8", false);

@@ -1,3 +1,5 @@
+// proves: integrations
+
 use std::path::Path;
 use std::process::Command;
 
@@ -22,7 +24,6 @@ fn assert_pytest_passes(of: &str, tests: &[&str]) {
     assert!(stdout.contains(&format!("{} passed", tests.len())), "{stdout}");
 }
 
-// proves: integrations
 #[test]
 fn mininet_passes_pingall_and_iperf() {
     assert_pytest_passes(
@@ -34,7 +35,6 @@ fn mininet_passes_pingall_and_iperf() {
     );
 }
 
-// proves: integrations
 #[test]
 fn mininet_adds_and_removes_hosts() {
     assert_pytest_passes(
@@ -46,7 +46,6 @@ fn mininet_adds_and_removes_hosts() {
     );
 }
 
-// proves: integrations
 #[test]
 fn mininet_reports_unsupported_options() {
     assert_pytest_passes(
@@ -59,7 +58,6 @@ fn mininet_reports_unsupported_options() {
     );
 }
 
-// proves: integrations
 #[test]
 fn mininet_hosts_with_kernel_senders_lose_nothing() {
     assert_pytest_passes(
@@ -71,7 +69,6 @@ fn mininet_hosts_with_kernel_senders_lose_nothing() {
     );
 }
 
-// proves: integrations
 #[test]
 fn containerlab_topology_matches_lab_network() {
     assert_pytest_passes(
@@ -83,7 +80,6 @@ fn containerlab_topology_matches_lab_network() {
     );
 }
 
-// proves: integrations
 #[test]
 fn pytest_fixture_fails_a_test_with_frame_loss() {
     assert_pytest_passes(
@@ -95,7 +91,6 @@ fn pytest_fixture_fails_a_test_with_frame_loss() {
     );
 }
 
-// proves: integrations
 #[test]
 fn step_of_github_workflow_runs() {
     assert_pytest_passes(

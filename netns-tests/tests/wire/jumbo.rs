@@ -1,3 +1,5 @@
+// proves: frames
+
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, wait_for};
 
@@ -35,7 +37,6 @@ fn flood_whole(bed: &Bed, len: usize) {
     }
 }
 
-// proves: frames
 #[test]
 fn jumbo_frames_cross_in_one_descriptor() {
     let bed = bed_beside_others(3).mtu(3_818).build();
@@ -45,7 +46,6 @@ fn jumbo_frames_cross_in_one_descriptor() {
     bed.finish(switch);
 }
 
-// proves: frames
 #[test]
 fn jumbo_frames_cross_in_several_descriptors() {
     let bed = bed_beside_others(3).mtu(9_000).build();
@@ -59,7 +59,6 @@ fn jumbo_frames_cross_in_several_descriptors() {
     bed.finish(switch);
 }
 
-// proves: frames
 #[test]
 fn jumbo_frames_gain_and_lose_tags() {
     let bed = bed_beside_others(2).mtu(9_000).build();
@@ -128,7 +127,6 @@ fn hosts_exchange_large_pings_with_jumbo_frames() {
 }
 
 /// Only the shortest of the dropped frames fits into a receive chunk.
-// proves: frames
 #[test]
 fn overlong_frames_are_dropped_and_counted() {
     let sizes = [(3_000, 1_792), (9_000, 1_792), (9_000, 3_840)];

@@ -1,5 +1,7 @@
 //! Frames that the kernel drops during a stall. Each counts once, by the classes that its port carried meanwhile.
 
+// proves: kernel-drops
+
 use nix::sys::signal::Signal;
 use xoff_netns_tests::{Exit, wait_for};
 use xoff_switch::Promise;
@@ -76,7 +78,6 @@ fn stall_of(
     }
 }
 
-// proves: kernel-drops
 #[test]
 fn kernel_drops_of_lossy_frames_keep_the_promise() {
     for mode in ["native", "generic"] {
@@ -100,7 +101,6 @@ fn kernel_drops_of_lossy_frames_keep_the_promise() {
     }
 }
 
-// proves: kernel-drops
 #[test]
 fn kernel_drops_of_lossless_frames_count_once() {
     for mode in ["native", "generic"] {
@@ -122,7 +122,6 @@ fn kernel_drops_of_lossless_frames_count_once() {
     }
 }
 
-// proves: kernel-drops
 #[test]
 fn class_lost_before_the_switch_counts_as_lossless() {
     let StallOutcome { missing, received_of_class_3, verdict, exit, .. } =

@@ -1,3 +1,5 @@
+// proves: lab-account
+
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -71,7 +73,6 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-// proves: lab-account
 #[test]
 fn lab_of_five_lines_accounts_for_every_frame() {
     let workspace = Workspace::new();
@@ -149,7 +150,6 @@ fn error_of_too_large_lab_names_a_key_to_change() {
     }
 }
 
-// proves: lab-account
 #[test]
 fn lab_exits_with_code_of_its_command() {
     let workspace = Workspace::new();
@@ -173,7 +173,6 @@ fn lab_exits_with_code_of_its_command() {
 }
 
 /// Senders ignore pauses, and DSCP 24 is lossless. The hosts' kernels drop CNMs, and frames for which no socket is open.
-// proves: lab-account
 #[test]
 fn loss_of_lossless_frames_overrides_exit_code_of_lab() {
     let workspace = Workspace::new();
@@ -331,7 +330,6 @@ fn killed_lab_and_lab_down_end_the_command() {
     assert!(!command.exists());
 }
 
-// proves: lab-account
 #[test]
 fn agents_pause_unmodified_senders_at_hosts() {
     let workspace = Workspace::new();
@@ -395,7 +393,6 @@ fn agents_pause_unmodified_senders_at_hosts() {
     assert!(decoded.lines().any(|line| line.trim_end().ends_with("\t24")), "no data in {decoded}");
 }
 
-// proves: lab-account
 #[test]
 fn lab_captures_a_link_and_reports_a_failed_agent() {
     let workspace = Workspace::new();

@@ -1,5 +1,7 @@
 //! `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP device.
 
+// proves: lab-account
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +19,6 @@ pub(super) fn holder() -> Child {
     holder
 }
 
-// proves: lab-account
 #[test]
 fn lab_leaves_foreign_namespace_and_process_unchanged() {
     let workspace = Workspace::new();
@@ -57,7 +58,6 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
     assert!(!left.contains("xoff0"), "{left}");
 }
 
-// proves: lab-account
 #[test]
 fn lab_finds_container_by_name() {
     let workspace = Workspace::new();
@@ -119,7 +119,6 @@ print("full", flush=True)
 sys.stdin.read()
 "#;
 
-// proves: lab-account
 #[test]
 fn drops_before_the_lab_count_as_no_loss() {
     let workspace = Workspace::new();
@@ -213,7 +212,6 @@ while not os.path.exists(sys.argv[1]):
 s.sendto(b"", ("h1", 7777))
 "#;
 
-// proves: lab-account
 #[test]
 fn guest_behind_tap_is_paused_without_loss() {
     let workspace = Workspace::new();

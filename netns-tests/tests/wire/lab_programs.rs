@@ -1,3 +1,5 @@
+// proves: lab-account
+
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -33,19 +35,16 @@ fn assert_programs_lossless(policy: &str) {
     assert!(pauses.sum::<u64>() > 0, "no port was congested");
 }
 
-// proves: lab-account
 #[test]
 fn debian_programs_are_lossless_under_pfc() {
     assert_programs_lossless("pfc");
 }
 
-// proves: lab-account
 #[test]
 fn debian_programs_are_lossless_under_capfc() {
     assert_programs_lossless("capfc");
 }
 
-// proves: lab-account
 #[test]
 fn debian_programs_are_lossless_under_ofc() {
     assert_programs_lossless("ofc");

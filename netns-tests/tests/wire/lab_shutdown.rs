@@ -1,3 +1,5 @@
+// proves: lab-lifecycle
+
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -20,7 +22,6 @@ fn is_up(file: &Path) -> bool {
     succeed(&mut lab(&["list"])).lines().any(|name| name == name_of(file))
 }
 
-// proves: lab-lifecycle
 #[test]
 fn agents_of_a_lab_have_their_own_process_group() {
     let workspace = Workspace::new();
@@ -33,7 +34,6 @@ fn agents_of_a_lab_have_their_own_process_group() {
     assert!(agents.iter().all(|line| line.split_whitespace().next() != Some(group)), "{processes}");
 }
 
-// proves: lab-lifecycle
 #[test]
 fn lab_down_kills_command_that_ignores_signals() {
     let workspace = Workspace::new();
@@ -75,7 +75,6 @@ fn agent_with_tampered_queues_fails_the_lab() {
     assert_eq!(account["verdict"]["failed"], serde_json::json!([failed]), "{account}");
 }
 
-// proves: lab-lifecycle
 #[test]
 fn error_about_stopped_lab_names_its_process() {
     let workspace = Workspace::new();
@@ -106,7 +105,6 @@ fn error_about_stopped_lab_names_its_process() {
     }
 }
 
-// proves: lab-lifecycle
 #[test]
 fn second_interrupt_ends_the_lab_at_once() {
     let workspace = Workspace::new();
@@ -137,7 +135,6 @@ fn second_interrupt_ends_the_lab_at_once() {
 }
 
 /// The fake `docker` sends a signal to the lab that asks it for a container's process.
-// proves: lab-lifecycle
 #[test]
 fn signal_during_startup_ends_the_lab() {
     let workspace = Workspace::new();
@@ -168,7 +165,6 @@ fn signal_during_startup_ends_the_lab() {
 }
 
 /// The agents never start, because their configuration is a pipe without a writer.
-// proves: lab-lifecycle
 #[test]
 fn signal_ends_lab_with_slow_agents() {
     let workspace = Workspace::new();
@@ -200,7 +196,6 @@ fn signal_ends_lab_with_slow_agents() {
     assert!(ended.status.code() == Some(2) && message.contains("was stopped during its start"), "{message}");
 }
 
-// proves: lab-lifecycle
 #[test]
 fn lab_status_names_host_without_agent() {
     let workspace = Workspace::new();
@@ -213,7 +208,6 @@ fn lab_status_names_host_without_agent() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
-// proves: lab-lifecycle
 #[test]
 fn failed_lab_leaves_no_device_in_foreign_namespace() {
     let workspace = Workspace::new();
@@ -271,7 +265,6 @@ fn frames_queued_at_the_end_leave_lab_verdict_unproved() {
     assert!([Some(1), Some(3)].contains(&output.status.code()), "{:?}", output.status);
 }
 
-// proves: lab-lifecycle
 #[test]
 fn lab_status_watch_ends_with_its_reader() {
     let workspace = Workspace::new();
@@ -280,7 +273,6 @@ fn lab_status_watch_ends_with_its_reader() {
     assert!(output.status.success() && !output.stdout.is_empty(), "{}", text(&output.stderr));
 }
 
-// proves: lab-lifecycle
 #[test]
 fn program_of_an_ended_lab_does_not_start() {
     let workspace = Workspace::new();

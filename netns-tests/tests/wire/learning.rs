@@ -1,3 +1,5 @@
+// proves: bridging
+
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +26,6 @@ fn has_arrived(host: &Host, number: u32) -> bool {
     host.tap().numbers().contains(&number)
 }
 
-// proves: bridging
 #[test]
 fn frames_to_unknown_or_aged_addresses_are_flooded() {
     let bed = bed_beside_others(3).build();
@@ -59,7 +60,6 @@ fn address_that_keeps_sending_does_not_age() {
     bed.finish(switch);
 }
 
-// proves: bridging
 #[test]
 fn address_is_relearned_after_a_move() {
     let bed = bed_beside_others(3).build();
@@ -77,7 +77,6 @@ fn address_is_relearned_after_a_move() {
     assert_eq!([1, 2].map(|port: usize| status.ports[port].station_moves), [1, 2]);
 }
 
-// proves: bridging
 #[test]
 fn invalid_source_address_is_not_learned() {
     let bed = bed_beside_others(3).build();
@@ -95,7 +94,6 @@ fn invalid_source_address_is_not_learned() {
     bed.finish(switch);
 }
 
-// proves: bridging
 #[test]
 fn static_address_never_moves_to_another_port() {
     let bed = bed_beside_others(3).build();

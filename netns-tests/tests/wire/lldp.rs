@@ -1,3 +1,5 @@
+// proves: lldp
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -88,7 +90,6 @@ impl Drop for Lldpd {
     }
 }
 
-// proves: lldp
 #[test]
 fn lldpd_and_switch_see_each_other() {
     let bed = bed_beside_others(1).build();
@@ -132,7 +133,6 @@ fn lldpd_and_switch_see_each_other() {
 }
 
 /// A daemon at the host interface sends LLDP for the port.
-// proves: lldp
 #[test]
 fn lldpd_at_host_interface_reaches_the_neighbor() {
     let bed = bed_beside_others(1).build();
@@ -170,7 +170,6 @@ fn status_of(bed: &Bed, arguments: &[&str]) -> std::process::Output {
     bed.namespace().output(command.arg("status").args(arguments)).unwrap()
 }
 
-// proves: lldp
 #[test]
 fn tshark_and_scapy_read_all_fields_of_lldpdus() {
     let bed = bed_beside_others(1).build();
@@ -333,7 +332,6 @@ fn lldp_floods_are_bounded_and_counted() {
     assert!(switch.stop().status.success());
 }
 
-// proves: lldp
 #[test]
 fn disabled_lldp_neither_sends_nor_receives() {
     let bed = bed_beside_others(2).build();

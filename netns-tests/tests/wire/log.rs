@@ -1,3 +1,5 @@
+// proves: log
+
 use std::fs::File;
 use std::io::{self, PipeReader, Write as _};
 use std::net::TcpStream;
@@ -53,13 +55,11 @@ fn small_pipe() -> (PipeReader, Stdio) {
     (reader, writer.into())
 }
 
-// proves: log
 #[test]
 fn log_to_full_disk_does_not_block_the_switch() {
     assert_works_with_log(File::options().write(true).open("/dev/full").unwrap());
 }
 
-// proves: log
 #[test]
 fn log_to_closed_pipe_does_not_block_the_switch() {
     let (reader, writer) = small_pipe();
@@ -67,7 +67,6 @@ fn log_to_closed_pipe_does_not_block_the_switch() {
     assert_works_with_log(writer);
 }
 
-// proves: log
 #[test]
 fn log_to_unread_pipe_does_not_block_the_switch() {
     let (reader, writer) = small_pipe();

@@ -1,3 +1,5 @@
+// proves: memory
+
 use std::process::Command;
 
 use serde_json::Value;
@@ -27,7 +29,6 @@ fn assert_printed_matches_used(ports: u8, queues: u32, change: impl Fn(Config) -
     bed.finish(switch);
 }
 
-// proves: memory
 #[test]
 fn memory_printed_by_check_fits_default_switch() {
     assert_printed_matches_used(3, 1, |config| config);
@@ -40,19 +41,16 @@ fn memory_printed_by_check_fits_small_switch() {
     });
 }
 
-// proves: memory
 #[test]
 fn memory_printed_by_check_fits_small_receive_chunks() {
     assert_printed_matches_used(3, 1, |config| config.more("[memory]\nreceive_chunks = \"small\"\n"));
 }
 
-// proves: memory
 #[test]
 fn memory_printed_by_check_fits_several_queues() {
     assert_printed_matches_used(2, 4, |config| config.switch("stall_budget = \"5ms\""));
 }
 
-// proves: memory
 #[test]
 fn memory_printed_by_check_fits_workers_and_jumbo_frames() {
     assert_printed_matches_used(2, 1, |config| {

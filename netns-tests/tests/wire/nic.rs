@@ -1,5 +1,7 @@
 //! `xoff nic`: the kernel's stack obeys pauses, and the device is restored at the end.
 
+// proves: host-pauses
+
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -31,7 +33,6 @@ fn assert_clean_exit(agent: Agent) {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-// proves: host-pauses
 #[test]
 fn agent_stops_paused_class_while_others_send() {
     let wire = wire();
@@ -55,7 +56,6 @@ fn agent_stops_paused_class_while_others_send() {
     assert_clean_exit(agent);
 }
 
-// proves: host-pauses
 #[test]
 fn agent_ends_pause_after_its_quanta() {
     let wire = wire();
@@ -94,7 +94,6 @@ fn agent_ends_pauses_at_link_loss() {
 }
 
 /// The flood of control frames exceeds the rate at which the agent reads.
-// proves: host-pauses
 #[test]
 fn flood_of_control_frames_delays_no_expiry_of_a_pause() {
     let wire = wire();
@@ -112,7 +111,6 @@ fn flood_of_control_frames_delays_no_expiry_of_a_pause() {
     assert_clean_exit(agent);
 }
 
-// proves: host-pauses
 #[test]
 fn refresh_counts_as_the_same_longer_pause() {
     let wire = wire();
@@ -128,7 +126,6 @@ fn refresh_counts_as_the_same_longer_pause() {
     assert_clean_exit(agent);
 }
 
-// proves: host-pauses
 #[test]
 fn pause_read_after_its_expiry_stops_nothing() {
     let wire = wire();
@@ -166,7 +163,6 @@ fn agent_measures_delay_of_xoff_revoked_before_it_acted() {
     assert_clean_exit(agent);
 }
 
-// proves: host-pauses
 #[test]
 fn malformed_mac_control_pauses_nothing_at_host() {
     let wire = wire();

@@ -1,5 +1,7 @@
 //! `xoff nic` killed at any moment. The guard, `nic restore` or the next agent must restore the device.
 
+// proves: host-guard
+
 use std::fs;
 use std::thread;
 use std::time::Duration;
@@ -62,7 +64,6 @@ fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     }
 }
 
-// proves: host-guard
 #[test]
 fn guard_restores_device_whenever_agent_is_killed() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
@@ -73,7 +74,6 @@ fn guard_restores_device_whenever_agent_is_killed() {
     });
 }
 
-// proves: host-guard
 #[test]
 fn nic_restore_works_after_guard_is_killed_too() {
     kill_at_each_moment(kill_both, |wire, before, moment| {
@@ -83,7 +83,6 @@ fn nic_restore_works_after_guard_is_killed_too() {
     });
 }
 
-// proves: host-guard
 #[test]
 fn next_agent_restores_state_left_by_killed_one() {
     let wire = Wire::build(BINARY);
@@ -98,7 +97,6 @@ fn next_agent_restores_state_left_by_killed_one() {
     }
 }
 
-// proves: host-guard
 #[test]
 fn nic_restore_resumes_class_and_keeps_later_changes() {
     let wire = Wire::build(BINARY);

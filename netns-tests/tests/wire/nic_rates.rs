@@ -1,3 +1,5 @@
+// proves: host-service
+
 use std::net::UdpSocket;
 
 use nix::sys::signal::Signal;
@@ -46,7 +48,6 @@ fn assert_clean_exit(agent: Agent) {
 /// Arguments with which no rate recovers during a test.
 const SLOWLY: &str = "--speed 1G --qcn=time=600s";
 
-// proves: host-service
 #[test]
 fn cnm_slows_the_class_of_its_flow_at_the_host() {
     let wire = Wire::build(BINARY);
@@ -60,7 +61,6 @@ fn cnm_slows_the_class_of_its_flow_at_the_host() {
     assert_clean_exit(agent);
 }
 
-// proves: host-service
 #[test]
 fn class_slowed_by_a_cnm_recovers_at_the_host() {
     let wire = Wire::build(BINARY);
@@ -73,7 +73,6 @@ fn class_slowed_by_a_cnm_recovers_at_the_host() {
     assert_clean_exit(agent);
 }
 
-// proves: host-service
 #[test]
 fn agent_without_qcn_only_counts_cnms() {
     let wire = Wire::build(BINARY);
@@ -86,7 +85,6 @@ fn agent_without_qcn_only_counts_cnms() {
     assert_clean_exit(agent);
 }
 
-// proves: host-service
 #[test]
 fn agent_obeys_cnm_to_changed_address_of_device() {
     let wire = Wire::build(BINARY);
@@ -101,7 +99,6 @@ fn agent_obeys_cnm_to_changed_address_of_device() {
     assert_clean_exit(agent);
 }
 
-// proves: host-service
 #[test]
 fn host_keeps_rate_of_switch_until_its_expiry() {
     let wire = Wire::build(BINARY);
@@ -121,7 +118,6 @@ fn host_keeps_rate_of_switch_until_its_expiry() {
     assert_clean_exit(agent);
 }
 
-// proves: host-service
 #[test]
 fn host_with_full_socket_pauses_its_switch() {
     let wire = Wire::build(BINARY);

@@ -1,5 +1,7 @@
 //! `xoff nic` repairs queues that other programs changed, and reports how long pauses may not have been obeyed.
 
+// proves: host-guard
+
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -22,7 +24,6 @@ fn await_repairs(agent: &Agent, times: u64) {
     wait_for("the repair", || (agent.status().queue_repairs == times).then_some(()));
 }
 
-// proves: host-guard
 #[test]
 fn changed_queues_during_a_pause_count_as_fault() {
     let wire = Wire::build(BINARY);
@@ -65,7 +66,6 @@ fn changed_queues_during_a_pause_count_as_fault() {
     assert_eq!(wire.state(), before);
 }
 
-// proves: host-guard
 #[test]
 fn changed_queues_outside_pauses_count_as_no_fault() {
     let wire = Wire::build(BINARY);
@@ -85,7 +85,6 @@ fn changed_queues_outside_pauses_count_as_no_fault() {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-// proves: host-guard
 #[test]
 fn deleted_queue_of_lossless_class_counts_as_fault() {
     let wire = Wire::build(BINARY);
@@ -99,7 +98,6 @@ fn deleted_queue_of_lossless_class_counts_as_fault() {
     assert!(status.code() == Some(1) && log.contains(fault), "{log}");
 }
 
-// proves: host-guard
 #[test]
 fn repeated_changes_of_queues_set_exit_code_of_agent() {
     let wire = Wire::build(BINARY);

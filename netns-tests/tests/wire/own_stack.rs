@@ -1,5 +1,7 @@
 //! The machine's own stack makes no address on a port. Devices that the machine needs are refused.
 
+// proves: own-stack
+
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -41,7 +43,6 @@ fn own_addresses(bed: &Bed) -> String {
     mode.split_whitespace().next().unwrap().to_owned()
 }
 
-// proves: own-stack
 #[test]
 fn kernel_sends_nothing_on_a_port_of_the_switch() {
     let bed = with_ipv6();
@@ -66,7 +67,6 @@ fn kernel_sends_nothing_on_a_port_of_the_switch() {
     assert_eq!(ip(&bed, "-6 -oneline address show dev p1"), "");
 }
 
-// proves: own-stack
 #[test]
 fn next_switch_restores_address_mode_of_a_killed_one() {
     let bed = with_ipv6();
@@ -142,7 +142,6 @@ fn agent_restores_address_mode_of_killed_switch() {
     assert_eq!(state(&bed), before, "address mode after an agent's run");
 }
 
-// proves: own-stack
 #[test]
 fn returned_device_gets_no_kernel_address() {
     let bed = with_ipv6();

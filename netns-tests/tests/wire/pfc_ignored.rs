@@ -1,5 +1,7 @@
 //! MAC control frames that pause nothing: the switch consumes and counts them.
 
+// proves: pause-modes
+
 use std::collections::BTreeMap;
 
 use xoff_netns_tests::frames::{self, Frame, MAC_CONTROL, PAUSE_ADDRESS};
@@ -65,7 +67,6 @@ fn received_xon_without_pause_changes_nothing() {
     bed.finish(switch);
 }
 
-// proves: pause-modes
 #[test]
 fn pfc_port_ignores_802_3x_storm() {
     let (bed, switch) = start("");
@@ -77,7 +78,6 @@ fn pfc_port_ignores_802_3x_storm() {
     bed.finish(switch);
 }
 
-// proves: pause-modes
 #[test]
 fn malformed_pfc_frame_pauses_nothing() {
     let (bed, switch) = start("");
@@ -105,7 +105,6 @@ fn malformed_pfc_frame_pauses_nothing() {
     bed.finish(switch);
 }
 
-// proves: pause-modes
 #[test]
 fn port_without_flow_control_ignores_pauses() {
     let (bed, switch) = start("pause = \"ignore\"");
@@ -117,7 +116,6 @@ fn port_without_flow_control_ignores_pauses() {
     bed.finish(switch);
 }
 
-// proves: pause-modes
 #[test]
 fn pfc_for_lossy_class_is_ignored() {
     let (bed, switch) = start("lossless = [3]");

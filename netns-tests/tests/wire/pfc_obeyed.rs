@@ -1,6 +1,8 @@
 //! PFC received by the switch: host 1 sends, host 2 pauses. The paused time is exact by the switch's clock. A frame may leave late, but
 //! never early.
 
+// proves: pause-timing
+
 use std::time::Duration;
 
 use xoff_netns_tests::{Bed, Switch, frames, now, wait_for};
@@ -67,7 +69,6 @@ impl PauseFixture {
     }
 }
 
-// proves: pause-timing
 #[test]
 fn paused_class_sends_nothing_until_expiry() {
     let it = PauseFixture::new();
@@ -95,7 +96,6 @@ fn paused_class_sends_nothing_until_expiry() {
     it.finish();
 }
 
-// proves: pause-timing
 #[test]
 fn pause_time_zero_resumes_class_at_once() {
     let it = PauseFixture::new();
@@ -111,7 +111,6 @@ fn pause_time_zero_resumes_class_at_once() {
     it.finish();
 }
 
-// proves: pause-timing
 #[test]
 fn last_of_several_pause_times_counts() {
     for (first, last) in [(10_000, 2_000), (2_000, 10_000)] {
@@ -136,7 +135,6 @@ fn last_of_several_pause_times_counts() {
     }
 }
 
-// proves: pause-timing
 #[test]
 fn pauses_of_classes_expire_independently() {
     let it = PauseFixture::new();
@@ -176,7 +174,6 @@ fn reserved_fields_of_pfc_frames_make_no_difference() {
     it.finish();
 }
 
-// proves: pause-timing
 #[test]
 fn pauses_of_all_lengths_expire_exactly() {
     const REPEATS: u32 = 20;

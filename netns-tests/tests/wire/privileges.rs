@@ -1,3 +1,5 @@
+// proves: privileges
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -107,19 +109,16 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     assert_eq!(devices(bed), before);
 }
 
-// proves: privileges
 #[test]
 fn each_thread_keeps_only_privileges_that_it_needs() {
     assert_works(&bed_beside_others(2).build(), "", "0");
 }
 
-// proves: privileges
 #[test]
 fn switch_runs_as_configured_user() {
     assert_works(&bed_beside_others(2).build(), "user = \"nobody\"", "65534");
 }
 
-// proves: privileges
 #[test]
 fn configuration_with_unknown_user_is_refused() {
     let bed = bed_beside_others(2).build();

@@ -1,3 +1,5 @@
+// proves: qcn
+
 use xoff_host::report::SentStream;
 use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};
 use xoff_wire::cnm::{Cnm, CongestionPointId};
@@ -47,19 +49,16 @@ fn fan_in(points: &str) {
     }
 }
 
-// proves: qcn
 #[test]
 fn congestion_points_at_ingress_slow_senders_without_loss() {
     unstalled(|| fan_in("ingress = [3]\nculprit = \"occupancy-random\"\n"));
 }
 
-// proves: qcn
 #[test]
 fn congestion_points_at_egress_slow_senders_without_loss() {
     unstalled(|| fan_in("egress = [3]\n"));
 }
 
-// proves: qcn
 #[test]
 fn cnm_quotes_the_sampled_frame() {
     for (place, point) in [("ingress", 1), ("egress", 2)] {

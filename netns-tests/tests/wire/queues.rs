@@ -1,3 +1,5 @@
+// proves: devices
+
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::process::Command;
@@ -47,7 +49,6 @@ fn per_queue(port: &xoff_lab::Device) -> Vec<u64> {
     printed.lines().filter_map(line).collect()
 }
 
-// proves: devices
 #[test]
 fn device_queues_form_one_port() {
     let bed = bed(2).queues(3).build();
@@ -119,7 +120,6 @@ fn await_queues(switch: &Switch, times: u64, queues: u32) {
 const CHANGED: &str = "p1: the number of receive queues of the device changed";
 
 /// Frames of the second queue have no socket at first: they count as lost, and do not reach the machine's stack.
-// proves: devices
 #[test]
 fn port_follows_number_of_queues_of_its_device() {
     let bed = bed(2).queues(2).build();
@@ -155,7 +155,6 @@ fn port_follows_number_of_queues_of_its_device() {
 }
 
 /// Frames may have used the other queue between two checks of the number of queues.
-// proves: devices
 #[test]
 fn brief_change_of_queues_leaves_gap_in_proof() {
     let bed = bed(2).queues(3).build();
@@ -173,7 +172,6 @@ fn brief_change_of_queues_leaves_gap_in_proof() {
 }
 
 /// The pause lasts longer than a removed port may take to drain.
-// proves: devices
 #[test]
 fn queued_frames_survive_change_of_device_queues() {
     let bed = bed(2).queues(2).build();
@@ -201,7 +199,6 @@ fn queued_frames_survive_change_of_device_queues() {
     assert_eq!(exit.status.code(), Some(3), "exit code is not 3 (not proved): {}", exit.stderr);
 }
 
-// proves: devices
 #[test]
 fn port_reopens_to_use_added_queues() {
     let bed = bed(2).queues(2).build();
@@ -221,7 +218,6 @@ fn port_reopens_to_use_added_queues() {
 }
 
 /// The MTU is too small for the switch to reopen the port, so frames of the new queue bypass the switch.
-// proves: devices
 #[test]
 fn queues_that_switch_cannot_use_leave_verdict_unproved() {
     let bed = bed(2).queues(2).build();

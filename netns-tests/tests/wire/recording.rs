@@ -1,3 +1,5 @@
+// proves: recording
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -27,7 +29,6 @@ fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-// proves: recording
 #[test]
 fn recording_of_pfc_run_replays_identically() {
     let (bed, directory) = (bed_beside_others(3).build(), TempDir::new().unwrap());
@@ -84,7 +85,6 @@ fn recording_of_pfc_run_replays_identically() {
     assert!(std::fs::metadata(&file).unwrap().len() < 200_000);
 }
 
-// proves: recording
 #[test]
 fn reload_ends_a_recording() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
@@ -112,7 +112,6 @@ fn reload_ends_a_recording() {
     assert!(tshark(&file, &["eth.dst"]).len() >= 2);
 }
 
-// proves: recording
 #[test]
 fn recording_of_switch_with_two_workers_is_refused() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());

@@ -1,3 +1,5 @@
+// proves: reload
+
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -19,7 +21,6 @@ fn config(bed: &Bed) -> Config {
     bed.config("speed = \"100M\"").switch(PATIENT)
 }
 
-// proves: reload
 #[test]
 fn reload_under_load_loses_nothing() {
     for workers in ["workers = 1", "workers = 2"] {
@@ -59,7 +60,6 @@ fn visible_state(switch: &Switch) -> String {
     format!("{:?} {:?} {} {}", class.ingress, status.policies, class.lossless, status.ports.len())
 }
 
-// proves: reload
 #[test]
 fn refused_reload_names_all_reasons_for_a_restart() {
     let bed = bed(2).build();
@@ -113,7 +113,6 @@ fn refused_reload_names_all_reasons_for_a_restart() {
     bed.finish(switch);
 }
 
-// proves: reload
 #[test]
 fn sighup_reloads_if_configured() {
     let bed = bed(3).build();

@@ -1,3 +1,5 @@
+// proves: reload
+
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -40,7 +42,6 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-// proves: reload
 #[test]
 fn adding_and_removing_ports_under_load_is_lossless() {
     for workers in ["workers = 1", "workers = 2"] {
@@ -78,7 +79,6 @@ fn adding_and_removing_ports_under_load_is_lossless() {
 const TOO_MANY: u32 = 10_000;
 
 /// While the port is opened, its rings overflow.
-// proves: reload
 #[test]
 fn frames_before_a_port_is_added_count_as_no_loss() {
     unstalled(|| {
@@ -138,7 +138,6 @@ fn frames_before_a_port_is_added_count_as_no_loss() {
     });
 }
 
-// proves: reload
 #[test]
 fn frames_while_a_port_is_removed_count_as_no_loss() {
     let bed = bed(3).build();
@@ -156,7 +155,6 @@ fn frames_while_a_port_is_removed_count_as_no_loss() {
     assert!(exit.status.success(), "{}", exit.stderr);
 }
 
-// proves: reload
 #[test]
 fn removed_port_sends_xon_and_drains_its_queues() {
     let bed = bed(4).build();
@@ -195,7 +193,6 @@ fn removed_port_sends_xon_and_drains_its_queues() {
     bed.finish(switch);
 }
 
-// proves: reload
 #[test]
 fn paused_port_is_removed_at_once_with_counted_drops() {
     let bed = bed(3).build();
@@ -221,7 +218,6 @@ fn paused_port_is_removed_at_once_with_counted_drops() {
     assert!(exit.stderr.contains(message), "{}", exit.stderr);
 }
 
-// proves: reload
 #[test]
 fn refused_change_of_ports_leaves_switch_unchanged() {
     let bed = bed(3).build();

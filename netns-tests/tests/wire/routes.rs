@@ -1,3 +1,5 @@
+// proves: route-mirror
+
 mod neighbours;
 
 use std::process::{Command, Stdio};
@@ -215,7 +217,6 @@ fn smaller_mtu_of_a_route_is_used() {
     fabric.finish();
 }
 
-// proves: route-mirror
 #[test]
 fn switch_follows_all_kinds_of_route_changes() {
     let fabric = Fabric::new(3, "");
@@ -279,7 +280,6 @@ fn switch_follows_all_kinds_of_route_changes() {
     fabric.finish();
 }
 
-// proves: route-mirror
 #[test]
 fn flapping_of_other_routes_costs_no_frame() {
     let fabric = Fabric::new(3, "");
@@ -316,7 +316,6 @@ fn flapping_of_other_routes_costs_no_frame() {
     fabric.finish();
 }
 
-// proves: route-mirror
 #[test]
 fn restart_of_routing_daemon_loses_no_frame() {
     let fabric = Fabric::new(3, "");
@@ -371,7 +370,6 @@ fn restart_of_routing_daemon_loses_no_frame() {
     fabric.finish();
 }
 
-// proves: route-mirror
 #[test]
 fn missed_route_messages_make_switch_read_all_routes() {
     let fabric = Fabric::new(2, "");
@@ -399,7 +397,6 @@ fn missed_route_messages_make_switch_read_all_routes() {
     assert!(status.verdict.lossless || !status.verdict.unproved.is_empty(), "{:?}", status.verdict);
 }
 
-// proves: route-mirror
 #[test]
 fn removal_of_a_host_interface_affects_no_other() {
     let fabric = Fabric::new(3, "");
@@ -429,7 +426,6 @@ fn removal_of_a_host_interface_affects_no_other() {
     fabric.finish();
 }
 
-// proves: route-mirror
 #[test]
 fn host_interface_works_under_a_new_name() {
     let fabric = Fabric::new(2, "");
@@ -462,7 +458,6 @@ fn host_interface_works_under_a_new_name() {
     fabric.finish();
 }
 
-// proves: route-mirror
 #[test]
 fn faults_of_host_interfaces_are_reported() {
     let fabric = Fabric::new(2, "");
@@ -514,7 +509,6 @@ fn limit_of_punted_frames_protects_forwarded_ones() {
     fabric.finish();
 }
 
-// proves: route-mirror
 #[test]
 fn router_settings_that_cannot_work_are_refused() {
     let bed = bed(2).build();

@@ -1,3 +1,5 @@
+// proves: check
+
 use std::fs;
 use std::net::TcpListener;
 use std::process::Command;
@@ -29,7 +31,6 @@ fn assert_refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str])
     assert!(stderr.contains('×') && !stderr.contains("panicked"), "{stderr}");
 }
 
-// proves: check
 #[test]
 fn start_with_missing_device_is_refused() {
     let bed = bed_beside_others(2).build();
@@ -59,7 +60,6 @@ fn start_with_missing_core_is_refused() {
     bed.assert_no_drops();
 }
 
-// proves: check
 #[test]
 fn start_with_mtu_above_that_of_device_is_refused() {
     let bed = bed_beside_others(2).mtu(1_600).build();
@@ -81,7 +81,6 @@ fn start_with_device_of_another_switch_is_refused() {
     bed.finish(first);
 }
 
-// proves: check
 #[test]
 fn start_with_http_address_in_use_is_refused() {
     let bed = bed_beside_others(2).build();
@@ -92,7 +91,6 @@ fn start_with_http_address_in_use_is_refused() {
     bed.finish(bed.start(&config));
 }
 
-// proves: check
 #[test]
 fn start_without_privileges_names_the_missing_ones() {
     let bed = bed_beside_others(2).build();
@@ -121,7 +119,6 @@ fn start_without_privileges_names_the_missing_ones() {
     bed.assert_no_drops();
 }
 
-// proves: check
 #[test]
 fn failed_start_names_all_errors_of_configuration() {
     let bed = bed_beside_others(2).build();

@@ -1,5 +1,7 @@
 //! The watchdog against storms that `xoff traffic pause` sends. The longest pause at 100 Mb/s is 335 ms; detection takes longer.
 
+// proves: watchdog
+
 use std::process::Child;
 
 use xoff_netns_tests::{Bed, Host, Switch, frames, wait_for};
@@ -49,7 +51,6 @@ fn end_storm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
     wait_for("the end of the storm", || Some(watchdog(switch)).filter(|it| !it.storm))
 }
 
-// proves: watchdog
 #[test]
 fn watchdog_drops_only_frames_of_class_in_storm() {
     let (bed, switch) = start_watched("drop");
@@ -97,7 +98,6 @@ fn watchdog_drops_only_frames_of_class_in_storm() {
     assert_eq!(exit.status.code(), Some(1), "frames of a lossless class were lost");
 }
 
-// proves: watchdog
 #[test]
 fn pause_shorter_than_detection_time_drops_nothing() {
     let (bed, switch) = start_watched("drop");
@@ -111,7 +111,6 @@ fn pause_shorter_than_detection_time_drops_nothing() {
     bed.finish(switch);
 }
 
-// proves: watchdog
 #[test]
 fn pause_without_queued_frames_is_no_storm() {
     let (bed, switch) = start_watched("drop");
@@ -128,7 +127,6 @@ fn pause_without_queued_frames_is_no_storm() {
     bed.finish(switch);
 }
 
-// proves: watchdog
 #[test]
 fn watchdog_action_forward_sends_during_a_storm() {
     let (bed, switch) = start_watched("forward");

@@ -1,6 +1,8 @@
 //! Classification by a real kernel while all classes are stopped: every frame joins the class that a switch's port
 //! would choose.
 
+// proves: host-pauses
+
 use std::process::Command;
 
 use fastrand::Rng;
@@ -174,19 +176,16 @@ fn compare_all(trust: Trust) {
     }
 }
 
-// proves: host-pauses
 #[test]
 fn kernel_classifies_by_dscp_as_the_switch_does() {
     compare_all(Trust::Dscp);
 }
 
-// proves: host-pauses
 #[test]
 fn kernel_classifies_by_pcp_as_the_switch_does() {
     compare_all(Trust::Pcp);
 }
 
-// proves: host-pauses
 #[test]
 fn mac_control_is_never_stopped_and_wake_frames_never_leave() {
     let bed = Bed::new();

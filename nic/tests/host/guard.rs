@@ -1,5 +1,7 @@
 //! Tests of the guard: agents that die or stall, and guards that do.
 
+// proves: host-guard
+
 use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Lines};
@@ -62,7 +64,6 @@ fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
     (egress, guard)
 }
 
-// proves: host-guard
 #[test]
 fn killed_agent_leaves_traffic_running_and_device_restored() {
     const THIS: &str = "killed_agent_leaves_traffic_running_and_device_restored";
@@ -91,7 +92,6 @@ fn killed_agent_leaves_traffic_running_and_device_restored() {
     wait_for("the restoration of the device", || (bed.description() == before).then_some(()));
 }
 
-// proves: host-guard
 #[test]
 fn overdue_class_is_opened_and_reported_to_agent() {
     const THIS: &str = "overdue_class_is_opened_and_reported_to_agent";
@@ -132,7 +132,6 @@ fn overdue_class_is_opened_and_reported_to_agent() {
     assert_eq!(bed.description(), before);
 }
 
-// proves: host-guard
 #[test]
 fn dead_guard_is_replaced_with_its_deadlines() {
     const THIS: &str = "dead_guard_is_replaced_with_its_deadlines";
@@ -164,7 +163,6 @@ fn dead_guard_is_replaced_with_its_deadlines() {
     assert_eq!(bed.description(), before);
 }
 
-// proves: host-guard
 #[test]
 fn late_guard_leaves_device_to_next_agent() {
     const THIS: &str = "late_guard_leaves_device_to_next_agent";
@@ -211,7 +209,6 @@ fn late_guard_leaves_device_to_next_agent() {
     assert_eq!(bed.description(), before);
 }
 
-// proves: host-guard
 #[test]
 fn failing_guard_is_restarted_once_a_second() {
     let place = tempfile::tempdir().unwrap();
@@ -240,7 +237,6 @@ fn failing_guard_is_restarted_once_a_second() {
     guard.dismiss().unwrap();
 }
 
-// proves: host-guard
 #[test]
 fn hung_guard_is_killed_when_dismissed() {
     let mut command = Command::new("sleep");

@@ -1,3 +1,5 @@
+// proves: host-pauses
+
 use xoff_nic::egress::{Egress, EgressSettings, Leaf};
 use xoff_xdp::PacketSender;
 
@@ -14,7 +16,6 @@ fn leafs() -> Vec<EgressSettings> {
     kinds.into_iter().map(|leaf| EgressSettings { leaf: Some(leaf), ..settings() }).collect()
 }
 
-// proves: host-pauses
 #[test]
 fn stopped_class_makes_sender_sleep_and_loses_nothing() {
     const COUNT: usize = 2000;
@@ -59,7 +60,6 @@ fn short_frame(dscp: u8) -> [u8; 60] {
     frame
 }
 
-// proves: host-pauses
 #[test]
 fn repeated_stops_never_let_a_frame_through() {
     for settings in leafs() {
@@ -81,7 +81,6 @@ fn repeated_stops_never_let_a_frame_through() {
     }
 }
 
-// proves: host-pauses
 #[test]
 fn frames_beyond_queue_limit_are_dropped_and_counted() {
     for settings in leafs() {
@@ -103,7 +102,6 @@ fn frames_beyond_queue_limit_are_dropped_and_counted() {
     }
 }
 
-// proves: host-pauses
 #[test]
 fn rate_limit_affects_one_class_and_can_be_removed() {
     const COUNT: usize = 60;
@@ -125,7 +123,6 @@ fn rate_limit_affects_one_class_and_can_be_removed() {
     }
 }
 
-// proves: host-pauses
 #[test]
 fn higher_classes_leave_first() {
     let bed = Bed::new();
@@ -162,7 +159,6 @@ fn long_frame(dscp: u8) -> Vec<u8> {
     frame
 }
 
-// proves: host-pauses
 #[test]
 fn raised_mtu_applies_to_stopped_and_running_classes() {
     let jumbo = |dscp| {

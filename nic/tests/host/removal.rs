@@ -1,5 +1,7 @@
 //! Restoration of the device's previous state, however the tree ends.
 
+// proves: host-guard
+
 use std::env;
 use std::io::{BufRead as _, BufReader};
 use std::os::fd::AsRawFd as _;
@@ -15,7 +17,6 @@ use xoff_xdp::PacketSender;
 
 use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, install, of, peer_ipv4, received, settings, wait_for};
 
-// proves: host-guard
 #[test]
 fn removal_restores_the_device_exactly() {
     let roots = [
@@ -55,7 +56,6 @@ fn removal_restores_the_device_exactly() {
     }
 }
 
-// proves: host-guard
 #[test]
 fn root_queueing_discipline_is_restored_in_one_request() {
     const TC_GROUP: u32 = 1 << 3;
@@ -92,7 +92,6 @@ fn root_queueing_discipline_is_restored_in_one_request() {
     assert_eq!(changes, [[(DELETED, 0x786e_0000), (NEW, 0x9_0000)]]);
 }
 
-// proves: host-guard
 #[test]
 fn unrestorable_root_queueing_discipline_is_refused_and_kept() {
     let bed = Bed::new();
@@ -115,7 +114,6 @@ fn unrestorable_root_queueing_discipline_is_refused_and_kept() {
     );
 }
 
-// proves: host-guard
 #[test]
 fn second_tree_on_a_device_is_refused() {
     let bed = Bed::new();
@@ -126,7 +124,6 @@ fn second_tree_on_a_device_is_refused() {
 
 const VICTIM: &str = "XOFF_NIC_VICTIM";
 
-// proves: host-guard
 #[test]
 fn tree_of_killed_agent_is_adopted_with_queued_frames() {
     const COUNT: usize = 50;
@@ -160,7 +157,6 @@ fn tree_of_killed_agent_is_adopted_with_queued_frames() {
     assert_eq!(bed.description(), before);
 }
 
-// proves: host-guard
 #[test]
 fn frames_left_at_removal_are_counted_as_lost() {
     let bed = Bed::new();
@@ -176,7 +172,6 @@ fn frames_left_at_removal_are_counted_as_lost() {
     assert!((1..20).contains(&lost), "{lost}");
 }
 
-// proves: host-guard
 #[test]
 fn drops_since_last_count_are_reported_at_removal() {
     let bed = Bed::new();
@@ -190,7 +185,6 @@ fn drops_since_last_count_are_reported_at_removal() {
     assert_eq!((removed.dropped[LOSSLESS.index()], removed.lost[LOSSLESS.index()]), (7, 0));
 }
 
-// proves: host-guard
 #[test]
 fn root_of_other_program_stays_and_the_rest_is_restored() {
     let bed = Bed::new();
@@ -215,7 +209,6 @@ fn root_of_other_program_stays_and_the_rest_is_restored() {
     assert_eq!(bed.description(), expected);
 }
 
-// proves: host-guard
 #[test]
 fn renamed_device_is_restored_and_its_namesake_is_not() {
     let bed = Bed::new();
@@ -237,7 +230,6 @@ fn renamed_device_is_restored_and_its_namesake_is_not() {
     wait_for("the restoration of the device", || (bed.description() == before).then_some(()));
 }
 
-// proves: host-guard
 #[test]
 fn removed_device_needs_no_restoration() {
     let bed = Bed::new();

@@ -1,5 +1,7 @@
 //! Repairs of a running host's queues.
 
+// proves: host-guard
+
 use std::process::Command;
 
 use xoff_nic::egress::{Defects, Egress, Part, Repair};
@@ -49,7 +51,6 @@ fn queues(bed: &Bed) -> String {
     lines.join("\n") + &filters
 }
 
-// proves: host-guard
 #[test]
 fn tampered_queues_are_named_and_repaired() {
     let leaf = parts(&[Part::Leaf(LOSSLESS)]);
@@ -145,7 +146,6 @@ fn tampered_queues_are_named_and_repaired() {
     assert_eq!(bed.description(), before);
 }
 
-// proves: host-guard
 #[test]
 fn additions_that_affect_no_pause_are_left_alone() {
     let bed = Bed::new();
@@ -161,7 +161,6 @@ fn additions_that_affect_no_pause_are_left_alone() {
     }
 }
 
-// proves: host-guard
 #[test]
 fn queue_counters_continue_after_a_repair() {
     let bed = Bed::new();
@@ -178,7 +177,6 @@ fn queue_counters_continue_after_a_repair() {
     assert_eq!((counts.frames, counts.dropped), (2 * COUNT as u64, 0));
 }
 
-// proves: host-guard
 #[test]
 fn repair_does_not_apply_a_refused_rate_limit() {
     let bed = Bed::new();
@@ -190,7 +188,6 @@ fn repair_does_not_apply_a_refused_rate_limit() {
     assert_eq!(queues(&bed), whole);
 }
 
-// proves: host-guard
 #[test]
 fn refused_mtu_applies_after_the_repair() {
     let (bed, settings) = (Bed::new(), settings());

@@ -1,3 +1,5 @@
+// proves: recording
+
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -31,7 +33,6 @@ fn replayed(file: &[u8]) -> Result<Replayed, NotReplayed> {
     replay_of(file, file, None, "test".as_ref())
 }
 
-// proves: recording
 #[test]
 fn replay_reproduces_file_and_counters() {
     let replayed = replayed(&file(2_000, 16 << 20)).unwrap();
@@ -42,7 +43,6 @@ fn replay_reproduces_file_and_counters() {
     );
 }
 
-// proves: recording
 #[test]
 fn full_ring_ends_recording_with_overrun() {
     for room in [600, 60_000] {
@@ -52,7 +52,6 @@ fn full_ring_ends_recording_with_overrun() {
     }
 }
 
-// proves: recording
 #[test]
 fn truncated_file_is_refused() {
     let whole = file(8, 1 << 20);
@@ -91,7 +90,6 @@ fn empty_file_error_names_record_command() {
     );
 }
 
-// proves: recording
 #[test]
 fn changed_byte_anywhere_is_refused() {
     let whole = file(8, 1 << 20);
@@ -104,7 +102,6 @@ fn changed_byte_anywhere_is_refused() {
     }
 }
 
-// proves: recording
 #[test]
 fn trailing_data_is_refused() {
     let whole = file(8, 1 << 20);
@@ -115,7 +112,6 @@ fn trailing_data_is_refused() {
     }
 }
 
-// proves: recording
 #[test]
 fn concatenated_recordings_are_refused() {
     let whole = file(8, 1 << 20);
@@ -123,7 +119,6 @@ fn concatenated_recordings_are_refused() {
     assert!(matches!(error, NotReplayed::Followed), "{error}");
 }
 
-// proves: recording
 #[test]
 fn missing_or_swapped_block_is_refused() {
     let whole = file(8, 1 << 20);
@@ -146,7 +141,6 @@ fn missing_or_swapped_block_is_refused() {
     }
 }
 
-// proves: recording
 #[test]
 fn unsupported_format_is_reported_before_damage() {
     let mut whole = file(8, 1 << 20);
@@ -156,7 +150,6 @@ fn unsupported_format_is_reported_before_damage() {
     assert!(matches!(replayed(&whole).unwrap_err(), NotReplayed::Format { theirs: 1 }));
 }
 
-// proves: recording
 #[test]
 fn file_of_other_format_is_refused() {
     for bytes in [&b"[[port]]\nname = \"a\"\ndevice = \"a\"\n"[..], &[0; 4_096]] {
@@ -167,7 +160,6 @@ fn file_of_other_format_is_refused() {
     assert!(matches!(replayed(&writer.take()).unwrap_err(), NotReplayed::Foreign));
 }
 
-// proves: recording
 #[test]
 fn other_version_or_several_workers_are_refused() {
     let settings = dry_run::settings(XOFF);
@@ -187,7 +179,6 @@ fn other_version_or_several_workers_are_refused() {
     assert!(matches!(of(&Head { text: "[[port".into(), ..head }).unwrap_err(), NotReplayed::Config(_)));
 }
 
-// proves: recording
 #[test]
 fn replay_reports_first_different_decision() {
     // The recorded switch sends XOFF at a higher threshold than in its recorded configuration.
@@ -205,7 +196,6 @@ fn replay_reports_first_different_decision() {
     assert!(difference.replayed != difference.recorded && !difference.before.is_empty(), "{difference:#?}");
 }
 
-// proves: recording
 #[test]
 fn lost_writer_thread_ends_only_the_recording() {
     let (mut ring, records) = Ring::new(1 << 10);

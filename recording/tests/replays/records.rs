@@ -1,3 +1,5 @@
+// proves: recording
+
 use xoff_recording::{Broken, Ending, Outcome, Passing, Record, Replay, Sink, frame_of, is_call};
 use xoff_wire::units::{Nanos, PortId};
 
@@ -38,7 +40,6 @@ fn replayed(records: &[Vec<u8>], xoff: u32) -> (Replay, Result<Outcome, Broken>)
     (replay, outcome)
 }
 
-// proves: recording
 #[test]
 fn replay_reproduces_frames_and_counters() {
     for seed in xoff_explore::seeds(1..4) {
@@ -67,7 +68,6 @@ fn replay_reproduces_frames_and_counters() {
     }
 }
 
-// proves: recording
 #[test]
 fn recorder_does_not_change_decisions() {
     let settings = dry_run::settings(XOFF);
@@ -79,7 +79,6 @@ fn recorder_does_not_change_decisions() {
     assert_eq!(no_punts(&recorded(7, 1_000).books), no_punts(&without), "a full sink changed decisions");
 }
 
-// proves: recording
 #[test]
 fn replay_reports_changed_threshold_as_difference() {
     let run = recorded(1, usize::MAX);
@@ -99,7 +98,6 @@ fn replay_reports_changed_threshold_as_difference() {
     assert!(matches!(same, Ok(Outcome::Identical { .. })));
 }
 
-// proves: recording
 #[test]
 fn records_before_a_full_sink_replay_identically() {
     let whole = recorded(2, usize::MAX).sink.records;
@@ -134,7 +132,6 @@ fn encoded_records_are_parsed_unchanged() {
     }
 }
 
-// proves: recording
 #[test]
 fn impossible_calls_are_refused() {
     let records = |records: &[Record<'_>]| -> Vec<Vec<u8>> {

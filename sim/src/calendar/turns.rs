@@ -134,6 +134,7 @@ impl Turns {
     }
 }
 
+// proves: sim-timing
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -141,7 +142,6 @@ mod tests {
 
     const REACH: Picos = Picos(12);
 
-    // proves: sim-timing
     #[test]
     fn distance_of_parts_is_number_of_links_between_them() {
         let both = |(one, other)| [(one, other), (other, one)];
@@ -164,7 +164,6 @@ mod tests {
         assert_eq!(last[..3], [FAR, FAR - 1, FAR - 2]);
     }
 
-    // proves: sim-timing
     #[test]
     fn last_active_part_resumes_once_it_can_take_a_long_turn() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
@@ -185,7 +184,6 @@ mod tests {
         assert_eq!(taken, [first, second, third].concat());
     }
 
-    // proves: sim-timing
     #[test]
     fn turn_ends_before_events_of_other_parts_matter() {
         let links = [(0, 1), (1, 0), (1, 2), (2, 1)];
@@ -222,7 +220,6 @@ mod tests {
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
     }
 
-    // proves: sim-timing
     #[test]
     fn turn_makes_progress_at_any_reach() {
         for reach in 1..10 {

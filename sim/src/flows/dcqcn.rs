@@ -175,6 +175,7 @@ fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
 
+// proves: sim-hosts
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,7 +190,6 @@ mod tests {
         Picos::from_micros(micros)
     }
 
-    // proves: sim-hosts
     #[test]
     fn first_notification_halves_rate_later_ones_cut_by_alpha() {
         let mut point = point();
@@ -204,7 +204,6 @@ mod tests {
         assert!((point.rate(at(57)) - 0.75 * LINE * (1.0 - alpha / 2.0)).abs() < 1.0);
     }
 
-    // proves: sim-hosts
     #[test]
     fn target_rate_rises_after_five_rounds_of_fast_recovery() {
         let mut point = point();
@@ -222,7 +221,6 @@ mod tests {
         }
     }
 
-    // proves: sim-hosts
     #[test]
     fn increase_is_faster_when_rounds_by_bytes_and_time_are_far() {
         let mut point = point();

@@ -1,3 +1,5 @@
+// proves: scenarios
+
 use xoff_sim::flows::{FlowFabric, FlowRecord, HostSettings};
 use xoff_sim::load::{Incast, IncastSettings, Listed, OnOff, Query, Replies, Sizes, Times};
 use xoff_sim::topology;
@@ -15,7 +17,6 @@ fn finish(record: &FlowRecord) -> Picos {
     record.finish.expect("the flow or query has not ended")
 }
 
-// proves: scenarios
 #[test]
 fn gap_between_bursts_begins_at_arrival_of_last_frame() {
     let mut fabric = fabric();
@@ -40,7 +41,6 @@ fn gap_between_bursts_begins_at_arrival_of_last_frame() {
     }
 }
 
-// proves: scenarios
 #[test]
 fn reply_follows_each_flow_once_at_its_end() {
     let mut fabric = fabric();
@@ -79,7 +79,6 @@ fn incast(deadline: u64, is_open: bool, question: u64) -> (Vec<Query>, Vec<FlowR
     (queries, records)
 }
 
-// proves: scenarios
 #[test]
 fn query_ends_with_last_answer_and_next_follows_after_gap() {
     let (queries, records) = incast(100, false, 200);

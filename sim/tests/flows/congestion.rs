@@ -1,3 +1,5 @@
+// proves: sim-hosts
+
 use xoff_flow_control::settings::EcnSettings;
 use xoff_sim::flows::{
     Control, DcqcnSettings, FlowFabric, HostSettings, RoceSettings, SwiftSettings, TimelySettings, Transport,
@@ -134,7 +136,6 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
 
 /// The fluid model ignores single frames, randomness, and the order of cuts and rounds, so it predicts the mean queue only roughly. The
 /// model of cycles is close.
-// proves: sim-hosts
 #[test]
 fn dcqcn_queue_and_rates_reach_predicted_fixed_point() {
     let settings = DcqcnSettings::default();
@@ -165,7 +166,6 @@ fn dcqcn_queue_and_rates_reach_predicted_fixed_point() {
     }
 }
 
-// proves: sim-hosts
 #[test]
 fn receiver_keeps_minimum_gap_between_cnps_of_a_flow() {
     let control = Control::Dcqcn(DcqcnSettings::default());
@@ -179,7 +179,6 @@ fn receiver_keeps_minimum_gap_between_cnps_of_a_flow() {
     assert!(rates.len() == 4 && rates.iter().all(|rate| *rate < 39e9), "{rates:?}");
 }
 
-// proves: sim-hosts
 #[test]
 fn delay_based_control_keeps_queue_short_and_line_busy() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });

@@ -1,3 +1,5 @@
+// proves: sim-hosts
+
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
@@ -65,7 +67,6 @@ fn controls() -> [Control; 4] {
 }
 
 explore! {
-    // proves: sim-hosts
     #[test]
     fn flows_complete_over_link_that_loses_frames(
         seed: u64,
@@ -104,7 +105,6 @@ explore! {
     }
 }
 
-// proves: sim-hosts
 #[test]
 fn flows_complete_although_switch_drops_frames() {
     for control in controls() {
@@ -119,7 +119,6 @@ fn flows_complete_although_switch_drops_frames() {
     }
 }
 
-// proves: sim-hosts
 #[test]
 fn lost_last_frame_is_resent_exactly_at_timeout() {
     struct Once(Repeater, bool);

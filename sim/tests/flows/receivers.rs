@@ -1,3 +1,5 @@
+// proves: sim-hosts
+
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::settings::EcnSettings;
 use xoff_sim::flows::{
@@ -42,7 +44,6 @@ fn at_port(fabric: &FlowFabric, counter: impl Fn(&ClassCounters) -> u64) -> u64 
     counter(fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS))
 }
 
-// proves: sim-hosts
 #[test]
 fn slow_receiver_processes_frames_at_exactly_its_rate() {
     let (fabric, record) = frames(SLOW, LOSSLESS, 2_000);
@@ -56,7 +57,6 @@ fn slow_receiver_processes_frames_at_exactly_its_rate() {
     );
 }
 
-// proves: sim-hosts
 #[test]
 fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
     let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
@@ -74,7 +74,6 @@ fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
     );
 }
 
-// proves: sim-hosts
 #[test]
 fn slow_receiver_drops_lossy_frames_beyond_its_buffer() {
     // When the last of ten frames arrives, one has been processed. The sixth frame arrives exactly when the first has been processed.
@@ -115,7 +114,6 @@ fn slow_period_includes_its_start_and_excludes_its_end() {
     assert_eq!([comes, later].map(|end| took(Picos::ZERO, end)), [at_once, slowly]);
 }
 
-// proves: sim-hosts
 #[test]
 fn receiver_is_slow_only_in_its_slow_period() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 100).1;
@@ -165,7 +163,6 @@ fn slow_receiver_records_pauses_from_xoff_to_xon() {
     assert!(held.abs_diff(paused) <= 2 * pauses.len() as u64, "{held} {paused}");
 }
 
-// proves: sim-hosts
 #[test]
 fn slow_receiver_repeats_pause_after_link_recovery() {
     // The receiver takes 12 us per frame: eleven frames wait when the link goes down.
@@ -204,7 +201,6 @@ fn slow_receiver_refreshes_pause_at_exactly_half_its_time() {
     assert_eq!(xoffs(&fabric), 2);
 }
 
-// proves: sim-hosts
 #[test]
 fn slow_receiver_refreshes_pause_after_its_own_frame() {
     let receiver =
@@ -233,7 +229,6 @@ fn slow_receiver_keeps_ecn_mark_of_buffered_frame() {
     assert_eq!(marked(Picos::ZERO), at_once);
 }
 
-// proves: sim-hosts
 #[test]
 fn slow_receiver_delays_acks_without_retransmissions() {
     let roce = RoceSettings { timeout: Picos::from_micros(10_000), ..RoceSettings::default() };

@@ -1,3 +1,5 @@
+// proves: sim-fabrics
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -99,7 +101,6 @@ fn router(switch: u8, port: u8) -> MacAddr {
     MacAddr([2, 2, 0, 0, switch, port])
 }
 
-// proves: sim-fabrics
 #[test]
 fn each_router_rewrites_mac_addresses_and_decrements_ttl() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
@@ -132,7 +133,6 @@ fn each_router_rewrites_mac_addresses_and_decrements_ttl() {
     assert!(ports(2).is_disjoint(&ports(3)), "a flow used both spines");
 }
 
-// proves: sim-fabrics
 #[test]
 fn each_layer_spreads_flows_by_its_own_hash() {
     for (name, build) in [("routers", routers()), ("bridges", Build::ideal())] {
@@ -147,7 +147,6 @@ fn each_layer_spreads_flows_by_its_own_hash() {
     }
 }
 
-// proves: sim-fabrics
 #[test]
 fn failed_line_leaves_other_equal_cost_paths_in_use() {
     let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
@@ -157,7 +156,6 @@ fn failed_line_leaves_other_equal_cost_paths_in_use() {
     assert_eq!(one, [0, 16], "flows to leaf 2 left by the spine without a line to it");
 }
 
-// proves: sim-fabrics
 #[test]
 fn routed_and_bridged_flows_take_equally_long() {
     for switches in 1..4_usize {
@@ -217,7 +215,6 @@ fn punted(fabric: &Fabric<SwitchNode, TrafficHost>, reason: PuntReason) -> u64 {
     fabric.switches()[0].counters().port(PortId(0)).punts[reason.index()].no_room.get()
 }
 
-// proves: sim-fabrics
 #[test]
 fn simulated_router_drops_slow_path_traffic_by_reason() {
     let mut fabric = of_single_frames(&leaf_spine(2, Vec::new()).plan(&routers()));

@@ -1,3 +1,5 @@
+// proves: sim-timing
+
 use xoff_sim::flows::{
     Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, Load, NewFlows, RoceSettings, Transport,
     frame_len,
@@ -51,7 +53,6 @@ fn transports() -> [Transport; 3] {
     [Transport::LineRate, Transport::Roce(roce), Transport::Roce(dcqcn)]
 }
 
-// proves: sim-timing
 #[test]
 fn lone_flow_takes_exactly_its_ideal_time() {
     for (name, plan) in plans() {
@@ -74,7 +75,6 @@ fn lone_flow_takes_exactly_its_ideal_time() {
 }
 
 /// Ideal times of three frames over 100 Gb/s and then 10 Gb/s, computed by hand.
-// proves: sim-timing
 #[test]
 fn ideal_time_follows_the_slowest_line() {
     let mut fabric = FlowFabric::new(
@@ -89,7 +89,6 @@ fn ideal_time_follows_the_slowest_line() {
     assert_eq!(run(&mut fabric)[0].took(), Some(Picos(expected)));
 }
 
-// proves: sim-timing
 #[test]
 fn line_of_paused_incast_is_busy_to_the_picosecond() {
     for transport in transports() {
@@ -108,7 +107,6 @@ fn line_of_paused_incast_is_busy_to_the_picosecond() {
     }
 }
 
-// proves: sim-timing
 #[test]
 fn flows_of_a_host_share_its_line_equally() {
     let plan = star(&[LINE; 4], as_they_are);
@@ -196,7 +194,6 @@ impl Load for Plain {
     }
 }
 
-// proves: sim-timing
 #[test]
 fn run_without_listening_load_ends_lead_after_last_flow() {
     let limit = Picos::from_micros(10_000);
@@ -230,7 +227,6 @@ fn run_without_listening_load_ends_lead_after_last_flow() {
     }
 }
 
-// proves: sim-timing
 #[test]
 fn flow_ended_in_earlier_run_counts_as_ended() {
     let mut fabric = empty(&topology::single(2, LINE), 1);
@@ -239,7 +235,6 @@ fn flow_ended_in_earlier_run_counts_as_ended() {
     assert!(fabric.run_to_end(Picos::from_micros(1_000)));
 }
 
-// proves: sim-timing
 #[test]
 fn only_listening_loads_are_called_at_flow_ends() {
     let plan = topology::single(3, LINE);

@@ -145,6 +145,7 @@ impl Privileges {
     }
 }
 
+// proves: privileges
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -169,7 +170,6 @@ mod tests {
 
     const PARTS: [Part; 6] = [Part::Owner, Part::Opener, Part::Worker, Part::Http, Part::HostPath, Part::Log];
 
-    // proves: privileges
     #[test]
     fn confined_threads_cannot_write_files() {
         let directory = tempfile::tempdir().unwrap();
@@ -195,7 +195,6 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
     }
 
-    // proves: privileges
     #[test]
     fn confined_threads_read_only_their_files() {
         let directory = tempfile::tempdir().unwrap();
@@ -218,7 +217,6 @@ mod tests {
         assert_eq!(read(Part::Log), [false; 5]);
     }
 
-    // proves: privileges
     #[test]
     fn confined_threads_reach_no_process_or_namespace() {
         let namespace = File::open("/proc/self/ns/net").unwrap();
@@ -239,7 +237,6 @@ mod tests {
         }
     }
 
-    // proves: privileges
     #[test]
     fn confined_threads_open_no_tcp_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -252,7 +249,6 @@ mod tests {
         }
     }
 
-    // proves: privileges
     #[test]
     fn only_opener_thread_starts_threads_and_keeps_capabilities() {
         let held = |part| {
@@ -270,7 +266,6 @@ mod tests {
         assert!(!within(Part::Http, || thread::Builder::new().spawn(|| 7).is_ok()));
     }
 
-    // proves: privileges
     #[test]
     fn thread_changes_only_its_own_user() {
         let nobody = User::named("nobody").unwrap();

@@ -152,6 +152,7 @@ impl<W: Write> LineWriter<W> {
     }
 }
 
+// proves: log
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -200,7 +201,6 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    // proves: log
     #[test]
     fn dropped_log_lines_are_reported_once_writing_recovers() {
         let (mut queue, say, read, dropped) = queue();
@@ -217,7 +217,6 @@ mod tests {
         assert_eq!(dropped.load(Relaxed), missing);
     }
 
-    // proves: log
     #[test]
     fn failed_log_write_is_counted_and_next_line_is_whole() {
         let (mut queue, say, read, dropped) = queue();
@@ -243,7 +242,6 @@ mod tests {
         assert_eq!(text(&read).len(), LINE_BYTES_MAX + 4);
     }
 
-    // proves: log
     #[test]
     fn recent_log_lines_are_kept_without_colours() {
         let recent: &'static Recent = Box::leak(Box::new(Recent::new()));

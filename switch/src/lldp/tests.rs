@@ -1,3 +1,5 @@
+// proves: lldp
+
 use xoff_flow_control::settings::{AutoPeer, ClassSettings, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, PfcState, algorithm, selector};
 use xoff_wire::lldp::{Id, LEN_MAX, Tlv, Understands, Writer};
@@ -56,7 +58,6 @@ fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
     sent
 }
 
-// proves: lldp
 #[test]
 fn lldp_sent_at_link_up_and_each_interval() {
     let begin = |second, timer: &mut Timer| {
@@ -74,7 +75,6 @@ fn lldp_sent_at_link_up_and_each_interval() {
     assert!(!timer.sends(Nanos::from_secs(1_000)) && timer.next() == Nanos::NEVER);
 }
 
-// proves: lldp
 #[test]
 fn new_lldp_neighbor_gets_four_fast_frames() {
     let happens = |second, timer: &mut Timer| match second {
@@ -85,7 +85,6 @@ fn new_lldp_neighbor_gets_four_fast_frames() {
     assert_eq!(sent(60, happens), [0, 10, 11, 12, 13, 14, 44]);
 }
 
-// proves: lldp
 #[test]
 fn lldp_frames_limited_to_bursts_of_five() {
     let mut timer = Timer::default();
@@ -112,7 +111,6 @@ fn unsent_lldp_frame_is_retried_after_a_second() {
     assert!(timer.sends(Nanos(SECOND.0 + 3)));
 }
 
-// proves: lldp
 #[test]
 fn lldp_neighbor_expires_exactly_after_its_ttl() {
     let mut port = Port::default();
@@ -126,7 +124,6 @@ fn lldp_neighbor_expires_exactly_after_its_ttl() {
     assert_eq!(port.table.next_expiry(), Nanos::NEVER);
 }
 
-// proves: lldp
 #[test]
 fn shutdown_lldpdu_removes_only_its_neighbor() {
     let mut port = Port::default();
@@ -137,7 +134,6 @@ fn shutdown_lldpdu_removes_only_its_neighbor() {
     assert!(port.table.all().is_empty() && port.counts.aged_out == 0);
 }
 
-// proves: lldp
 #[test]
 fn flood_of_lldp_neighbors_evicts_no_earlier_neighbor() {
     let mut port = Port::default();
@@ -152,7 +148,6 @@ fn flood_of_lldp_neighbors_evicts_no_earlier_neighbor() {
     assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), NeighborChange::New);
 }
 
-// proves: lldp
 #[test]
 fn shortened_ttl_of_neighbor_applies_and_is_counted() {
     let mut port = Port::default();
@@ -162,7 +157,6 @@ fn shortened_ttl_of_neighbor_applies_and_is_counted() {
     assert_eq!((port.counts.shortened, port.table.only().unwrap().ttl), (2, 120));
 }
 
-// proves: lldp
 #[test]
 fn malformed_lldp_frames_are_counted_and_remove_no_neighbor() {
     let mut port = Port::default();
@@ -196,7 +190,6 @@ fn neighbor_texts_have_no_control_characters() {
     assert_eq!(announcement::port(id(5, b"swp\t1")), "swp\\t1");
 }
 
-// proves: lldp
 #[test]
 fn lldp_announcement_has_the_settings_of_the_port() {
     let mut port = settings();
@@ -221,7 +214,6 @@ fn lldp_announcement_has_the_settings_of_the_port() {
     assert_eq!(announced.understands, Understands { flow_lists: false, rates: true });
 }
 
-// proves: lldp
 #[test]
 fn lldp_announces_no_unused_settings() {
     let of = |port: &PortSettings| announcement(&dcbx::frame(&speaker(), port, TTL));
@@ -234,7 +226,6 @@ fn lldp_announces_no_unused_settings() {
     assert!(willing.pfc.unwrap().willing && !willing.ets.unwrap().willing);
 }
 
-// proves: lldp
 #[test]
 fn lldp_frame_for_short_mtu_omits_least_important_tlvs() {
     let mut port = settings();
@@ -255,7 +246,6 @@ fn lldp_frame_for_short_mtu_omits_least_important_tlvs() {
     );
 }
 
-// proves: lldp
 #[test]
 fn shutdown_lldpdu_has_no_other_tlvs() {
     let frame = dcbx::frame(&speaker(), &settings(), 0);

@@ -1,3 +1,5 @@
+// proves: workers
+
 use std::sync::Arc;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -52,7 +54,6 @@ fn handled_wakeup_does_not_wake_the_worker_again() {
     assert_eq!(woken_by(), (false, false));
 }
 
-// proves: workers
 #[test]
 fn worker_sleeps_briefly_while_queue_to_other_is_full() {
     let (mut worker, _other, _mailbox) = worker();
@@ -68,7 +69,6 @@ fn worker_sleeps_briefly_while_queue_to_other_is_full() {
     assert_eq!(sleeps_with(1), DriverBacklog::Room);
 }
 
-// proves: workers
 #[test]
 fn frames_handed_over_by_others_count_as_received() {
     let (mut worker, mut other, _mailbox) = worker();
@@ -82,7 +82,6 @@ fn frames_handed_over_by_others_count_as_received() {
     assert_eq!([came(0), came(3), came(1)], [0, 3, 1]);
 }
 
-// proves: workers
 #[test]
 fn frames_in_flight_shorten_sleep_only_if_awaited() {
     assert_eq!(
@@ -98,7 +97,6 @@ fn frames_in_flight_shorten_sleep_only_if_awaited() {
     );
 }
 
-// proves: workers
 #[test]
 fn sleep_is_limited_by_the_backlog_of_the_driver() {
     let of = |driver_backlog: DriverBacklog, commit_us| {

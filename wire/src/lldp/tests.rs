@@ -1,3 +1,5 @@
+// proves: lldp
+
 use proptest::prelude::*;
 use xoff_explore::explore;
 
@@ -41,7 +43,6 @@ fn ets() -> Ets {
     }
 }
 
-// proves: lldp
 #[test]
 fn lldp_bytes_match_standards() {
     let pfc =
@@ -90,7 +91,6 @@ fn lldp_padding_is_ignored() {
     assert!(Lldpdu::parse(&payload(&[])).is_ok(), "list without an end TLV is rejected");
 }
 
-// proves: lldp
 #[test]
 fn tlv_of_fixed_length_is_refused_at_other_lengths() {
     let of_802_1 = |subtype| [0, 0x80, 0xc2, subtype];
@@ -116,7 +116,6 @@ fn tlv_of_fixed_length_is_refused_at_other_lengths() {
     }
 }
 
-// proves: lldp
 #[test]
 fn variable_tlvs_have_exact_length_bounds() {
     let one = |kind, value: &[u8]| read(&payload(&tlv(kind, value)))[0].is_ok();
@@ -153,7 +152,6 @@ fn variable_tlvs_have_exact_length_bounds() {
     assert!(!one(127, &[0, 0x80, 0xc2]), "TLV without a subtype is accepted");
 }
 
-// proves: lldp
 #[test]
 fn frame_cut_within_a_tlv_is_rejected() {
     let whole = payload(&tlv(5, b"name"));
@@ -169,7 +167,6 @@ fn frame_cut_within_a_tlv_is_rejected() {
     assert!(Lldpdu::parse(&whole).is_ok());
 }
 
-// proves: lldp
 #[test]
 fn mandatory_tlvs_must_come_first_and_once() {
     let [chassis, port, ttl] = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
@@ -225,7 +222,6 @@ fn class_has_share_of_its_traffic_class() {
 }
 
 explore! {
-    // proves: lldp
     #[test]
     fn parsed_lldpdu_can_be_encoded(
         bytes in prop::collection::vec(any::<u8>(), 0..400), is_begun in any::<bool>(),

@@ -5,6 +5,8 @@
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+// proves: frames
+
 use std::time::{Duration, Instant};
 
 use ports::{PortSettings, Ports};
@@ -187,7 +189,6 @@ fn frame(number: usize, len: usize) -> Vec<u8> {
     frame
 }
 
-// proves: frames
 #[test]
 fn peer_stack_returns_frames_in_order() {
     let mut wire = Wire::new(1500, 0, 1);
@@ -197,7 +198,6 @@ fn peer_stack_returns_frames_in_order() {
     wire.assert_nothing_lost();
 }
 
-// proves: frames
 #[test]
 fn peer_headroom_limits_frames_to_the_byte() {
     const HEADROOM: u32 = 192;
@@ -215,7 +215,6 @@ fn peer_headroom_limits_frames_to_the_byte() {
     assert_eq!((wire.they_lost(), wire.we_lost()), ([1, 0], [0, 0]), "more frames were lost");
 }
 
-// proves: frames
 #[test]
 fn multi_buffer_frames_survive_different_splits() {
     const BUFFERS: usize = 6;
@@ -228,7 +227,6 @@ fn multi_buffer_frames_survive_different_splits() {
     wire.assert_nothing_lost();
 }
 
-// proves: frames
 #[test]
 fn frames_leave_only_after_the_kick() {
     let mut wire = Wire::new(1500, 0, 1);
@@ -247,7 +245,6 @@ fn frames_leave_only_after_the_kick() {
     wire.assert_nothing_lost();
 }
 
-// proves: frames
 #[test]
 fn empty_fill_ring_counts_losses_and_recovers() {
     const MORE: usize = 16;

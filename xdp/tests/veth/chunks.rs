@@ -1,3 +1,5 @@
+// proves: memory
+
 use xoff_dataplane::frame::FrameStore as _;
 use xoff_ebpf::Mode;
 use xoff_lab::VethOptions;
@@ -50,7 +52,6 @@ fn oversized_frame_is_counted_but_not_as_loss() {
     assert_eq!(bench.ports[0].monitor().xdp_statistics().unwrap().lost(), 0);
 }
 
-// proves: memory
 #[test]
 fn small_chunks_carry_frames_of_all_lengths() {
     let modes: [fn(&mut PortOptions); 2] =
@@ -77,7 +78,6 @@ fn small_chunks_carry_frames_of_all_lengths() {
     }
 }
 
-// proves: memory
 #[test]
 fn small_chunks_serve_several_queues() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
@@ -90,7 +90,6 @@ fn small_chunks_serve_several_queues() {
     assert!(bench.ports.iter().all(|port| port.monitor().xdp_statistics().unwrap().lost() == 0));
 }
 
-// proves: memory
 #[test]
 fn small_chunks_refuse_zero_copy() {
     let (_lab, switch) = one_device();

@@ -1,3 +1,5 @@
+// proves: groups
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -37,7 +39,6 @@ fn some_paths() -> impl Strategy<Value = (WeightedPaths, PathSet)> {
 }
 
 explore! {
-    // proves: groups
     #[test]
     fn every_choice_is_usable((weighted, usable) in some_paths(), number: u64, place in 0_usize..1000) {
         let is_usable = |path: usize| usable.iter().any(|other| other == path);
@@ -75,7 +76,6 @@ explore! {
         prop_assert!([path_of(&before), added].contains(&path_of(&after)));
     }
 
-    // proves: groups
     #[test]
     fn round_robin_follows_weights((weighted, usable) in some_paths(), start in 0_usize..1000) {
         let mut place = start % weighted.turns.len();
@@ -93,7 +93,6 @@ explore! {
     }
 }
 
-// proves: groups
 #[test]
 fn flows_and_random_choices_follow_weights() {
     const CHOICES: u64 = 60_000;
@@ -120,7 +119,6 @@ fn flows_and_random_choices_follow_weights() {
     }
 }
 
-// proves: groups
 #[test]
 fn second_salt_spreads_flows_of_one_path() {
     let (weighted, salts) = (even(4), [11, 12]);
@@ -164,7 +162,6 @@ fn without_usable_path_nothing_is_chosen() {
     assert!(shortest(PathSet::NONE, Bytes(1), Bytes(2), |_| Bytes(0)).is_empty());
 }
 
-// proves: groups
 #[test]
 fn shortest_prefers_paths_below_low_then_high() {
     let of = |waiting: [u64; 3]| -> Vec<usize> {

@@ -1,5 +1,7 @@
 //! Tests of groups of ports: a frame received on a member counts as received from the group.
 
+// proves: groups
+
 use xoff_flow_control::settings::{GroupSettings, Member, Spread};
 
 use super::*;
@@ -22,7 +24,6 @@ fn ports(of: &[u8]) -> PortSet {
 const C: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xc]);
 const FIRST: Decision = Decision::Group(GroupId(0));
 
-// proves: groups
 #[test]
 fn source_is_learned_at_its_group() {
     let mut bridge = Bridge::new(&grouped(false));
@@ -48,7 +49,6 @@ fn static_address_resolves_to_group() {
     assert_eq!(decide(&mut bridge, 3, B, A), Decision::Drop(DropReason::Hairpin));
 }
 
-// proves: groups
 #[test]
 fn frame_never_returns_to_ingress_group() {
     let mut bridge = Bridge::new(&grouped(false));
@@ -67,7 +67,6 @@ fn frame_never_returns_to_ingress_group() {
     }
 }
 
-// proves: groups
 #[test]
 fn uplink_groups_exchange_no_frames() {
     let mut bridge = Bridge::new(&grouped(true));

@@ -1,5 +1,7 @@
 //! Storms in groups: a member closed by the watchdog gets no frame while another member has room, or will have.
 
+// proves: group-changes
+
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Spread, WatchdogAction, WatchdogSettings, WhenFull};
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};
@@ -47,7 +49,6 @@ fn discarded(star: &Star) -> u64 {
     star.switch().counters.class(PortId(5), C3).drops[DropReason::PausedDiscard.index()].get()
 }
 
-// proves: group-changes
 #[test]
 fn group_member_in_storm_is_excluded_by_all_workers() {
     let dropping = OWNERS.map(|owners| (WhenFull::Drop, owners));
@@ -68,7 +69,6 @@ fn group_member_in_storm_is_excluded_by_all_workers() {
     }
 }
 
-// proves: group-changes
 #[test]
 fn frame_waiting_for_room_avoids_group_member_in_storm() {
     for spread in EACH_FRAME {
@@ -89,7 +89,6 @@ fn frame_waiting_for_room_avoids_group_member_in_storm() {
     }
 }
 
-// proves: group-changes
 #[test]
 fn waiting_frames_take_group_member_after_its_storm() {
     for spread in EACH_FRAME {

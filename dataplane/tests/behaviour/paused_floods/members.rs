@@ -1,3 +1,5 @@
+// proves: stalled-floods
+
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{
     EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, SharedMemory, Spread, Turns, WatchdogAction,
@@ -47,7 +49,6 @@ fn discarded(star: &Star, port: u8) -> u64 {
     star.switch().counters.class(PortId(port), C3).drops[DropReason::PausedDiscard.index()].get()
 }
 
-// proves: stalled-floods
 #[test]
 fn flood_takes_group_member_without_standstill() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
@@ -67,7 +68,6 @@ fn flood_takes_group_member_without_standstill() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn flood_skips_port_at_standstill_if_memory_is_short() {
     for (left, misses) in [(3_000, 0), (2_500, 1)] {
@@ -84,7 +84,6 @@ fn flood_skips_port_at_standstill_if_memory_is_short() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn flood_prefers_standstill_member_to_member_in_storm() {
     let detect = Nanos::from_millis(5);
@@ -162,7 +161,6 @@ fn waiting_flood_takes_member_resumed_several_times() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn flood_prefers_standstill_member_to_full_member() {
     let mut plan = plan(4);
@@ -185,7 +183,6 @@ fn flood_prefers_standstill_member_to_full_member() {
     );
 }
 
-// proves: stalled-floods
 #[test]
 fn flood_misses_only_standstill_port_without_room() {
     for storms in [false, true] {
@@ -220,7 +217,6 @@ fn flood_misses_only_standstill_port_without_room() {
     }
 }
 
-// proves: stalled-floods
 #[test]
 fn flood_does_not_wait_if_all_ports_are_at_standstill() {
     for (left, misses) in [(1_999, 2), (2_000, 1), (2_999, 1), (3_000, 0)] {

@@ -1,6 +1,7 @@
+// proves: slow-path
+
 use super::*;
 
-// proves: slow-path
 #[test]
 fn host_frames_obey_pauses_and_limit() {
     let mut bench = RouterBench::new();
@@ -43,7 +44,6 @@ fn host_frames_obey_pauses_and_limit() {
     );
 }
 
-// proves: slow-path
 #[test]
 fn host_frames_to_unlearned_station_flood() {
     let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
@@ -60,7 +60,6 @@ fn host_frames_to_unlearned_station_flood() {
     }
 }
 
-// proves: slow-path
 #[test]
 fn host_frames_never_wait_or_block() {
     let mut settings = settings();
@@ -224,7 +223,6 @@ fn host_and_network_floods_count_separately() {
     assert_eq!(dropped(true), [missed, 1]);
 }
 
-// proves: slow-path
 #[test]
 fn host_cannot_send_switch_control_frames() {
     let pause = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(router(P1)).to_vec();

@@ -1,5 +1,7 @@
 //! TCP of the kernel, over a wire and over a relay that sometimes reorders segments.
 
+// proves: experiments
+
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::errno::Errno;
@@ -26,7 +28,6 @@ fn counter_is_found_by_group_and_name() {
 const OPTIONS: Options =
     Options { ecn: Ecn::Incapable, detection: LossDetection::Rack, receive_buffer: Bytes(100_000) };
 
-// proves: experiments
 #[test]
 fn written_bytes_are_all_read() {
     let mut lab = Lab::new();
@@ -172,7 +173,6 @@ fn sent_out_of_order(detection: LossDetection, enough: impl Fn(Counts, u64) -> b
     assert!(counts(&b).unwrap().out_of_order >= OVERTAKEN_BY);
 }
 
-// proves: experiments
 #[test]
 fn overtaken_segment_is_resent_by_dupack() {
     sent_out_of_order(LossDetection::Dupack, |counts, _| {
@@ -181,7 +181,6 @@ fn overtaken_segment_is_resent_by_dupack() {
     });
 }
 
-// proves: experiments
 #[test]
 fn overtaken_segment_is_resent_by_rack() {
     sent_out_of_order(LossDetection::Rack, |counts, _| {
@@ -190,7 +189,6 @@ fn overtaken_segment_is_resent_by_rack() {
     });
 }
 
-// proves: experiments
 #[test]
 fn overtaken_segment_waits_for_timeout() {
     sent_out_of_order(LossDetection::Timeout, |counts, overtaken| {

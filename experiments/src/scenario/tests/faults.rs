@@ -1,3 +1,5 @@
+// proves: scenarios
+
 use super::*;
 
 // proves: sim-fabrics, scenarios
@@ -43,7 +45,6 @@ fn keys_of_link_faults_are_checked() {
     assert!(read(&swept).is_ok());
 }
 
-// proves: scenarios
 #[test]
 fn control_share_below_step_is_refused() {
     let fault = |key: &str, share: &str| read(&format!("{FINE}[[fault]]\nat = \"h0\"\n{key} = {share}\n"));
@@ -60,7 +61,6 @@ fn control_share_below_step_is_refused() {
     assert!(fault("lost", "0.0001").is_ok());
 }
 
-// proves: scenarios
 #[test]
 fn keys_of_switch_faults_are_checked() {
     let fault = |kind: &str, keys: &str| format!("{FINE}[[fault]]\nkind = \"{kind}\"\n{keys}\n");
@@ -130,7 +130,6 @@ fn keys_of_switch_faults_are_checked() {
     assert_eq!(lines, [11, 13, 14]);
 }
 
-// proves: scenarios
 #[test]
 fn overlapping_restarts_are_refused() {
     let restart = |at: &str, times: &str| format!("[[fault]]\nkind = \"restart\"\nat = \"{at}\"\n{times}\n");

@@ -108,6 +108,7 @@ pub(super) fn flows<'scenario>(
     loads.map(|(load, imported)| Ok((load.name.as_str(), of(load, imported)?))).collect()
 }
 
+// proves: scenarios
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -137,7 +138,6 @@ mod tests {
         Room { machine: Some(Bytes(machine)), runs }
     }
 
-    // proves: scenarios
     #[test]
     fn memory_check_of_switches_is_exact_to_the_byte() {
         let kinds = kinds();
@@ -148,7 +148,6 @@ mod tests {
         fit(&kinds, 8, &[], Room { machine: None, runs: 1 }).unwrap();
     }
 
-    // proves: scenarios
     #[test]
     fn concurrent_runs_share_the_memory() {
         let kinds = kinds();
@@ -166,7 +165,6 @@ mod tests {
         Source::from_toml("x.toml", &text, &[]).unwrap()
     }
 
-    // proves: scenarios
     #[test]
     fn estimated_flow_counts_are_near_simulated_ones() {
         for load in [
@@ -189,7 +187,6 @@ mod tests {
         }
     }
 
-    // proves: scenarios
     #[test]
     fn loads_beyond_memory_are_refused() {
         for load in [

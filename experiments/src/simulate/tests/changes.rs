@@ -1,3 +1,5 @@
+// proves: scenarios
+
 use super::*;
 
 const INCAST: &str = "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 3\n\
@@ -10,7 +12,6 @@ fn made(more: &str) -> (Vec<Row>, Vec<Row>) {
     (rows[&tables::PAUSES].clone(), rows[&FLOWS].clone())
 }
 
-// proves: scenarios
 #[test]
 fn change_takes_effect_at_its_time() {
     let starts = |rows: &[Row]| -> Vec<u64> {
@@ -25,7 +26,6 @@ fn change_takes_effect_at_its_time() {
     assert_ne!(flows, other_flows);
 }
 
-// proves: scenarios
 #[test]
 fn change_at_zero_equals_initial_setting() {
     for (change, switch) in [
@@ -38,7 +38,6 @@ fn change_at_zero_equals_initial_setting() {
     }
 }
 
-// proves: scenarios
 #[test]
 fn changes_apply_in_order_of_time() {
     let twice = format!(

@@ -1,5 +1,7 @@
 //! Faults of switches follow the scenario, and each loss has a named reason.
 
+// proves: scenarios
+
 use super::*;
 
 /// Returns a scenario: four hosts of one switch send to a fifth at another, without retransmissions.
@@ -82,7 +84,6 @@ fn random_stalls_differ_by_seed_and_switch() {
     assert!(stalled(&two[0]) > stalled(&one[0]) * 5 / 4, "{two:?}");
 }
 
-// proves: scenarios
 #[test]
 fn refusal_and_late_completions_end_on_time() {
     let sent = |kind: &str, at: &str| {
@@ -129,7 +130,6 @@ fn restarted_switch_loses_frames_but_keeps_settings() {
     assert!(low > high * 2 && again > high * 2, "{high} {low} {again}");
 }
 
-// proves: scenarios
 #[test]
 fn fault_at_missing_switch_is_refused() {
     let why = |fault: &str| {
@@ -174,7 +174,6 @@ fn link_losses_are_listed_by_end() {
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");
 }
 
-// proves: scenarios
 #[test]
 fn event_after_the_end_gives_a_warning() {
     let warnings_of = |duration: &str, keys: &str| {
@@ -215,7 +214,6 @@ fn event_after_the_end_gives_a_warning() {
     );
 }
 
-// proves: scenarios
 #[test]
 fn conflicting_faults_are_refused() {
     let why = |faults: &[&str]| {

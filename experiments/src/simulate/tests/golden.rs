@@ -1,5 +1,7 @@
 //! Small scenarios with stored tables, compared byte by byte: a diff shows any changed decision.
 
+// proves: sim-fabrics
+
 use std::env;
 
 use super::*;
@@ -48,7 +50,6 @@ fn small_scenarios_match_stored_tables() {
     }
 }
 
-// proves: sim-fabrics
 #[test]
 fn imported_fabric_writes_hpcc_files() {
     let [scenario, topology, flows] =
@@ -84,7 +85,6 @@ fn imported_fabric_writes_hpcc_files() {
     );
 }
 
-// proves: sim-fabrics
 #[test]
 fn shards_of_an_imported_fabric_merge() {
     let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
@@ -109,7 +109,6 @@ fn shards_of_an_imported_fabric_merge() {
     assert_eq!(files(&at("merged")), one);
 }
 
-// proves: sim-fabrics
 #[test]
 fn import_errors_name_file_and_line() {
     let place = tempfile::tempdir().unwrap();

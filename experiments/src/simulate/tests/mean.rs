@@ -1,3 +1,5 @@
+// proves: sim-results
+
 use std::io::Write as _;
 
 use super::super::mean::{GroupStatistic, Statistics};
@@ -5,7 +7,6 @@ use super::super::store::{self, RunMetadata, Store};
 use super::super::tables::{DROPS, Table};
 use super::*;
 
-// proves: sim-results
 #[test]
 fn statistic_has_one_number_per_seed() {
     let place = tempfile::tempdir().unwrap();
@@ -103,7 +104,6 @@ fn two_points(out: &Path) {
     drops.write_all(b"policy=ofc,4,0,0,0,0,0,no_route,500\npolicy=ofc,4,0,0,0,0,0,ttl,50").unwrap();
 }
 
-// proves: sim-results
 #[test]
 fn seed_without_events_has_only_a_sum() {
     let place = tempfile::tempdir().unwrap();
@@ -138,7 +138,6 @@ fn seed_without_events_has_only_a_sum() {
     assert!(sum("queues", "egress_bytes", &[]).is_err(), "a table of samples has no sum without samples");
 }
 
-// proves: sim-results
 #[test]
 fn interrupted_run_is_not_merged() {
     let place = tempfile::tempdir().unwrap();

@@ -1,3 +1,5 @@
+// proves: capfc
+
 use xoff_wire::units::ClassSet;
 
 use super::*;
@@ -28,7 +30,6 @@ fn counts(bench: &mut Bench, egress: u8) -> Vec<u64> {
     queue(bench, egress).arrivals.to_vec()
 }
 
-// proves: capfc
 #[test]
 fn arrivals_are_counted_from_warn_on() {
     let mut bench = stop_max();
@@ -38,7 +39,6 @@ fn arrivals_are_counted_from_warn_on() {
     assert_eq!(counts(&mut bench, OUT), [0, 1, 0, 0, 0], "arrival at WARN is not counted once");
 }
 
-// proves: capfc
 #[test]
 fn port_with_most_arrivals_is_blamed_above_xoff() {
     let mut bench = stop_max();
@@ -51,7 +51,6 @@ fn port_with_most_arrivals_is_blamed_above_xoff() {
     );
 }
 
-// proves: capfc
 #[test]
 fn later_heaviest_port_is_blamed_while_congested() {
     let mut bench = stop_max();
@@ -75,7 +74,6 @@ fn lower_of_two_equal_ports_is_blamed() {
     assert_eq!(bench.enqueue(2, OUT, 1), [xoff(2, BLAMED)]);
 }
 
-// proves: capfc
 #[test]
 fn counts_are_reset_when_queue_drains_to_warn() {
     let mut bench = stop_max();
@@ -103,7 +101,6 @@ fn counts_remain_until_warn_below_xon() {
 }
 
 /// Section II-D: "the input ports whose cumulative counter percentages pass a predefined cut-off threshold".
-// proves: capfc
 #[test]
 fn cut_blames_fewest_ports_with_share_of_arrivals() {
     // Of 10 arrivals, 5 came by port 1, 3 by port 0 and 2 by port 2.
@@ -123,7 +120,6 @@ fn cut_blames_fewest_ports_with_share_of_arrivals() {
 
 /// Section II-D: "If the threshold ratio is set as 1, then congestion signal of every input port with a packet
 /// inside the egress queue is set to 1."
-// proves: capfc
 #[test]
 fn cut_of_one_blames_every_contributing_port() {
     let mut bench = calibrate(1.0);
@@ -134,7 +130,6 @@ fn cut_of_one_blames_every_contributing_port() {
     assert_eq!(bench.dequeue(0, OUT, 2_001), [xon(0), xon(1), xon(2)]);
 }
 
-// proves: capfc
 #[test]
 fn port_resumes_when_last_blame_ends() {
     let mut bench = stop_max();
@@ -154,7 +149,6 @@ fn port_resumes_when_last_blame_ends() {
     );
 }
 
-// proves: capfc
 #[test]
 fn port_resumes_at_xon_after_blame_has_ended() {
     let mut bench = stop_max();
@@ -191,7 +185,6 @@ fn port_that_may_not_send_xoff_is_not_blamed() {
     assert_eq!(bench.enqueue(1, OUT, 1_001), [xoff(1, BLAMED)]);
 }
 
-// proves: capfc
 #[test]
 fn egress_port_does_not_blame_itself() {
     let mut bench = stop_max();

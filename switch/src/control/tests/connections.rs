@@ -1,6 +1,7 @@
+// proves: http
+
 use super::*;
 
-// proves: http
 #[test]
 fn connection_with_unfinished_request_head_is_closed() {
     let (view, _inbox) = view();
@@ -12,7 +13,6 @@ fn connection_with_unfinished_request_head_is_closed() {
     stream.read_to_end(&mut rest).expect("connection was reset before its end");
 }
 
-// proves: http
 #[test]
 fn foreign_host_header_is_refused() {
     let (view, inbox) = view();
@@ -51,7 +51,6 @@ fn code_of(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-// proves: http
 #[test]
 fn connection_beyond_limit_refused_until_one_closes() {
     let (view, inbox) = view();
@@ -72,7 +71,6 @@ fn connection_beyond_limit_refused_until_one_closes() {
     stop_worker(&view, worker);
 }
 
-// proves: http
 #[test]
 fn invalid_http_requests_get_their_status_codes() {
     let (view, _inbox) = view();
@@ -88,7 +86,6 @@ fn invalid_http_requests_get_their_status_codes() {
     assert_eq!(code(&format!("GET / HTTP/1.1\r\nX: {}\r\n", "x".repeat(16 << 10))), "431");
 }
 
-// proves: http
 #[test]
 fn connection_with_unread_answer_is_closed() {
     let (view, inbox) = view();

@@ -1,3 +1,5 @@
+// proves: monitoring
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs;
@@ -134,7 +136,6 @@ fn write_keys(text: &mut String, root: &Value, of: &Value, path: &str) {
     }
 }
 
-// proves: monitoring
 #[test]
 fn reference_lists_metrics_drop_reasons_and_keys() {
     compare(&format!("{METRICS}{}", metric_table(&everything())));
@@ -145,7 +146,6 @@ fn reference_lists_metrics_drop_reasons_and_keys() {
     compare(&text);
 }
 
-// proves: monitoring
 #[test]
 fn reference_lists_every_metric_of_the_source() {
     let reference = metric_table(&everything());
@@ -170,7 +170,6 @@ fn reference_lists_every_metric_of_the_source() {
     assert!(found > 120, "{found} names found");
 }
 
-// proves: monitoring
 #[test]
 fn metrics_pass_promtool_lint() {
     let check = |text: &str| {

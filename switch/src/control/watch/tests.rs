@@ -1,3 +1,5 @@
+// proves: log
+
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
@@ -51,7 +53,6 @@ fn has(line: &str, words: &[&str]) {
     words.iter().for_each(|word| assert!(line.contains(word), "no {word:?} in {line}"));
 }
 
-// proves: log
 #[test]
 fn loss_is_logged_at_its_begin_while_it_lasts_and_at_its_end() {
     let lines = logged(|look, view| {
@@ -70,7 +71,6 @@ fn loss_is_logged_at_its_begin_while_it_lasts_and_at_its_end() {
     has(&lines[4], &["no more lossless frames are lost; frames: 1,000 in 99.0 s", "phase=over"]);
 }
 
-// proves: log
 #[test]
 fn new_loss_is_logged_again_and_lossy_loss_never() {
     let lines = logged(|look, view| {
@@ -181,7 +181,6 @@ fn conditions_no_longer_watched_are_logged_as_over_once() {
     has(stall, &["the worker runs in time again"]);
 }
 
-// proves: log
 #[test]
 fn status_lists_fault_until_it_is_over() {
     let (view, _inbox) = view();
@@ -217,7 +216,6 @@ fn last_counts_of_faults_are_logged_at_shutdown() {
     assert!(read(&mut log).contains("event=loop"), "loop is not logged");
 }
 
-// proves: log
 #[test]
 fn log_document_lists_every_event() {
     let document = include_str!("../../../../docs/log.md");

@@ -1,3 +1,5 @@
+// proves: route-mirror
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use xoff_dataplane::routing::{Hop, RouteDecision};
@@ -91,7 +93,6 @@ fn fate(tables: &Tables, port: u8, dst: &str) -> String {
     }
 }
 
-// proves: route-mirror
 #[test]
 fn each_kind_of_route_has_the_same_effect_as_in_the_kernel() {
     let mut tables = tables();
@@ -118,7 +119,6 @@ fn each_kind_of_route_has_the_same_effect_as_in_the_kernel() {
     }
 }
 
-// proves: route-mirror
 #[test]
 fn resolved_neighbours_have_host_routes() {
     let mut tables = tables();
@@ -150,7 +150,6 @@ fn resolved_neighbours_have_host_routes() {
     assert_eq!(fate(&tables, 2, "10.1.0.5"), "unresolved");
 }
 
-// proves: route-mirror
 #[test]
 fn route_with_lowest_reachable_metric_applies() {
     let mut tables = tables();
@@ -164,7 +163,6 @@ fn route_with_lowest_reachable_metric_applies() {
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1");
 }
 
-// proves: route-mirror
 #[test]
 fn only_live_equal_cost_paths_are_used() {
     let mut tables = tables();
@@ -182,7 +180,6 @@ fn only_live_equal_cost_paths_are_used() {
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "marked by the kernel");
 }
 
-// proves: route-mirror
 #[test]
 fn down_interface_is_not_used_and_vrf_uses_its_table() {
     let mut tables = tables();

@@ -1,3 +1,5 @@
+// proves: status
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -66,7 +68,6 @@ fn press(screen: &mut Screen, keys: &[KeyCode]) {
     }
 }
 
-// proves: status
 #[test]
 fn congested_ports_are_listed_first() {
     let (mut now, before) = switch(32);
@@ -86,7 +87,6 @@ fn congested_ports_are_listed_first() {
     assert!(lines[23].ends_with("q quit"), "{lines:#?}");
 }
 
-// proves: status
 #[test]
 fn narrow_terminal_shortens_only_names() {
     let (mut now, before) = switch(3);
@@ -105,7 +105,6 @@ fn narrow_terminal_shortens_only_names() {
     }
 }
 
-// proves: status
 #[test]
 fn keys_scroll_pages_and_open_and_close_a_port() {
     let (now, before) = switch(64);
@@ -130,7 +129,6 @@ fn keys_scroll_pages_and_open_and_close_a_port() {
     assert!(screen.press(interrupt).is_break());
 }
 
-// proves: status
 #[test]
 fn keys_select_congested_ports_and_classes() {
     let (mut now, before) = switch(4);
@@ -157,7 +155,6 @@ fn keys_select_congested_ports_and_classes() {
     assert_eq!(names(&drawn(&mut screen, 80, 24)).len(), 4);
 }
 
-// proves: status
 #[test]
 fn port_detail_fits_the_screen() {
     let (now, before) = (status(), { status() });
@@ -173,7 +170,6 @@ fn port_detail_fits_the_screen() {
     }
 }
 
-// proves: status
 #[test]
 fn text_scrolls_both_ways_up_to_its_ends() {
     let line = |number: usize| format!("{number:>3} {}", "x".repeat(100));
@@ -189,7 +185,6 @@ fn text_scrolls_both_ways_up_to_its_ends() {
     assert!(drawn(&mut screen, 80, 24)[0].starts_with("  1 x"));
 }
 
-// proves: status
 #[test]
 fn silent_switch_is_named_and_last_rows_stay() {
     let (now, before) = switch(2);
