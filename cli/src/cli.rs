@@ -93,7 +93,7 @@ pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Breaks `text` between words into lines of at most `width` characters, and indents all lines but the first.
+/// Wraps `text` at `width` characters, and indents all lines but the first.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

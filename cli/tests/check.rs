@@ -244,7 +244,7 @@ fn full_disk_fails_and_closed_pipe_does_not() {
 
 // proves: check
 #[test]
-fn missing_device_is_error_except_with_elsewhere() {
+fn missing_device_is_refused_on_this_machine() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(port("a", "1G", "").replace("device = \"a\"", "device = \"no-such-one\"").as_bytes())
         .unwrap();

@@ -1,7 +1,6 @@
 /// Error in claiming an interface, or in attaching a program to it.
 #[derive(Debug, thiserror::Error)]
 pub enum EbpfError {
-    /// The interface has an XDP program that is not xoff's.
     #[error(
         "{device} already runs XDP program \"{name}\" (id {id}), which is not xoff's; \
          detach that program with `ip link set dev {device} xdp off` or choose another interface"

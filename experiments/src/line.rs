@@ -44,13 +44,11 @@ impl Line {
         self.hardware
     }
 
-    /// Returns the line rate.
     #[must_use]
     pub const fn rate(self) -> BitRate {
         self.rate
     }
 
-    /// Returns whether the line is simulated.
     #[must_use]
     pub const fn is_simulated(self) -> bool {
         self.is_simulated

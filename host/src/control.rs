@@ -7,7 +7,6 @@ use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc
 
 /// Content of a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub enum Control {
     /// PFC frame or 802.3x PAUSE frame.
     Pause(MacControl),

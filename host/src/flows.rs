@@ -18,9 +18,7 @@ pub struct FlowSizes {
     points: Vec<(f64, f64)>,
 }
 
-/// Error in a list of flow sizes.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[allow(missing_docs)] // the names say it
 pub enum FlowSizesError {
     #[error(
         "line {line}: `{found}` is not a point; write a size in bytes and a cumulative percent, such as 1500 62.5"

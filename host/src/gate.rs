@@ -26,7 +26,6 @@ pub enum Obedience {
 
 /// Counts of the pauses received for a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct ClassPauses {
     pub xoff: u64,
     pub xon: u64,
@@ -38,7 +37,6 @@ pub struct ClassPauses {
 
 /// Counts of received pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct PauseCounts {
     pub pfc_frames: u64,
     /// PFC frames with a flow list that the host obeyed (OFC).

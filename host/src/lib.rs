@@ -68,7 +68,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 pub mod announce;
 pub mod control;

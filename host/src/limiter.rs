@@ -25,7 +25,6 @@ pub struct Limiter {
     next_sample: Nanos,
 }
 
-/// Sample of a rate limiter's rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
     /// Time of the sample, in nanoseconds since the host began.
@@ -36,9 +35,7 @@ pub struct RateSample {
     pub target_mbps: f64,
 }
 
-/// Report of a rate limiter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct LimiterReport {
     pub cnms: u64,
     /// Quantized feedback of the last CNM, 0 to 63.
@@ -114,7 +111,6 @@ impl Limiter {
         self.point.next_deadline().min(self.next_sample)
     }
 
-    /// Returns the report of the limiter.
     #[must_use]
     pub fn report(&self) -> LimiterReport {
         LimiterReport {

@@ -43,7 +43,6 @@ impl CapturedCnm {
 
 /// Report of received CNMs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct CnmReport {
     pub received: u64,
     /// Well-formed CNMs for a stream that does not exist or has no rate limiter.

@@ -9,7 +9,6 @@ use crate::stream::Stream;
 
 /// Parts of a live or simulated host from which its report is made.
 #[derive(Debug)]
-#[allow(missing_docs)] // the types say it
 pub struct HostParts<'host> {
     pub address: MacAddr,
     /// Number that identifies the host in its frames.

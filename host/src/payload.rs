@@ -44,7 +44,6 @@ const FLAG_FLOW: u8 = 0x40;
 
 /// Header fields of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Headers {
     /// MAC address of the destination host; its IPv4 address is derived from this.
     pub dst: MacAddr,
@@ -87,7 +86,6 @@ pub struct FlowStamp {
     pub id: u32,
     /// UDP payload of the flow in bytes.
     pub bytes: u32,
-    /// Number of frames of the flow.
     pub frames: u32,
     /// Time from which the flow could be sent, 48 bits.
     pub began: Nanos,
@@ -241,7 +239,6 @@ fn write_stamp(at: &mut [u8], stamp: &Stamp) {
 
 /// Received data frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Arrival {
     /// Stamp that the sender wrote.
     pub stamp: Stamp,

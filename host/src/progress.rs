@@ -37,7 +37,6 @@ impl Progress {
 /// Amount of traffic.
 #[derive(Debug, Default)]
 pub struct Volume {
-    /// Number of frames.
     pub frames: Counter,
     /// Bytes on the line: with FCS, preamble and gap.
     pub line_bytes: Counter,

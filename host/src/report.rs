@@ -23,7 +23,6 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
 /// Report of a host's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct HostReport {
     pub device: String,
     pub address: String,
@@ -38,7 +37,6 @@ pub struct HostReport {
     /// Median delay of the program's wakeups in nanoseconds.
     #[serde(default)]
     pub usual_gap_ns: u64,
-    /// Streams that the host sent.
     pub sent: Vec<SentStream>,
     /// Streams that the host received, ordered by sender and stream.
     pub received: Vec<ReceivedStream>,
@@ -56,7 +54,6 @@ pub struct HostReport {
 
 /// Counts of a sent stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it; units in the module's text
 pub struct SentStream {
     pub stream: u8,
     pub class: u8,
@@ -74,7 +71,6 @@ pub struct SentStream {
 
 /// Counts of a received stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it; units in the module's text
 pub struct ReceivedStream {
     pub sender: u16,
     pub stream: u8,
@@ -107,7 +103,6 @@ pub struct ReceivedStream {
 
 /// Completion of a stream's flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct FlowReport {
     pub completed: u64,
     pub incomplete: u64,
@@ -128,7 +123,6 @@ pub struct FlowBucket {
 
 /// Summary of a histogram, accurate to one percent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct Distribution {
     pub count: u64,
     pub min: u64,
@@ -142,7 +136,6 @@ pub struct Distribution {
 
 /// Counts of received pause frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct PauseReport {
     pub pfc_frames: u64,
     /// PFC frames with rates that the host obeyed (GFC).
@@ -153,13 +146,10 @@ pub struct PauseReport {
     pub pause_frames: u64,
     /// MAC control frames that pause nothing, by reason of refusal.
     pub refused: BTreeMap<String, u64>,
-    /// Pauses of each class.
     pub classes: Vec<ClassPauseReport>,
 }
 
-/// Pauses of one class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct ClassPauseReport {
     pub class: u8,
     pub xoff: u64,

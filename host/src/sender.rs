@@ -24,7 +24,7 @@ const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
 /// Source port of stream 0 and flow 0: the first dynamic port.
 const PORT_BASE: u16 = 49152;
 
-/// What a sender does next.
+/// Next step of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Send this frame.
@@ -52,9 +52,7 @@ impl Turn {
     }
 }
 
-/// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct SenderSettings {
     pub address: MacAddr,
     /// Number that identifies the host in its frames.
@@ -69,7 +67,6 @@ pub struct SenderSettings {
 
 /// Counts of a stream's sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Sent {
     pub frames: u64,
     /// Bytes of data frames, with FCS.

@@ -53,7 +53,6 @@ pub struct Unsorted {
 
 /// Counts of a received stream.
 #[derive(Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct Incoming {
     /// Number of the sending host.
     pub sender: u16,

@@ -20,7 +20,6 @@ const FLOW_SIZE_MIN: u32 = 128;
 
 /// Stream of frames to one destination in one class.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the names say it
 pub struct Stream {
     /// Class whose pauses the stream obeys.
     pub class: Class,
@@ -53,7 +52,6 @@ pub struct Stream {
 
 /// Distribution of a stream's frames over time.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)] // the names say it
 pub enum Pattern {
     /// Evenly spaced frames at the stream's rate.
     #[default]

@@ -232,7 +232,6 @@ impl Device {
 
 /// Counters of a device since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are the kernel's
 pub struct Counters {
     pub rx_packets: u64,
     pub rx_bytes: u64,

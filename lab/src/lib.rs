@@ -102,7 +102,6 @@ impl Lab {
 
 /// Error of building a lab.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages explain the variants
 pub enum LabError {
     #[error(
         "cannot make network namespace {name}: {source}; run as root (CAP_SYS_ADMIN is needed), \

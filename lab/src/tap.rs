@@ -61,7 +61,6 @@ impl Tie {
         let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails harmlessly if the TAP is gone
     }
 
-    /// Returns the TAP device.
     #[must_use]
     pub fn tap(&self) -> &Device {
         &self.tap

@@ -12,7 +12,6 @@ use super::{Device, LabError, Namespace};
 
 /// Settings of both ends of a veth pair.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct VethOptions {
     /// Maximum payload of a frame (MTU), bytes.
     pub mtu: u32,
@@ -75,7 +74,6 @@ impl<'a> VethEnd<'a> {
         self
     }
 
-    /// Adds an IP address with prefix length.
     #[must_use]
     pub fn address(mut self, address: impl Into<IpAddr>, prefix_len: u8) -> VethEnd<'a> {
         self.addresses.push((address.into(), prefix_len));

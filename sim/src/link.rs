@@ -152,7 +152,7 @@ mod tests {
     use crate::calendar::Parts;
 
     #[test]
-    fn link_knows_its_ends_and_its_reverse_direction() {
+    fn link_has_two_ends_and_a_reverse() {
         let end = |node, port| End { node: NodeId(node), port: PortId(port) };
         let both = |(one, other, gbps, delay)| {
             let line = Line { rate: BitRate::from_gbps(gbps), delay: Picos(delay) };

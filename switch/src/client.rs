@@ -87,7 +87,6 @@ pub enum AskError {
     Silent(#[from] Silent),
     #[error("{0}")]
     Refused(String),
-    /// The answer is of another program, or of another version of xoff.
     #[error("the server at {url} is no switch of this version of xoff: {error}")]
     Foreign { url: String, error: serde_json::Error },
 }

@@ -93,7 +93,6 @@ pub enum RunError {
 pub enum ThreadError {
     #[error("worker {worker} ended: {source}")]
     System { worker: usize, source: io::Error },
-    /// The worker panicked: a bug of xoff.
     #[error("worker {worker} panicked, which is a bug of xoff; its peers were resumed")]
     Panicked { worker: usize },
     #[error(

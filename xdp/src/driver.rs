@@ -10,7 +10,6 @@ const HEAD_BYTES: u32 = 14 + 2 * 4;
 pub struct Driver(pub(crate) String);
 
 impl Driver {
-    /// Returns the driver with this name.
     #[must_use]
     pub fn named(name: &str) -> Driver {
         Driver(name.to_owned())

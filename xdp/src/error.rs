@@ -5,7 +5,6 @@ use std::io;
 use xoff_ebpf::EbpfError;
 
 /// Error from opening a port or mapping memory.
-#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     #[error(
@@ -38,7 +37,6 @@ pub enum XdpError {
         device: String,
         /// Requested queue.
         queue: u32,
-        /// Number of queues.
         queues: u32,
     },
     #[error(
@@ -48,7 +46,6 @@ pub enum XdpError {
     QueueBusy {
         /// Interface name.
         device: String,
-        /// Queue.
         queue: u32,
     },
     #[error(

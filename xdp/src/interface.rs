@@ -8,7 +8,6 @@ use crate::sys::Ethtool;
 /// Network interface, with the machine's use of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Interface index.
     pub index: u32,
     /// Number of receive queues.
     pub queues: u32,

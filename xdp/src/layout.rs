@@ -29,7 +29,7 @@ pub const SMALL: u32 = 512;
 /// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// As large as transmit chunks; zero copy requires this.
+    /// Chunks as large as transmit chunks; zero copy requires this.
     #[default]
     Whole,
     /// 512 bytes of a frame each; the kernel must copy frames.

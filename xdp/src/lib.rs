@@ -21,8 +21,6 @@
 //! * for rings shared with the kernel (`mapping`, `shared_ring`, `atomics`);
 //! * for socket options and ioctls that neither rustix nor nix offers (`sys`).
 
-#![warn(missing_docs)]
-
 mod atomics;
 pub mod bare;
 mod cells;

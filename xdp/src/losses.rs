@@ -34,7 +34,6 @@ pub enum Overlap {
 const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
 
 impl Overlap {
-    /// Returns the overlap of a driver.
     #[must_use]
     pub fn of(driver: &Driver, is_native: bool) -> Overlap {
         if !is_native {

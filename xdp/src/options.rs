@@ -18,7 +18,6 @@ pub struct PortOptions {
     pub rings: Rings,
     /// Bytes of a transmit chunk: 2048 holds frames up to 1792 bytes, 4096 up to 3840.
     pub chunk_bytes: u32,
-    /// Size of receive chunks.
     pub receive_size: ReceiveChunks,
     /// True if frames may be longer than a transmit chunk (XDP multi-buffer, Linux 6.6).
     pub multi_buffer: bool,

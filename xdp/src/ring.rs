@@ -6,7 +6,6 @@
 /// Chunk in a ring, with the bytes of a frame in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Number of the chunk.
     pub chunk: u32,
     /// Offset in the chunk, in bytes.
     pub offset: u32,

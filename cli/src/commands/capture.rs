@@ -158,7 +158,7 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
-/// Requests the end of the capture at the first signal. Ends this process at the second, or if the request fails.
+/// Ends the capture at the first signal, and this process at the second or if the request fails.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end = || {

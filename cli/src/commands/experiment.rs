@@ -82,7 +82,7 @@ pub struct Args {
     plot: Option<PathBuf>,
 }
 
-/// Returns the names that `--policy` accepts. The parser accepts a custom policy even if the program has none.
+/// Returns the names that `--policy` accepts, with a custom policy even if the program has none.
 fn names() -> PossibleValuesParser {
     let own = PossibleValue::new(OWN.name).hide(true);
     PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))

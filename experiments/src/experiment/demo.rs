@@ -135,7 +135,6 @@ fn watch(
 
 /// Result of a demo; its JSON format is stable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[allow(missing_docs)] // the names say it
 pub struct DemoReport {
     /// Behaviour of class 3, the switch and the machine.
     #[serde(flatten)]
@@ -155,7 +154,6 @@ pub struct DemoReport {
 
 /// Totals of lossy frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)] // the names say it
 pub struct LossyTotals {
     #[serde(flatten)]
     pub totals: Totals,
@@ -164,7 +162,6 @@ pub struct LossyTotals {
 
 /// Rates of a stream of the congested class through uncongested ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-#[allow(missing_docs)] // the names say it
 pub struct Victim {
     pub offered_mbps: f64,
     pub received_mbps: f64,

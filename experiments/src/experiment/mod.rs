@@ -63,7 +63,6 @@ pub struct Experiment {
 
 /// Duration of a run, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub enum Length {
     Fixed(u32),
     /// Default duration, which a request may change.
@@ -89,7 +88,6 @@ pub enum Promises {
     Nobody,
 }
 
-/// All experiments.
 pub const EXPERIMENTS: &[Experiment] = &[
     incast::EXPERIMENT,
     victim::EXPERIMENT,
@@ -135,7 +133,6 @@ pub struct NotSimulated {
 
 /// Error: an experiment cannot run as requested.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
-#[allow(missing_docs)] // the messages explain the variants
 pub enum RequestError {
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -152,7 +149,6 @@ pub enum RequestError {
 
 /// Parameters of an experiment's runs.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct Request {
     pub policies: Vec<&'static Variant>,
     /// Line of the fabric, live or simulated.
@@ -193,7 +189,6 @@ impl Request {
 }
 
 impl Experiment {
-    /// Finds an experiment by its name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Experiment> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
@@ -386,7 +381,6 @@ pub fn rate_of_this_machine() -> BitRate {
     BitRate::from_mbps(50 * cores as u64).min(*LINES.end())
 }
 
-/// Line rates of simulated experiments.
 pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
 
 /// Default line rate of simulated experiments, with the sizes and times of live ones.

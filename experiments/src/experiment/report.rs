@@ -95,7 +95,6 @@ fn label(variant: &Variant, conduct: &Conduct) -> String {
 
 /// Result of an experiment; its JSON format is stable.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs)] // the names say it
 pub struct Report {
     pub name: &'static str,
     pub line_mbps: f64,

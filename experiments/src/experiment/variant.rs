@@ -253,7 +253,6 @@ pub static OWN: Variant = Variant {
 };
 
 impl Variant {
-    /// Finds a variant by its name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Variant> {
         VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)

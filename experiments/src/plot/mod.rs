@@ -12,7 +12,6 @@ use crate::statistics::Spread;
 
 /// Figure of panels.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // the names say it
 pub struct Figure {
     /// Title: subject and conditions.
     pub title: String,
@@ -69,7 +68,6 @@ pub struct Limits {
 }
 
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // the names say it
 pub enum Content {
     Lines(Vec<(String, Vec<Point>)>),
     /// One box for each name: extremes, quartiles and median.

@@ -98,9 +98,9 @@ pub enum LoadKind {
     Poisson,
     /// Queries to many servers at once.
     Incast,
-    /// One flow from each host to another, drawn so that each host receives one.
+    /// Random permutation: each host sends and receives one flow.
     Permutation,
-    /// One flow from each host to the one `ahead` on a ring.
+    /// Ring: each host sends one flow to the host `ahead`.
     Ring,
     OnOff,
     /// Flows between random pairs of hosts.

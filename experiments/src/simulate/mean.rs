@@ -19,7 +19,6 @@ use crate::statistics::{self, quantile, sorted};
 
 /// Statistic over the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub enum Statistic {
     Mean,
     Sum,
@@ -29,7 +28,6 @@ pub enum Statistic {
 
 /// Condition on the cell of a row in one column.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the names say it
 pub struct Condition {
     pub column: String,
     pub wanted: CellCondition,
@@ -37,7 +35,6 @@ pub struct Condition {
 
 /// Required content of a cell.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the names say it
 pub enum CellCondition {
     Is(String),
     Below(f64),
@@ -56,7 +53,6 @@ impl CellCondition {
 
 /// Query for a statistic of one column.
 #[derive(Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct StatisticQuery<'a> {
     /// Name of the table, such as `flows`.
     pub table: &'a str,
@@ -69,7 +65,6 @@ pub struct StatisticQuery<'a> {
 }
 
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)] // the names say it
 pub struct GroupStatistic {
     pub point: String,
     pub of: Vec<String>,

@@ -37,16 +37,13 @@ pub use summary::Summary;
 
 /// Share of the seeds that one process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Shard {
-    /// Number of the shard, from one.
     pub number: u64,
     pub count: u64,
 }
 
 /// Parameters of a simulation.
 #[derive(Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct Request<'a> {
     pub source: &'a Source,
     /// Path of the scenario's file.

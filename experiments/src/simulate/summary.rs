@@ -81,7 +81,6 @@ pub struct LoadSummary {
 
 /// Summary of all points and loads.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)] // the names say it
 pub struct Summary {
     pub scenario: String,
     pub about: String,

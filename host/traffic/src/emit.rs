@@ -15,7 +15,6 @@ const NAP_MAX: Duration = Duration::from_millis(20);
 
 /// Error of a device that sends single frames.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the names say it
 pub enum LinkError {
     #[error(
         "no interface `{0}` with an Ethernet address exists in this namespace; `ip link` lists all interfaces"
@@ -79,7 +78,6 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
 
 /// Times at which frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Timing {
     pub every: Nanos,
     /// Maximum number of rounds through all frames.

@@ -38,7 +38,6 @@ const GAP_MAX: Nanos = Nanos::from_secs(1);
 /// Settings of a host.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a choice of its own
-#[allow(missing_docs)] // the names say it
 pub struct HostOptions {
     /// Name of the interface, in the calling thread's network namespace.
     pub device: String,
@@ -106,7 +105,6 @@ impl HostOptions {
 
 /// Error that prevents or ends the run of a host.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the names say it
 pub enum HostError {
     #[error(transparent)]
     Station(#[from] XdpError),
@@ -138,7 +136,6 @@ impl Host {
         Ok(Host { options, station, address, id, ready: now() })
     }
 
-    /// Returns the MAC address of the host.
     #[must_use]
     pub const fn address(&self) -> MacAddr {
         self.address

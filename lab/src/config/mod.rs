@@ -30,7 +30,6 @@ const NETWORK: FileKind = FileKind {
 
 /// Network of a valid file.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct Network {
     pub name: String,
     /// Hosts, in order of their first mention.
@@ -42,7 +41,6 @@ pub struct Network {
 
 /// Host of the network, with its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Host {
     pub name: String,
     pub place: Place,
@@ -73,7 +71,6 @@ pub struct NicSettings(pub Vec<(String, String)>);
 
 /// Network device of a host, one end of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Interface {
     pub device: String,
     /// Index of the wire in [`Network::links`].
@@ -86,7 +83,6 @@ pub struct Interface {
 
 /// Switch of the network.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct SwitchNode {
     pub name: String,
     /// Configuration, whose devices have the names of the ports.
@@ -95,7 +91,6 @@ pub struct SwitchNode {
 
 /// Wire between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Link {
     pub ends: [End; 2],
     pub speed: BitRate,
@@ -105,7 +100,6 @@ pub struct Link {
 
 /// End of a wire, at a host or a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub enum End {
     Host {
         /// Index of the host in [`Network::hosts`].

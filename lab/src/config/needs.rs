@@ -11,7 +11,6 @@ pub const AGENT: Bytes = Bytes(5 << 20);
 
 /// Memory that a network needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct Needs {
     /// Name and memory plan of each switch.
     pub switches: Vec<(String, Plan)>,

@@ -42,7 +42,6 @@ pub enum Request {
 pub enum Event {
     /// Request to end the network, whose connection waits for the account.
     Down(UnixStream),
-    /// Signal number.
     Signal(i32),
     /// End of the network's command.
     Ended,

@@ -30,7 +30,6 @@ pub use view::{NetworkStatus, NetworkView};
 
 /// Error of starting or controlling a network.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
-#[allow(missing_docs)] // the messages explain the variants
 pub enum NetworkError {
     #[error(transparent)]
     #[diagnostic(transparent)]

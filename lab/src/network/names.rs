@@ -8,7 +8,6 @@ use crate::config::{Network, variable};
 
 /// Namespace files of a node, for `setns` and `nsenter`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct Entrance {
     pub net: PathBuf,
     pub mnt: PathBuf,

@@ -18,7 +18,6 @@ use xoff_switch::control::{self, SwitchView};
 
 /// Status of a running network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct NetworkStatus {
     pub name: String,
     /// Time since the network's start, ns.
@@ -29,9 +28,7 @@ pub struct NetworkStatus {
     pub switches: Vec<Status>,
 }
 
-/// Status of a host of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct HostStatus {
     pub name: String,
     /// Location: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
@@ -53,7 +50,6 @@ impl HostStatus {
 
 /// Status of a host's network device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct InterfaceStatus {
     pub device: String,
     pub mac: String,
@@ -67,7 +63,6 @@ pub struct InterfaceStatus {
 
 /// Counters of a host's network device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct InterfaceCounters {
     pub tx_frames: u64,
     /// Bytes sent, without FCS.
@@ -95,7 +90,6 @@ impl InterfaceCounters {
 
 /// Wire of a network, with the names of its ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct LinkStatus {
     pub ends: [EndStatus; 2],
     /// Line rate, bits per second on layer 1.
@@ -104,7 +98,6 @@ pub struct LinkStatus {
 
 /// End of a wire, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct EndStatus {
     pub node: String,
     pub port: String,
@@ -113,7 +106,6 @@ pub struct EndStatus {
 
 /// Facts for other processes that run programs in a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
 pub struct Description {
     pub name: String,
     pub variables: BTreeMap<String, String>,

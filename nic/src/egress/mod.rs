@@ -210,7 +210,7 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Finds the tree of a device, whoever created it.
+    /// Finds the tree of a device, even if another process created it.
     ///
     /// # Errors
     /// The device is missing, or the kernel refuses.

@@ -114,7 +114,6 @@ pub enum ControlEnded {
         "the control thread ended: the kernel closed its netlink socket, so changes of links would go unnoticed"
     )]
     ByItself,
-    /// The thread panicked: a bug of xoff.
     #[error("the control thread panicked, which is a bug of xoff")]
     Panicked,
 }

@@ -12,8 +12,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object and a column for each of `keys` (separated by spaces). An object as value has a
-    /// column for each of its keys.
+    /// Creates a row for each object, and a column for each key and each key of an object as value.
+    /// `keys` are separated by spaces.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -40,8 +40,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in column `class`, then those that differ only in port and device, with consecutive
-    /// numbers. Without a device column, any ports are merged.
+    /// Merges rows that differ only in column `class`, then rows that differ only in port and device.
+    /// Merged devices have consecutive numbers; without a device column, any ports are merged.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);

@@ -159,7 +159,7 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Returns whether this process is in the foreground group, so that the terminal itself sends SIGINT to the command.
+/// Returns whether this process is in the foreground group: the terminal then sends SIGINT to the command.
 fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields after the name: state, parent, process group, session, terminal, foreground process group.
