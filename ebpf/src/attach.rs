@@ -244,3 +244,32 @@ fn mode_of(xdp: &Xdp<'_>, ifindex: i32) -> Mode {
     let generic = xdp.query(ifindex, XdpFlags::NONE).is_ok_and(|found| found.skb_prog_id != 0);
     if generic { Mode::Generic } else { Mode::Native }
 }
+
+#[cfg(test)]
+mod tests {
+    use libbpf_rs::ProgramInput;
+
+    use super::*;
+
+    /// Metadata written in front of a packet would overwrite the adjacent small chunk.
+    // proves: memory
+    #[test]
+    fn metadata_of_earlier_programs_is_removed() {
+        let mut storage = MaybeUninit::uninit();
+        let program = load(1, None, 0, &mut storage).expect("the kernel loads the XDP program as root");
+        let frame: Vec<u8> = (0..64).collect();
+        for metadata in [0_u32, 4, 32] {
+            let packet = [vec![0xee; metadata as usize], frame.clone()].concat();
+            let end = u32::try_from(packet.len()).expect("the packet is short");
+            // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
+            let mut context = [metadata, end, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
+            let mut output = [0; 128];
+            let mut input = ProgramInput::default();
+            input.context_in = Some(&mut context);
+            input.data_in = Some(&packet);
+            input.data_out = Some(&mut output);
+            let run = program.progs.xoff_receive.test_run(input).expect("the kernel runs the program");
+            assert_eq!(run.data.as_deref(), Some(&frame[..]), "{metadata} bytes of metadata");
+        }
+    }
+}

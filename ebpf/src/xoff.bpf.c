@@ -113,11 +113,14 @@ static __always_inline void count_arrival(struct xdp_md *frame)
 SEC("xdp.frags")
 int xoff_receive(struct xdp_md *frame)
 {
-	int verdict;
+	int verdict, words;
 
 	if (longest && bpf_xdp_get_buff_len(frame) > longest)
 		return drop(TOO_LONG);
 	count_arrival(frame);
+	// The kernel would write metadata of an earlier program in front of the packet: into the adjacent small chunk.
+	for (words = 0; words < 64 && frame->data_meta < frame->data; words++)
+		bpf_xdp_adjust_meta(frame, 4);
 	verdict = bpf_redirect_map(&sockets, frame->rx_queue_index, XDP_DROP);
 	return verdict == XDP_REDIRECT ? verdict : drop(UNCLAIMED);
 }

@@ -12,7 +12,7 @@
 //!                                |          free | frame |
 //! ```
 //!
-//! The XDP program adds no metadata: the kernel would write it in front of the packet, into the adjacent chunk.
+//! The XDP program removes metadata: the kernel would write it in front of the packet, into the adjacent chunk.
 //!
 //! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk and,
 //! in the upper 16 bits, an offset.

@@ -1,11 +1,12 @@
 // proves: memory
 
+use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::FrameStore as _;
 use xoff_ebpf::Mode;
 use xoff_lab::VethOptions;
 use xoff_xdp::{PortDriver as _, PortOptions, ReceiveChunks, ZeroCopy};
 
-use crate::{Bench, FLOWS, frame, one_device, open_one, port_options, send_flows, wait_for};
+use crate::{Bench, FLOWS, frame, one_device, open_one, port_options, send_flows, wait_for, wait_for_mut};
 
 #[test]
 fn frame_longer_than_chunk_takes_several_chunks() {
@@ -97,4 +98,36 @@ fn small_chunks_refuse_zero_copy() {
         PortOptions { receive_size: ReceiveChunks::Small, zero_copy: ZeroCopy::On, ..port_options("p0") };
     let error = switch.run(|| open_one(&options).map(drop)).unwrap_err().to_string();
     assert!(error.contains("small receive chunks overlap"), "{error}");
+}
+
+/// Frames that stay in their chunks while the chunks beside them are refilled and written again.
+#[test]
+fn held_frames_survive_writes_to_adjacent_chunks() {
+    for mode in [Mode::Native, Mode::Generic] {
+        let mut bench = Bench::new(&VethOptions::default(), |port| {
+            port.receive_size = ReceiveChunks::Small;
+            port.mode = Some(mode);
+        });
+        let mut held = Vec::new();
+        for n in 0..60 {
+            bench.hosts[0].send(&frame(n, 512));
+            let port = &mut bench.ports[0];
+            let mut received = Vec::new();
+            wait_for_mut(|| {
+                port.refill(&mut bench.store);
+                port.receive(&mut bench.store, 1, |_, frame| received.push(frame));
+                !received.is_empty()
+            });
+            match n % 2 {
+                0 => held.extend(received.into_iter().map(|frame| (n, frame))),
+                _ => received.into_iter().for_each(|frame| bench.store.free(frame)),
+            }
+        }
+        for (n, received) in held {
+            let bytes: Vec<u8> = bench.store.fragments(&received).flatten().copied().collect();
+            assert_eq!(bytes, frame(n, 512), "frame {n}");
+            bench.store.free(received);
+        }
+        bench.assert_clean();
+    }
 }
