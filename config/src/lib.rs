@@ -194,12 +194,6 @@ impl Config {
         let of_place = |(index, queues)| if self.is_spare(index) { most } else { queues };
         ports.into_iter().enumerate().map(of_place).collect()
     }
-
-    /// Returns the number of AF_XDP sockets of a port at `device`, if known.
-    #[must_use]
-    pub fn queues_of(&self, port: PortId, device: &Device) -> Option<u32> {
-        sockets(&self.shell.ports[port.index()], || device.clone())
-    }
 }
 
 fn sockets(port: &PortShell, device: impl FnOnce() -> Device) -> Option<u32> {

@@ -255,6 +255,11 @@ impl Port {
         self.is_data_stopped = true;
     }
 
+    /// Ends the effect of [`stop_data`](Self::stop_data).
+    pub fn resume_data(&mut self) {
+        self.is_data_stopped = false;
+    }
+
     /// Returns true if the kernel sends no frame before another [`flush`](Self::flush).
     #[must_use]
     pub fn is_at_rest(&self) -> bool {

@@ -6,6 +6,7 @@ use xoff_xdp::{Facts, Port};
 
 use super::mailbox::{Backlog, Request};
 use super::opener::Opener;
+use super::reload::ports::given_up;
 use super::view::{Link, PortDevice, SwitchView};
 
 pub(crate) fn log_open(facts: &Facts) {
@@ -52,7 +53,9 @@ pub(super) async fn return_to(
     let device = adopt(view, id, opened).await;
     if !port.is_there() {
         // The removal reached the worker before the port did, so the worker still has the port.
-        give_up(view, opener, id);
+        if let Some(port) = given_up(view, id, Backlog::Sent).await {
+            let _ = opener.close_now(port).await; // fails if the thread has ended
+        }
         return None;
     }
     match port.returned(&name, device) {

@@ -76,7 +76,7 @@ impl Opener {
         facts.await.unwrap_or(Device::Unknown)
     }
 
-    /// Checks that the port's device fits the configuration and the reserved memory.
+    /// Checks that the port's device exists and fits the configuration.
     pub fn fits(&self, port: PortId) -> oneshot::Receiver<Result<(), NotOpened>> {
         let (answer, fits) = oneshot::channel();
         let wanted = PortRequest { port, config: Arc::clone(&self.configured.get()) };

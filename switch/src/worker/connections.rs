@@ -215,6 +215,7 @@ impl Connections {
             by.forward_all(&mut batch, *store); // queues limit how many wait
         }
         if !ports[at].1.is_received() || !ports[at].1.can_leave(store) {
+            ports[at].1.resume_data(); // frames that it sends make room
             return Err(Kept::NoMemory);
         }
         ports[at].1.leave(store, |store, frame| by.give_up(&mut batch, id, frame, store));
