@@ -1,4 +1,4 @@
-//! Cause of an XOFF: its trigger, the congested egress queue (culprit), and whether that queue's own peer pauses it.
+//! Cause of an XOFF: trigger, congested egress queue (culprit), and whether the culprit's peer pauses it.
 //!
 //! Causes of several switches lead from a paused sender to the root of its congestion, or around a cycle.
 
@@ -11,13 +11,13 @@ use crate::counter::Counter;
 pub enum Trigger {
     /// The ingress queue reached its XOFF threshold.
     Ingress,
-    /// The egress queue of the class at this port is congested.
+    /// The class's egress queue at this port is congested.
     Egress(PortId),
-    /// A flow table is full, so the flows that congest this port cannot be paused one by one.
+    /// A flow table is full, so single flows that congest this port cannot be paused.
     TableFull(PortId),
     /// The ingress queue was predicted to reach XOFF.
     Predicted,
-    /// This higher class fills up, so lower classes are paused to make room.
+    /// This higher class fills up; lower classes make room.
     Higher(Class),
 }
 
@@ -45,17 +45,16 @@ impl Trigger {
 pub struct Cause {
     /// Index in [`Trigger::NAMES`].
     pub trigger: usize,
-    /// Class whose queues are full: the paused class, or a higher one.
+    /// Class with full queues: the paused one, or a higher one.
     pub class: Class,
-    /// Port of the congested egress queue, or for a full ingress queue the one with most of its bytes; `None` if all
-    /// frames have left.
+    /// Port of the congested egress queue, or of most bytes of a full ingress queue; `None` if all frames have left.
     pub culprit: Option<PortId>,
-    /// True if the culprit queue was itself paused by its peer.
+    /// True if the culprit queue's peer paused it.
     pub relayed: bool,
 }
 
 impl Cause {
-    /// Packs the cause into a nonzero number for a counter.
+    /// Packs the cause into a nonzero number.
     pub fn pack(self) -> u64 {
         let culprit = self.culprit.map_or(0, |port| 1 << 16 | u64::from(port.0) << 8);
         1 << 40
@@ -65,7 +64,7 @@ impl Cause {
             | self.trigger as u64
     }
 
-    /// Unpacks a number made by [`Cause::pack`]; `None` for zero.
+    /// Unpacks [`Cause::pack`]'s number; `None` for zero.
     #[must_use]
     pub fn unpack(packed: u64) -> Option<Cause> {
         let [trigger, port, has_culprit, relayed, class, is_some, ..] = packed.to_le_bytes();
@@ -78,17 +77,17 @@ impl Cause {
     }
 }
 
-/// Numbers of pauses requested from a peer, by trigger.
+/// Pauses requested from a peer, by trigger.
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// Pauses whose culprit queue was not paused by its own peer, or is unknown.
+    /// Pauses whose culprit queue was unknown or not itself paused.
     pub own: [Counter; Trigger::COUNT],
-    /// Pauses whose culprit queue was paused by its own peer: the congestion is further downstream.
+    /// Pauses whose culprit queue's peer paused it: congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],
 }
 
 impl Causes {
-    /// Counts a pause with this cause.
+    /// Counts a pause.
     pub fn count(&self, cause: Cause) {
         let counters = if cause.relayed { &self.relayed } else { &self.own };
         counters[cause.trigger].add(1);

@@ -1,7 +1,7 @@
 //! Class of a frame by its PCP, its DSCP, both, or its port.
 //!
-//! A port's [`Classifier`] is a table by DSCP and PCP: one load per frame, without a branch on the trust mode. A
-//! priority tag (VID 0) counts as a tag. DSCP counts in IPv4 and IPv6 only, and nothing behind an 802.1ad tag.
+//! A port's [`Classifier`] is a table by DSCP and PCP: one load per frame. A priority tag (VID 0) counts as a tag. DSCP
+//! counts in IP only, and nothing behind an 802.1ad tag.
 
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::Class;
@@ -11,14 +11,14 @@ use crate::settings::{PortSettings, Trust};
 const NO_DSCP: usize = 64;
 const NO_PCP: usize = 8;
 
-/// Table with the class of every frame that a port may receive.
+/// Class table for all frames of a port.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     classes: Box<[[Class; NO_PCP + 1]; NO_DSCP + 1]>,
 }
 
 impl Classifier {
-    /// Builds the table of a port.
+    /// Builds a port's table.
     #[must_use]
     pub fn new(port: &PortSettings) -> Classifier {
         let mut classes = Box::new([[port.default_class; NO_PCP + 1]; NO_DSCP + 1]);
@@ -32,7 +32,7 @@ impl Classifier {
         Classifier { classes }
     }
 
-    /// Returns the class of a frame with this header.
+    /// Returns the class of a frame.
     #[inline]
     #[must_use]
     pub fn classify(&self, header: &Header) -> Class {
@@ -41,7 +41,7 @@ impl Classifier {
         self.classes[dscp][pcp]
     }
 
-    /// Returns the class of frames with this DSCP and PCP.
+    /// Returns the class for this DSCP and PCP.
     #[must_use]
     pub fn class_of(&self, dscp: Option<u8>, pcp: Option<u8>) -> Class {
         let dscp = dscp.map_or(NO_DSCP, |dscp| usize::from(dscp & 63));

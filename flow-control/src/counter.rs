@@ -1,7 +1,7 @@
 //! Numbers that one thread writes and any thread reads.
 //!
-//! The owner adds with a plain load and store, because there is no second writer. A reader of a value sees all
-//! earlier writes of its owner (release and acquire).
+//! The owner adds with a plain load and store. A reader of a value sees all earlier writes of its owner (release and
+//! acquire).
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::prefetch::prefetch;
 
-/// Number with one writer: a counter, gauge or watermark. Only its owner calls the writing methods.
+/// Counter, gauge or watermark with one writer: only its owner calls writing methods.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -20,13 +20,13 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
     }
 
-    /// Subtracts `n`, for gauges.
+    /// Subtracts `n` from a gauge.
     #[inline]
     pub fn sub(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(n), Release);
     }
 
-    /// Sets the value, for gauges.
+    /// Sets a gauge.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Release);
@@ -73,7 +73,7 @@ pub struct RecentMax {
 }
 
 impl RecentMax {
-    /// Records `value` at time `now`, in nanoseconds. Only the owner calls it.
+    /// Records `value` at time `now` (ns); for the owner only.
     pub fn raise(&self, now: u64, value: u64) {
         let number = minute(now);
         let (stamp, max) = self.of(number);
@@ -85,7 +85,7 @@ impl RecentMax {
         max.raise(value);
     }
 
-    /// Returns the maximum at time `now`, in nanoseconds; zero without values.
+    /// Returns the maximum at time `now` (ns), or zero.
     #[must_use]
     pub fn get(&self, now: u64) -> u64 {
         let newest = minute(now);
@@ -109,7 +109,7 @@ const DOUBLINGS: usize = 36;
 /// Bucket that begins at 1,024 ns; from there to 262 us the counts fill one cache line.
 const MICROSECOND: usize = 11;
 
-/// Histogram of nanoseconds. Buckets double in size; each has `STEPS` equal steps. The last one is open.
+/// Histogram of nanoseconds: buckets of doubling size, each with `STEPS` equal steps; the last is open.
 #[derive(Debug, PartialEq)]
 #[repr(C)]
 pub struct Histogram<const STEPS: usize = 1> {
@@ -117,7 +117,7 @@ pub struct Histogram<const STEPS: usize = 1> {
     counts: [[Counter; STEPS]; DOUBLINGS],
 }
 
-/// Histogram with eight steps a bucket, 2,312 bytes long.
+/// Histogram with eight steps a bucket (2,312 bytes).
 pub type FineHistogram = Histogram<8>;
 
 impl<const STEPS: usize> Default for Histogram<STEPS> {
@@ -128,13 +128,13 @@ impl<const STEPS: usize> Default for Histogram<STEPS> {
 }
 
 impl<const STEPS: usize> Histogram<STEPS> {
-    /// Counts one value, in nanoseconds. Only the owner calls it.
+    /// Counts one value (ns); for the owner only.
     #[inline]
     pub fn record(&self, nanos: u64) {
         self.record_times(nanos, 1);
     }
 
-    /// Counts a value, in nanoseconds, `times` times. Only the owner calls it.
+    /// Counts a value (ns) `times` times; for the owner only.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record_times(&self, nanos: u64, times: u64) {
@@ -145,7 +145,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.sum.add(nanos.wrapping_mul(times));
     }
 
-    /// Returns the buckets, lowest first: largest value (`None` for the open one) and count.
+    /// Returns buckets, lowest first: largest value (`None` if open) and count.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let all = (0..DOUBLINGS).flat_map(|doubling| (0..STEPS).map(move |step| (doubling, step)));
         all.map(|(doubling, step)| {
@@ -156,19 +156,19 @@ impl<const STEPS: usize> Histogram<STEPS> {
         })
     }
 
-    /// Returns the number of counted values.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.as_flattened().iter().map(Counter::get).sum()
     }
 
-    /// Returns the sum of all values, in nanoseconds.
+    /// Returns the sum in nanoseconds.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum.get()
     }
 
-    /// Returns an upper bound of the `quantile` (0..=1) of all values, in nanoseconds; `None` without values.
+    /// Returns an upper bound of the `quantile` (0..=1) in nanoseconds; `None` without values.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         let mut left = quantile * self.count() as f64;

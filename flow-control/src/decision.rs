@@ -1,7 +1,7 @@
-//! Input and output of policies: they get events and occupancies, never the bytes of a frame, and return intents.
+//! Input and output of policies: events and occupancies in, intents out.
 //!
-//! Built-in policies ([`crate::policy`]) read the buffer directly, so that calls are inlined. A [`CustomPolicy`]
-//! reads it through [`Occupancies`].
+//! Built-in policies ([`crate::policy`]) read the buffer directly, with inlined calls. A [`CustomPolicy`] reads it
+//! through [`Occupancies`].
 
 use std::fmt::Debug;
 
@@ -10,10 +10,10 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId, RateStep};
 use crate::cause::Trigger;
 use crate::load::Margin;
 
-/// Event of a frame of the policy's class, after the buffer has counted the frame.
+/// Event of a frame of the policy's class, already counted by the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The frame was counted at ingress, or is lossless and found no room there.
+    /// The frame was counted at ingress, or is lossless without room there.
     Received {
         /// Ingress port.
         ingress: PortId,
@@ -24,10 +24,10 @@ pub enum Event {
         ingress: PortId,
         /// Egress port.
         egress: PortId,
-        /// Size in bytes, as buffers count it.
+        /// Counted size in bytes.
         size: Bytes,
     },
-    /// The frame left egress and no longer counts there.
+    /// The frame no longer counts at egress.
     Dequeued {
         /// Egress port.
         egress: PortId,
@@ -40,7 +40,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the port at which the event happened.
+    /// Returns the event's port.
     #[inline]
     pub const fn port(self) -> PortId {
         match self {
@@ -57,19 +57,19 @@ pub enum Intent {
     Xoff {
         /// Port of the peer.
         port: PortId,
-        /// Class to pause: the policy's own, or a lower one.
+        /// Class to pause: the policy's or a lower one.
         class: Class,
         /// Reason of the pause.
         trigger: Trigger,
     },
-    /// Pause more flows of the class at the peer of `port`.
+    /// Pause more flows of the class.
     PauseFlows {
         /// Port of the peer.
         port: PortId,
         /// Number of additional flows.
         count: u32,
     },
-    /// Resume all flows of the class at the peer of `port`.
+    /// Resume all flows of the class.
     ResumeFlows {
         /// Port of the peer.
         port: PortId,
@@ -80,10 +80,10 @@ pub enum Intent {
         port: PortId,
         /// Class of the limit.
         class: Class,
-        /// Step of the peer's line rate; the full rate ends the limit.
+        /// Step of the peer's line rate; full rate ends the limit.
         step: RateStep,
     },
-    /// Withdraw this policy's pause of `class` at the peer of `port`.
+    /// Withdraw this policy's pause of `class`.
     Xon {
         /// Port of the peer.
         port: PortId,
@@ -95,19 +95,19 @@ pub enum Intent {
 /// Occupancies of the queues of all classes.
 ///
 /// # Panics
-/// Every method panics for a missing port.
+/// If the port is missing.
 pub trait Occupancies {
-    /// Returns the bytes received on `port` that still count at ingress.
+    /// Returns bytes received on `port` that still count at ingress.
     fn ingress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns the bytes at egress `port`: queued, or in the driver.
+    /// Returns bytes at egress `port`, queued or in the driver.
     fn egress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns the bytes from `ingress` at egress `egress`: queued, or in the driver.
+    /// Returns bytes from `ingress` at egress `egress`, queued or in the driver.
     fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes;
-    /// Returns the XOFF threshold of the ingress queue; in shared memory it varies with other queues.
+    /// Returns the ingress queue's XOFF threshold; in shared memory it varies with other queues.
     fn xoff(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns the XON threshold of the ingress queue.
+    /// Returns the ingress queue's XON threshold.
     fn xon(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns whether the ingress queue is at or above XOFF, in bytes or frames.
+    /// Returns whether the ingress queue is at XOFF, in bytes or frames.
     fn at_xoff(&self, port: PortId, class: Class) -> bool;
     /// Returns whether the ingress queue is below XON.
     fn below_xon(&self, port: PortId, class: Class) -> bool;
@@ -116,8 +116,7 @@ pub trait Occupancies {
 /// Custom flow-control policy of one class, for the ports of one worker.
 ///
 /// A class stays lossless if its policy requests XOFF no later than [`Occupancies::at_xoff`] and withdraws it no
-/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF when a port has no bytes left, or the peer stays
-/// paused.
+/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF from an empty port, or the peer stays paused.
 ///
 /// The methods run for every frame: they must not allocate, block or read the clock.
 pub trait CustomPolicy: Debug + Send {
@@ -129,14 +128,14 @@ pub trait CustomPolicy: Debug + Send {
     /// * pauses of single flows.
     fn observe(&mut self, now: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Takes over a switch that already holds frames, and appends the intents that are due. No peer is paused yet.
+    /// Starts with the frames already in the buffer, and appends due intents. No peer is paused yet.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Returns how many frames with such an `event` need not be reported: they would cause no intent and no change of
-    /// state, whatever their size. The default reports every frame.
+    /// Returns how many frames of any size with such an `event` would cause neither intent nor change of state. The
+    /// default reports every frame.
     ///
     /// For a leaving frame, the smaller margin of [`Event::Dequeued`] and [`Event::Released`] applies. Each must hold
-    /// although the other occupancy shrinks, too.
+    /// while both occupancies shrink.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

@@ -1,9 +1,9 @@
-//! Closed list of reasons for which a frame is dropped.
+//! Closed list of drop reasons.
 //!
 //! Every received frame is sent, queued, consumed by the switch itself, or dropped for one of these reasons. Only
 //! [`DropKind::Lost`] counts against losslessness.
 
-/// Reason for which a frame was dropped.
+/// Reason for dropping a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
     /// Frame with a truncated Ethernet header.
@@ -12,7 +12,7 @@ pub enum DropReason {
     TooLong,
     /// Untagged or priority-tagged frame on a port without a PVID.
     NotAdmitted,
-    /// Frame with VID 4095, which the standard reserves.
+    /// Frame with reserved VID 4095.
     ReservedVid,
     /// Frame whose ingress port is not a member of its VLAN.
     NotMember,
@@ -20,65 +20,62 @@ pub enum DropReason {
     Hairpin,
     /// Frame between two isolated ports.
     Isolated,
-    /// Frame without an egress port: its VLAN has no other member with a link, the link was lost, or flooding is off.
+    /// Frame without an egress port: no other linked member in its VLAN, link lost, or flooding off.
     NoDestination,
     /// Flooded frame above the rate limit of its ingress port.
     StormLimit,
-    /// Flooded frame at a port that is excluded from floods because of a loop.
+    /// Flooded frame at a port kept out of floods by a loop.
     Loop,
     /// Frame at a routed port whose router interface is missing or down.
     NoRouter,
-    /// Frame at a routed port, but not addressed to the router.
+    /// Frame at a routed port for another station than the router.
     OtherStation,
-    /// Packet to be routed whose IP header has a wrong length or checksum.
+    /// Packet to route with a wrong IP length or checksum.
     BadIp,
-    /// Packet to be routed whose source or destination address is invalid on a wire.
+    /// Packet to route with an address invalid on a wire.
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
-    /// Packet without a route, with an expired hop limit, or too long with DF, beyond the host's answer rate
+    /// Packet without route, with expired hop limit, or too long with DF, beyond the host's answer rate
     /// ([`crate::settings::PuntLimit`]).
     Unroutable,
-    /// Frame from the host that only the switch may send: MAC control, or LLDP unless the host runs it.
+    /// Host's frame reserved for the switch: MAC control, or LLDP unless the host runs it.
     HostControl,
-    /// Frame whose only destination has no link, or lost it while the frame was queued.
+    /// Frame whose only destination has no link, even if lost while queued.
     LinkDown,
 
     /// Frame of a lossy class whose ingress memory is exhausted.
     IngressFull,
-    /// Frame of a lossless class whose headroom is exhausted: the peer did not obey in time.
+    /// Frame of a lossless class without headroom: the peer did not obey in time.
     HeadroomExhausted,
     /// Frame whose egress queue is full.
     EgressFull,
-    /// Frame whose outbox to the worker of its egress port is full.
+    /// Frame for another worker, whose outbox is full.
     HandoverFull,
-    /// Frame without a slot for its copy, without room for a tag, or beyond the limit of copies
-    /// ([`crate::settings::FLOOD_COPIES_MAX`]).
+    /// Frame without a slot for its copy, without room for a tag, or beyond [`crate::settings::FLOOD_COPIES_MAX`].
     NoFrames,
-    /// Packet whose neighbour's address is unknown: lossless and unanswered in time, or lossy and beyond the punt
-    /// rate.
+    /// Packet with an unresolved neighbour: lossless and unanswered in time, or lossy and beyond the punt rate.
     Unresolved,
-    /// Frame for the host beyond the port's punt rate ([`crate::settings::PuntLimit`]).
+    /// Frame for the host beyond the punt rate ([`crate::settings::PuntLimit`]).
     PuntLimit,
     /// Frame for the host while the queue to the host is full.
     PuntFull,
-    /// Frame from the host beyond its port's limit of queued frames ([`crate::settings::HOST_FRAMES_MAX`]), or to a
-    /// VLAN's port that has long been paused.
+    /// Host's frame beyond its port's limit ([`crate::settings::HOST_FRAMES_MAX`]), or to a long paused port of a VLAN.
     HostLimit,
-    /// Frame dropped early at a congested egress queue because it cannot be marked (WRED).
+    /// Unmarkable frame dropped early at a congested egress queue (WRED).
     EarlyDrop,
-    /// Frame of a class that the watchdog gave up after a pause storm began.
+    /// Frame of a class given up by the watchdog in a pause storm.
     PausedDiscard,
-    /// Flooded frame for a paused port, where floods of its ingress port already fill their share.
+    /// Flooded frame for a paused port, beyond the share of its ingress port's floods.
     FloodPaused,
 }
 
-/// Meaning of a drop for losslessness.
+/// Meaning for losslessness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropKind {
-    /// Bridging rules, the configuration, or missing links allow no egress port.
+    /// No egress port by bridging rules, configuration or links.
     Filtered,
-    /// Drop of a forwardable frame because room, time or the link was missing.
+    /// Forwardable frame without room, time or link.
     Lost,
 }
 
@@ -116,7 +113,7 @@ xoff_wire::named! { DropReason {
 } }
 
 impl DropReason {
-    /// Returns the kind of the drop. Nothing else decides which drops break losslessness ([`DropKind::Lost`]).
+    /// Returns the drop's kind, which alone decides losslessness ([`DropKind::Lost`]).
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {
@@ -155,7 +152,7 @@ impl DropReason {
 }
 
 impl DropKind {
-    /// Returns the name of the kind in metrics.
+    /// Returns the name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

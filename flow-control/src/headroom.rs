@@ -1,7 +1,6 @@
 //! Headroom: room beyond XOFF for frames that arrive after the switch decided to pause.
 //!
-//! A sum of upper bounds, one per cause of delay (802.1Q annex on PFC headroom, plus delays of software). An obedient
-//! peer sends at most that much past XOFF. In order of time:
+//! It sums upper bounds per cause of delay (802.1Q annex on PFC headroom, plus software). In order of time:
 //!
 //! | term | why bytes arrive meanwhile |
 //! |---|---|
@@ -21,7 +20,7 @@ const PFC_FRAME: u32 = 60;
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
 /// Maximum time from the end of a pause frame to the start of the peer's last frame: (Mb/s, quanta) (802.3 31B.3.7).
-/// A rate between two rows has the value of the higher row.
+/// Rates between two rows take the higher row's value.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -33,18 +32,18 @@ const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (1_600_000, 905),
 ];
 
-/// Properties of a link that determine its headroom.
+/// Link properties that determine headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Line rate.
     pub speed: BitRate,
-    /// Longest frame in bytes, without FCS and without tags of up to [`TAGS`] bytes.
+    /// Longest frame in bytes, without FCS and tags of up to [`TAGS`] bytes.
     pub mtu_frame: u32,
-    /// Delay of the cable in one direction; see [`cable_delay`].
+    /// Delay of the cable, one way; see [`cable_delay`].
     pub cable: Nanos,
-    /// Longest time between two polls of the port.
+    /// Longest time between two polls.
     pub loop_gap: Nanos,
-    /// Maximum bytes (layer 1) in the driver ahead of a PFC frame.
+    /// Maximum layer-1 bytes in the driver before a PFC frame.
     pub commit: Bytes,
     /// Maximum time until the peer stops; see [`standard_response`].
     pub peer_response: Nanos,
@@ -52,7 +51,7 @@ pub struct Link {
     pub peer_backlog: Bytes,
 }
 
-/// Headroom of one class on one port, by the terms of the module's table.
+/// Headroom of a class on a port, by terms of the module's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // explained by the module's table
 pub struct Headroom {
@@ -83,7 +82,7 @@ impl Headroom {
         }
     }
 
-    /// Returns the terms and their names, in order of time.
+    /// Returns the terms with names, in order of time.
     #[must_use]
     pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
         [
@@ -98,14 +97,14 @@ impl Headroom {
         ]
     }
 
-    /// Returns the sum of the terms.
+    /// Returns the sum.
     #[must_use]
     pub fn total(&self) -> Bytes {
         self.terms().into_iter().fold(Bytes::ZERO, |sum, (_, term)| sum.saturating_add(term))
     }
 }
 
-/// Returns the maximum time in which a peer stops by the standard, at line rate `speed`.
+/// Returns the maximum response time of a standard peer at line rate `speed`.
 #[must_use]
 pub fn standard_response(speed: BitRate) -> Nanos {
     speed.time_of(Bytes(response_quanta(speed) * QUANTUM_BITS / 8))
@@ -116,7 +115,7 @@ fn response_quanta(speed: BitRate) -> u64 {
     row.unwrap_or(&RESPONSE_QUANTA[RESPONSE_QUANTA.len() - 1]).1
 }
 
-/// Returns the one-way delay of a cable of `metres` metres.
+/// Returns the one-way delay of `metres` of cable.
 #[must_use]
 pub const fn cable_delay(metres: u64) -> Nanos {
     Nanos(metres.saturating_mul(CABLE_NANOS_PER_METRE))
@@ -177,7 +176,7 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final occupancy if nothing leaves, every delay is maximal, and the peer sends until it obeys.
+    /// Returns the final occupancy if nothing leaves, delays are maximal, and the peer sends until it obeys.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;

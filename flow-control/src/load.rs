@@ -1,9 +1,9 @@
-//! Frames and bytes that are counted together.
+//! Frames and bytes counted together.
 
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
-/// Number of frames, with their bytes.
+/// Frames with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 pub struct Load {
     /// Number of frames.
@@ -16,7 +16,7 @@ impl Load {
     /// No frames.
     pub const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
 
-    /// Returns the bytes on the line (layer 1), for frames counted by [`Bytes::of_frame`].
+    /// Returns the layer-1 bytes, for frames counted by [`Bytes::of_frame`].
     #[inline]
     pub const fn on_line(self) -> Bytes {
         Bytes(self.bytes.0 + self.frames as u64 * Bytes::BETWEEN_FRAMES)
@@ -30,7 +30,7 @@ impl From<Bytes> for Load {
     }
 }
 
-/// Frames and bytes that may still be counted, in any order, before a decision is needed.
+/// Frames and bytes, in any order, that may still be counted before a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margin {
     /// Number of frames.
@@ -45,21 +45,21 @@ impl Margin {
     /// Unlimited margin.
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
 
-    /// Returns a margin of `bytes` in any number of frames.
+    /// Returns `bytes` in any number of frames.
     #[inline]
     #[must_use]
     pub const fn of(bytes: Bytes) -> Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
-    /// Returns the minimum of both, separately in frames and bytes.
+    /// Returns the minimum of frames and of bytes.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Returns the bytes that fit even in frames of minimum length.
+    /// Returns the bytes that fit even as shortest frames.
     #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {

@@ -1,15 +1,14 @@
-//! Occupancies on which decisions of all workers depend, unlike counters. Each port's owner writes them, all workers
-//! read.
+//! Occupancies by which all workers decide. Each port's owner writes them.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, PortId};
 
 use crate::counter::Counter;
 use crate::prefetch::prefetch;
 
-/// Occupancies of a switch's queues, and the queues that the watchdog has given up.
+/// Queue occupancies, and queues given up by the watchdog.
 #[derive(Debug, PartialEq)]
 pub struct Occupancy {
-    /// Bytes by class, egress port and ingress port, in cache lines of the egress port's owner.
+    /// Bytes by class, egress port and ingress port, in the egress owner's cache lines.
     between: [Box<[Line]>; CLASSES],
     queues: Box<[PortQueues]>,
 }
@@ -29,11 +28,11 @@ struct PortQueues([Queue; CLASSES]);
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
     pub(crate) egress_bytes: Counter,
-    /// Flooded frames received here and not yet sent to all their ports.
+    /// Flooded frames received here with copies still unsent.
     pub flood_frames: Counter,
-    /// Bytes of the flooded frames, each frame counted once.
+    /// Bytes of these floods, each frame once.
     pub flood_bytes: Counter,
-    /// 1 while the watchdog drops all frames for the egress queue.
+    /// 1 while the watchdog drops the egress queue's frames.
     pub given_up: Counter,
 }
 
@@ -55,7 +54,7 @@ impl Occupancy {
         between.chain(queues).for_each(|cell| cell.set(0));
     }
 
-    /// Returns the values of one class on one port.
+    /// Returns the values of a class on a port.
     #[inline]
     pub fn queue(&self, port: PortId, class: Class) -> &Queue {
         &self.queues[port.index()].0[class.index()]
@@ -67,7 +66,7 @@ impl Occupancy {
         &self.between[class.index()][line].0[ingress.index() % LINE]
     }
 
-    /// Returns the bytes of `class` at egress `port`: queued, or in the driver.
+    /// Returns bytes of `class` at egress `port`, queued or in the driver.
     #[inline]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         Bytes(self.queue(port, class).egress_bytes.get())

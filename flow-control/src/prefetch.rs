@@ -1,6 +1,6 @@
-//! Prefetching of data that are needed soon but not cached. On processors other than x86 and ARM it does nothing.
+//! Prefetching into caches; only on x86 and ARM.
 
-/// Prefetches the cache line in which `it` begins.
+/// Prefetches the first cache line of `it`.
 #[inline]
 pub fn prefetch<T>(it: &T) {
     prefetch_index::prefetch_index(std::slice::from_ref(it), 0);

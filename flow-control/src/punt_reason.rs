@@ -1,6 +1,6 @@
 //! Reasons to punt a frame: to hand it to the host instead of forwarding it.
 
-/// Reason for which a frame is handed to the host.
+/// Reason for handing a frame to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PuntReason {
     /// LLDP frame to the nearest bridge.
@@ -9,24 +9,23 @@ pub enum PuntReason {
     Arp,
     /// Frame to a group address at a router interface: routing protocols, neighbour discovery.
     Group,
-    /// Packet to the router itself, or to or from a link-local address.
+    /// Packet to the router, or to or from a link-local address.
     Local,
-    /// Packet to be routed whose hop limit has expired.
+    /// Packet to route with expired hop limit.
     HopLimit,
-    /// Packet to be routed with IP options for routers.
+    /// Packet to route with IP options for routers.
     Options,
-    /// Packet to be routed that exceeds the MTU of its route.
+    /// Packet to route beyond its route's MTU.
     TooBig,
-    /// Packet to be routed to a neighbour whose MAC address is unknown.
+    /// Packet to route to a neighbour of unknown MAC address.
     Unresolved,
-    /// Packet to be routed for which there is no route.
+    /// Packet to route without a route.
     NoRoute,
-    /// Packet to be routed out of an interface of the host that is not the switch's.
+    /// Packet to route out of a host interface that is not the switch's.
     Elsewhere,
     /// Frame to the router that is neither IP nor ARP.
     Other,
-    /// Copy of a lossless packet that waits for its neighbour's address; the host must resolve it, and not forward
-    /// the copy.
+    /// Copy of a lossless packet without its neighbour's address, for the host to resolve, not forward.
     Resolve,
 }
 
@@ -46,7 +45,7 @@ xoff_wire::named! { PuntReason {
 } }
 
 impl PuntReason {
-    /// Returns whether the packet is to be routed to someone else; any sender can cause many of these.
+    /// Returns whether the packet is to be routed onward; any sender can cause many.
     #[must_use]
     pub const fn is_transit(self) -> bool {
         match self {

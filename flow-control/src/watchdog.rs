@@ -1,4 +1,4 @@
-//! PFC watchdog: detects that a peer keeps a class paused while frames wait, and that this has ended.
+//! PFC watchdog: detects begin and end of pauses by a peer that keep frames waiting too long.
 //!
 //! A class is *stuck* since it was both paused and had a frame queued:
 //!
@@ -8,8 +8,8 @@
 //!     end         at end of the last pause + restore
 //! ```
 //!
-//! A check is due one detection time after a pause begins, or after the oldest frame arrived if that was later. Any
-//! end of a pause ends the suspicion, even at the very nanosecond of detection.
+//! A check is due one detection time after *stuck since*. Any end of a pause ends the suspicion, even at the nanosecond
+//! of detection.
 //!
 //! The reaction ([`WatchdogAction`]) is in `switch/storms.rs`.
 //!
@@ -20,7 +20,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 use crate::pause::Paused;
 use crate::settings::WatchdogSettings;
 
-/// Watchdogs of all classes of a port.
+/// Watchdogs of a port's classes.
 #[derive(Clone, Debug)]
 pub struct Watchdog {
     classes: [Option<Watched>; CLASSES],
@@ -35,7 +35,7 @@ struct Watched {
     next_look: Nanos,
 }
 
-/// Change of a pause storm, detected by a check.
+/// Change of a pause storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A pause storm begins.
@@ -45,7 +45,7 @@ pub enum Change {
 }
 
 impl Watchdog {
-    /// Creates the watchdogs of a port's classes.
+    /// Creates a port's watchdogs.
     pub fn new(settings: [Option<WatchdogSettings>; CLASSES]) -> Watchdog {
         let watched = |settings| Watched { settings, next_look: Nanos::NEVER };
         Watchdog {
@@ -56,7 +56,7 @@ impl Watchdog {
         }
     }
 
-    /// Applies new settings. Returns the classes whose storm ends by the change.
+    /// Applies new settings. Returns classes whose storm ends.
     pub fn revise(&mut self, settings: [Option<WatchdogSettings>; CLASSES]) -> ClassSet {
         let differs = |class: &Class| self.settings(*class) != settings[class.index()];
         let others: ClassSet = Class::ALL.into_iter().filter(differs).collect();
@@ -86,12 +86,12 @@ impl Watchdog {
         self.classes[class.index()].map(|watched| watched.settings)
     }
 
-    /// Returns when the next check of a class is due.
+    /// Returns the next check's time.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }
 
-    /// Returns the classes whose check is due.
+    /// Returns classes with a due check.
     pub fn due(&self, now: Nanos) -> ClassSet {
         if now < self.next_look {
             return ClassSet::NONE;
@@ -100,7 +100,7 @@ impl Watchdog {
         self.watched.iter().filter(due).collect()
     }
 
-    /// Schedules checks after pauses of `classes` began or ended.
+    /// Schedules checks after changed pauses of `classes`.
     pub fn pauses_changed(&mut self, classes: ClassSet, paused: &Paused) {
         for class in ClassSet(classes.0 & self.watched.0).iter() {
             let is_stormed = self.stormed.contains(class);
@@ -109,7 +109,7 @@ impl Watchdog {
                 None if is_stormed => paused.ended(class).after(watched.settings.restore),
                 Some(since) if !is_stormed => {
                     let first = since.after(watched.settings.detect);
-                    // On a refresh, the scheduled check may already be later than the first one.
+                    // On a refresh, the scheduled check may be later than the first.
                     if watched.next_look == Nanos::NEVER { first } else { watched.next_look }
                 }
                 None | Some(_) => Nanos::NEVER,
@@ -118,7 +118,7 @@ impl Watchdog {
         self.find_next_look();
     }
 
-    /// Checks a class whose oldest queued frame arrived at `waiting_since`.
+    /// Checks a class with its oldest frame queued at `waiting_since`.
     pub fn look(
         &mut self,
         now: Nanos,
@@ -150,7 +150,7 @@ impl Watchdog {
         change
     }
 
-    /// Forgets a lost peer. Returns the classes whose storm ends by that.
+    /// Forgets a lost peer. Returns classes whose storm ends.
     pub fn forget(&mut self) -> ClassSet {
         for watched in self.classes.iter_mut().flatten() {
             watched.next_look = Nanos::NEVER;

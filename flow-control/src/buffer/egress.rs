@@ -10,7 +10,7 @@ pub(super) struct EgressQueue {
     pub(super) max: Bytes,
     pub(super) frames: u32,
     pub(super) frames_max: u32,
-    /// Limits in bytes and frames that apply when the queue is empty.
+    /// Limits (bytes, frames) once the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
     /// True if the shared egress limits do not bind the queue.
@@ -68,7 +68,7 @@ impl EgressQueue {
         back
     }
 
-    /// Applies new limits. With `keeps_room`, larger old ones stay until the queue is empty.
+    /// With `keeps_room`, larger old limits stay until the queue is empty.
     pub(super) fn revise(&mut self, class: &ClassSettings, exempt: bool, is_lossy: bool, keeps_room: bool) {
         let before = *self;
         let EgressQueue { bytes, frames, .. } = before;

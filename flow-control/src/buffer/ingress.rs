@@ -1,5 +1,5 @@
-//! Occupancy of one ingress queue (port, class). Bytes fill its reserve first, then the pool, then the headroom, and
-//! leave in the opposite order. Dedicated memory has no pool.
+//! Occupancy of one ingress queue (port, class). Bytes fill its reserve, then the pool, then the headroom; they leave
+//! in the opposite order.
 
 use xoff_wire::units::Bytes;
 
@@ -7,7 +7,7 @@ use crate::drop_reason::DropReason;
 use crate::load::{Load, Margin};
 use crate::settings::{ClassSettings, HeadroomPlace, Memory};
 
-/// Occupancy and limits of an ingress queue; the first cache line has the fields that change with every frame.
+/// Ingress queue; the first cache line has the fields that change with every frame.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct IngressQueue {
@@ -68,7 +68,7 @@ impl IngressQueue {
         }
     }
 
-    /// Counts entering frames and returns the bytes taken from the pool.
+    /// Returns the bytes taken from the pool.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -88,7 +88,7 @@ impl IngressQueue {
         Ok(self.pooled() - before)
     }
 
-    /// Counts leaving frames and returns the bytes that go back to the pool.
+    /// Returns the bytes that go back to the pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Bytes {
         let before = self.pooled();
@@ -133,7 +133,7 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns whether a nonempty queue may lack room for its next frame. An empty one would gain nothing by waiting.
+    /// Returns false for an empty queue, which would gain nothing by waiting.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

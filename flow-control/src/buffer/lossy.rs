@@ -1,4 +1,4 @@
-//! Memory pool shared by the queues of all classes that are lossy at every port.
+//! Memory pool shared by classes that are lossy at every port.
 
 use xoff_wire::units::Bytes;
 
@@ -22,8 +22,7 @@ impl LossyUse {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// Returns the load that may enter. Each byte also takes one from the free pool, which limits the queue, hence
-    /// the division by two.
+    /// Each byte also takes one from the free pool, which limits the queue, hence the division by two.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

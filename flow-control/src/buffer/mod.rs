@@ -1,4 +1,4 @@
-//! Occupancy of ingress and egress queues by (port, class), and the room that remains.
+//! Occupancy of ingress and egress queues by (port, class).
 //!
 //! Every byte counts at both, as in 802.1Q shared-memory switches: the ingress count decides about pauses, the egress
 //! count about congestion.
@@ -30,7 +30,7 @@ use egress::EgressQueue;
 use ingress::IngressQueue;
 use lossy::LossyUse;
 
-/// Occupancies of all queues of one worker's switch.
+/// Occupancies of all queues in one worker.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Memory,
@@ -48,7 +48,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Creates the empty buffer of a worker that owns `own_ports` of all ports.
+    /// Creates the empty buffer of a worker with `own_ports` of all ports.
     pub fn new(settings: &SwitchSettings, own_ports: usize, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
@@ -88,7 +88,7 @@ impl Buffer {
     pub fn revise(&mut self, settings: &SwitchSettings) {
         let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         let is_shared = matches!(settings.memory, Memory::Shared(_));
-        // With `UntilForwarded`, queued frames do not count at ingress: only egress limits bound their memory.
+        // With `UntilForwarded`, queued frames do not count at ingress.
         let counts_at_ingress = settings.accounting == Accounting::UntilTransmitted;
         self.memory = settings.memory;
         self.egress_is_pooled =
@@ -120,17 +120,17 @@ impl Buffer {
         }
     }
 
-    /// Prefetches the queues of `class` at `port` into the cache.
+    /// Prefetches the queues of `class` at `port`.
     #[inline]
     pub fn prefetch(&self, port: PortId, class: Class) {
         prefetch(&self.ingress[port.index()][class.index()]);
         prefetch(&self.egress[port.index()][class.index()]);
     }
 
-    /// Counts frames that enter their ingress queue.
+    /// Counts frames into their ingress queue.
     ///
     /// # Errors
-    /// Returns the drop reason if there is no room.
+    /// The drop reason if room is missing.
     #[inline]
     pub fn enter_ingress(
         &mut self,
@@ -150,7 +150,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Returns the load that may enter the ingress queue, in frames of any size, before XOFF or a drop.
+    /// Returns the load, in frames of any size, that may enter before XOFF or a drop.
     #[inline]
     #[must_use]
     pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
@@ -178,7 +178,7 @@ impl Buffer {
         }
     }
 
-    /// Counts frames that leave their ingress queue.
+    /// Counts frames out of their ingress queue.
     #[inline]
     pub fn leave_ingress(&mut self, port: PortId, class: Class, load: impl Into<Load>) {
         let queue = &mut self.ingress[port.index()][class.index()];
@@ -192,14 +192,14 @@ impl Buffer {
         counters.headroom_bytes.set(queue.headroom_used().0);
     }
 
-    /// Returns whether the ingress queue is at or above XOFF, or its next frame may find no headroom in the pool.
+    /// Returns whether the ingress queue is at XOFF, or its next frame may find no headroom in the pool.
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
         self.below_xoff(port, class).is_none()
     }
 
-    /// Returns whether the ingress queue is below its XON threshold.
+    /// Returns whether the ingress queue is below XON.
     #[inline]
     #[must_use]
     pub fn below_xon(&self, port: PortId, class: Class) -> bool {
@@ -208,14 +208,14 @@ impl Buffer {
         queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
     }
 
-    /// Returns the XOFF threshold of the ingress queue; in shared memory it varies with other queues.
+    /// Returns the ingress queue's XOFF threshold; in shared memory it varies with other queues.
     #[inline]
     #[must_use]
     pub fn xoff(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].xoff(self.ingress_threshold(port, class))
     }
 
-    /// Returns the XON threshold of the ingress queue; in shared memory it varies with other queues.
+    /// Returns the ingress queue's XON threshold; in shared memory it varies with other queues.
     #[inline]
     #[must_use]
     pub fn xon(&self, port: PortId, class: Class) -> Bytes {
@@ -229,36 +229,36 @@ impl Buffer {
         Load { frames, bytes: Bytes(self.xon(port, class).0 / u64::from(parts)) }
     }
 
-    /// Returns the bytes of `class` received on `port` that still count at ingress.
+    /// Returns bytes of `class` received on `port` that still count at ingress.
     #[inline]
     #[must_use]
     pub fn ingress(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].bytes()
     }
 
-    /// Returns the bytes in the headroom of the ingress queue.
+    /// Returns the ingress queue's bytes in headroom.
     #[inline]
     #[must_use]
     pub fn headroom_used(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].headroom_used()
     }
 
-    /// Returns the bytes of `class` at egress `port`: queued, or in the driver.
+    /// Returns bytes of `class` at egress `port`, queued or in the driver.
     #[inline]
     #[must_use]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns the bytes of `class` from `ingress` at egress `egress`: queued, or in the driver. The ports may belong
-    /// to other workers.
+    /// Returns bytes of `class` from `ingress` at egress `egress`, queued or in the driver. Ports of other workers are
+    /// allowed.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// Returns the egress port with most bytes of `class` from `ingress`, if any. Too slow for every frame.
+    /// Returns the egress port with most bytes of `class` from `ingress`. Too slow for every frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -279,7 +279,7 @@ impl Buffer {
         self.egress_room(port, class).allows(Load::from(size))
     }
 
-    /// Returns the load, in frames of any size, for which the egress queue has room.
+    /// Returns the load, in frames of any size, that fits into the egress queue.
     #[inline]
     #[must_use]
     pub fn egress_room(&self, port: PortId, class: Class) -> Margin {
@@ -300,8 +300,7 @@ impl Buffer {
         }
     }
 
-    /// Returns whether the shared egress limits have room for the frame at each of `ports`. Also true if
-    /// waiting would not help.
+    /// Returns whether shared egress limits have room for the frame at each of `ports`, or waiting would not help.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
@@ -312,13 +311,13 @@ impl Buffer {
         !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
     }
 
-    /// Returns how many of `size` bytes exceed the egress queue's reserve and count against shared limits.
+    /// Returns how many of `size` bytes exceed the egress queue's reserve.
     #[inline]
     pub fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
         self.egress[port.index()][class.index()].beyond_reserve_with(size)
     }
 
-    /// Counts frames from `ingress` that enter an egress queue.
+    /// Counts frames from `ingress` into an egress queue.
     #[inline]
     pub fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -336,7 +335,7 @@ impl Buffer {
         counters.egress_watermark.raise(queue.bytes.0);
     }
 
-    /// Counts frames from `ingress` that leave an egress queue.
+    /// Counts frames from `ingress` out of an egress queue.
     #[inline]
     pub fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -415,7 +414,7 @@ impl Buffer {
         }
     }
 
-    /// Updates the gauges of `port` after a change of its limits.
+    /// Updates the gauges of `port` after new limits.
     pub fn show_port(&self, port: PortId) {
         Class::ALL.into_iter().for_each(|class| self.show_ingress(port, class));
     }

@@ -17,7 +17,7 @@ use xoff_wire::units::Bytes;
 
 use crate::settings::EcnSettings;
 
-/// Returns whether a frame that leaves a queue of this length is marked: at random between `min` and `max`.
+/// Returns whether a frame leaving a queue of this length is marked: at random between `min` and `max`.
 pub fn is_congested(settings: &EcnSettings, queue: Bytes, rng: &mut Rng) -> bool {
     if queue < settings.min {
         return false;

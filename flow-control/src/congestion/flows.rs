@@ -1,6 +1,6 @@
 //! Bytes per flow, for a limited number of flows: a chained hash table, allocated once.
 //!
-//! Flows beyond the limit are not counted, so none of them is ever the largest.
+//! Flows beyond the limit are not counted.
 
 use xoff_wire::units::Bytes;
 

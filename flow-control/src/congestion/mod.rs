@@ -1,7 +1,7 @@
 //! Congestion control between a switch and its stations, without pauses.
 //!
 //! [`qcn`] decides when a buffer is sampled and how congested it is, [`culprit`] which flow to blame; [`points`]
-//! combines both. [`reaction`] limits the rate of a flow at its sender. [`ecn`] marks IP headers instead.
+//! combines them. [`reaction`] limits the rate of a flow at its sender. [`ecn`] marks IP headers instead.
 
 pub mod culprit;
 pub mod ecn;

@@ -7,7 +7,7 @@ use super::flows::BYTES_PER_FLOW;
 use super::qcn::{CongestionPoint, Sample};
 use crate::settings::{Culprit, PortSettings, QcnSettings};
 
-/// Congestion points of a switch, one for each configured (port, class).
+/// Congestion points, one for each configured (port, class).
 #[derive(Debug)]
 pub struct CongestionPoints {
     settings: QcnSettings,
@@ -23,22 +23,22 @@ struct Point {
     frame_max: Bytes,
 }
 
-/// Frame that arrives at a congestion point.
+/// Frame arriving at a congestion point.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Port of the congestion point.
     pub port: PortId,
     /// Class of the frame.
     pub class: Class,
-    /// Slot of the frame in the frame store.
+    /// Slot of the frame.
     pub slot: u32,
-    /// Size of the frame in bytes.
+    /// Frame size in bytes.
     pub size: Bytes,
-    /// Bytes in the buffer, the frame included.
+    /// Bytes in the buffer, this frame included.
     pub occupancy: Bytes,
 }
 
-/// Returns the maximum memory of a switch's congestion points, in bytes.
+/// Returns the maximum bytes of a switch's congestion points.
 #[must_use]
 pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
     let points = (ports * ClassSet(settings.ingress.0 | settings.egress.0).iter().count()) as u64;
@@ -54,7 +54,7 @@ pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
 }
 
 impl CongestionPoints {
-    /// Creates the congestion points for a frame store of `slots` slots.
+    /// Creates the congestion points for `slots` frame slots.
     #[must_use]
     pub fn new(settings: &QcnSettings, ports: &[PortSettings], slots: u32) -> CongestionPoints {
         let mut rng = fastrand::Rng::with_seed(settings.seed);
@@ -73,22 +73,22 @@ impl CongestionPoints {
         CongestionPoints { settings: *settings, points, slots: SlotTable::new(crowded), rng }
     }
 
-    /// Returns the classes sampled at ingress ports.
+    /// Returns classes sampled at ingress.
     #[inline]
     #[must_use]
     pub const fn ingress(&self) -> ClassSet {
         self.settings.ingress
     }
 
-    /// Returns the classes sampled at egress ports.
+    /// Returns classes sampled at egress.
     #[inline]
     #[must_use]
     pub const fn egress(&self) -> ClassSet {
         self.settings.egress
     }
 
-    /// Counts an arriving frame and returns a sample if due. `flow` computes its
-    /// [`flow_digest`](super::culprit::flow_digest), only if flows are counted.
+    /// Counts an arriving frame and returns a due sample. `flow` computes its
+    /// [`flow_digest`](super::culprit::flow_digest), only if needed.
     pub fn arrived(&mut self, arrival: &Arrival, flow: impl FnOnce() -> u64) -> Option<Sample> {
         let Arrival { port, class, slot, size, occupancy } = *arrival;
         let point = self.points[port.index()][class.index()].as_deref_mut()?;
@@ -98,7 +98,7 @@ impl CongestionPoints {
         point.sampling.arrived(&self.settings, size, occupancy, &mut self.rng)
     }
 
-    /// Removes the frame in `slot`, received on `ingress` and, if it got there, queued at `egress`.
+    /// Removes the frame in `slot`, received on `ingress` and perhaps queued at `egress`.
     #[inline]
     pub fn left(&mut self, ingress: PortId, egress: PortId, class: Class, slot: u32, size: Bytes) {
         if self.slots.is_in(slot) {
@@ -109,8 +109,7 @@ impl CongestionPoints {
         }
     }
 
-    /// Returns the slot of the frame to blame after a sample on the arrival of slot `arrived`. `size` returns the
-    /// size of a frame.
+    /// Returns the slot of the frame to blame for a sample at slot `arrived`. `size` returns a frame's size.
     #[must_use]
     pub fn culprit(
         &mut self,

@@ -14,10 +14,10 @@ use xoff_wire::units::Bytes;
 
 use crate::settings::QcnSettings;
 
-/// Bytes between samples by the upper three bits of the feedback, for a base of 150 KB (802.1Q).
+/// Bytes between samples by the upper three bits of feedback, for a base of 150 KB (802.1Q).
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
 
-/// Result of sampling a buffer.
+/// Sample of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Qoff: occupancy minus set point, in bytes.
@@ -26,7 +26,7 @@ pub struct Sample {
     pub delta: i64,
     /// Quantized |Fb|, 0..=63; zero without congestion.
     pub feedback: u8,
-    /// True if a CNM may be sent: feedback is nonzero, and enough frames arrived since the last CNM.
+    /// True if a CNM may be sent: nonzero feedback, and enough frames since the last CNM.
     pub notify: bool,
 }
 
@@ -72,8 +72,7 @@ impl CongestionPoint {
 }
 
 impl QcnSettings {
-    /// Returns the feedback Fb x 63 / (Qeq x (2w + 1)), limited to 0..=63: 63 if a queue grew from zero to twice its
-    /// set point.
+    /// Returns the feedback Fb x 63 / (Qeq x (2w + 1)), limited to 0..=63; 63 if a queue grew from zero to 2 x Qeq.
     #[must_use]
     pub fn quantized(&self, offset: i64, delta: i64) -> u8 {
         let weight = i128::from(self.weight);

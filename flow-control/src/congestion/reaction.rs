@@ -1,6 +1,6 @@
 //! Reaction point of QCN (802.1Qau): rate limiter of one flow at its sending station.
 //!
-//! The first CNM starts the limiter, which ends when it reaches the line rate again. In between:
+//! The first CNM starts the limiter, which ends at line rate. In between:
 //!
 //! * A CNM with quantized feedback q lowers the rate by its fraction q x Gd, at most by half. The old rate becomes
 //!   the target, unless no cycle ended since the previous CNM.
@@ -9,7 +9,7 @@
 //!   shrinks to an eighth.
 //! * Active increase: beyond five cycles of one kind, each cycle raises the target by R_AI.
 //! * Hyper-active increase: beyond five cycles of both kinds, each cycle raises it by R_HAI, times the cycles beyond
-//!   five that both kinds have completed.
+//!   five of both.
 //! * Beyond five cycles of a kind, its cycles are half as long.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
@@ -20,28 +20,28 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 pub struct ReactionSettings {
     /// 1 / Gd: divisor of the decrease per unit of feedback.
     pub decrease_divisor: u32,
-    /// Maximum decrease by one CNM, in percent of the rate.
+    /// Maximum decrease by one CNM, in percent.
     pub decrease_percent_max: u8,
-    /// Number of cycles without an increase of the target.
+    /// Cycles without a target increase.
     pub recovery_cycles: u32,
     /// Length of a byte cycle.
     pub cycle_bytes: Bytes,
     /// Length of a time cycle.
     pub cycle_time: Nanos,
-    /// R_AI: rise of the target per cycle in active increase.
+    /// R_AI: target rise per cycle in active increase.
     pub active_step: BitRate,
-    /// R_HAI: unit of the rise per cycle in hyper-active increase.
+    /// R_HAI: unit of target rise per cycle in hyper-active increase.
     pub hyper_step: BitRate,
     /// Minimum rate.
     pub rate_min: BitRate,
-    /// Maximum jitter of cycle lengths in percent, against synchronization of flows.
+    /// Maximum jitter of cycle lengths in percent, which desynchronizes flows.
     pub jitter_percent: u8,
-    /// Seed of the jitter, to which each flow adds its number.
+    /// Seed of the jitter; each flow adds its number.
     pub seed: u64,
 }
 
 impl ReactionSettings {
-    /// Parameters of the standard (802.1Q table 32-3 and pseudo code).
+    /// Standard parameters (802.1Q table 32-3 and pseudo code).
     pub const STANDARD: ReactionSettings = ReactionSettings {
         decrease_divisor: 128,
         decrease_percent_max: 50,
@@ -55,7 +55,7 @@ impl ReactionSettings {
         seed: 0,
     };
 
-    /// Returns a seed for a station whose flows share no seed with those of other stations.
+    /// Returns a seed that other stations' flows do not share.
     #[must_use]
     pub const fn seed_of(&self, station: u16) -> u64 {
         self.seed ^ ((station as u64) << 32)
@@ -71,7 +71,7 @@ impl Default for ReactionSettings {
 /// Phase of a rate limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// No limiter: the flow may send at line rate.
+    /// No limiter: line rate.
     Unlimited,
     /// The target rate stays.
     FastRecovery,
@@ -102,7 +102,7 @@ pub struct ReactionPoint {
 }
 
 impl ReactionPoint {
-    /// Creates the limiter of a flow, which starts at line rate.
+    /// Creates a limiter at line rate.
     #[must_use]
     pub fn new(settings: &ReactionSettings, line: BitRate, seed: u64) -> ReactionPoint {
         let line = line.bits_per_second();
@@ -119,20 +119,20 @@ impl ReactionPoint {
         }
     }
 
-    /// Returns the allowed rate, at layer 1.
+    /// Returns the allowed layer-1 rate.
     #[inline]
     #[must_use]
     pub fn rate(&self) -> BitRate {
         BitRate::new(self.current).expect("the current rate is zero or above 1.6 Tb/s")
     }
 
-    /// Returns the target rate, at layer 1.
+    /// Returns the target layer-1 rate.
     #[must_use]
     pub fn target(&self) -> BitRate {
         BitRate::new(self.target).expect("the target rate is zero or above 1.6 Tb/s")
     }
 
-    /// Returns the phase of the limiter.
+    /// Returns the limiter's phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         if !self.is_limited {
@@ -146,7 +146,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Reduces the rate after a CNM; zero feedback has no effect.
+    /// Reduces the rate by a CNM; zero feedback has no effect.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         let feedback = u64::from(feedback.min(FEEDBACK_MAX));
         if feedback == 0 {
@@ -163,7 +163,7 @@ impl ReactionPoint {
         self.time = Cycles { ended: 0, rest: now.after(self.time_cycle(0)).0 };
     }
 
-    /// Counts sent bytes; the end of a byte cycle raises the rate.
+    /// Counts sent bytes; ended byte cycles raise the rate.
     pub fn sent(&mut self, bytes: Bytes) {
         if !self.is_limited {
             return;
@@ -177,7 +177,7 @@ impl ReactionPoint {
         self.raise();
     }
 
-    /// Advances to `now`; each ended time cycle raises the rate.
+    /// Advances to `now`; ended time cycles raise the rate.
     pub fn advance(&mut self, now: Nanos) {
         while self.is_limited && self.time.rest <= now.0 {
             self.time.ended += 1;

@@ -12,15 +12,14 @@ pub struct CulpritQueue {
     pub egress: PortId,
     /// Class that caused the pause.
     pub class: Class,
-    /// Queued bytes of the class from the ingress port.
+    /// Queued bytes of that class from the ingress port.
     pub bytes: u64,
-    /// True if the peer pauses the queue, or a flow in it, now.
+    /// True if the peer now pauses the queue or a flow in it.
     pub held: bool,
 }
 
 impl Counters {
-    /// Returns the egress queues with frames from `ingress`, fullest first; empty unless this switch pauses that peer
-    /// now.
+    /// Returns egress queues with frames from `ingress`, fullest first; empty unless that peer is paused now.
     #[must_use]
     pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<CulpritQueue> {
         let held = self.class(ingress, class);

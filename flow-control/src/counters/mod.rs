@@ -1,4 +1,4 @@
-//! Counters and gauges of a switch, per port and class. Each port's owner writes them; any thread may read them.
+//! Counters and gauges per port and class. Each port's owner writes them; any thread may read them.
 
 mod culprits;
 mod requests;
@@ -20,7 +20,7 @@ use crate::occupancy::Occupancy;
 use crate::prefetch::prefetch;
 use crate::punt_reason::PuntReason;
 
-/// Counters of all ports of a switch.
+/// Counters of a switch.
 #[derive(Debug, PartialEq)]
 pub struct Counters {
     ports: Box<[PortCounters]>,
@@ -28,86 +28,85 @@ pub struct Counters {
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
 
-/// Counters of one port and of its classes.
+/// Counters of one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct PortCounters {
-    /// Counters of each class.
+    /// Counters by class.
     pub classes: [ClassCounters; CLASSES],
     /// PFC and PAUSE frames sent.
     pub pause_frames_sent: Counter,
-    /// PFC frames with rates (GFC) sent; not part of [`PortCounters::pause_frames_sent`].
+    /// PFC frames with rates (GFC) sent; not in [`PortCounters::pause_frames_sent`].
     pub rate_frames_sent: Counter,
-    /// PFC frames with rates (GFC) obeyed; part of [`PortCounters::pfc_frames_received`].
+    /// PFC frames with rates (GFC) obeyed; also in [`PortCounters::pfc_frames_received`].
     pub rate_frames_received: Counter,
     /// Well-formed PFC frames received.
     pub pfc_frames_received: Counter,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: Counter,
-    /// Well-formed pause frames of which the port obeys no class.
+    /// Well-formed pause frames without an obeyed class.
     pub pause_frames_ignored: Counter,
     /// Malformed MAC control frames, by reason ([`MacControlError::ALL`]).
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// Consumed frames other than MAC control: LLDP and other reserved addresses.
+    /// Consumed frames to reserved addresses, such as LLDP, except MAC control.
     pub reserved_frames: Counter,
     /// Slow-path frames, by punt reason ([`PuntReason::ALL`]).
     pub punts: [PuntCounters; PuntReason::COUNT],
-    /// Pause frames delayed because all their reserved frames were in flight.
+    /// Pause frames delayed because no reserved frame was free.
     pub control_starved: Counter,
-    /// Source address of the last obeyed pause frame; zero without one.
+    /// Source address of the last obeyed pause frame, or zero.
     pub pause_peer: Counter,
-    /// Well-formed CNMs received; they are forwarded.
+    /// Well-formed CNMs received and forwarded.
     pub cnms_received: Counter,
-    /// Malformed CNMs received, by reason ([`CnmError::ALL`]); they are forwarded, too.
+    /// Malformed CNMs received and forwarded, by reason ([`CnmError::ALL`]).
     pub malformed_cnms: [Counter; CnmError::COUNT],
-    /// Addresses learned on the port now.
+    /// Addresses now learned on the port.
     pub fdb_entries: Counter,
-    /// Addresses that moved to this port from another.
+    /// Addresses that moved to this port.
     pub station_moves: Counter,
-    /// Frames whose source was not learned because the port's limit was reached or the table was full.
+    /// Frames with sources not learned because the port's limit or the table was full.
     pub learn_refused: Counter,
     /// Loops detected between this port and a lower-numbered one.
     pub loops: Counter,
-    /// Number of the other port of the last loop, plus one; zero without a loop.
+    /// Other port of the last loop, plus one, or zero.
     pub loop_with: Counter,
-    /// 1 for some time after a loop was detected. With
-    /// [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port takes no part in floods meanwhile.
+    /// 1 for some time after a loop; with [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port is
+    /// then kept out of floods.
     pub looped: Counter,
 }
 
-/// Outcomes of slow-path frames received on one port.
+/// Outcomes of slow-path frames of one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct PuntCounters {
     /// Frames copied to the host.
     pub punted: Counter,
-    /// Frames refused because their rate exceeded [`crate::settings::PuntLimit`].
+    /// Frames refused above the rate of [`crate::settings::PuntLimit`].
     pub over_rate: Counter,
-    /// Frames refused because the queue to the host was full.
+    /// Frames refused by a full queue to the host.
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port. Those of each received frame share one cache line, those of each sent frame the
+/// Counters of one class on one port: those of each received frame share a cache line, those of each sent frame the
 /// next.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct ClassCounters {
-    /// Received frames, including those dropped later.
+    /// Received frames, dropped ones included.
     pub rx_frames: Counter,
     /// Received bytes, FCS included.
     pub rx_bytes: Counter,
-    /// Current bytes of the ingress queue.
+    /// Current ingress queue in bytes.
     pub ingress_bytes: Counter,
     /// Maximum of `ingress_bytes`.
     pub ingress_watermark: Counter,
-    /// Current bytes in the headroom of the ingress queue.
+    /// Current headroom use in bytes.
     pub headroom_bytes: Counter,
     /// Maximum of `headroom_bytes`.
     pub headroom_watermark: Counter,
-    /// Maximum bytes received during one pause of the peer, from the decision to pause.
+    /// Maximum bytes received in one pause of the peer, from the decision to pause.
     pub after_xoff_max: Counter,
-    /// Longest time from a sent XOFF to the arrival of a frame of the class, in nanoseconds, times without polling
-    /// included.
+    /// Longest time (ns) from a sent XOFF to a frame of the class, including times without polling.
     pub response_max: Counter,
-    /// Current bytes at egress: queued, or in the driver.
+    /// Current bytes at egress, queued or in the driver.
     pub egress_bytes: Counter,
     /// Maximum of `egress_bytes`.
     pub egress_watermark: Counter,
@@ -115,81 +114,79 @@ pub struct ClassCounters {
     pub tx_frames: Counter,
     /// Transmitted bytes, FCS included.
     pub tx_bytes: Counter,
-    /// Delays of frames from receive to transmit, in nanoseconds.
+    /// Frame delays from receive to transmit, in nanoseconds.
     pub queueing_delay: Histogram,
-    /// Dropped frames by reason ([`DropReason::ALL`]): at the egress port if its queue dropped them, else at the
-    /// ingress port.
+    /// Dropped frames by reason ([`DropReason::ALL`]), at egress if its queue dropped them, else at ingress.
     pub drops: [Counter; DropReason::COUNT],
-    /// Frames received here and flooded because their destination was unknown.
+    /// Frames received here and flooded to an unknown destination.
     pub flooded_unknown: Counter,
-    /// Time of the first frame received here and lost because room was missing (driver's clock, ns); zero without
-    /// one.
+    /// Time of the first frame received here and lost for lack of room (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Frames after an XOFF, in time but beyond the bytes that an obedient peer sends.
+    /// Frames after an XOFF in time, but beyond an obedient peer's bytes.
     pub excess_frames: Counter,
-    /// Frames after an XOFF, later than an obedient peer sends them.
+    /// Frames after an XOFF, later than an obedient peer's.
     pub late_frames: Counter,
-    /// Maximum headroom use of the last minutes, in bytes.
+    /// Maximum bytes of headroom in the last minutes.
     pub headroom_recent: RecentMax,
-    /// XOFFs sent to the peer, without refreshes.
+    /// XOFFs sent, without refreshes.
     pub xoff_sent: Counter,
-    /// Pauses requested from the peer, by cause.
+    /// Requested pauses by cause.
     pub xoff_causes: Causes,
-    /// Intents of the class's policy, on events of this port, that cannot be executed.
+    /// Policy intents on this port's events that cannot be executed.
     pub intents_refused: Counter,
-    /// XONs sent to the peer.
+    /// XONs sent.
     pub xon_sent: Counter,
-    /// Repetitions of XOFFs that keep pauses alive.
+    /// XOFF repetitions that keep pauses alive.
     pub refreshes_sent: Counter,
-    /// Nonzero pause times (XOFF) received and obeyed.
+    /// XOFFs (nonzero pause times) received and obeyed.
     pub xoff_received: Counter,
-    /// Zero pause times (XON) received and obeyed.
+    /// XONs (zero pause times) received and obeyed.
     pub xon_received: Counter,
     /// Rates requested from the peer (policy GFC).
     pub rate_requests: RateRequests,
-    /// Rate limit that the peer has requested, in bits per second; zero: none.
+    /// Rate limit requested by the peer in bits per second; zero: none.
     pub rate_obeyed: Counter,
-    /// Time for which this port paused its peer, in nanoseconds; finished pauses only.
+    /// Nanoseconds of finished pauses of the peer.
     pub held_nanos: Counter,
-    /// Begin of the current pause of the peer (driver's clock, ns); zero without one.
+    /// Begin of the peer's current pause (driver's clock, ns), or zero.
     pub held_since: Counter,
-    /// Cause of the current or last pause of the peer: a packed [`crate::cause::Cause`]; zero before the first.
+    /// Cause of the peer's current or last pause, a packed [`crate::cause::Cause`], or zero.
     pub held_cause: Counter,
-    /// Time for which the peer paused this port, in nanoseconds; finished pauses only.
+    /// Nanoseconds of finished pauses by the peer.
     pub paused_nanos: Counter,
-    /// Begin of the current pause by the peer (driver's clock, ns); zero without one.
+    /// Begin of the current pause by the peer (driver's clock, ns), or zero.
     pub paused_since: Counter,
-    /// Samples taken by the congestion point (QCN).
+    /// Samples of the congestion point (QCN).
     pub qcn_samples: Counter,
-    /// Quantized feedback of the last QCN sample, 0..=63.
+    /// Quantized feedback of the last QCN sample (0..=63).
     pub qcn_feedback: Counter,
-    /// CNMs sent to the senders of blamed flows (QCN).
+    /// CNMs sent to blamed senders (QCN).
     pub cnms_sent: Counter,
-    /// Sum of the quantized feedback of all sent CNMs.
+    /// Summed quantized feedback of sent CNMs.
     pub cnm_feedback_sum: Counter,
-    /// CNMs not sent: their port had no link or no free control frame, or the blamed frame was a CNM.
+    /// CNMs not sent: no link, no free control frame, or the blamed frame was a CNM.
     pub cnms_not_sent: Counter,
     /// Pauses of single flows (OFC).
     pub flows: FlowCounters,
-    /// Frames marked with congestion experienced (ECN).
+    /// Frames marked by ECN.
     pub ecn_marked_frames: Counter,
-    /// Bytes of the frames marked by ECN, FCS included.
+    /// Bytes of frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
     /// Pause storms detected by the watchdog.
     pub storms: Counter,
-    /// Begin of the current pause storm (driver's clock, ns); zero without one.
+    /// Begin of the current pause storm (driver's clock, ns), or zero.
     pub storm_since: Counter,
-    /// Total duration of finished pause storms, in nanoseconds.
+    /// Nanoseconds of finished pause storms.
     pub storm_nanos: Counter,
-    /// Frames sent during pause storms; updated with every pause frame and at the end.
+    /// Frames sent during pause storms; updated with each pause frame and at the end.
     pub storm_forwarded: Counter,
     /// Current or last pause storm.
     pub last_storm: StormCounters,
-    /// Pipeline halts because this egress queue was full ([`crate::settings::WhenFull::Stop`]).
+    /// Pipeline halts by this full egress queue ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
-    /// Begin of the current pipeline halt (driver's clock, ns); zero without one.
+    /// Begin of the current pipeline halt (driver's clock, ns), or zero.
     pub halted_since: Counter,
-    /// Total duration of finished pipeline halts, in nanoseconds.
+    /// Nanoseconds of finished pipeline halts.
     pub halted_nanos: Counter,
     /// Durations of pauses of the peer, in nanoseconds.
     pub held_durations: Histogram,
@@ -197,7 +194,7 @@ pub struct ClassCounters {
     pub paused_durations: Histogram,
 }
 
-/// Pauses of single flows of one class on one port.
+/// Pauses of single flows.
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowCounters {
     /// Frames sent that pause flows, refreshes included.
@@ -212,16 +209,16 @@ pub struct FlowCounters {
     pub requests: FlowRequests,
     /// Flows that the peer pauses now.
     pub paused: Counter,
-    /// Pauses of the whole class because a flow table was full, or because frames of unknown flows were queued.
+    /// Pauses of the whole class by a full flow table or queued frames of unknown flows.
     pub fallbacks: Counter,
 }
 
-/// State of a pause storm, with counts at its detection.
+/// Pause storm, with counts at its detection.
 #[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
     /// Detection time (driver's clock, ns).
     pub began: Counter,
-    /// Duration in nanoseconds; zero while the storm lasts.
+    /// Duration in nanoseconds; zero while it lasts.
     pub nanos: Counter,
     /// [`DropReason::PausedDiscard`] drops at detection.
     pub dropped_before: Counter,
@@ -241,7 +238,7 @@ const _: () = assert!(
 );
 
 impl ClassCounters {
-    /// Returns the dropped frames that could have been forwarded ([`DropKind::Lost`]).
+    /// Returns dropped frames that were forwardable ([`DropKind::Lost`]).
     #[must_use]
     pub fn lost(&self) -> u64 {
         let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
@@ -260,7 +257,7 @@ impl ClassCounters {
         self.storms.add(1);
     }
 
-    /// Updates the number of frames sent during the pause storm.
+    /// Updates the frames sent during the storm.
     pub fn note_storm(&self) {
         let storm = &self.last_storm;
         let sent = self.tx_frames.get() - storm.sent_before.get();
@@ -276,7 +273,7 @@ impl ClassCounters {
         self.storm_nanos.add(lasted);
     }
 
-    /// Records the begin of a pipeline halt caused by this queue.
+    /// Records the begin of a pipeline halt by this queue.
     pub fn begin_halt(&self, now: Nanos) {
         self.halted_since.set(now.0.max(1));
         self.halts.add(1);
@@ -325,7 +322,7 @@ impl ClassCounters {
 }
 
 impl Counters {
-    /// Creates counters without shadow policies.
+    /// Creates counters without shadows.
     #[must_use]
     pub fn new(ports: usize) -> Arc<Counters> {
         Counters::with_shadows(ports, 0)
@@ -342,7 +339,7 @@ impl Counters {
         })
     }
 
-    /// Ends pauses, storms and halts, and resets gauges, for a new switch that continues these counters.
+    /// Ends pauses, storms and halts, and resets gauges, for a new switch.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));
@@ -358,33 +355,33 @@ impl Counters {
         }
     }
 
-    /// Returns the counters of one port.
+    /// Returns one port's counters.
     #[inline]
     #[must_use]
     pub fn port(&self, port: PortId) -> &PortCounters {
         &self.ports[port.index()]
     }
 
-    /// Returns the counters of one class on one port.
+    /// Returns the counters of a class on a port.
     #[inline]
     #[must_use]
     pub fn class(&self, port: PortId, class: Class) -> &ClassCounters {
         &self.ports[port.index()].classes[class.index()]
     }
 
-    /// Returns the bytes of `class` from `ingress` at egress `egress`: queued, or in the driver.
+    /// Returns the bytes of `class` from `ingress` at egress `egress`, queued or in the driver.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
         self.occupancy.between(ingress, egress, class)
     }
 
-    /// Returns the occupancies that the workers' decisions depend on.
+    /// Returns the occupancies that workers decide by.
     pub const fn occupancy(&self) -> &Arc<Occupancy> {
         &self.occupancy
     }
 
-    /// Prefetches the counters that each frame changes when it leaves `port`.
+    /// Prefetches counters that change with each frame leaving `port`.
     #[inline]
     pub fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
@@ -393,19 +390,19 @@ impl Counters {
         self.occupancy.prefetch(port, class);
     }
 
-    /// Returns the counters of a shadow policy, by port and class.
+    /// Returns a shadow policy's counters by port and class.
     #[must_use]
     pub fn shadow(&self, shadow: usize) -> &[[ShadowCounters; CLASSES]] {
         &self.shadows[shadow]
     }
 
-    /// Returns the number of ports.
+    /// Returns the port count.
     #[must_use]
     pub fn ports(&self) -> usize {
         self.ports.len()
     }
 
-    /// Returns the frames dropped for `reason`, over all ports and classes.
+    /// Returns the frames dropped for `reason` everywhere.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         let classes = self.ports.iter().flat_map(|port| &port.classes);

@@ -1,4 +1,4 @@
-//! Counters of requests for pauses of flows and for rates, of acting and of shadow policies.
+//! Requests for pauses of flows and for rates, by acting and shadow policies.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};
 
@@ -13,7 +13,7 @@ pub struct FlowRequests {
     pub flows: Counter,
     /// Requests to resume all paused flows.
     pub resumes: Counter,
-    /// Flows that the peer is asked to pause now.
+    /// Flows now requested to pause.
     pub now: Counter,
 }
 
@@ -30,14 +30,14 @@ impl FlowRequests {
 pub struct RateRequests {
     /// Changes of the requested rate.
     pub changes: Counter,
-    /// Rate requested from the peer now, in bits per second; zero: no limit.
+    /// Rate now requested in bits per second; zero: no limit.
     pub now: Counter,
-    /// Lowest rate ever requested, in bits per second; zero: none yet.
+    /// Lowest rate requested in bits per second; zero: none.
     pub lowest: Counter,
 }
 
 impl RateRequests {
-    /// Records a request for this step of the peer's line rate.
+    /// Records a request for this step of line rate `line`.
     pub fn record(&self, step: RateStep, line: BitRate) {
         self.changes.add(1);
         if step == RateStep::FULL {
@@ -52,29 +52,29 @@ impl RateRequests {
     }
 }
 
-/// Actions that a shadow policy would have taken for one class on one port.
+/// Actions of a shadow policy, never executed, for one class on one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct ShadowCounters {
-    /// XOFFs that would have been sent.
+    /// XOFFs that the shadow wanted.
     pub xoff: Counter,
-    /// Time for which the peer would have been paused, in nanoseconds; finished pauses only.
+    /// Nanoseconds of finished shadow pauses.
     pub held_nanos: Counter,
-    /// Begin of the current shadow pause (driver's clock, ns); zero without one.
+    /// Begin of the current shadow pause (driver's clock, ns), or zero.
     pub held_since: Counter,
     /// Requests to pause single flows (OFC).
     pub flows: FlowRequests,
     /// Requests for rates (GFC).
     pub rate: RateRequests,
-    /// Frames received here and lost because room was missing, while the shadow requested no pause.
+    /// Frames received here and lost for lack of room, while the shadow requested no pause.
     pub lost: Counter,
-    /// Time of the first frame lost without a requested pause (driver's clock, ns); zero without one.
+    /// Time of the first such loss (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Intents on events at this port and class that could not have been executed.
+    /// Intents on this queue's events that cannot be executed.
     pub refused: Counter,
 }
 
 impl ShadowCounters {
-    /// Counts a frame lost because room was missing, without a requested pause.
+    /// Counts a frame lost for lack of room without a requested pause.
     pub fn lose(&self, now: Nanos) {
         self.lost.add(1);
         if self.first_loss.get() == 0 {

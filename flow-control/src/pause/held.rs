@@ -1,13 +1,13 @@
-//! Transmit half of PFC (802.1Q 36.1.3.1, PFC request): the classes that this port pauses at its peer.
+//! Transmit half of PFC (802.1Q 36.1.3.1, PFC request): classes paused at the peer.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Classes that this port pauses at its peer, and those last announced.
+/// Classes paused at the peer, and those last announced.
 #[derive(Clone, Debug)]
 pub struct Held {
     wanted: ClassSet,
     announced: ClassSet,
-    /// Classes that the peer may have paused although this port has announced no pause.
+    /// Classes that the peer may have paused without an announced pause.
     suspected: ClassSet,
     /// Boxed because few classes are paused.
     since: Box<[Nanos; CLASSES]>,
@@ -36,7 +36,7 @@ impl Announcement {
 }
 
 impl Held {
-    /// Creates the state of a port that pauses no class.
+    /// Creates a state without pauses.
     #[must_use]
     pub fn new(refresh: Nanos) -> Held {
         Held {
@@ -58,7 +58,7 @@ impl Held {
         }
     }
 
-    /// Pauses `class` at the peer; returns false if the class was paused already.
+    /// Pauses `class`; returns false if it was paused already.
     pub fn xoff(&mut self, now: Nanos, class: Class) -> bool {
         let changed = !self.wanted.contains(class);
         if changed {
@@ -68,7 +68,7 @@ impl Held {
         changed
     }
 
-    /// Ends the pause of `class` at the peer; returns its duration, if there was one.
+    /// Ends the pause of `class`; returns its duration.
     pub fn xon(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| {
             self.wanted.remove(class);
@@ -76,7 +76,7 @@ impl Held {
         })
     }
 
-    /// Forgets all announcements after a link loss. Returns the classes that the peer may still have paused.
+    /// Forgets announcements after a link loss. Returns classes that the peer may still have paused.
     pub fn forget_announced(&mut self) -> ClassSet {
         let announced = ClassSet(self.announced.0 | self.suspected.0);
         self.announced = ClassSet::NONE;
@@ -86,18 +86,18 @@ impl Held {
         announced
     }
 
-    /// Makes an XON for `class` due unless it stays paused: the peer may have paused it for a reason that has ended.
+    /// Makes an XON for `class` due unless it stays paused: the peer may have paused it for an ended reason.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
 
-    /// Returns the classes that this port pauses at its peer.
+    /// Returns classes paused at the peer.
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
         self.wanted
     }
 
-    /// Returns when the current pause of `class` began, if any.
+    /// Returns the begin of `class`'s current pause.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| self.since[class.index()])
@@ -110,7 +110,7 @@ impl Held {
         self.wanted.0 != self.announced.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
-    /// Advances to `now`; a refresh may become due.
+    /// Advances to `now`; a refresh may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -119,7 +119,7 @@ impl Held {
         }
     }
 
-    /// Returns the content of the due pause frame, if any: all paused classes, so that one timer refreshes them.
+    /// Returns the due pause frame, if any: all paused classes, so that one timer refreshes them.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;
@@ -137,7 +137,7 @@ impl Held {
         Some(announcement)
     }
 
-    /// Returns when the next refresh is due.
+    /// Returns the time of the next refresh.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {

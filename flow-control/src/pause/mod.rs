@@ -1,5 +1,4 @@
-//! Both halves of 802.1Qbb: classes that the peer pauses at this port ([`Paused`]), and classes that this port pauses
-//! at its peer ([`Held`]).
+//! Both halves of 802.1Qbb: classes paused by the peer ([`Paused`]), and at the peer ([`Held`]).
 
 mod held;
 mod paused;

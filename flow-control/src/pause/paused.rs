@@ -1,8 +1,8 @@
-//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication): the classes that the peer pauses at this port.
+//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication): classes paused by the peer.
 
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 
-/// Classes that the peer pauses at this port, with their expiry. The last time received counts; time 0 resumes.
+/// Classes paused by the peer, with expiry. The last time received counts; time 0 resumes.
 #[derive(Clone, Debug)]
 pub struct Paused {
     rate: BitRate,
@@ -21,17 +21,17 @@ struct Times {
     ended: Nanos,
 }
 
-/// Classes that resumed, with the durations of their pauses.
+/// Resumed classes with pause durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resumed {
     /// Resumed classes.
     pub classes: ClassSet,
-    /// Durations of the ended pauses; zero for other classes.
+    /// Durations of ended pauses; zero for others.
     pub paused_for: [Nanos; CLASSES],
 }
 
 impl Paused {
-    /// Creates a state without pauses; a quantum is 512 bit times at line rate `rate`.
+    /// Creates a state without pauses at line rate `rate`, whose 512 bit times are a quantum.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {
@@ -44,12 +44,12 @@ impl Paused {
         }
     }
 
-    /// Changes the line rate, at which a quantum is 512 bit times.
+    /// Changes the line rate (a quantum is 512 bit times).
     pub fn set_rate(&mut self, rate: BitRate) {
         self.rate = rate;
     }
 
-    /// Obeys a pause frame. Returns the classes that resume.
+    /// Obeys a pause frame; returns resumed classes.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, times: &[Quanta; CLASSES]) -> Resumed {
         let mut resumed = self.expire(now);
         for class in classes.iter() {
@@ -68,7 +68,7 @@ impl Paused {
         resumed
     }
 
-    /// Resumes every class whose pause has expired.
+    /// Resumes classes with expired pauses.
     #[inline]
     pub fn expire(&mut self, now: Nanos) -> Resumed {
         let mut resumed = Resumed::default();
@@ -85,14 +85,14 @@ impl Paused {
         resumed
     }
 
-    /// Returns the classes that the peer pauses. Call [`Paused::expire`] first.
+    /// Returns classes paused by the peer. Call [`Paused::expire`] first.
     #[inline]
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
         self.classes
     }
 
-    /// Returns the classes that may not send. Call [`Paused::expire`] first.
+    /// Returns classes that may not send. Call [`Paused::expire`] first.
     #[inline]
     #[must_use]
     pub const fn blocked(&self) -> ClassSet {
@@ -109,25 +109,25 @@ impl Paused {
         self.settle();
     }
 
-    /// Returns when the current pause of `class` began, if any.
+    /// Returns the begin of `class`'s current pause.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].since)
     }
 
-    /// Returns when the current pause of `class` expires, if any.
+    /// Returns the expiry of `class`'s current pause.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].until)
     }
 
-    /// Returns when the last finished pause of `class` ended, or zero.
+    /// Returns the end of `class`'s last finished pause, or zero.
     #[must_use]
     pub fn ended(&self, class: Class) -> Nanos {
         self.times[class.index()].ended
     }
 
-    /// Returns when the next pause expires.
+    /// Returns the next expiry.
     #[inline]
     #[must_use]
     pub const fn next_expiry(&self) -> Nanos {
@@ -251,8 +251,7 @@ mod tests {
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// Steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. Its "CEV 0x1000" means 0000 1000 in binary,
-    /// as a reader's comment there says.
+    /// Steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. Its "CEV 0x1000" means 0000 1000 in binary.
     // proves: pause-timing
     #[test]
     fn pause_time_matches_article_on_dscp_based_pfc() {

@@ -1,17 +1,15 @@
-//! Rates of classes (policy GFC): those requested from the peer ([`RequestedRates`]), and those that the peer
-//! requests ([`KeptRates`]).
+//! Class rates (GFC) requested from the peer ([`RequestedRates`]), and by the peer ([`KeptRates`]).
 //!
-//! As in PFC, changes are sent at once, limits are refreshed, the last value counts, and a limit without refresh
-//! expires.
+//! As in PFC, changes are sent at once, the last value counts, and limits expire unless refreshed.
 
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
 
-/// Rate steps requested from the peer by class, and those last sent.
+/// Rate steps by class: requested from the peer, and last sent.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
-    /// First field, because every frame reads it and no other field here.
+    /// First field, because every frame reads only it.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
@@ -43,7 +41,7 @@ impl RequestedRates {
         }
     }
 
-    /// Requests that the peer send `class` at this rate step.
+    /// Requests this rate step for `class`.
     pub fn set(&mut self, class: Class, step: RateStep) {
         self.wanted[class.index()] = step;
         self.due = self.wanted != self.announced || self.refresh_due;
@@ -55,14 +53,14 @@ impl RequestedRates {
         self.wanted[class.index()]
     }
 
-    /// Returns whether a frame with rates is due.
+    /// Returns whether a rate frame is due.
     #[inline]
     #[must_use]
     pub const fn due(&self) -> bool {
         self.due
     }
 
-    /// Advances to `now`; a refresh may become due.
+    /// Advances to `now`; a refresh may fall due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -71,7 +69,7 @@ impl RequestedRates {
         }
     }
 
-    /// Returns the content of the due rate frame: every limit in force, and every limit that ends.
+    /// Returns the due rate frame: limits in force, and those that end.
     pub fn announce(&mut self, now: Nanos, time: Quanta) -> Rates {
         let limited = |class: &Class| {
             self.wanted[class.index()] != RateStep::FULL || self.announced[class.index()] != RateStep::FULL
@@ -94,7 +92,7 @@ impl RequestedRates {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Returns when the next refresh is due.
+    /// Returns the time of the next refresh.
     #[inline]
     #[must_use]
     pub const fn next_refresh(&self) -> Nanos {
@@ -102,7 +100,7 @@ impl RequestedRates {
     }
 }
 
-/// Rate steps that this port obeys for its peer, with their expiry.
+/// Rate steps obeyed for the peer, with expiry.
 #[derive(Clone, Debug)]
 pub struct KeptRates {
     line: BitRate,
@@ -113,7 +111,7 @@ pub struct KeptRates {
 }
 
 impl KeptRates {
-    /// Creates a state without rate limits; a quantum is 512 bit times at line rate `line`.
+    /// Creates a state without limits at line rate `line`, whose 512 bit times are a quantum.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
@@ -124,12 +122,12 @@ impl KeptRates {
         }
     }
 
-    /// Changes the line rate, at which a quantum is 512 bit times.
+    /// Changes the line rate (a quantum is 512 bit times).
     pub fn set_line(&mut self, line: BitRate) {
         self.line = line;
     }
 
-    /// Obeys a rate frame for `classes`. Returns those whose rate step may have changed.
+    /// Obeys a rate frame for `classes`; returns those whose step may have changed.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, rates: &Rates) -> ClassSet {
         let changed = self.expire(now);
         let named = ClassSet(classes.0 & rates.classes.0);
@@ -142,7 +140,7 @@ impl KeptRates {
         ClassSet(changed.0 | named.0)
     }
 
-    /// Ends expired rate limits and returns their classes.
+    /// Ends expired limits; returns their classes.
     #[inline]
     pub fn expire(&mut self, now: Nanos) -> ClassSet {
         if now < self.next_expiry {
@@ -156,20 +154,20 @@ impl KeptRates {
         over
     }
 
-    /// Returns the rate step that this port obeys for `class`.
+    /// Returns the step obeyed for `class`.
     #[must_use]
     pub const fn step(&self, class: Class) -> RateStep {
         self.steps[class.index()]
     }
 
-    /// Returns the rate limit of `class`, if any.
+    /// Returns `class`'s rate limit.
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         let step = self.step(class);
         (step != RateStep::FULL).then(|| step.of(self.line))
     }
 
-    /// Returns when the next rate limit expires.
+    /// Returns the next expiry.
     #[inline]
     #[must_use]
     pub const fn next_expiry(&self) -> Nanos {

@@ -1,17 +1,17 @@
-//! Response of a peer to XOFF: how many bytes of a class arrive after the decision to pause it, and how late.
+//! Response of a peer to XOFF: bytes of a class after the decision to pause it, and their delay.
 //!
 //! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. More bytes
 //! in time: the peer is faster, or has a larger backlog, than declared. Later bytes: it stops late, or never.
 //!
-//! The limits include polling as late as the stall budget allows. After a longer stall, frames are not judged until
-//! one time limit has passed.
+//! The limits include polling as late as the stall budget allows. After a longer stall, judging stops for one time
+//! limit.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
 use crate::load::Load;
 use crate::settings::PortSettings;
 
-/// Bytes received of each class since this port paused it.
+/// Bytes of each class since its pause began.
 #[derive(Clone, Debug)]
 pub struct Response {
     limit: Bytes,
@@ -21,28 +21,28 @@ pub struct Response {
     xoff_sent_at: [Nanos; CLASSES],
 }
 
-/// Judgement of frames that arrived while this port paused their class.
+/// Judgement of frames of a paused class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Bytes of the class received since the decision to pause it.
+    /// Bytes of the class since the decision to pause.
     pub received: Bytes,
-    /// Time from the sent XOFF to these frames, if known.
+    /// Time from the sent XOFF, if known.
     pub after: Option<Nanos>,
-    /// Fault of the peer, if any.
+    /// Peer's fault, if any.
     pub fault: Option<Fault>,
 }
 
-/// Fault of a peer that exceeds its headroom.
+/// Fault of a peer beyond its headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The peer sent too many bytes within the time limit.
+    /// Too many bytes within the time limit.
     TooMuch,
-    /// The peer sent frames after the time limit.
+    /// Frames after the time limit.
     TooLate,
 }
 
 impl Response {
-    /// Creates the record of a port that pauses no class.
+    /// Creates the record of a port without pauses.
     pub fn new(settings: &PortSettings) -> Response {
         let limit = settings.past_xoff;
         let limit_time = if limit == Bytes::MAX { Nanos::NEVER } else { settings.speed.time_of(limit) };
@@ -55,7 +55,7 @@ impl Response {
         }
     }
 
-    /// Applies the limits of another declared peer. If they differ, current pauses are not judged.
+    /// Applies another declared peer's limits. If they differ, current pauses are not judged.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
@@ -69,7 +69,7 @@ impl Response {
         self.xoff_sent.remove(class);
     }
 
-    /// Records that an XOFF was sent for `class`, paused since `since`.
+    /// Records an XOFF for `class`, paused since `since`.
     pub fn xoff_sent(&mut self, now: Nanos, class: Class, since: Nanos) {
         self.xoff_sent.insert(class);
         self.xoff_sent_at[class.index()] = now;
@@ -83,7 +83,7 @@ impl Response {
         self.xoff_sent = ClassSet::NONE;
     }
 
-    /// Judges frames of a paused class, polled at `now`. `away` is the end of the last overlong stall.
+    /// Judges frames of a paused class, polled at `now`; `away` is the end of the last overlong stall.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);

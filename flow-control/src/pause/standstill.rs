@@ -1,21 +1,21 @@
-//! Detection of classes that a peer keeps paused nearly all the time, in one pause or in many short ones.
+//! Detection of classes that a peer keeps paused nearly all the time, in one pause or many.
 //!
 //! From the first pause on, the port is sampled about every millisecond. A class is at a standstill if it was blocked
 //! in all but [`FREE_MAX`] of the last [`LOOKS`] samples: almost certain if it may send a few thousandths of the
 //! time, almost impossible if a tenth (ten senders at a congested port).
 //!
-//! Samples are counted, not time, because a stalled switch may have missed the end of a pause. Their spacing varies,
-//! so that few rhythms of pauses escape.
+//! Samples are counted, not time: a stalled switch may miss the end of a pause. Their spacing varies, so that few
+//! rhythms of pauses escape.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 const LOOKS: u64 = 256;
 const FREE_MAX: usize = 2;
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
-/// Bits of the variable part of the time between samples: up to a millisecond.
+/// Bits of the variable time between samples: up to a millisecond.
 const BETWEEN_BITS: u32 = 20;
 
-/// Results of the last samples at one port.
+/// Last samples at one port.
 #[derive(Debug)]
 pub struct Standstill {
     classes: ClassSet,
@@ -26,7 +26,7 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// State without samples, with none due.
+    /// State without samples.
     pub const NONE: Standstill = Standstill {
         classes: ClassSet::NONE,
         looks: 0,
@@ -41,19 +41,19 @@ impl Standstill {
         self.classes
     }
 
-    /// Returns when the next sample is due.
+    /// Returns the next sample's time.
     pub const fn next_look(&self) -> Nanos {
         self.next_look
     }
 
-    /// Starts sampling if the peer blocks any class.
+    /// Starts sampling if a class is blocked.
     pub fn pauses_changed(&mut self, now: Nanos, blocked: ClassSet) {
         if self.next_look == Nanos::NEVER && !blocked.is_empty() {
             *self = Standstill { next_look: now.after(PERIOD_MIN), ..Standstill::NONE };
         }
     }
 
-    /// Takes a sample; `blocked` are the classes that could not send at the last attempt.
+    /// Takes a sample of the classes `blocked` at the last attempt to send.
     pub fn look(&mut self, now: Nanos, blocked: ClassSet) {
         self.looks += 1;
         self.classes = ClassSet::NONE;
@@ -74,7 +74,7 @@ impl Standstill {
         self.next_look = if is_over { Nanos::NEVER } else { now.after(self.period()) };
     }
 
-    /// Returns the time to the next sample. Multiples of the golden ratio spread samples evenly.
+    /// Multiples of the golden ratio spread samples evenly.
     fn period(&self) -> Nanos {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         PERIOD_MIN.after(Nanos(self.looks.wrapping_mul(GOLDEN) >> (64 - BETWEEN_BITS)))

@@ -4,8 +4,7 @@
 //!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
 //! ```
 //!
-//! D = 1: ingress port i is paused in class p. E = 1: egress port o blames it. Policies decide when an E begins and
-//! ends.
+//! D = 1: ingress port i is paused in class p. E = 1: egress port o blames it, as a policy decides.
 
 use xoff_wire::units::{PortId, PortSet};
 
@@ -56,7 +55,7 @@ impl Blame {
         !self.blames[egress.index()].is_empty()
     }
 
-    /// Sets E(i,o,p) to 1: egress port `egress` blames ingress port `port`.
+    /// Sets E(i,o,p) to 1.
     pub(super) fn accuse(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
         if port == egress || self.blames[egress.index()].contains(port) {
             return;

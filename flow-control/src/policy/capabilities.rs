@@ -4,7 +4,7 @@ use super::Intent;
 use crate::cause::Trigger;
 use crate::settings::PortSettings;
 
-/// Filter of intents that can be executed. Only custom policies have others.
+/// Filter of executable intents; only custom policies have others.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     ports: Box<[Port]>,
@@ -17,7 +17,7 @@ struct Port {
 }
 
 impl Capabilities {
-    /// Creates the filter of a worker, which pauses only peers of the ports that it owns.
+    /// Creates a worker's filter, which pauses only peers of its own ports.
     pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Capabilities {
         let port = |(id, port): (u8, &PortSettings)| Port {
             pauses: if owns(PortId(id)) { port.sends() } else { ClassSet::NONE },
@@ -26,7 +26,7 @@ impl Capabilities {
         Capabilities { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
-    /// Removes intents of the policy of class `by` that cannot be executed; returns their number.
+    /// Removes intents of class `by` that cannot be executed; returns their number.
     pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
         let wanted = intents.len();
         intents.retain(|intent| self.allows(by, intent));

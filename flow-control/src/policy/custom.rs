@@ -6,10 +6,10 @@ use xoff_wire::units::Nanos;
 use super::{CustomPolicy, Event, Intent, Margin};
 use crate::buffer::Buffer;
 
-/// Payload of a panic in a custom policy.
+/// Panic payload of a custom policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomPanic {
-    /// Message of the panic.
+    /// Panic message.
     pub message: String,
 }
 
@@ -21,7 +21,7 @@ impl CustomPanic {
     }
 }
 
-/// Passes a copy of the event: borrowed, it would not be constant for built-in policies.
+/// Passes a copy of the event, to stay constant for built-in policies.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(
@@ -43,7 +43,7 @@ pub(super) fn adopt(policy: &mut dyn CustomPolicy, buffer: &Buffer, intents: &mu
 }
 
 fn called<T>(call: impl FnOnce() -> T) -> T {
-    // Unwinding continues, because the policy's state may be half updated.
+    // Unwinding continues: the policy's state may be half updated.
     panic::catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|cause| panic::resume_unwind(Box::new(CustomPanic::of(&*cause))))
 }

@@ -3,7 +3,7 @@
 //! standard PFC scheme".
 //!
 //! At a part of XOFF, a class pauses the lower lossless classes of the port; at XOFF it is paused itself. A class
-//! resumes when no class requests its pause any more. A lossy class pauses no other.
+//! resumes when no class requests its pause. A lossy class pauses no other.
 //!
 //! Left open by the description: lower classes resume below a second part of XOFF.
 

@@ -9,8 +9,8 @@
 //! Bmax is XOFF, B1 a part of it, C the line rate. An obedient peer never reaches XOFF and never quite stops, which
 //! breaks deadlocks. Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
 //!
-//! Left open by the paper: step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). Without
-//! that distance, a queue at a threshold would send a rate frame for every received frame.
+//! Left open by the paper: step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). Otherwise
+//! a queue at a threshold would send a rate frame for every frame.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 
@@ -20,7 +20,7 @@ use crate::buffer::Buffer;
 use crate::settings::{FlowControl, GfcSettings, SwitchSettings, ports_where};
 
 impl GfcSettings {
-    /// Returns the thresholds T(k) in bytes, from k = 1 to the last step.
+    /// Returns T(k) in bytes, k = 1 to the last step.
     pub fn thresholds(&self, xoff: Bytes) -> impl Iterator<Item = Bytes> + use<> {
         let ladder = Ladder::new(self, xoff);
         (1..=self.steps).map(move |k| ladder.begins(k))
@@ -92,7 +92,7 @@ impl Gfc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Ends the rate limit of the peer of `port`, whatever its occupancy, because the switch stops.
+    /// Ends the rate limit of `port`'s peer, because the switch stops.
     pub fn lift_limit(&mut self, port: PortId) {
         self.obedient.remove(port);
         self.step[port.index()] = 0;

@@ -1,5 +1,4 @@
-//! Tests of margins: a policy that gets no events within its margin has the same intents and state as one that gets
-//! all.
+//! Tests of margins: without events within its margin, a policy has the same intents and state as with all events.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
@@ -92,7 +91,7 @@ fn event(step: Step, from: u8, to: u8, size: u64) -> Event {
     }
 }
 
-/// Returns the random steps at which a margin ended, and whether the first byte beyond it had an effect.
+/// Returns the random steps that ended a margin, and whether the first byte beyond had an effect.
 fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut pair = SparedPair::new(kind);

@@ -1,8 +1,8 @@
 //! Flow-control policies decide which peers pause, and when.
 //!
 //! A policy gets events and occupancies and returns intents ([`crate::decision`]). Built-in policies are matched
-//! exhaustively, so that the hot path is inlined; a [`CustomPolicy`] is called dynamically. Each class has its own
-//! [`Policy`], which may be replaced at any time.
+//! exhaustively for inlining; a [`CustomPolicy`] is called dynamically. Each class has its own [`Policy`], which may be
+//! replaced at any time.
 //!
 //! ```text
 //!   receive   enter_ingress   Received   I(i,p) may become 1
@@ -45,23 +45,23 @@ pub use crate::buffer::Margin;
 pub use crate::decision::{CustomPolicy, Event, Intent, Occupancies};
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Number of a flow that is not in a table.
+/// Number of a flow without a table entry.
 pub const NO_FLOW: u32 = u32::MAX;
 
 /// Policy of one class.
 #[derive(Debug)]
 pub enum Policy {
-    /// PFC (802.1Qbb) with thresholds on ingress queues.
+    /// PFC (802.1Qbb) with ingress thresholds.
     Pfc(Pfc),
-    /// CaPFC: PFC that also pauses the ports that congest an egress queue.
+    /// CaPFC: also pauses ports that congest an egress queue.
     CaPfc(CaPfc),
-    /// OFC: PFC of single flows at the root of congestion.
+    /// OFC: pauses single flows at the root of congestion.
     Ofc(Ofc),
-    /// P-PFC: PFC that also pauses by the mean egress queue, or early by prediction.
+    /// P-PFC: also pauses by mean egress queue, or early by prediction.
     PPfc(PPfc),
-    /// G-PFC: PFC that pauses lower classes first.
+    /// G-PFC: pauses lower classes first.
     GPfc(GPfc),
-    /// GFC: PFC that requests lower rates first.
+    /// GFC: requests lower rates first.
     Gfc(Gfc),
     /// Policy of a program that uses this library.
     Custom(Box<dyn CustomPolicy>),
@@ -95,7 +95,7 @@ impl Policy {
         }
     }
 
-    /// Returns the tables of OFC if the policy is OFC.
+    /// Returns OFC's tables if the policy is OFC.
     #[must_use]
     pub const fn as_ofc(&self) -> Option<&Ofc> {
         match self {
@@ -109,7 +109,7 @@ impl Policy {
         }
     }
 
-    /// Handles an event and appends the resulting intents.
+    /// Handles an event and appends intents.
     #[inline(always)] // the kind of event is constant at each call
     pub fn observe(&mut self, now: Nanos, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
@@ -123,8 +123,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many frames with such an `event` need not be reported: they would cause no intent and no change of
-    /// state. For received frames, only below XOFF.
+    /// Returns how many frames with such an `event` would cause neither intent nor change of state; if received, only
+    /// below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {
@@ -135,7 +135,7 @@ impl Policy {
         }
     }
 
-    /// Takes over a switch that already holds frames, and appends the intents that are due.
+    /// Starts with the frames already in the buffer, and appends due intents.
     pub fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.adopt(buffer, intents),

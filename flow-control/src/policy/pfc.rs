@@ -7,7 +7,7 @@ use super::{Event, Intent};
 use crate::buffer::{Buffer, Margin};
 use crate::cause::Trigger;
 
-/// Plain PFC of one class: I(i,p) of every port that may send XOFF.
+/// Plain PFC of one class.
 #[derive(Clone, Debug)]
 pub struct Pfc {
     class: Class,
@@ -16,7 +16,7 @@ pub struct Pfc {
 }
 
 impl Pfc {
-    /// Creates the policy of `class`; `sends` are the ports that may send XOFF for it.
+    /// Creates `class`'s policy for ports that may send XOFF (`sends`).
     #[must_use]
     pub const fn new(class: Class, sends: PortSet) -> Pfc {
         Pfc { class, sends, paused: PortSet::NONE }
@@ -44,7 +44,7 @@ impl Pfc {
     }
 
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        // Skip empty queues: in shared memory XOFF may be zero bytes, and an empty queue would never be resumed.
+        // Skip empty queues, which would never resume: in shared memory XOFF may be zero.
         let class = self.class;
         for ingress in self.sends.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
             self.observe(Event::Received { ingress }, buffer, intents);

@@ -1,8 +1,8 @@
-//! Shadow policies: they get the same events as the acting policy and have intents, but no effect.
+//! Shadow policies get the acting policy's events, but have no effect.
 //!
 //! A shadow shows which peers it would have paused, and when. A lost frame counts against a shadow unless it had
-//! requested a pause of the sender. An OFC shadow also receives the peers' pauses of single flows, and numbers flows
-//! in its own tables.
+//! requested a pause of the sender. An OFC shadow also receives the peers' flow pauses, and numbers flows in its own
+//! tables.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
@@ -13,7 +13,7 @@ use crate::counters::ShadowCounters;
 use crate::policy::NO_FLOW;
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Policy without effect, for all classes of a switch.
+/// Policy without effect, for all classes.
 #[derive(Debug)]
 pub struct Shadow {
     policies: [Policy; CLASSES],
@@ -24,7 +24,7 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Creates a shadow policy of `kind` in a worker.
+    /// Creates a worker's shadow of `kind`.
     pub fn new(
         kind: PolicyKind,
         settings: &SwitchSettings,
@@ -41,7 +41,7 @@ impl Shadow {
         }
     }
 
-    /// Ends all pauses of this shadow and starts `successor` with the frames in the buffer.
+    /// Ends this shadow's pauses and starts `successor` with the buffer's frames.
     pub fn give_way(
         &mut self,
         successor: &mut Shadow,
@@ -69,12 +69,12 @@ impl Shadow {
         }
     }
 
-    /// Returns whether the shadow would pause `class` at the peer of `port` now.
+    /// Returns whether the shadow now pauses `class` at `port`'s peer.
     pub fn holds(&self, port: PortId, class: Class) -> bool {
         !self.demands[port.index()][class.index()].is_empty()
     }
 
-    /// Handles an event and counts its intents. `intents` is scratch space; `counters` are the shadow's.
+    /// Handles an event and counts intents. `intents` is scratch space; `counters` are the shadow's.
     #[inline(always)] // the kind of event is constant at each call
     pub fn observe(
         &mut self,
@@ -144,7 +144,7 @@ impl Shadow {
         !self.flows.is_empty()
     }
 
-    /// Counts the frame in `slot`, which is about to be queued at `egress`.
+    /// Counts the frame in `slot`, soon queued at `egress`.
     pub fn packet_in(
         &mut self,
         now: Nanos,
@@ -159,14 +159,14 @@ impl Shadow {
         }
     }
 
-    /// Counts the frame in `slot`, which has left `egress`.
+    /// Counts the frame in `slot` that left `egress`.
     pub fn packet_out(&mut self, slot: u32, class: Class, egress: PortId) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             ofc.packet_out(egress, std::mem::replace(&mut self.flows[slot as usize], NO_FLOW));
         }
     }
 
-    /// Records that the peer of `port` pauses these flows until `until`.
+    /// Records that `port`'s peer pauses these flows until `until`.
     pub fn pause_flows(
         &mut self,
         port: PortId,
@@ -179,21 +179,21 @@ impl Shadow {
         }
     }
 
-    /// Records whether the peer of `port` pauses the whole `class`.
+    /// Records whether `port`'s peer pauses the whole `class`.
     pub fn class_is_paused(&mut self, port: PortId, class: Class, is_paused: bool) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             ofc.class_is_paused(port, is_paused);
         }
     }
 
-    /// Records that the peer of `port` resumes these flows.
+    /// Records that `port`'s peer resumes these flows.
     pub fn resume_flows(&mut self, port: PortId, class: Class, flows: impl Iterator<Item = FlowKey>) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             flows.for_each(|flow| _ = ofc.resume_flow(port, &flow));
         }
     }
 
-    /// Records that the peer of `port` resumes all flows of `class`.
+    /// Records that `port`'s peer resumes all flows of `class`.
     pub fn resume_all_flows(&mut self, port: PortId, class: Class) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             while ofc.pop_expired(port, Nanos::NEVER).is_some() {}

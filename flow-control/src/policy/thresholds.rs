@@ -4,8 +4,7 @@ use super::share::Share;
 use crate::settings::{ClassSettings, PolicyKind, PolicySettings};
 
 impl PolicyKind {
-    /// Returns a lossless class's thresholds other than XOFF and XON, by name. Fractions of XOFF assume dedicated
-    /// memory.
+    /// Returns a lossless class's named thresholds besides XOFF and XON. Fractions of XOFF assume dedicated memory.
     #[must_use]
     pub fn thresholds(self, class: &ClassSettings, policy: &PolicySettings) -> Vec<(&'static str, Bytes)> {
         let part = |part: f64| Share::new(part).of(class.xoff);

@@ -7,26 +7,24 @@ use xoff_wire::units::Class;
 use super::SwitchSettings;
 use crate::decision::CustomPolicy;
 
-/// Factory of a [`CustomPolicy`] for each class that uses it. Its `Debug` output must contain its parameters:
-/// comparing it detects changes.
+/// Factory of [`CustomPolicy`]s by class. Its `Debug` output must contain its parameters: comparing it detects changes.
 pub trait PolicyFactory: Debug + Send + Sync {
-    /// Creates the policy of `class`, which must allocate all memory that it will ever need.
+    /// Creates `class`'s policy, which must allocate all its memory now.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Returns whether the policy must see ingress and egress of a frame in one worker: it gets only events of its
-    /// worker's ports.
+    /// Returns whether one worker must see ingress and egress of a frame: policies get only their worker's events.
     fn needs_one_worker(&self) -> bool {
         true
     }
 
-    /// Returns the setting that the policy needs for `class` and `settings` lacks, such as "`accounting = ...`".
+    /// Returns a needed setting that `settings` lacks, such as "`accounting = ...`".
     fn misfit(&self, class: Class, settings: &SwitchSettings) -> Option<String> {
         let _ = (class, settings);
         None
     }
 }
 
-/// [`PolicyFactory`] shared by copies of the settings.
+/// Shared [`PolicyFactory`].
 #[derive(Clone, Debug)]
 pub struct Custom(Arc<dyn PolicyFactory>);
 

@@ -1,27 +1,27 @@
 use xoff_wire::units::{Bytes, PortId};
 
-/// Maximum members of a group, so that a set of members fits into one word.
+/// Maximum members of a group: a set of them is one word.
 pub const MEMBERS_MAX: usize = 64;
 
-/// Maximum weight of a member of a group.
+/// Maximum weight of a member.
 pub const WEIGHT_MAX: u16 = 256;
 
 /// Group of ports that lead to the same stations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSettings {
-    /// Name of the group in status and errors.
+    /// Name in status and errors.
     pub name: String,
-    /// Ports with weights, 1 to [`MEMBERS_MAX`]; a port is in at most one group.
+    /// Weighted ports, 1 to [`MEMBERS_MAX`]; a port is in at most one group.
     pub members: Vec<Member>,
     /// Distribution of frames over members.
     pub spread: Spread,
-    /// True if frames received on a member never leave by a member of any group with this flag.
+    /// True if no frame passes from a member to a member of any group with this flag.
     pub uplinks: bool,
-    /// Salt that makes this switch's choices independent of other switches.
+    /// Salt that makes choices independent of other switches.
     pub salt: u64,
 }
 
-/// Port of a group, with its weight.
+/// Weighted port of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Member port.
@@ -37,17 +37,17 @@ pub enum Spread {
     Flow,
     /// Each frame takes another path, in this order.
     Frame(Turns),
-    /// Each frame takes a random path with few queued bytes of its class and higher classes (DeTail).
+    /// Each frame takes a random path with few queued bytes of its and higher classes (DeTail).
     Adaptive {
-        /// Queue length in bytes below which a path is preferred.
+        /// Queue bytes below which a path is preferred.
         low: Bytes,
-        /// Queue length in bytes below which a path is used if none is preferred. Without such a path, all are used.
+        /// Queue bytes below which a path is used if none is preferred. Without any, all are used.
         high: Bytes,
     },
 }
 
 impl Spread {
-    /// Returns the name of the distribution in configuration and status.
+    /// Returns the name in configuration and status.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,12 +58,12 @@ impl Spread {
     }
 }
 
-/// Order in which frames take paths.
+/// Order of paths for frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turns {
-    /// Round robin over the paths.
+    /// Round robin.
     #[default]
     RoundRobin,
-    /// Random path for each frame.
+    /// Random path per frame.
     Random,
 }

@@ -6,15 +6,14 @@ pub enum Memory {
     /// Each queue has its own memory, limited by `max`, `xoff` and `xon`.
     #[default]
     Dedicated,
-    /// Each queue has a reserve, and beyond it uses a common pool.
+    /// Each queue has a reserve, then uses a common pool.
     Shared(SharedMemory),
 }
 
-/// Pool shared by queues of classes that are lossy at every port. A queue may be as long as the free pool (dynamic
-/// threshold with alpha = 1).
+/// Pool of classes lossy at every port. A queue may be as long as the free pool (dynamic threshold with alpha = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossyPool {
-    /// Size of the pool in bytes, as buffers count them.
+    /// Size in bytes, as buffers count them.
     pub bytes: Bytes,
     /// Maximum frames in the pool.
     pub frames: u32,
@@ -24,7 +23,7 @@ impl LossyPool {
     /// Pool without a limit.
     pub const UNLIMITED: LossyPool = LossyPool { bytes: Bytes::MAX, frames: u32::MAX };
 
-    /// Returns the share of the pool for a worker with `own` of `all` ports.
+    /// Returns the share of a worker with `own` of `all` ports.
     #[must_use]
     pub fn part(self, own: usize, all: usize) -> LossyPool {
         if self == LossyPool::UNLIMITED || own >= all {
@@ -47,28 +46,27 @@ impl Default for LossyPool {
 /// Limits of the common pool (CaPFC II-F; dynamic threshold).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedMemory {
-    /// Size of the pool in bytes, without reserves and reserved headroom.
+    /// Bytes of the pool, without reserves and reserved headroom.
     pub pool: Bytes,
-    /// Maximum bytes of the pool for all ingress queues together.
+    /// Maximum pool bytes of all ingress queues.
     pub ingress_limit: Bytes,
-    /// Maximum bytes of all egress queues together beyond their reserves.
+    /// Maximum bytes of all egress queues beyond their reserves.
     pub egress_limit: Bytes,
-    /// Maximum bytes of the pool for one port's ingress queues together.
+    /// Maximum pool bytes of one port's ingress queues.
     pub port_limit: Bytes,
-    /// Maximum bytes of one port's egress queues together beyond their reserves.
+    /// Maximum bytes of one port's egress queues beyond their reserves.
     pub egress_port_limit: Bytes,
-    /// Egress queues to which both egress limits apply.
+    /// Egress queues under both egress limits.
     pub egress_limits: EgressLimits,
-    /// Location of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: an empty
-    /// queue without room sends no XOFF, because no departure could resume the peer.
+    /// Place of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: an empty queue
+    /// without room sends no XOFF, because no departure could resume the peer.
     pub headroom: HeadroomPlace,
-    /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None`: fixed limits
-    /// only.
+    /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None`: fixed limits.
     pub alpha_log2: Option<i8>,
 }
 
 impl SharedMemory {
-    /// Pool without limits, as a base for settings.
+    /// Pool without limits.
     pub const UNLIMITED: SharedMemory = SharedMemory {
         pool: Bytes::MAX,
         ingress_limit: Bytes::MAX,
@@ -81,22 +79,22 @@ impl SharedMemory {
     };
 }
 
-/// Egress queues to which the egress limits apply.
+/// Egress queues under egress limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EgressLimits {
-    /// Queues of classes that are lossy at every port.
+    /// Queues of classes lossy at every port.
     #[default]
     Lossy,
-    /// All queues. If queued frames do not count at ingress, bytes beyond the reserves are taken from the pool.
+    /// All queues. If queued frames do not count at ingress, bytes beyond reserves come from the pool.
     All,
 }
 
-/// Location of lossless headroom in shared memory.
+/// Place of lossless headroom in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadroomPlace {
-    /// Reserved for each queue, beside the pool.
+    /// Reserved per queue, beside the pool.
     #[default]
     Reserved,
-    /// Taken from the pool and bound by its limits, as far as room is left.
+    /// In the pool, within its limits.
     Pool,
 }

@@ -1,5 +1,4 @@
-//! Settings of a switch: plain values, validated by the code that makes them (`config`, a simulator), and factories
-//! of custom policies.
+//! Settings of a switch: plain values, validated by their makers, and factories of custom policies.
 
 mod custom;
 mod group;
@@ -21,24 +20,24 @@ pub use qcn::{Culprit, QcnSettings};
 use xoff_wire::flow::mix;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
 
-/// Settings of a whole switch.
+/// Settings of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchSettings {
     /// Ports; a [`PortId`] is an index.
     pub ports: Vec<PortSettings>,
-    /// Event at which a frame stops counting at its ingress.
+    /// Event at which a frame stops counting at ingress.
     pub accounting: Accounting,
-    /// Division of the buffer memory among queues.
+    /// Division of buffer memory among queues.
     pub memory: Memory,
-    /// Pool shared by queues of lossy classes.
+    /// Pool of lossy classes.
     pub lossy_pool: LossyPool,
-    /// Handling of frames whose egress queue is full.
+    /// Handling of frames for full egress queues.
     pub when_full: WhenFull,
     /// Pipeline between ingress and egress queues.
     pub pipeline: PipelineSettings,
-    /// Flow-control policy of each class.
+    /// Policy of each class.
     pub policies: [PolicyKind; CLASSES],
-    /// Shadow policies, which observe all classes.
+    /// Shadow policies, each for all classes.
     pub shadows: Vec<PolicyKind>,
     /// Parameters of all policies, used or not.
     pub policy: PolicySettings,
@@ -48,64 +47,63 @@ pub struct SwitchSettings {
     pub vlans: Vec<VlanSettings>,
     /// Groups of ports, at most 256.
     pub groups: Vec<GroupSettings>,
-    /// VLANs with a router, and the router's address there.
+    /// VLANs with a router, and its address there.
     pub routed_vlans: Vec<(u16, MacAddr)>,
-    /// Settings of the congestion points (QCN).
+    /// Congestion points (QCN).
     pub qcn: QcnSettings,
 }
 
 impl SwitchSettings {
-    /// Returns the classes that are lossless at some port.
+    /// Returns classes lossless at some port.
     #[must_use]
     pub fn lossless_anywhere(&self) -> ClassSet {
         let lossless = |class: &Class| self.ports.iter().any(|port| port.classes[class.index()].lossless);
         Class::ALL.into_iter().filter(lossless).collect()
     }
 
-    /// Returns the ports that are router interfaces.
+    /// Returns the router's interfaces.
     #[must_use]
     pub fn routed_ports(&self) -> PortSet {
         ports_where(&self.ports, |_, port| port.routed)
     }
 
-    /// Returns the ports that may send XOFF for `class`.
+    /// Returns ports that may send XOFF for `class`.
     #[must_use]
     pub fn senders(&self, class: Class) -> PortSet {
         ports_where(&self.ports, |_, port| port.sends().contains(class))
     }
 }
 
-/// Returns the ports for which `holds` returns true.
+/// Returns ports for which `holds` returns true.
 pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings) -> bool) -> PortSet {
     let ids = (0..=u8::MAX).map(PortId);
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames, per port of a worker. At ingress they count only once, so no other
-/// limit bounds them.
+/// Maximum copies of flooded lossless frames, per port of a worker. Ingress counts each flood once, so no other limit
+/// bounds them.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
-/// Maximum queued frames of the host at each router interface. They count at no ingress, so no other limit bounds
-/// them.
+/// Maximum queued host frames at each router interface. They count at no ingress, so no other limit bounds them.
 pub const HOST_FRAMES_MAX: u32 = 64;
 
-/// Settings of one VLAN.
+/// Settings of a VLAN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VlanSettings {
     /// VLAN identifier, 1..=4094.
     pub vid: u16,
-    /// Ports that send frames of the VLAN with a tag.
+    /// Ports that send the VLAN tagged.
     pub tagged: Vec<PortId>,
-    /// Ports that send frames of the VLAN without a tag.
+    /// Ports that send the VLAN untagged.
     pub untagged: Vec<PortId>,
 }
 
-/// Kind of destination address for which a frame is flooded.
+/// Kind of flooded destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flooded {
     /// Broadcast address.
     Broadcast,
-    /// Group address other than broadcast.
+    /// Group address but broadcast.
     Multicast,
     /// Address of an unknown station.
     Unknown,
@@ -117,7 +115,7 @@ xoff_wire::named! { Flooded {
     Unknown: "unknown",
 } }
 
-/// Reaction to two ports that seem to be connected outside of the switch.
+/// Reaction to ports that seem connected outside the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LoopDetection {
     /// Loops are not detected.
@@ -125,25 +123,24 @@ pub enum LoopDetection {
     /// Loops are reported.
     #[default]
     Alert,
-    /// Loops are reported, and the higher-numbered port is excluded from floods for some time, if it has this
-    /// setting.
+    /// Loops are reported, and the higher-numbered port, if so set, is kept out of floods for some time.
     Block,
 }
 
-/// Rate limits of floods by kind, at layer 1; `None`: unlimited.
+/// Layer-1 rate limits of floods by kind; `None`: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormLimit {
     rates: [Option<BitRate>; Flooded::COUNT],
 }
 
 impl StormLimit {
-    /// Returns the limit of one kind of floods.
+    /// Returns the limit of `kind`.
     #[must_use]
     pub const fn of(&self, kind: Flooded) -> Option<BitRate> {
         self.rates[kind.index()]
     }
 
-    /// Returns a copy with another limit of one kind of floods.
+    /// Returns a copy with another limit of `kind`.
     #[must_use]
     pub const fn with(mut self, kind: Flooded, rate: BitRate) -> StormLimit {
         self.rates[kind.index()] = Some(rate);
@@ -154,25 +151,25 @@ impl StormLimit {
 /// Settings of the forwarding database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FdbSettings {
-    /// Maximum number of addresses, static ones included.
+    /// Maximum addresses, static ones included.
     pub capacity: usize,
     /// Time after which an unused address is removed; `None`: never.
     pub ageing: Option<Nanos>,
     /// Stations that never move or age: (VID, address, port).
     pub statics: Vec<(u16, MacAddr, PortId)>,
-    /// Seed of the hash of addresses, identical in all workers.
+    /// Seed of the address hash, identical in all workers.
     pub seed: HashSeed,
 }
 
-/// Secret seed of hash tables. An attacker who knows it can choose addresses that crowd out a station.
+/// Secret hash seed: an attacker who knows it can choose addresses that crowd out a station.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed(pub [u64; 2]);
 
 impl HashSeed {
-    /// Public seed for reproducible tests and simulations.
+    /// Public seed for tests and simulations.
     pub const PUBLIC: HashSeed = HashSeed([0x786f_6666, 0x1051_2025]);
 
-    /// Derives one number from the seed, for other random choices.
+    /// Derives a number for other random choices.
     pub fn digest(self) -> u64 {
         self.0.into_iter().fold(0, |digest, word| mix(digest ^ word))
     }
@@ -184,24 +181,23 @@ impl std::fmt::Debug for HashSeed {
     }
 }
 
-/// Event at which a frame stops counting at its ingress.
+/// Event at which a frame stops counting at ingress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
-    /// Transmission: current shared-memory switches, and OFC.
+    /// Transmission: shared-memory switches, and OFC.
     #[default]
     UntilTransmitted,
-    /// Entry into an egress queue: CaPFC's reference switch.
+    /// Entry into an egress queue: CaPFC.
     UntilForwarded,
 }
 
-/// Handling of frames whose egress queue is full.
+/// Handling of frames for full egress queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The frame is dropped and counted (CaPFC's PFC_wdrop).
+    /// The frame is dropped (CaPFC's PFC_wdrop).
     #[default]
     Drop,
-    /// The pipeline halts for all ports and classes while its first frame has no room (PFC_wstop). Requires a single
-    /// worker.
+    /// The pipeline halts for all ports and classes while its first frame has no room (PFC_wstop). Requires one worker.
     Stop,
 }
 
@@ -216,99 +212,99 @@ impl WhenFull {
     }
 }
 
-/// Settings of one port.
+/// Settings of a port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortSettings {
-    /// Name of the port in logs and metrics.
+    /// Name in logs and metrics.
     pub name: String,
-    /// MAC address, the source of control frames.
+    /// MAC address, source of control frames.
     pub mac: MacAddr,
-    /// Line rate of the port.
+    /// Line rate.
     pub speed: BitRate,
     /// Longest frame in bytes, without FCS and [`xoff_wire::units::TAGS`].
     pub mtu_frame: u32,
-    /// Header field that determines a frame's class.
+    /// Header field that selects the class.
     pub trust: Trust,
-    /// Class of frames without a trusted header field.
+    /// Class without a trusted header field.
     pub default_class: Class,
     /// Class of each PCP.
     pub pcp_to_class: [Class; 8],
     /// Class of each DSCP.
     pub dscp_to_class: [Class; 64],
-    /// PCP of tagged frames at egress, by class; `None`: unchanged.
+    /// PCP of tagged frames at egress by class; `None`: unchanged.
     pub rewrite_pcp: Option<[u8; CLASSES]>,
-    /// DSCP of IP packets at egress, by class; `None`: unchanged.
+    /// DSCP of IP packets at egress by class; `None`: unchanged.
     pub rewrite_dscp: Option<[u8; CLASSES]>,
-    /// VLAN of untagged and priority-tagged frames; `None`: they are dropped.
+    /// VLAN of untagged and priority-tagged frames; `None`: dropped.
     pub pvid: Option<u16>,
-    /// True if source addresses are learned on the port.
+    /// True if source addresses are learned.
     pub learning: bool,
-    /// Maximum addresses learned on the port; other frames are still forwarded.
+    /// Maximum learned addresses; frames of further stations are still forwarded.
     pub learn_limit: Option<usize>,
-    /// Rate limits of floods received on the port.
+    /// Rate limits of received floods.
     pub storm_limit: StormLimit,
-    /// Reaction to stations that move to and fro between two ports.
+    /// Reaction to stations moving to and fro between two ports.
     pub loop_detection: LoopDetection,
-    /// True if frames to unknown addresses are sent out of the port.
+    /// True if the port sends floods to unknown addresses.
     pub flood_unknown: bool,
-    /// True if frames to group addresses are sent out of the port.
+    /// True if the port sends floods to group addresses.
     pub flood_group: bool,
-    /// True if the port exchanges no frames with other isolated ports.
+    /// True if no frames pass to or from other isolated ports.
     pub isolated: bool,
     /// True if the port is a router interface, which bridges nothing.
     pub routed: bool,
-    /// Pause frames that the port obeys and sends.
+    /// Pause frames obeyed and sent.
     pub flow_control: FlowControl,
-    /// LLDP agent. With [`Lldp::Off`] LLDP frames are consumed, otherwise punted.
+    /// LLDP agent. [`Lldp::Off`]: LLDP frames are consumed, otherwise punted.
     pub lldp: Lldp,
-    /// Rate limit of frames punted from the port.
+    /// Rate limit of punted frames.
     pub punt_limit: PuntLimit,
-    /// Use of DCBX information from the neighbour.
+    /// Use of the neighbour's DCBX.
     pub dcbx: Dcbx,
-    /// Peer capabilities that LLDP determines instead of the next two fields.
+    /// Peer capabilities for which LLDP overrides the next two fields.
     pub auto_peer: AutoPeer,
-    /// True if the peer understands lists of flows ([`xoff_wire::ofc`]).
+    /// True if the peer understands flow lists ([`xoff_wire::ofc`]).
     pub ofc_peer: bool,
-    /// True if the peer understands rates (GFC), which are then obeyed and sent.
+    /// True if the peer understands rates (GFC); then they are obeyed and sent.
     pub gfc_peer: bool,
-    /// Pause time of every sent XOFF.
+    /// Pause time of each XOFF.
     pub pause_time: Quanta,
     /// Interval of XOFF repetitions during a pause.
     pub refresh: Nanos,
-    /// Bytes (layer 1) that a late worker may send ahead of the line rate.
+    /// Layer-1 bytes that a late worker may send ahead of line rate.
     pub burst: Bytes,
-    /// Maximum bytes (layer 1) in the driver; pauses cannot stop them.
+    /// Maximum layer-1 bytes in the driver; pauses cannot stop them.
     pub commit: Bytes,
-    /// Computed headroom: maximum bytes of a class past XOFF from a peer that behaves as declared. [`Bytes::MAX`]:
-    /// the peer is not judged.
+    /// Computed headroom: maximum bytes of a class past XOFF from a peer as declared. [`Bytes::MAX`]: the peer is not
+    /// judged.
     pub past_xoff: Bytes,
-    /// Maximum time until the peer stops, as declared.
+    /// Declared maximum time until the peer stops.
     pub peer_response: Nanos,
     /// Settings of each class.
     pub classes: [ClassSettings; CLASSES],
 }
 
-/// Program that speaks LLDP at a port.
+/// LLDP agent of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lldp {
-    /// No program speaks LLDP.
+    /// No agent.
     #[default]
     Off,
     /// The switch itself.
     Switch,
-    /// A program on the host, at the port's host interface.
+    /// A host program, at the port's host interface.
     Kernel,
 }
 
-/// Use of DCBX information from the neighbour; the dataplane ignores it.
+/// Use of the neighbour's DCBX; ignored by the dataplane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dcbx {
     /// DCBX is neither sent nor read.
     Off,
-    /// DCBX is compared with the port's settings.
+    /// DCBX is compared with the settings.
     #[default]
     Compare,
-    /// DCBX is compared, and PFC is enabled for the classes for which the neighbour enables it.
+    /// DCBX is compared, and the neighbour's PFC classes are adopted.
     Willing,
 }
 
@@ -321,64 +317,63 @@ pub struct AutoPeer {
     pub rates: bool,
 }
 
-/// Header field that determines a frame's class.
+/// Header field that selects a frame's class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// PCP of the VLAN tag, else the default class.
     Pcp,
     /// DSCP of the IP header, else the default class.
     Dscp,
-    /// DSCP of IP packets, else PCP of tagged frames, else the default class.
+    /// DSCP of IP, else PCP of a tag, else the default class.
     #[default]
     Both,
     /// Default class for all frames.
     Port,
 }
 
-/// Pause frames that a port obeys and sends.
+/// Pause frames obeyed and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
     /// 802.1Qbb per class; asymmetric if `obey` has all classes and `send` the lossless ones.
     Pfc {
         /// Classes whose XOFF is obeyed.
         obey: ClassSet,
-        /// Classes for which XOFF is sent; only lossless ones.
+        /// Classes for which XOFF is sent; lossless.
         send: ClassSet,
     },
-    /// 802.3x: a PAUSE stops the whole port, and is sent while any lossless class is over XOFF.
+    /// 802.3x: a PAUSE stops the port, and is sent while any lossless class is over XOFF.
     Pause8023x,
-    /// Pause frames are counted, but neither obeyed nor sent (for untrusted ports).
+    /// Pause frames are counted, but neither obeyed nor sent (untrusted ports).
     Ignore,
 }
 
-/// Settings of one class on one port.
+/// Settings of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassSettings {
-    /// True if frames of the class must never be dropped because room is missing.
+    /// True if frames must never be dropped for lack of room.
     pub lossless: bool,
-    /// Ingress queue length from which on XOFF is sent; lossless classes only.
+    /// Ingress queue length at which XOFF is sent; lossless only.
     pub xoff: Bytes,
     /// Ingress queue length below which XON is sent.
     pub xon: Bytes,
-    /// Room of the ingress queue beyond `xoff`; zero for lossy classes.
+    /// Ingress room beyond `xoff`; zero if lossy.
     pub headroom: Bytes,
-    /// Frames in the ingress queue at which XOFF is sent as well: small frames use up slots of the store. `u32::MAX`:
-    /// no limit.
+    /// Ingress frames at which XOFF is sent, too: small frames use up slots. `u32::MAX`: no limit.
     pub xoff_frames: u32,
     /// Reserve of the ingress queue in shared memory.
     pub ingress_reserve: Bytes,
-    /// Maximum bytes of the ingress queue of a lossy class.
+    /// Maximum bytes of a lossy ingress queue.
     pub ingress_max: Bytes,
-    /// Egress queue length: [`WhenFull`] applies to a frame that would reach it.
+    /// Egress queue length at which [`WhenFull`] applies to a frame.
     pub egress_max: Bytes,
-    /// Maximum frames in the egress queue: small frames use up slots of the store. `u32::MAX`: no limit
-    /// (`xoff_frames` bounds lossless classes).
+    /// Maximum frames in the egress queue: small frames use up slots. `u32::MAX`: no limit (`xoff_frames` bounds
+    /// lossless classes).
     pub egress_max_frames: u32,
     /// Reserve of the egress queue in shared memory.
     pub egress_reserve: Bytes,
-    /// Egress queue length from which on policies with egress thresholds count arrivals.
+    /// Egress queue length from which some policies count arrivals.
     pub egress_warn: Bytes,
-    /// Egress queue length above which the queue is congested.
+    /// Egress queue length above which congestion begins.
     pub egress_xoff: Bytes,
     /// Egress queue length at which congestion ends.
     pub egress_xon: Bytes,
@@ -386,49 +381,49 @@ pub struct ClassSettings {
     pub queue: QueueKind,
     /// Scheduling among the classes of the port.
     pub service: Service,
-    /// Maximum rate of the class; `None`: the line rate.
+    /// Maximum rate; `None`: line rate.
     pub max_rate: Option<BitRate>,
-    /// ECN marking at egress; `None`: never.
+    /// ECN marking at egress; `None`: off.
     pub ecn: Option<EcnSettings>,
-    /// Watchdog for a peer that keeps the class paused, if any.
+    /// Watchdog for long pauses of the class.
     pub watchdog: Option<WatchdogSettings>,
 }
 
 /// ECN marking of an egress queue, by the curve in `congestion/ecn.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EcnSettings {
-    /// Queue length in bytes below which no frame is marked.
+    /// Queue bytes below which no frame is marked.
     pub min: Bytes,
-    /// Queue length in bytes from which on every frame is marked.
+    /// Queue bytes from which every frame is marked.
     pub max: Bytes,
-    /// Share of frames marked at a queue length just below `max`, 0..=1.
+    /// Share of frames marked just below `max`, 0..=1.
     pub probability: f64,
-    /// True if frames that cannot be marked are dropped; only in classes lossy at every port.
+    /// True if unmarkable frames are dropped; only in classes lossy at every port.
     pub wred: bool,
 }
 
-/// Rate limit of frames punted from a port.
+/// Rate limit of punted frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PuntLimit {
     /// Maximum frames per second.
     pub rate: u32,
-    /// Maximum frames at once after an idle time.
+    /// Maximum frames at once when idle before.
     pub burst: u32,
 }
 
 impl PuntLimit {
-    /// Default limit: enough for periodic frames of neighbours, and a burst from all of them.
+    /// Default: enough for periodic frames of neighbours, and a burst from all.
     pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
 }
 
-/// Definition of a pause storm ([`crate::watchdog`]) and the reaction.
+/// Pause storm definition ([`crate::watchdog`]) and reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogSettings {
     /// Reaction to a pause storm.
     pub action: WatchdogAction,
-    /// Time after which a paused class with queued frames that sends none is in a storm.
+    /// Time after which a paused class with queued frames, sending none, is in a storm.
     pub detect: Nanos,
-    /// Time without a pause after which the pause storm ends.
+    /// Time without a pause that ends the storm.
     pub restore: Nanos,
 }
 
@@ -445,7 +440,7 @@ pub enum WatchdogAction {
 }
 
 impl ClassSettings {
-    /// Returns the maximum bytes of the ingress queue, headroom included.
+    /// Returns the maximum ingress bytes, headroom included.
     #[must_use]
     pub const fn ingress_most(&self) -> Bytes {
         let beyond_reserve = match self.lossless {
@@ -474,11 +469,11 @@ pub enum QueueKind {
     /// First in, first out.
     #[default]
     Fifo,
-    /// Sub-queues per ingress port, served round robin, as in the QCN paper's input-buffered fabric.
+    /// Sub-queues per ingress port, round robin, as in the QCN paper's input-buffered fabric.
     Voq,
 }
 
-/// Scheduling of a class among the classes of its port.
+/// Scheduling of a class on its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Before all weighted classes; the higher class first.
@@ -488,13 +483,13 @@ pub enum Service {
 }
 
 impl PortSettings {
-    /// Returns the lossless classes of the port.
+    /// Returns the lossless classes.
     #[must_use]
     pub fn lossless(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.classes[class.index()].lossless).collect()
     }
 
-    /// Returns the classes for which this port sends XOFF.
+    /// Returns classes for which XOFF is sent.
     #[must_use]
     pub fn sends(&self) -> ClassSet {
         let lossless = self.lossless();

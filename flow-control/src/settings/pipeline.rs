@@ -2,14 +2,14 @@ use std::num::NonZeroU32;
 
 use xoff_wire::units::Nanos;
 
-/// Settings of the pipeline between ingress and egress queues. By default frames pass it at once.
+/// Settings of the pipeline between ingress and egress queues; by default, frames pass at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineSettings {
-    /// Maximum frames per second, from the ports in turn; `None`: unlimited. Requires a single worker.
+    /// Maximum frames per second, from ports in turn; `None`: unlimited. Requires one worker.
     pub rate: Option<FrameRate>,
     /// Delay of each frame in the pipeline.
     pub delay: Nanos,
-    /// Order in which frames leave their ingress port.
+    /// Order of frames of an ingress port.
     pub ingress: IngressOrder,
 }
 
@@ -21,19 +21,19 @@ impl PipelineSettings {
     }
 }
 
-/// Rate in frames per second, not zero.
+/// Nonzero rate in frames per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate(pub NonZeroU32);
 
 impl FrameRate {
-    /// Returns the time that `frames` frames take at this rate.
+    /// Returns the time of `frames` frames.
     #[must_use]
     pub const fn time_of(self, frames: u64) -> Nanos {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// Returns the start of the next frame and the new carry. The carry `owed` is a fraction of a nanosecond, in
-    /// units of 1 / rate ns.
+    /// Returns the next frame's start and the new carry. The carry `owed` is a fraction of a nanosecond, in 1 / rate
+    /// ns.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;
@@ -41,7 +41,7 @@ impl FrameRate {
     }
 }
 
-/// Order in which frames leave their ingress port.
+/// Order of frames of an ingress port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IngressOrder {
     /// Highest class first, one queue per class.

@@ -12,7 +12,7 @@ const MTU_FRAME: u32 = 1514;
 const FDB_CAPACITY: usize = 8_192;
 
 impl SwitchSettings {
-    /// Returns a switch with plain PFC, dedicated memory, one VLAN and a public hash seed.
+    /// Returns settings with plain PFC, dedicated memory, one VLAN and a public hash seed.
     #[must_use]
     pub fn plain(ports: Vec<PortSettings>) -> SwitchSettings {
         SwitchSettings {
@@ -40,8 +40,8 @@ impl SwitchSettings {
 }
 
 impl PortSettings {
-    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause and sends XOFF for its lossless classes.
-    /// Two long frames may be in the driver.
+    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause and sends XOFF for lossless classes. The
+    /// driver may hold two long frames.
     #[must_use]
     pub fn plain(
         name: impl Into<String>,
@@ -91,8 +91,7 @@ impl PortSettings {
 }
 
 impl ClassSettings {
-    /// Returns a lossy class with `room` bytes at ingress and at egress; its egress queue is congested above half of
-    /// that.
+    /// Returns a lossy class with `room` bytes at ingress and at egress; egress congestion begins at half.
     #[must_use]
     pub const fn lossy(room: Bytes) -> ClassSettings {
         let half = Bytes(room.0 / 2);

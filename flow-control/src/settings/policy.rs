@@ -36,7 +36,7 @@ impl PolicyKind {
         PolicyKind::Gfc,
     ];
 
-    /// Returns the policy's name in configurations, metrics and commands.
+    /// Returns the name in configurations, metrics and commands.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,13 +51,13 @@ impl PolicyKind {
         }
     }
 
-    /// Returns the built-in policy with this name.
+    /// Returns the built-in policy of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<PolicyKind> {
         PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Returns the setting that the policy needs for `class` but `settings` lacks, if any.
+    /// Returns a setting needed for `class` that `settings` lacks.
     #[must_use]
     pub fn misfit(self, class: Class, settings: &SwitchSettings) -> Option<String> {
         match self {
@@ -67,8 +67,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy pauses peers by the length of an egress queue, whatever its frames. Custom policies
-    /// may.
+    /// Returns whether an egress queue's length alone may pause peers. Custom policies may.
     #[must_use]
     pub const fn goes_by_egress(self) -> bool {
         match self {
@@ -80,7 +79,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy uses `egress_xoff` and the thresholds below it.
+    /// Returns whether the policy uses `egress_xoff` and lower thresholds.
     #[must_use]
     pub const fn has_egress_thresholds(self, policy: &PolicySettings) -> bool {
         match self {
@@ -90,7 +89,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy must see ingress and egress of a frame in one worker.
+    /// Returns whether one worker must see ingress and egress of a frame.
     #[must_use]
     pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {
         match self {
@@ -118,13 +117,13 @@ fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
     }
 }
 
-/// Parameters of the policies, identical on every port.
+/// Parameters of policies, identical on every port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySettings {
-    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: share of a congested queue's arrivals whose ports are
-    /// paused (Table II: 0.8).
+    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: share of a congested queue's arrivals whose ports are paused
+    /// (Table II: 0.8).
     pub capfc_cut: f64,
-    /// Unit in which CaPFC counts arrivals at an egress queue.
+    /// Unit of CaPFC's arrival counts.
     pub capfc_count_unit: CountUnit,
     /// Parameters of OFC.
     pub ofc: OfcSettings,
@@ -139,12 +138,12 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
-    /// Returns the built-in policies, and the custom one if any.
+    /// Returns the available policies, a custom one included.
     pub fn kinds(&self) -> impl Iterator<Item = PolicyKind> + use<> {
         PolicyKind::ALL.into_iter().chain(self.custom.as_ref().map(|_| PolicyKind::Custom))
     }
 
-    /// Returns the policy with this name, built-in or custom.
+    /// Returns the policy of this name, built-in or custom.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<PolicyKind> {
         self.kinds().find(|kind| kind.name() == name)
@@ -165,7 +164,7 @@ impl Default for PolicySettings {
     }
 }
 
-/// Unit in which CaPFC counts arrivals at an egress queue, C(i,o,p).
+/// Unit of CaPFC's arrival counts C(i,o,p).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CountUnit {
     /// Frames, as in the paper.
@@ -181,11 +180,11 @@ pub struct OfcSettings {
     /// Ratio X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of 75 KB, about
     /// 0.9).
     pub alpha: f64,
-    /// Maximum flows in the `flow_in_port_tab` of a port.
+    /// Maximum flows in a port's `flow_in_port_tab`.
     pub flows: u32,
-    /// Maximum flows in the `congested_flow_tab` of a port.
+    /// Maximum flows in a port's `congested_flow_tab`.
     pub congested_flows: u32,
-    /// Maximum flows in the `pause_frame_tab` of a port.
+    /// Maximum flows in a port's `pause_frame_tab`.
     pub paused_flows: u32,
 }
 
@@ -198,8 +197,7 @@ impl Default for OfcSettings {
 /// Parameters of P-PFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PPfcSettings {
-    /// Sampling interval and horizon of the prediction, above zero. `None`: the mean of the egress queues decides
-    /// instead.
+    /// Sampling interval and prediction horizon, above zero. `None`: the mean of egress queues decides.
     pub prediction: Option<Nanos>,
 }
 
@@ -221,7 +219,7 @@ impl Default for GPfcSettings {
 /// Parameters of GFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GfcSettings {
-    /// Threshold B1 of the first rate step as a fraction of XOFF: above 0, at most 1.
+    /// B1, the first rate step's threshold, as a fraction of XOFF: above 0, at most 1.
     pub first: f64,
     /// Number of rate steps, 1..=16.
     pub steps: u8,

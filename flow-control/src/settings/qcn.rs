@@ -1,33 +1,33 @@
 use xoff_wire::units::{Bytes, ClassSet};
 
-/// Settings of a switch's congestion points.
+/// Settings of congestion points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QcnSettings {
-    /// Classes sampled at each ingress port: frames count until they leave the switch (the paper's input buffer,
-    /// section II).
+    /// Classes sampled at ingress ports: frames count until they leave the switch (the paper's input buffer, section
+    /// II).
     pub ingress: ClassSet,
-    /// Classes sampled at each egress port, as in the standard; none of `ingress`.
+    /// Classes sampled at egress ports, as in the standard; none of `ingress`.
     pub egress: ClassSet,
     /// Qeq: target occupancy in bytes.
     pub set_point: Bytes,
-    /// w: weight of the growth of the occupancy.
+    /// w: weight of occupancy growth.
     pub weight: u32,
     /// Is: bytes between samples of an uncongested buffer.
     pub sample_every: Bytes,
     /// Maximum jitter of the interval in percent, against synchronization with periodic traffic.
     pub jitter_percent: u8,
-    /// Minimum frames that arrive between two CNMs (section V).
+    /// Minimum arrivals between two CNMs (section V).
     pub frames_per_cnm: u32,
-    /// Choice of the flow to blame.
+    /// Choice of the blamed flow.
     pub culprit: Culprit,
-    /// Maximum flows that a point counts ([`Culprit::OccupancyDeterministic`]).
+    /// Maximum flows counted by a point ([`Culprit::OccupancyDeterministic`]).
     pub flows_max: u16,
     /// Seed of random choices.
     pub seed: u64,
 }
 
 impl QcnSettings {
-    /// Settings of section III of the paper and the standard's jitter, without any congestion point.
+    /// Settings of the paper's section III and the standard's jitter, without congestion points.
     pub const PAPER: QcnSettings = QcnSettings {
         ingress: ClassSet::NONE,
         egress: ClassSet::NONE,
@@ -48,14 +48,14 @@ impl Default for QcnSettings {
     }
 }
 
-/// Choice of the flow to blame for a congested buffer.
+/// Choice of the flow blamed for congestion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Culprit {
-    /// Flow of the frame that has just arrived (802.1Qau).
+    /// Flow of the arriving frame (802.1Qau).
     #[default]
     Arrival,
-    /// Flow with the most bytes among those in the flow table.
+    /// Flow with most bytes in the flow table.
     OccupancyDeterministic,
-    /// Flow of a random queued frame, in proportion to its size.
+    /// Flow of a random queued frame, in proportion to size.
     OccupancyRandom,
 }

@@ -4,8 +4,8 @@
 //! until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the port with most arrivals; Algorithm 2
 //! (Stop-Calibrate) the fewest ports that together have the share CUT of them.
 //!
-//! Left open by the paper: of equal ports, the lowest is blamed. A port that may not send XOFF is not counted,
-//! because blaming it would only hide the next one.
+//! Left open by the paper: of equal ports, the lowest is blamed. A port that may not send XOFF is not counted: blaming
+//! it would hide the next one.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -14,12 +14,12 @@ use super::{Event, Intent, Pfc};
 use crate::buffer::{Buffer, Margin};
 use crate::settings::{CountUnit, SwitchSettings};
 
-/// Rule by which a congested egress queue blames ports.
+/// Rule for blaming ports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Culprits {
     /// Stop-Max: the port with most arrivals.
     Heaviest,
-    /// Stop-Calibrate: the fewest ports that together have at least this share of arrivals.
+    /// Stop-Calibrate: the fewest ports with together at least this share of arrivals.
     Share(f64),
 }
 

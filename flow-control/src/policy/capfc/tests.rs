@@ -100,7 +100,7 @@ fn counts_remain_until_warn_below_xon() {
     assert_eq!(counts(&mut bench, OUT)[0], 0);
 }
 
-/// Section II-D: "the input ports whose cumulative counter percentages pass a predefined cut-off threshold".
+/// Section II-D: "input ports whose cumulative counter percentages pass a predefined cut-off threshold".
 #[test]
 fn cut_blames_fewest_ports_with_share_of_arrivals() {
     // Of 10 arrivals, 5 came by port 1, 3 by port 0 and 2 by port 2.
@@ -118,8 +118,8 @@ fn cut_blames_fewest_ports_with_share_of_arrivals() {
     assert_eq!(blamed(0.81), [xoff(1, BLAMED), xoff(0, BLAMED), xoff(2, BLAMED)]);
 }
 
-/// Section II-D: "If the threshold ratio is set as 1, then congestion signal of every input port with a packet
-/// inside the egress queue is set to 1."
+/// Section II-D: with a ratio of 1, the "congestion signal of every input port with a packet inside the egress queue is
+/// set to 1."
 #[test]
 fn cut_of_one_blames_every_contributing_port() {
     let mut bench = calibrate(1.0);

@@ -1,4 +1,4 @@
-//! `congested_flow_tab` of one egress port: the flows that the peer of this port has paused.
+//! `congested_flow_tab` of one egress port: flows paused by its peer.
 
 use xoff_wire::units::Nanos;
 
@@ -21,7 +21,7 @@ impl CongestedFlows {
         CongestedFlows { flows: Vec::with_capacity(capacity), next_expiry: Nanos::NEVER }
     }
 
-    /// Pauses a flow (Algorithm 2 line 4); the last time counts. A new flow needs room in the table.
+    /// Runs Algorithm 2 line 4; the last time counts. A new flow needs room in the table.
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,
@@ -34,7 +34,7 @@ impl CongestedFlows {
         self.flows.len() == self.flows.capacity()
     }
 
-    /// Removes a flow (Algorithm 2 line 8); returns false if it is not in the table.
+    /// Runs Algorithm 2 line 8; returns false if the flow is not in the table.
     pub(super) fn resume(&mut self, flow: u32) -> bool {
         let place = self.flows.iter().position(|paused| paused.flow == flow);
         if let Some(place) = place {

@@ -1,22 +1,21 @@
 //! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that
 //! cause congestion are paused, hop by hop up to their sources.
 //!
-//! Three tables per class, named as in the paper: `flow_in_port_tab` of an egress port ([`flow_table`]),
-//! `congested_flow_tab` of an egress port ([`congested`]), and `pause_frame_tab` of an ingress port
-//! ([`pause_frames`]).
+//! Tables per class, named as in the paper: per egress port `flow_in_port_tab` ([`flow_table`]) and
+//! `congested_flow_tab` ([`congested`]), per ingress port `pause_frame_tab` ([`pause_frames`]).
 //!
 //! A frame meets congestion if its ingress queue is between X_OFF^c and X_OFF, and its egress queue at X_OFF^c, too
 //! (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all flows to that port
 //! are paused. Otherwise it is *local*: the flows that the peer has paused are paused. At X_OFF plain PFC pauses the
-//! whole class. To the receiver that is the paper's PAUSE with all keys (line 11).
+//! class: the paper's PAUSE with all keys (line 11).
 //!
 //! Deviations from the paper:
 //!
-//! * A PAUSE names only flows that came through the port whose peer receives it: same effect, smaller frame.
-//! * Line 14 replaces earlier flows; here flows are added, because a forgotten flow would never be resumed.
+//! * A PAUSE names only flows from its receiver: same effect, smaller frame.
+//! * Line 14 replaces earlier flows; here flows are added: a forgotten flow would never resume.
 //! * A PAUSE is sent on change and refreshed, not with every frame.
 //! * The resume check (line 16) also runs when a frame has left: a paused sender that stops must be resumed.
-//! * If a table is full, or the peer is not known to understand lists of flows, plain PFC pauses the class.
+//! * With a full table, or a peer not known to understand flow lists, plain PFC pauses the class.
 
 mod congested;
 mod flow_table;
@@ -38,7 +37,7 @@ use crate::buffer::Buffer;
 use crate::cause::Trigger;
 use crate::settings::{OfcSettings, SwitchSettings, ports_where};
 
-/// Bytes of the table entries in use at one port.
+/// Bytes of used table entries at one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableBytes {
     /// Bytes of `flow_in_port_tab`.
@@ -69,18 +68,18 @@ struct EgressTables {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CulpritFlows {
-    /// All queued flows: congestion is original, or the peer has paused the whole class.
+    /// All queued flows: original congestion, or the peer has paused the class.
     All,
-    /// Flows in the `congested_flow_tab`: congestion is local.
+    /// Flows in the `congested_flow_tab`: local congestion.
     Paused,
 }
 
-/// Encoded frame that pauses or resumes flows at a peer.
+/// Encoded frame that pauses or resumes flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPauseFrame {
     /// Length in bytes, without FCS.
     pub len: usize,
-    /// True if the frame resumes flows, false if it pauses them.
+    /// True to resume flows, false to pause them.
     pub resumes: bool,
 }
 
@@ -128,7 +127,7 @@ impl Ofc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Applies Algorithm 1 to a frame that is now queued at `egress`.
+    /// Applies Algorithm 1 to a frame now queued at `egress`.
     #[inline]
     fn enqueued(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
@@ -153,7 +152,7 @@ impl Ofc {
         }
     }
 
-    /// Pauses the flows that congest `egress` (Algorithm 1, lines 5 to 8 and 13 to 15).
+    /// Runs Algorithm 1, lines 5 to 8 and 13 to 15.
     #[cold]
     fn pause(&mut self, port: PortId, culprits: CulpritFlows, egress: PortId, intents: &mut Vec<Intent>) {
         let flows = &mut self.egress[egress.index()].flows;
@@ -188,7 +187,7 @@ impl Ofc {
         }
     }
 
-    /// Resumes all flows (Algorithm 1, lines 16 to 19).
+    /// Runs Algorithm 1, lines 16 to 19.
     #[inline]
     fn resume(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
         if self.pause_frames[ingress.index()].requested() > 0 || self.fallen_back.contains(ingress) {
@@ -213,13 +212,13 @@ impl Ofc {
 }
 
 impl Ofc {
-    /// Counts a frame about to be queued at `egress`. Returns its flow's number; [`u32::MAX`] if the table is full.
+    /// Counts a frame about to be queued at `egress`. Returns its flow's number, or [`u32::MAX`] if the table is full.
     #[inline]
     pub fn packet_in(&mut self, egress: PortId, ingress: PortId, key: &FlowKey) -> u32 {
         self.egress[egress.index()].flows.packet_in(key, ingress)
     }
 
-    /// Counts a frame that has left `egress`; `flow` is the result of [`Ofc::packet_in`].
+    /// Counts a frame that left `egress`; `flow` is [`Ofc::packet_in`]'s result.
     #[inline]
     pub fn packet_out(&mut self, egress: PortId, flow: u32) {
         if flow != NO_FLOW {
@@ -227,8 +226,8 @@ impl Ofc {
         }
     }
 
-    /// Records that the peer of `egress` pauses a flow (Algorithm 2 line 4). Returns its number; `None` if a table is
-    /// full and the class must be paused.
+    /// Records a flow pause by `egress`'s peer (Algorithm 2 line 4). Returns its number; `None` if a table is full and
+    /// the class must be paused.
     pub fn pause_flow(&mut self, egress: PortId, key: &FlowKey, until: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let is_listed = flows.find(key).is_some_and(|flow| flows.entry(flow).congested);
@@ -240,7 +239,7 @@ impl Ofc {
         Some(flow)
     }
 
-    /// Records that the peer of `egress` resumes a flow (Algorithm 2 line 8). Returns its number if it was paused.
+    /// Records a flow resume by `egress`'s peer (Algorithm 2 line 8). Returns its number if it was paused.
     pub fn resume_flow(&mut self, egress: PortId, key: &FlowKey) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = flows.find(key).filter(|&flow| congested.resume(flow))?;
@@ -248,7 +247,7 @@ impl Ofc {
         Some(flow)
     }
 
-    /// Records whether the peer of `egress` pauses the whole class.
+    /// Records whether `egress`'s peer pauses the whole class.
     pub fn class_is_paused(&mut self, egress: PortId, is_paused: bool) {
         match is_paused {
             true => self.class_paused.insert(egress),
@@ -256,7 +255,7 @@ impl Ofc {
         }
     }
 
-    /// Removes a flow whose pause has expired by `now`; [`Nanos::NEVER`] ends every pause.
+    /// Removes one flow whose pause has expired; [`Nanos::NEVER`] ends every pause.
     pub fn pop_expired(&mut self, egress: PortId, now: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = congested.pop_expired(now)?;
@@ -264,31 +263,31 @@ impl Ofc {
         Some(flow)
     }
 
-    /// Returns when the next pause of a flow at `egress` expires.
+    /// Returns the next expiry of a flow pause at `egress`.
     #[must_use]
     pub fn next_expiry(&self, egress: PortId) -> Nanos {
         self.egress[egress.index()].congested.next_expiry()
     }
 
-    /// Returns whether a frame that pauses or resumes flows is due at `port`.
+    /// Returns whether a flow frame is due at `port`.
     #[must_use]
     pub fn is_due(&self, port: PortId) -> bool {
         self.pause_frames[port.index()].is_due()
     }
 
-    /// Advances to `now`; flow pauses at the peer of `port` may become due for a refresh.
+    /// Advances to `now`; refreshes of flow pauses may fall due.
     pub fn advance(&mut self, port: PortId, now: Nanos) {
         self.pause_frames[port.index()].advance(now);
     }
 
-    /// Returns when the next refresh of flow pauses at `port` is due.
+    /// Returns the next refresh of flow pauses at `port`.
     #[must_use]
     pub fn next_refresh(&self, port: PortId) -> Nanos {
         self.pause_frames[port.index()].next_refresh()
     }
 
-    /// Writes the due frame, if any, into `bytes`, which must fit the shortest frame. `from` is the address of
-    /// `port`, `time` the pause time.
+    /// Writes a due frame into `bytes`, which must fit the shortest frame. `from` is the address of `port`, `time` the
+    /// pause time.
     pub fn write_frame(
         &mut self,
         now: Nanos,
@@ -313,7 +312,7 @@ impl Ofc {
         Some(FlowPauseFrame { len: frame.finish().len(), resumes: kind == FrameKind::Resume })
     }
 
-    /// Marks all due frames as sent, because a shadow ([`super::Shadow`]) sends none.
+    /// Marks due frames as sent, for a shadow ([`super::Shadow`]).
     pub(super) fn discard_frames(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];
@@ -325,7 +324,7 @@ impl Ofc {
         }
     }
 
-    /// Requests that the peer of `port` resume every flow.
+    /// Requests that `port`'s peer resume every flow.
     pub fn resume_all_flows(&mut self, port: PortId) {
         let egress = &mut self.egress;
         self.pause_frames[port.index()].resume_all_flows(|id, needs_resume| {
@@ -334,32 +333,32 @@ impl Ofc {
         });
     }
 
-    /// Forgets all frames sent to the peer of `port`, which has lost its pauses.
+    /// Forgets all frames sent by `port`, whose peer has lost its pauses.
     pub fn forget_sent(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let ended = |id: FlowId| egress[id.egress.index()].flows.set_request(id.flow, PauseRequest::None);
         self.pause_frames[port.index()].forget_sent(ended);
     }
 
-    /// Returns whether the peer of `port` may have paused a flow on request.
+    /// Returns whether `port`'s peer may have paused a flow.
     #[must_use]
     pub fn has_sent_pause(&self, port: PortId) -> bool {
         self.pause_frames[port.index()].has_sent_pause()
     }
 
-    /// Returns the number of flows that the peer of `port` is asked to pause.
+    /// Returns how many flows `port`'s peer is asked to pause.
     #[must_use]
     pub fn requested_flows(&self, port: PortId) -> usize {
         self.pause_frames[port.index()].requested()
     }
 
-    /// Returns the number of flows that the peer of `port` pauses here.
+    /// Returns how many flows `port`'s peer pauses.
     #[must_use]
     pub fn flows_paused(&self, port: PortId) -> usize {
         self.egress[port.index()].congested.len()
     }
 
-    /// Returns the bytes that the tables of `port` use now.
+    /// Returns the table bytes in use at `port`.
     #[must_use]
     pub fn table_bytes(&self, port: PortId) -> TableBytes {
         let EgressTables { flows, congested } = &self.egress[port.index()];

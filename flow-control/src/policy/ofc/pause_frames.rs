@@ -1,6 +1,6 @@
 //! `pause_frame_tab` of one ingress port: flows that its peer is asked to pause, and the state last sent for each.
 //!
-//! A frame is due while a state has not been sent, and periodically to refresh pauses.
+//! A frame is due while a state is unsent, and for periodic refreshes.
 
 use xoff_wire::units::{Nanos, PortId};
 
@@ -59,7 +59,7 @@ impl PauseFrames {
         }
     }
 
-    /// Requests a pause of a new flow (Algorithm 1 line 14); returns false if the table is full.
+    /// Requests a pause (Algorithm 1 line 14); returns false if the table is full.
     pub(super) fn request_pause(&mut self, id: FlowId) -> bool {
         if self.rows.len() == self.rows.capacity() {
             return false;
@@ -78,8 +78,7 @@ impl PauseFrames {
         }
     }
 
-    /// Requests a resume of every flow (Algorithm 1 lines 17 and 18). Calls `each` with the flow, and whether a
-    /// resume must be sent.
+    /// Runs Algorithm 1 lines 17 and 18. Calls `each` with a flow, and whether a resume must be sent.
     pub(super) fn resume_all_flows(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
             let needs_resume = row.sent != SentState::Nothing;
@@ -92,7 +91,7 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Forgets all sent states. Calls `each` with every flow that needs no resume any more.
+    /// Calls `each` with every flow that now needs no resume.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;

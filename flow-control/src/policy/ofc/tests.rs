@@ -18,7 +18,7 @@ fn key(number: u16) -> FlowKey {
     FlowKey::V4 { protocol: 17, ports: [number, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
 }
 
-/// Policy of class 3 with a buffer of six ports. All peers but that of the third port understand lists of flows.
+/// Policy of class 3 on six ports. All peers but the third port's understand flow lists.
 struct OfcBench {
     buffer: Buffer,
     ofc: Ofc,
@@ -386,7 +386,7 @@ fn new_congestion_before_resume_keeps_flow_paused() {
 // proves: ofc
 #[test]
 fn x_off_c_follows_xoff_of_shared_memory() {
-    // X_OFF is the reserve of 2,000 bytes, plus the free part of the pool of 8,000 bytes.
+    // X_OFF: reserve of 2,000 bytes, plus the free part of the 8,000-byte pool.
     let pool = SharedMemory {
         pool: Bytes(8_000),
         ingress_limit: Bytes::MAX,

@@ -6,9 +6,8 @@
 //!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is no longer congested: E(i,o,p) = 0 for every i
 //! ```
 //!
-//! OFC's description uses the mean alone. Egress XOFF is the minimum, because in an almost empty switch the mean
-//! would pause the sender of every other frame. The gap to XON keeps a queue at the mean from sending an XOFF or XON
-//! with every frame.
+//! OFC's description uses the mean alone. Egress XOFF is the minimum: in an almost empty switch the mean would pause
+//! every other frame's sender. The gap to XON prevents XOFF and XON with every frame.
 
 use xoff_wire::units::{Bytes, PortId};
 

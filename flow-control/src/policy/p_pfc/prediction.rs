@@ -9,8 +9,8 @@
 //!   D(i,p) = I(i,p) or P(i,p)
 //! ```
 //!
-//! Left open by the paper: below XON nothing is paused, because a buffer is there for bursts. A predicted pause ends
-//! at half of XON, because at XON the restarted sender would at once be predicted to reach XOFF again.
+//! Left open by the paper: below XON nothing is paused, because a buffer is there for bursts. A predicted pause ends at
+//! half of XON, because at XON the restarted sender would at once be paused again.
 
 use xoff_wire::units::{Bytes, Nanos, PortId, PortSet};
 
@@ -90,7 +90,7 @@ impl Prediction {
         }
     }
 
-    /// Takes a sample. Returns whether the queue reaches XOFF within one interval if it keeps growing like this.
+    /// Takes a sample; returns whether such growth reaches XOFF within one interval.
     fn will_reach_xoff(&mut self, now: Nanos, port: PortId, buffer: &Buffer) -> bool {
         let class = self.pfc.class();
         let held = buffer.ingress(port, class);
