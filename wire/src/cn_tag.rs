@@ -5,6 +5,6 @@ use pnet_packet::ethernet::EtherType;
 /// EtherType of a CN-TAG.
 pub const CN_TAG: EtherType = EtherType(0x22e9);
 
-/// CN-TAG: its RPID names the rate limiter at the sending station.
+/// CN-TAG: RPID of the sending station's rate limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CnTag(pub u16);

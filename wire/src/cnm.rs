@@ -1,8 +1,7 @@
 //! Congestion notification message (CNM; 802.1Qau, now 802.1Q clauses 30 to 33).
 //!
-//! A CNM has the VLAN tag and CN-TAG of the sampled frame, so that it reaches the rate limiter at the sender. Every
-//! reason to refuse a CNM is a [`CnmError`] with a counter. Reserved bits and padding are ignored. The encapsulated
-//! MSDU begins with the EtherType after the tags (802.1AC).
+//! A CNM has the VLAN tag and CN-TAG of the sampled frame, to reach the sender's rate limiter. Reserved bits and
+//! padding are ignored. The MSDU begins with the EtherType after the tags (802.1AC).
 
 use pnet_packet::ethernet::EtherType;
 
@@ -12,13 +11,13 @@ use crate::units::{Class, MacAddr};
 
 /// EtherType of a CNM.
 pub const CNM: EtherType = EtherType(0x22e7);
-/// Maximum bytes of the sampled frame that a CNM carries.
+/// Maximum bytes of a sampled frame in a CNM.
 pub const MSDU_MAX: usize = MSDU_MAX_U8 as usize;
 const MSDU_MAX_U8: u8 = 64;
-/// Maximum length of a CNM frame in bytes without FCS.
+/// Maximum length of a CNM in bytes without FCS.
 pub const LEN_MAX: usize = 22 + field::MSDU + MSDU_MAX;
 const LEN_MIN: usize = 60;
-/// Maximum quantized feedback, which has six bits.
+/// Maximum quantized feedback (six bits).
 pub const FEEDBACK_MAX: u8 = 63;
 
 mod field {
@@ -41,7 +40,7 @@ mod field {
 pub struct Cnm {
     /// Quantized feedback, 0..=63.
     pub feedback: u8,
-    /// Identifier of the congestion point.
+    /// Congestion point.
     pub congestion_point: CongestionPointId,
     /// Queue length minus set point, in units of 64 bytes.
     pub q_offset: i16,
@@ -51,15 +50,15 @@ pub struct Cnm {
     pub priority: Class,
     /// Destination of the sampled frame.
     pub destination: MacAddr,
-    /// First bytes of the sampled frame, from the EtherType after its tags on.
+    /// Start of the sampled frame, from the EtherType after its tags.
     pub msdu: Msdu,
 }
 
-/// Identifier of a congestion point: the MAC address of its port, its class, and a zero.
+/// Congestion point identifier: its port's MAC address, its class, and a zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CongestionPointId(pub [u8; 8]);
 
-/// First bytes of a frame after its tags (MSDU), at most [`MSDU_MAX`].
+/// Start of a frame after its tags (MSDU), at most [`MSDU_MAX`] bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Msdu {
     bytes: [u8; MSDU_MAX],
@@ -73,9 +72,9 @@ pub struct Envelope {
     pub dst: MacAddr,
     /// Source: the congestion point.
     pub src: MacAddr,
-    /// VLAN tag, copied from the sampled frame.
+    /// VLAN tag of the sampled frame.
     pub tag: Option<Tci>,
-    /// CN-TAG, copied from the sampled frame.
+    /// CN-TAG of the sampled frame.
     pub cn_tag: Option<CnTag>,
 }
 
@@ -86,7 +85,7 @@ pub struct CnmFrame {
     len: usize,
 }
 
-/// Reason for which a received CNM has no effect.
+/// Reason to ignore a received CNM.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CnmError {
@@ -103,7 +102,7 @@ pub enum CnmError {
 }
 
 impl CongestionPointId {
-    /// Returns the identifier for `class` at the port with address `port`.
+    /// Returns the identifier for `class` at port address `port`.
     #[must_use]
     pub const fn new(port: MacAddr, class: Class) -> CongestionPointId {
         let [a, b, c, d, e, f] = port.0;
@@ -122,7 +121,7 @@ impl Msdu {
         msdu
     }
 
-    /// Returns the first bytes of the MSDU.
+    /// Returns the MSDU's first bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -155,17 +154,17 @@ impl std::fmt::Debug for CnmFrame {
 }
 
 impl Cnm {
-    /// Returns whether a frame is a CNM, well-formed or not.
+    /// Returns whether a frame is a CNM, even malformed.
     #[inline]
     #[must_use]
     pub fn is_cnm(header: &Header) -> bool {
         header.ether_type == CNM
     }
 
-    /// Parses a frame for which [`Cnm::is_cnm`] holds.
+    /// Parses a frame that [`Cnm::is_cnm`] accepts.
     ///
     /// # Errors
-    /// Returns why the CNM must have no effect.
+    /// If the CNM must be ignored.
     pub fn parse(header: &Header, head: &[u8]) -> Result<Cnm, CnmError> {
         if header.dst.is_group() {
             return Err(CnmError::GroupAddress);

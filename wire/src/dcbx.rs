@@ -1,4 +1,4 @@
-//! DCBX (IEEE 802.1Qaz): TLVs of [`super::lldp`] about PFC, shares of the line (ETS), and classes of applications.
+//! DCBX (IEEE 802.1Qaz): TLVs of [`super::lldp`] about PFC, shares of the line (ETS), and application classes.
 
 use crate::units::{CLASSES, Class, ClassSet};
 
@@ -12,7 +12,7 @@ const WILLING: u8 = 1 << 7;
 /// In ETS: a credit-based shaper is supported. In PFC: the port cannot bypass MACsec.
 const SECOND: u8 = 1 << 6;
 
-/// Codes of transmission selection algorithms.
+/// Transmission selection algorithms.
 pub mod algorithm {
     /// Strict priority.
     pub const STRICT: u8 = 0;
@@ -20,18 +20,18 @@ pub mod algorithm {
     pub const ETS: u8 = 2;
 }
 
-/// Shares of the line by traffic class, current or recommended.
+/// Shares of the line by traffic class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ets {
     /// True if the sender adopts its peer's recommendation.
     pub willing: bool,
     /// True if a credit-based shaper is supported.
     pub credit_based: bool,
-    /// Number of supported traffic classes; zero: eight.
+    /// Supported traffic classes; zero: eight.
     pub classes_max: u8,
     /// Traffic class (0..=15) of each priority.
     pub traffic_class: [u8; CLASSES],
-    /// Share of the line in percent, by traffic class.
+    /// Share in percent by traffic class.
     pub bandwidth: [u8; CLASSES],
     /// Transmission selection [`algorithm`] by traffic class.
     pub algorithm: [u8; CLASSES],
@@ -62,7 +62,7 @@ impl Ets {
         bytes
     }
 
-    /// Returns each priority's share of the line in percent; `None` without ETS.
+    /// Returns each priority's share in percent; `None` without ETS.
     #[must_use]
     pub fn shares(&self) -> [Option<u8>; CLASSES] {
         self.traffic_class.map(|class| {
@@ -73,14 +73,14 @@ impl Ets {
     }
 }
 
-/// PFC settings that a station announces.
+/// PFC settings of a station.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PfcState {
     /// True if the sender adopts its peer's classes.
     pub willing: bool,
-    /// True if pauses bypass MACsec and overtake frames that wait for encryption.
+    /// True if pauses bypass MACsec, overtaking frames that wait for encryption.
     pub bypasses_macsec: bool,
-    /// Maximum classes with PFC, 0..=15; zero: any number.
+    /// Maximum classes with PFC, 0..=15; zero: unlimited.
     pub capability: u8,
     /// Classes with PFC.
     pub classes: ClassSet,
@@ -103,7 +103,7 @@ impl PfcState {
     }
 }
 
-/// Codes of fields that identify an [`Application`].
+/// Fields that identify an [`Application`].
 pub mod selector {
     /// EtherType.
     pub const ETHER_TYPE: u8 = 1;
@@ -116,16 +116,16 @@ pub mod selector {
 /// Application and its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Application {
-    /// Class of the application.
+    /// Application's class.
     pub class: Class,
-    /// Code of the identifying field: a [`selector`].
+    /// Identifying field: a [`selector`].
     pub selector: u8,
-    /// Value of the identifying field.
+    /// Identifying field's value.
     pub protocol: u16,
 }
 
 impl Application {
-    /// Encodes the entry of a TLV.
+    /// Encodes a TLV's entry.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 3] {
         let [high, low] = self.protocol.to_be_bytes();
@@ -143,10 +143,10 @@ impl Application {
 pub struct Applications<'a>(&'a [[u8; 3]]);
 
 impl<'a> Applications<'a> {
-    /// Maximum entries in one TLV.
+    /// Maximum entries of a TLV.
     pub const MOST: usize = (511 - 5) / 3;
 
-    /// Wraps a list of encoded entries.
+    /// Wraps encoded entries.
     #[must_use]
     pub const fn new(list: &'a [[u8; 3]]) -> Applications<'a> {
         Applications(list)

@@ -1,6 +1,6 @@
-//! Rewriting of the DSCP in an IP packet.
+//! Rewriting of a packet's DSCP.
 //!
-//! The IPv4 checksum is updated incrementally (RFC 1624), so that the receiver still detects a wrong one.
+//! The IPv4 checksum is updated incrementally (RFC 1624): a wrong one stays wrong.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -9,12 +9,12 @@ use super::header::Header;
 mod field {
     use std::ops::Range;
 
-    /// Offset of the word that contains the DSCP.
+    /// Offset of the word with the DSCP.
     pub const FIRST_WORD: Range<usize> = 0..2;
     pub const CHECKSUM: Range<usize> = 10..12;
 }
 
-/// Sets the DSCP of a frame to the low six bits of `dscp`; a frame without one stays unchanged.
+/// Sets a frame's DSCP, if any, to the low six bits of `dscp`.
 pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
     if header.dscp.is_none() {
         return;

@@ -1,7 +1,6 @@
 //! Explicit congestion notification (ECN) in the IP header (RFC 3168).
 //!
-//! Marking changes ECT(0) or ECT(1) to CE. The IPv4 checksum is updated incrementally, so that a wrong one stays
-//! wrong.
+//! Marking changes ECT(0) or ECT(1) to CE. The IPv4 checksum is updated incrementally: a wrong one stays wrong.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -21,7 +20,7 @@ pub enum Ecn {
     Congested,
 }
 
-/// Returns the ECN bits of a frame.
+/// Returns a frame's ECN bits.
 #[must_use]
 pub fn get(head: &[u8], header: &Header) -> Ecn {
     if header.dscp.is_none() {
@@ -36,7 +35,7 @@ pub fn get(head: &[u8], header: &Header) -> Ecn {
     }
 }
 
-/// Marks an ECN-capable frame with congestion experienced; returns whether it changed.
+/// Marks an ECN-capable frame as congested; returns whether it changed.
 pub fn mark(head: &mut [u8], header: &Header) -> bool {
     if get(head, header) != Ecn::Capable {
         return false;

@@ -1,8 +1,7 @@
-//! Flow of a frame: frames of one flow keep their order and take one path.
+//! Flow of a frame: its frames keep their order and path.
 //!
-//! A flow is the 5-tuple of TCP or UDP over IPv4 or IPv6, else MAC addresses and EtherType. All fragments of a
-//! datagram have ports 0, because at most the first carries ports. Packets with IPv6 extension headers are flows by
-//! MAC addresses.
+//! A flow is the 5-tuple of TCP or UDP over IPv4 or IPv6, else MAC addresses and EtherType. Fragments have ports 0,
+//! because at most the first carries ports. IPv6 packets with extension headers count by MAC addresses.
 
 use pnet_packet::Packet;
 use pnet_packet::ethernet::{EtherType, EtherTypes};
@@ -47,13 +46,13 @@ pub enum FlowKey {
         src: MacAddr,
         /// Destination address.
         dst: MacAddr,
-        /// EtherType after the VLAN tag; 0 for 802.3 length fields.
+        /// EtherType after the VLAN tag; 0 for 802.3 lengths.
         ether_type: u16,
     },
 }
 
 impl FlowKey {
-    /// Returns the flow of a frame with this header.
+    /// Returns the flow of a frame.
     #[must_use]
     pub fn of(header: &Header, head: &[u8]) -> FlowKey {
         let packet = header.payload(head);
@@ -65,7 +64,7 @@ impl FlowKey {
         by_address.unwrap_or_else(|| FlowKey::of_l2(header))
     }
 
-    /// Returns a well-mixed hash of the key, identical on all machines.
+    /// Returns a well-mixed hash, identical on all machines.
     #[must_use]
     pub fn digest(&self) -> u64 {
         match *self {
@@ -141,7 +140,7 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// Mixes 64 bits by a bijection (the last step of splitmix64).
+/// Mixes bits by a bijection (splitmix64's last step).
 #[inline]
 #[must_use]
 pub const fn mix(word: u64) -> u64 {

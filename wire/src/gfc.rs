@@ -1,7 +1,7 @@
-//! GFC extension of PFC: the rates at which a peer may send its classes.
+//! GFC extension of PFC: rates of a peer's classes.
 //!
-//! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends a step k of the rates C/2^k, where C is the line rate. This
-//! format is xoff's own: a PFC frame without classes has rates in its padding.
+//! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends step k of rates C/2^k, with line rate C. The format is xoff's
+//! own: rates in the padding of a PFC frame without classes.
 //!
 //! | offset | field | value |
 //! |---|---|---|
@@ -11,8 +11,7 @@
 //! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
 //! | 48-49 | time | quanta until the limits expire; 0 ends the limits |
 //!
-//! For a peer without the extension, the frame pauses nothing. As in PFC, the last value wins, and a limit without
-//! refresh expires.
+//! To other peers, the frame pauses nothing. As in PFC, the last value wins, and limits expire unless refreshed.
 
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta, RateStep};
@@ -33,14 +32,14 @@ const MAGIC: [u8; 4] = *b"GFC1";
 pub struct Rates {
     /// Classes with a rate in the frame.
     pub classes: ClassSet,
-    /// Rate step of each class; full for classes not in the frame.
+    /// Rate step by class; full for classes not in the frame.
     pub steps: [RateStep; CLASSES],
     /// Time until the limits expire.
     pub time: Quanta,
 }
 
 impl Rates {
-    /// Returns the rates with one more class.
+    /// Adds a class.
     #[must_use]
     pub fn with(mut self, class: Class, step: RateStep) -> Rates {
         self.classes.insert(class);
@@ -48,10 +47,10 @@ impl Rates {
         self
     }
 
-    /// Parses the rates in a frame that was parsed as `pfc`, if any.
+    /// Parses the rates, if any, in a frame parsed as `pfc`.
     ///
     /// # Errors
-    /// If the rates are malformed: the frame must change nothing.
+    /// If malformed: the frame must change nothing.
     pub fn parse(pfc: &Pfc, frame: &[u8]) -> Result<Option<Rates>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);

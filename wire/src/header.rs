@@ -1,15 +1,14 @@
-//! Header of a frame: addresses, VLAN tag, PCP and DSCP, parsed once.
+//! Frame header, parsed once.
 //!
 //! One 802.1Q tag is parsed, and one CN-TAG (802.1Qau) after it or in its place. An 802.1ad tag (0x88A8) is payload:
-//! such a frame counts as untagged. A frame with a broken IP header is well-formed, because bridges ignore IP, but
-//! has no DSCP.
+//! the frame counts as untagged. A frame with a broken IP header is well-formed, but has no DSCP.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::cn_tag::{CN_TAG, CnTag};
 use crate::units::{Class, MacAddr};
 
-/// Offsets and lengths in bytes; `TCI` and `TAGGED_*` apply behind an 802.1Q tag.
+/// Offsets and lengths in bytes; `TCI` and `TAGGED_*` need an 802.1Q tag.
 pub mod field {
     use std::ops::Range;
 
@@ -17,15 +16,15 @@ pub mod field {
     pub const DST: Range<usize> = 0..6;
     /// Source address.
     pub const SRC: Range<usize> = 6..12;
-    /// EtherType of a frame without tags.
+    /// EtherType without tags.
     pub const ETHER_TYPE: Range<usize> = 12..14;
-    /// Start of the payload of a frame without tags.
+    /// Payload offset without tags.
     pub const PAYLOAD: u8 = 14;
     /// TCI of an 802.1Q tag.
     pub const TCI: Range<usize> = 14..16;
     /// EtherType behind an 802.1Q tag.
     pub const TAGGED_ETHER_TYPE: Range<usize> = 16..18;
-    /// Start of the payload behind an 802.1Q tag.
+    /// Payload offset behind an 802.1Q tag.
     pub const TAGGED_PAYLOAD: u8 = 18;
     /// Length of an 802.1Q tag: TPID and TCI.
     pub const TAG_LEN: u8 = 4;
@@ -44,19 +43,19 @@ pub struct Header {
     pub dst: MacAddr,
     /// Source address.
     pub src: MacAddr,
-    /// 802.1Q tag, if any; VID 0 makes it a priority tag.
+    /// 802.1Q tag; VID 0 makes it a priority tag.
     pub tag: Option<Tci>,
     /// CN-TAG, if any.
     pub cn_tag: Option<CnTag>,
     /// EtherType (or 802.3 length) after the tags.
     pub ether_type: EtherType,
-    /// DSCP, 0..=63, of an IPv4 or IPv6 packet whose fixed header is complete.
+    /// DSCP, 0..=63, if the fixed IP header is complete.
     pub dscp: Option<u8>,
-    /// Offset of the payload, after the last EtherType.
+    /// Payload offset, after the last EtherType.
     pub l3: u8,
 }
 
-/// Header offsets found by [`Header::parse`], cached for [`Header::read`].
+/// Header offsets of [`Header::parse`], cached for [`Header::read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     ether_type: EtherType,
@@ -67,7 +66,7 @@ pub struct Layout {
 const _: () = assert!(size_of::<Layout>() == 4, "a layout has more than 4 bytes");
 
 impl Layout {
-    /// Layout of a frame that was not parsed.
+    /// Layout of an unparsed frame.
     pub const UNKNOWN: Layout = Layout { ether_type: EtherType(0), l3: 0, parts: 0 };
 
     const TAG: u8 = 1;
@@ -100,14 +99,14 @@ impl Layout {
         self.has(Layout::CN_TAG)
     }
 
-    /// Returns whether the frame has a tag with a VID other than 0.
+    /// Returns whether the frame has a tag with a nonzero VID.
     #[inline]
     #[must_use]
     pub const fn names_vlan(self) -> bool {
         self.has(Layout::VID)
     }
 
-    /// Returns whether both frames have no 802.1Q tag, a priority tag, or a tag with a VLAN.
+    /// Returns whether both frames have no 802.1Q tag, a priority tag, or a VLAN's tag.
     #[inline]
     #[must_use]
     pub const fn is_tagged_like(self, other: Layout) -> bool {
@@ -115,11 +114,11 @@ impl Layout {
     }
 }
 
-/// Tag control information of an 802.1Q tag: PCP (3 bits), DEI (1), VID (12).
+/// TCI of an 802.1Q tag: PCP (3 bits), DEI (1), VID (12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tci(pub u16);
 
-/// Reason for which the head of a frame cannot be parsed.
+/// Reason for a frame's malformed head.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
@@ -133,7 +132,7 @@ pub enum Malformed {
 }
 
 impl Header {
-    /// Parses a frame; `head` is its first `min(len, 96)` bytes or more.
+    /// Parses a frame's first `min(len, 96)` bytes or more.
     ///
     /// # Errors
     /// If the Ethernet header is truncated.
@@ -160,7 +159,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Returns the layout of the header.
+    /// Returns the header's layout.
     #[inline]
     #[must_use]
     pub fn layout(&self) -> Layout {
@@ -172,7 +171,7 @@ impl Header {
         Layout { ether_type: self.ether_type, l3: self.l3, parts }
     }
 
-    /// Reads a head that was [parsed](Header::parse) with this layout; the result for any other is arbitrary.
+    /// Reads a head [parsed](Header::parse) with this layout; otherwise, the result is arbitrary.
     #[inline]
     #[must_use]
     pub fn read(layout: Layout, head: &[u8]) -> Header {
@@ -191,14 +190,14 @@ impl Header {
         Header { dst, src, tag, cn_tag, ether_type, dscp, l3 }
     }
 
-    /// Returns the bytes after the Ethernet header.
+    /// Returns bytes after the Ethernet header.
     #[inline]
     #[must_use]
     pub fn payload<'a>(&self, head: &'a [u8]) -> &'a [u8] {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// Returns the length of tags that MTUs do not count: 802.1Q, 802.1ad, or both. MTUs count a CN-TAG, as in Linux
+    /// Returns the length of tags that MTUs leave out: 802.1Q, 802.1ad, or both. MTUs count CN-TAGs, as in Linux
     /// devices.
     #[inline]
     #[must_use]
@@ -252,7 +251,7 @@ impl Header {
     }
 }
 
-/// Returns `N` bytes from offset `at`, or zeros beyond the end.
+/// Pads with zeros beyond the end.
 #[inline]
 fn part<const N: usize>(head: &[u8], at: usize) -> [u8; N] {
     head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
@@ -284,7 +283,7 @@ impl Tci {
         self.0 & 0x1000 != 0
     }
 
-    /// Returns the VLAN identifier; 0 in a priority tag.
+    /// Returns the VID; 0 in a priority tag.
     #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {
@@ -334,7 +333,7 @@ mod tests {
         };
         let mut cn_tag = None;
         if ether_type == EtherType(0x22e9) {
-            // `pnet_packet` has no view of a CN-TAG.
+            // `pnet_packet` cannot parse a CN-TAG.
             let words = payload.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
             let [rpid, next] = words.take(2).collect::<Vec<_>>()[..] else {
                 return Err(Malformed::CnTagTruncated);

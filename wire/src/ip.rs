@@ -1,4 +1,4 @@
-//! IP headers as a router reads and rewrites them (RFC 1812 section 5.2; RFC 8200).
+//! IP headers for routers (RFC 1812 section 5.2; RFC 8200).
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
@@ -27,7 +27,7 @@ mod ipv6 {
 /// Upper bits of IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2), which are never a source.
 const IPV4_MAPPED: u128 = 0xffff;
 
-/// IPv4 or IPv6 address as a number.
+/// IP address as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// IPv4 address.
@@ -48,35 +48,35 @@ impl Address {
     }
 }
 
-/// Header fields of a packet that a router needs.
+/// Header fields for routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Source address.
     pub src: Address,
     /// Destination address.
     pub dst: Address,
-    /// Length in bytes by the packet's header, as MTUs count it.
+    /// Packet bytes by its header, as MTUs count them.
     pub len: u32,
-    /// Number of routers that may still forward the packet, this one included.
+    /// Routers that may still forward the packet, this one included.
     pub hops_left: u8,
-    /// True if routers must process options of the packet.
+    /// True if routers must process options.
     pub has_options: bool,
-    /// True if the packet must not leave its link: to a group, or from or to a link-local address.
+    /// True if the packet must stay on its link: to a group, or from or to a link-local address.
     pub stays_on_link: bool,
 }
 
-/// Reason for which a packet cannot be routed.
+/// Reason for an unroutable packet.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
     #[error("the IP header is truncated, or has a wrong version, length or checksum")]
     Broken,
-    /// Packet with an address that is invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
+    /// Packet with an address invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
     #[error("the IP source or destination address is invalid on a wire")]
     Martian,
 }
 
-/// Returns whether a router may fragment the packet: IPv4 without DF (RFC 791 section 3.1).
+/// Returns whether routers may fragment the packet: IPv4 without DF (RFC 791 section 3.1).
 #[must_use]
 pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
     const DONT_FRAGMENT: u8 = 0x40;
@@ -84,7 +84,7 @@ pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
 }
 
 impl Packet {
-    /// Reads the packet at `head`, in a frame with room for `room` bytes of it. Returns `None` if it is not IP.
+    /// Reads the packet at `head`, with at most `room` bytes; `None` if it is not IP.
     ///
     /// # Errors
     /// If no router may forward the packet.
@@ -156,13 +156,12 @@ const fn stays_on_link6(src: u128, dst: u128) -> bool {
     dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 || src >> 118 == 0xfe80 >> 6
 }
 
-/// Returns whether a packet may lack a source, for duplicate address detection (RFC 4862).
+/// Duplicate address detection uses no source (RFC 4862).
 const fn may_have_no_source(dst: u128) -> bool {
     dst >> 120 == 0xff
 }
 
-/// Decrements the TTL or hop limit of a packet that was [read](Packet::read). Updates the IPv4 checksum incrementally
-/// (RFC 1624).
+/// Decrements a [read](Packet::read) packet's TTL or hop limit, and updates the IPv4 checksum incrementally (RFC 1624).
 #[inline]
 pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     match ether_type {
@@ -448,8 +447,8 @@ mod tests {
     // proves: routing
     #[test]
     fn zero_checksum_after_ttl_decrement_matches_kernel() {
-        // With this identification the checksum is 0xfeff. A decremented TTL would turn it into 0xffff, the other
-        // form of zero.
+        // With this identification the checksum is 0xfeff; decremented, the TTL would make it 0xffff, zero's other
+        // form.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());

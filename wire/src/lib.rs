@@ -1,7 +1,7 @@
 //! Frame formats, one protocol per file, and the [units] of a network.
 //!
-//! Parsers never panic: unreadable input is a named error that callers count. [`header::Header`] reads all that a
-//! switch needs of every frame in one pass.
+//! Parsers never panic: unreadable input is a named error that callers count. [`header::Header`] reads a frame in one
+//! pass.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

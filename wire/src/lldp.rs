@@ -1,7 +1,6 @@
-//! LLDP (IEEE 802.1AB): a frame with a list of TLVs, each with 7 bits of type, 9 bits of length, and a value.
+//! LLDP (IEEE 802.1AB): frames of TLVs, each with 7 bits of type, 9 bits of length, and a value.
 //!
-//! A frame is rejected if its list overruns it, or does not begin with chassis, port and time to live. Other
-//! unreadable TLVs are skipped.
+//! A list must fit its frame and begin with chassis, port and time to live. Other unreadable TLVs are skipped.
 
 use pnet_packet::ethernet::EtherType;
 
@@ -15,12 +14,12 @@ pub const LLDP: EtherType = EtherType(0x88cc);
 /// Destination of LLDP frames, which bridges never forward.
 pub const NEAREST_BRIDGE: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
-/// Maximum length of sent frames in bytes, without FCS.
+/// Maximum length in bytes, without FCS.
 pub const LEN_MAX: usize = 1514;
 
 const LEN_MIN: usize = 60;
 
-/// Maximum bytes of a chassis ID, a port ID, a name or a description.
+/// Maximum bytes of an ID, name or description.
 pub const TEXT_MAX: usize = 255;
 
 /// Returns whether a frame is untagged LLDP for the nearest bridge.
@@ -42,7 +41,7 @@ mod kind {
     pub const ORGANIZATION: u8 = 127;
 }
 
-/// Organizations (three bytes) and subtypes (one byte) of TLVs.
+/// Organization (three bytes) and subtype of TLVs.
 mod organization {
     /// IEEE 802.3: the maximum frame size.
     pub const MAX_FRAME: [u8; 4] = [0x00, 0x12, 0x0f, 4];
@@ -55,7 +54,7 @@ pub const BRIDGE: u16 = 1 << 2;
 /// Capability bit of a router.
 pub const ROUTER: u16 = 1 << 4;
 
-/// Reason for which an LLDP frame, or one of its TLVs, is rejected.
+/// Reason to reject an LLDP frame or TLV.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LldpError {
@@ -79,7 +78,7 @@ named! { LldpError {
 /// Identifier of a chassis or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id<'a> {
-    /// Kind of identifier. 4 is the MAC address of a chassis; 3 a MAC address, 5 an interface name of a port.
+    /// Kind: 4 is the MAC address of a chassis; 3 a MAC address, 5 an interface name of a port.
     pub subtype: u8,
     /// Value of 1 to [`TEXT_MAX`] bytes.
     pub value: &'a [u8],
@@ -90,18 +89,18 @@ pub struct Id<'a> {
 pub struct ManagementAddress<'a> {
     /// Address family (IANA): 1 is IPv4, 2 is IPv6, 6 is a MAC address.
     pub family: u8,
-    /// Address of 1 to 31 bytes.
+    /// Address, 1 to 31 bytes.
     pub address: &'a [u8],
-    /// Numbering scheme of the interface, and its number.
+    /// Interface numbering scheme and number.
     pub interface: (u8, u32),
-    /// Object identifier of at most 128 bytes, usually empty.
+    /// Object identifier, at most 128 bytes, usually empty.
     pub object: &'a [u8],
 }
 
-/// Extensions of PFC that the sender understands.
+/// PFC extensions understood by the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Understands {
-    /// True for lists of flows (OFC1, [`super::ofc`]).
+    /// True for flow lists (OFC1, [`super::ofc`]).
     pub flow_lists: bool,
     /// True for rates (GFC1, [`super::gfc`]).
     pub rates: bool,
@@ -114,7 +113,7 @@ pub enum Tlv<'a> {
     ChassisId(Id<'a>),
     /// Port of the sender.
     PortId(Id<'a>),
-    /// Time in seconds for which the frame is valid; zero withdraws it.
+    /// Seconds for which the frame is valid; zero withdraws it.
     Ttl(u16),
     /// Description of the sender's port.
     PortDescription(&'a [u8]),
@@ -133,17 +132,17 @@ pub enum Tlv<'a> {
     ManagementAddress(ManagementAddress<'a>),
     /// Maximum frame size in bytes, FCS included.
     MaxFrame(u16),
-    /// Shares of the line at the sender (ETS).
+    /// Shares of the line at the sender.
     Ets(Ets),
-    /// Shares of the line recommended to the peer (ETS).
+    /// Shares of the line recommended to the peer.
     EtsRecommendation(Ets),
     /// PFC settings of the sender.
     Pfc(PfcState),
-    /// Classes of applications at the sender.
+    /// Application classes at the sender.
     Applications(Applications<'a>),
-    /// Extensions of PFC that the sender understands.
+    /// PFC extensions understood by the sender.
     Understands(Understands),
-    /// Type and value of any other TLV.
+    /// Other TLV: type and value.
     Other(u8, &'a [u8]),
 }
 
@@ -154,7 +153,7 @@ pub struct Lldpdu<'a> {
     pub chassis: Id<'a>,
     /// Port of the sender.
     pub port: Id<'a>,
-    /// Time in seconds for which the data unit is valid.
+    /// Seconds for which the data unit is valid.
     pub ttl: u16,
     rest: &'a [u8],
 }
@@ -163,7 +162,7 @@ impl<'a> Lldpdu<'a> {
     /// Parses the payload of an LLDP frame.
     ///
     /// # Errors
-    /// Returns why the frame must be rejected.
+    /// If the frame must be rejected.
     pub fn parse(payload: &'a [u8]) -> Result<Lldpdu<'a>, LldpError> {
         let (first, rest) = Raw::next(payload)?.ok_or(LldpError::Mandatory)?;
         let (second, rest) = Raw::next(rest)?.ok_or(LldpError::Mandatory)?;
@@ -183,7 +182,7 @@ impl<'a> Lldpdu<'a> {
         Ok(Lldpdu { chassis, port, ttl, rest })
     }
 
-    /// Returns the TLVs after the mandatory ones; an error for each unreadable one.
+    /// Returns TLVs after the mandatory ones, or errors for unreadable ones.
     pub fn tlvs(&self) -> impl Iterator<Item = Result<Tlv<'a>, LldpError>> + use<'a> {
         let mut left = self.rest;
         std::iter::from_fn(move || {
@@ -305,7 +304,7 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// Appends a TLV. Returns false, without changes, if there is no room or the value is too long.
+    /// Appends a TLV. Returns false, without changes, if room is missing or the value too long.
     pub fn push(&mut self, tlv: &Tlv<'_>) -> bool {
         let before = self.len;
         self.len += 2;
@@ -321,7 +320,7 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Ends the list and pads the frame to the minimum length.
+    /// Ends the list and pads to the minimum length.
     #[must_use]
     pub fn finish(mut self) -> &'a [u8] {
         self.write(&[0, 0]);
@@ -331,7 +330,7 @@ impl<'a> Writer<'a> {
         &self.bytes[..self.len]
     }
 
-    /// Writes bytes while there is room; the caller checks `len`.
+    /// Writes what fits; the caller checks `len`.
     fn write(&mut self, bytes: &[u8]) {
         if let Some(into) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             into.copy_from_slice(bytes);

@@ -1,8 +1,7 @@
 //! MAC control: PFC (802.1Qbb) and PAUSE (802.3x).
 //!
-//! A malformed frame must pause nothing; every reason to refuse one is a [`MacControlError`] with a counter. A zero
-//! source address, a known bug of senders, is accepted. Ignored are the reserved half of the class-enable vector,
-//! times of disabled classes, and padding.
+//! A malformed frame must pause nothing. A zero source address, a known bug, is accepted. Ignored: the vector's
+//! reserved half, times of disabled classes, padding.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -11,7 +10,7 @@ use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta};
 
 /// Length of a MAC control frame in bytes, without FCS.
 pub const LEN: usize = 60;
-/// Destination of PFC and PAUSE frames, which no bridge forwards.
+/// Destination of PFC and PAUSE frames; bridges never forward it.
 pub const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
 /// Offsets from the opcode, and opcodes.
@@ -28,25 +27,25 @@ mod field {
     pub const OPCODE_PFC: u16 = 0x0101;
 }
 
-/// MAC control frame that a port understands.
+/// Understood MAC control frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControl {
-    /// PFC (802.1Qbb): pauses or resumes each enabled class.
+    /// PFC (802.1Qbb): pauses or resumes enabled classes.
     Pfc(Pfc),
-    /// PAUSE (802.3x): pauses or resumes the whole link.
+    /// PAUSE (802.3x): pauses or resumes the link.
     Pause(Quanta),
 }
 
 /// Contents of a PFC frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pfc {
-    /// Classes enabled in the frame.
+    /// Enabled classes.
     pub classes: ClassSet,
-    /// Pause time by class; zero resumes. Times of disabled classes are zero.
+    /// Pause time by class; zero resumes. Disabled classes have zero.
     pub times: [Quanta; CLASSES],
 }
 
-/// Reason for which a MAC control frame pauses nothing.
+/// Reason to refuse a MAC control frame.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacControlError {
@@ -60,7 +59,7 @@ pub enum MacControlError {
     Truncated,
     #[error("the PFC frame has a malformed list of flows")]
     FlowList,
-    /// PFC frame with rates ([`super::gfc`]) that are truncated, below the minimum, or accompany a pause.
+    /// PFC frame with rates ([`super::gfc`]) truncated, below the minimum, or beside a pause.
     #[error("the PFC frame has malformed rates of classes")]
     Rates,
 }
@@ -73,10 +72,10 @@ impl MacControl {
         header.ether_type == EtherTypes::FlowControl
     }
 
-    /// Parses a frame for which [`MacControl::is_mac_control`] holds.
+    /// Parses a frame that [`MacControl::is_mac_control`] accepts.
     ///
     /// # Errors
-    /// Returns why the frame must pause nothing.
+    /// If the frame must pause nothing.
     pub fn parse(header: &Header, head: &[u8]) -> Result<MacControl, MacControlError> {
         if header.tag.is_some() || header.cn_tag.is_some() {
             return Err(MacControlError::Tagged);
@@ -92,7 +91,7 @@ impl MacControl {
         }
     }
 
-    /// Encodes the frame, sent by station `src`.
+    /// Encodes a frame of station `src`.
     #[must_use]
     pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
         let mut bytes = [0; LEN];
@@ -115,7 +114,7 @@ impl MacControl {
 }
 
 impl Pfc {
-    /// Adds a class with its pause time.
+    /// Adds a class with its time.
     #[must_use]
     pub const fn with(mut self, class: Class, time: Quanta) -> Pfc {
         self.classes.insert(class);
@@ -123,7 +122,7 @@ impl Pfc {
         self
     }
 
-    /// Returns the enabled classes with their pause times, lowest class first.
+    /// Returns enabled classes and pause times, lowest class first.
     pub fn iter(&self) -> impl Iterator<Item = (Class, Quanta)> {
         let times = self.times;
         self.classes.iter().map(move |class| (class, times[class.index()]))

@@ -1,4 +1,4 @@
-/// Implements `ALL`, `COUNT`, `index` and `name` for an enum without fields.
+/// Implements `ALL`, `COUNT`, `index` and `name` for a fieldless enum.
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +16,7 @@
 /// assert_eq!((Color::DarkBlue.index(), Color::DarkBlue.name()), (1, "dark_blue"));
 /// ```
 ///
-/// The list must have all variants in the order of the enum; any other list does not compile.
+/// The list must have all variants in the enum's order, or does not compile.
 #[macro_export]
 macro_rules! named {
     ($type:ident { $($variant:ident: $name:literal,)+ }) => {

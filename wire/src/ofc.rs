@@ -1,7 +1,6 @@
-//! OFC extension of PFC: a list of flows of a class to pause or to resume.
+//! OFC extension of PFC: a list of a class's flows to pause or resume.
 //!
-//! The paper (OFC, section III-A) defines no format. This format is xoff's own: a PFC frame has the list in its
-//! padding.
+//! The format is xoff's own (the OFC paper, section III-A, defines none): the list is in a PFC frame's padding.
 //!
 //! | offset | field | value |
 //! |---|---|---|
@@ -11,15 +10,14 @@
 //! | 40-41 | flow count | at least 1 |
 //! | 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
 //!
-//! For a peer without the extension, a pause of flows pauses the whole class. A resume enables no class, because
-//! other flows may still be paused.
+//! To other peers, a pause of flows pauses the class. A resume enables no class, because other flows may stay paused.
 
 use super::flow::FlowKey;
 use super::header::Header;
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{Class, ClassSet, MacAddr, Quanta};
 
-/// Maximum length in bytes without FCS, which every station can receive.
+/// Maximum length in bytes without FCS, for any station.
 pub const LEN_MAX: usize = 1514;
 
 mod field {
@@ -30,7 +28,7 @@ mod field {
     pub const CLASS: usize = 39;
     pub const COUNT: Range<usize> = 40..42;
     pub const FLOWS: usize = 42;
-    /// Length in bytes of family, protocol and ports of a flow.
+    /// Bytes of a flow's family, protocol and ports.
     pub const FLOW_HEAD: usize = 6;
 }
 
@@ -39,27 +37,27 @@ const MAGIC: [u8; 4] = *b"OFC1";
 /// Operation on the listed flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Pauses the flows for this time, which is not zero.
+    /// Pauses the flows for this nonzero time.
     Pause(Quanta),
     /// Resumes the flows.
     Resume,
 }
 
-/// Well-formed list of flows in a PFC frame.
+/// Well-formed flow list in a PFC frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPause<'a> {
     /// Operation on the listed flows.
     pub operation: Operation,
-    /// Class of the listed flows.
+    /// Class of the flows.
     pub class: Class,
     flows: &'a [u8],
 }
 
 impl<'a> FlowPause<'a> {
-    /// Parses the list in a frame that was parsed as `pfc`, if any.
+    /// Parses the list, if any, in a frame parsed as `pfc`.
     ///
     /// # Errors
-    /// If the list is malformed: the frame must pause nothing.
+    /// If malformed: the frame must pause nothing.
     pub fn parse(pfc: &Pfc, frame: &'a [u8]) -> Result<Option<FlowPause<'a>>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);
@@ -67,7 +65,7 @@ impl<'a> FlowPause<'a> {
         FlowPause::read(pfc, frame).map(Some).ok_or(MacControlError::FlowList)
     }
 
-    /// Parses the list in a MAC control frame, if any.
+    /// Parses a MAC control frame's list, if any.
     ///
     /// # Errors
     /// If the frame must pause nothing.
@@ -78,7 +76,7 @@ impl<'a> FlowPause<'a> {
         }
     }
 
-    /// Returns the listed flows in order.
+    /// Returns the flows in order.
     pub fn flows(&self) -> impl Iterator<Item = FlowKey> + use<'a> {
         let mut rest = self.flows;
         std::iter::from_fn(move || {
@@ -107,7 +105,7 @@ impl<'a> FlowPause<'a> {
     }
 }
 
-/// Writer of a PFC frame with a list of flows.
+/// Writer of a PFC frame with a flow list.
 #[derive(Debug)]
 pub struct FlowPauseWriter<'a> {
     bytes: &'a mut [u8],
@@ -116,7 +114,7 @@ pub struct FlowPauseWriter<'a> {
 }
 
 impl<'a> FlowPauseWriter<'a> {
-    /// Starts a frame in `bytes`, which limits its length and must have at least [`LEN`] bytes.
+    /// Starts a frame in `bytes`, at least [`LEN`] bytes, which limit its length.
     pub fn new(bytes: &'a mut [u8], src: MacAddr, operation: Operation, class: Class) -> FlowPauseWriter<'a> {
         let (pfc, code) = match operation {
             Operation::Pause(time) => (Pfc::default().with(class, time), 1),
@@ -129,7 +127,7 @@ impl<'a> FlowPauseWriter<'a> {
         FlowPauseWriter { bytes, len: field::FLOWS, count: 0 }
     }
 
-    /// Adds a flow. Returns false, without changes, if there is no room.
+    /// Adds a flow. Returns false, without changes, if room is missing.
     pub fn push(&mut self, flow: &FlowKey) -> bool {
         let Some(room) = self.bytes.get_mut(self.len..self.len + encoded_len(flow)) else { return false };
         encode(flow, room);
@@ -139,7 +137,7 @@ impl<'a> FlowPauseWriter<'a> {
         true
     }
 
-    /// Returns the number of flows in the frame.
+    /// Returns the number of flows.
     #[must_use]
     pub const fn flows(&self) -> u16 {
         self.count

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use crate::FlowKey;
 use crate::units::MacAddr;
 
-/// Returns a frame and the offset of its IPv4 header, which ends with `rest` and has a right checksum.
+/// Returns a frame with `rest` at the end of its IPv4 header and a right checksum, and the header's offset.
 #[allow(clippy::unwrap_used)]
 pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     rest[9..11].fill(0);
@@ -20,7 +20,7 @@ pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     (bytes, l3)
 }
 
-/// Generates frames of all parsed kinds, with arbitrary contents, cut at an arbitrary length.
+/// Generates frames of all parsed kinds, with arbitrary contents and length.
 pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     let ether_type =
         prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8808), Just(0x8100), Just(0x88a8), any::<u16>()];

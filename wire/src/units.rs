@@ -1,6 +1,6 @@
 //! Quantities of the dataplane, one newtype each.
 //!
-//! Bytes of a frame count as in 802.1Q: with FCS. Only pacing adds the overhead of layer 1 ([`Bytes::on_line`]).
+//! Frame bytes include the FCS, as in 802.1Q. Only pacing adds layer 1 overhead ([`Bytes::on_line`]).
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ mod port_set;
 
 pub use port_set::PortSet;
 
-/// Length of the frame check sequence in bytes; frames from AF_XDP lack it.
+/// FCS length in bytes; frames from AF_XDP lack it.
 pub const FCS: u32 = 4;
-/// Bytes on a line that AF_XDP does not show: FCS (4), preamble and start delimiter (8), inter-frame gap (12).
+/// Bytes on a line hidden from AF_XDP: FCS (4), preamble and start delimiter (8), inter-frame gap (12).
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
-/// Length of destination, source and EtherType in bytes.
+/// Bytes of destination, source and EtherType.
 pub const ETHERNET_HEADER: u32 = 14;
-/// Length of tags that an MTU does not count: 802.1ad (4) and 802.1Q (4).
+/// Bytes of tags that MTUs leave out: 802.1ad (4) and 802.1Q (4).
 pub const TAGS: u32 = 8;
-/// Number of traffic classes of a port.
+/// Traffic classes of a port.
 pub const CLASSES: usize = 8;
-/// Bits of one pause quantum (802.3 31B.2, 802.1Qbb).
+/// Bits per pause quantum (802.3 31B.2, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;
 /// Maximum ports of a switch.
 pub const PORTS_MAX: usize = 256;
 
-/// Amount of data, in bytes.
+/// Amount of data in bytes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign, Sub, SubAssign,
 )]
@@ -34,13 +34,12 @@ pub struct Bytes(pub u64);
 impl Bytes {
     /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
-    /// Maximum number of bytes, for "no limit".
+    /// Maximum, for "no limit".
     pub const MAX: Bytes = Bytes(u64::MAX);
     /// Bytes on the line between two frames: preamble, start delimiter and gap.
     pub const BETWEEN_FRAMES: u64 = (LINE_OVERHEAD - FCS) as u64;
 
-    /// Returns the counted size of a frame: padded to the minimum of 60 bytes (as on every line, though not on a
-    /// veth), plus FCS.
+    /// Returns a frame's counted size: padded to 60 bytes (as on lines, but not on a veth), plus FCS.
     #[inline]
     #[must_use]
     pub const fn of_frame(frame_len: u32) -> Bytes {
@@ -48,7 +47,7 @@ impl Bytes {
         Bytes(padded as u64 + FCS as u64)
     }
 
-    /// Returns the bytes that a frame takes on the line, preamble and gap included.
+    /// Returns a frame's bytes on the line, with preamble and gap.
     #[inline]
     #[must_use]
     pub const fn on_line(frame_len: u32) -> Bytes {
@@ -70,7 +69,7 @@ impl Bytes {
     }
 }
 
-/// Time or duration in nanoseconds. The epoch is the driver's: a monotonic clock over AF_XDP, zero in a simulation.
+/// Time or duration in nanoseconds. The epoch is the driver's: a monotonic clock over AF_XDP, zero in simulations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign)]
 pub struct Nanos(pub u64);
 
@@ -101,14 +100,14 @@ impl Nanos {
         Nanos(n * 1_000_000_000)
     }
 
-    /// Returns the duration from `earlier` to `self`, or zero.
+    /// Returns the time from `earlier` to `self`, or zero.
     #[inline]
     #[must_use]
     pub const fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the time `span` later; [`Nanos::NEVER`] stays as it is.
+    /// Returns the time `span` later; [`Nanos::NEVER`] stays.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Nanos) -> Nanos {
@@ -116,12 +115,12 @@ impl Nanos {
     }
 }
 
-/// Data rate in bits per second of layer 1; never zero.
+/// Layer-1 rate in bits per second; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// Creates a rate; `None` for zero, and above 1.6 Tb/s, where products with nanoseconds would overflow.
+    /// Creates a rate; `None` for zero, and above 1.6 Tb/s, where nanosecond products would overflow.
     #[must_use]
     pub const fn new(bits_per_second: u64) -> Option<BitRate> {
         if bits_per_second == 0 || bits_per_second > 1_600_000_000_000 {
@@ -159,7 +158,7 @@ impl BitRate {
         self.0
     }
 
-    /// Returns the time that `bytes` take, rounded up.
+    /// Returns the time of `bytes`, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Nanos {
@@ -187,30 +186,30 @@ impl BitRate {
     }
 }
 
-/// Step k of the rates C / 2^k, where C is the line rate (GFC).
+/// Step k of the rates C / 2^k, with line rate C (GFC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateStep(u8);
 
 impl RateStep {
-    /// Step of the full line rate.
+    /// Full line rate.
     pub const FULL: RateStep = RateStep(0);
-    /// Step of the lowest rate: a 65,536th of the line rate.
+    /// Lowest rate: a 65,536th of the line rate.
     pub const MAX: RateStep = RateStep(16);
 
-    /// Creates the step k = `step`; `None` above [`RateStep::MAX`].
+    /// Creates step k = `step`; `None` above [`RateStep::MAX`].
     #[must_use]
     pub const fn new(step: u8) -> Option<RateStep> {
         if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }
     }
 
-    /// Returns the number k of the step.
+    /// Returns the step's k.
     #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// Returns the rate of this step on a line.
+    /// Returns the rate on a line.
     #[inline]
     #[must_use]
     pub const fn of(self, line: BitRate) -> BitRate {
@@ -219,16 +218,16 @@ impl RateStep {
     }
 }
 
-/// Pause time in quanta of 512 bit times; zero resumes.
+/// Pause time in 512 bit times; zero resumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quanta(pub u16);
 
-/// Port of the switch, by its index in the configuration.
+/// Port, by its index in the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u8);
 
 impl PortId {
-    /// Returns the port as an index into tables.
+    /// Returns the index for tables.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -251,21 +250,21 @@ impl Class {
         if class < 8 { Some(Class(class)) } else { None }
     }
 
-    /// Returns the class in the low three bits, as in PCPs and the top bits of DSCPs.
+    /// Returns the class in the low three bits, as in PCPs and DSCPs' top bits.
     #[inline]
     #[must_use]
     pub const fn from_low_bits(bits: u8) -> Class {
         Class(bits & 7)
     }
 
-    /// Returns the class as a number.
+    /// Returns the class number.
     #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// Returns the class as an index into tables.
+    /// Returns the index for tables.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -348,17 +347,17 @@ impl fmt::Debug for ClassSet {
     }
 }
 
-/// Layer 3 interface of the switch's router.
+/// Layer 3 interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Site {
     /// Routed port, which bridges nothing.
     Port(PortId),
-    /// VLAN that has the router among its stations.
+    /// VLAN with the router among its stations.
     Vlan(u16),
 }
 
 impl Site {
-    /// Returns the VID of the VLAN; 0 for a port.
+    /// Returns the VID; 0 for a port.
     #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {
@@ -387,7 +386,7 @@ impl MacAddr {
     /// Broadcast address ff:ff:ff:ff:ff:ff.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// Parses six pairs of hexadecimal digits, separated by colons.
+    /// Parses hexadecimal digit pairs separated by colons.
     #[must_use]
     pub fn parse(text: &str) -> Option<MacAddr> {
         let two_digits = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_hexdigit());
@@ -396,7 +395,7 @@ impl MacAddr {
         octets.try_into().ok().map(MacAddr)
     }
 
-    /// Returns the address as a number, for a counter.
+    /// Returns the address as a number for counters.
     #[inline]
     #[must_use]
     pub const fn to_number(self) -> u64 {
@@ -404,7 +403,7 @@ impl MacAddr {
         u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16
     }
 
-    /// Returns the address that [`MacAddr::to_number`] turned into this number.
+    /// Reverses [`MacAddr::to_number`].
     #[inline]
     #[must_use]
     pub const fn from_number(number: u64) -> MacAddr {
@@ -419,7 +418,7 @@ impl MacAddr {
         self.0[0] & 1 != 0
     }
 
-    /// Returns whether the address is in 01:80:c2:00:00:00..0f, which no bridge forwards (802.1Q table 8-1).
+    /// Returns whether the address is in 01:80:c2:00:00:00..0f, never forwarded by bridges (802.1Q table 8-1).
     #[inline]
     #[must_use]
     pub const fn is_link_local(self) -> bool {

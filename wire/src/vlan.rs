@@ -1,8 +1,8 @@
-//! 802.1Q tag in the head of a frame, read and rewritten in place.
+//! 802.1Q tag of a frame, read and rewritten in place.
 
 use super::header::{Tci, field};
 
-/// Returns the 802.1Q tag in a complete Ethernet header, if any.
+/// Returns a complete Ethernet header's 802.1Q tag.
 #[inline]
 #[must_use]
 pub fn get(head: &[u8]) -> Option<Tci> {
@@ -12,7 +12,7 @@ pub fn get(head: &[u8]) -> Option<Tci> {
     }
 }
 
-/// Overwrites the TCI of a frame that has an 802.1Q tag.
+/// Overwrites the TCI in a frame's 802.1Q tag.
 pub fn set(head: &mut [u8], tci: Tci) {
     head[field::TCI].copy_from_slice(&tci.0.to_be_bytes());
 }

@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::{PORTS_MAX, PortId};
 
-/// Set of ports, as many as a switch may have.
+/// Set of ports.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PortSet([u64; PORTS_MAX / 64]);
 
@@ -10,7 +10,7 @@ impl PortSet {
     /// Empty set.
     pub const NONE: PortSet = PortSet([0; PORTS_MAX / 64]);
 
-    /// Set of all possible ports.
+    /// Set of all ports.
     pub const ALL: PortSet = PortSet([u64::MAX; PORTS_MAX / 64]);
 
     /// Returns whether `port` is a member.
@@ -39,7 +39,7 @@ impl PortSet {
         self.0 == [0; PORTS_MAX / 64]
     }
 
-    /// Returns the number of members.
+    /// Returns the member count.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -62,7 +62,7 @@ impl PortSet {
         self
     }
 
-    /// Returns the members of `self` that are not in `other`.
+    /// Returns members of `self` not in `other`.
     #[inline]
     #[must_use]
     pub fn without(mut self, other: &PortSet) -> PortSet {
@@ -70,7 +70,7 @@ impl PortSet {
         self
     }
 
-    /// Returns the first member at or after `from`, if any.
+    /// Returns the first member from `from` on.
     #[must_use]
     pub fn first_from(&self, from: PortId) -> Option<PortId> {
         let start = from.index() / 64;
@@ -86,7 +86,7 @@ impl PortSet {
         }
     }
 
-    /// Returns the first member at or after `from`, else the first of all, if any.
+    /// Returns the first member from `from` on, else the first of all.
     #[inline]
     #[must_use]
     pub fn next_from(&self, from: PortId) -> Option<PortId> {
@@ -98,7 +98,7 @@ impl PortSet {
         self.first_from(from).or_else(|| self.first_from(PortId(0)))
     }
 
-    /// Returns the members, lowest first.
+    /// Returns members, lowest first.
     pub fn iter(self) -> impl Iterator<Item = PortId> {
         let mut rest = self;
         std::iter::from_fn(move || {
