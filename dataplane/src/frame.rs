@@ -1,14 +1,14 @@
-//! Handles of frames. A handle moves through the switch; the bytes of the frame stay in a [`FrameStore`].
+//! Handles of frames, whose bytes stay in a [`FrameStore`].
 //!
-//! A handle cannot be copied, so that a frame is in one place. A dropped handle would be a lost frame: debug builds panic.
+//! A handle cannot be copied: a frame is in one place. A dropped handle is a lost frame: debug builds panic.
 //!
-//! A frame has a slot from receipt to release. Its state is in tables by slot, so nothing is allocated per frame.
+//! A frame has a slot from receipt to release, which indexes its state: nothing is allocated per frame.
 
 use std::mem;
 
 use xoff_wire::units::PortId;
 
-/// Handle of a frame in the switch: its slot and its length.
+/// Handle of a frame: slot and length.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a dropped handle loses its frame: deliver, queue or free the frame"]
 pub struct Frame {
@@ -17,12 +17,12 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates the handle of a frame of `len` bytes (without FCS). Only a store may call it, once whenever it fills the slot.
+    /// Creates the handle of a frame of `len` bytes (without FCS). Only for a store that has filled the slot.
     pub const fn new(slot: u32, len: u32) -> Frame {
         Frame { slot, len }
     }
 
-    /// Returns the slot of the frame.
+    /// Returns the frame's slot.
     #[must_use]
     pub const fn slot(&self) -> u32 {
         self.slot
@@ -35,12 +35,12 @@ impl Frame {
         self.len
     }
 
-    /// Sets the length in bytes (without FCS) after the store has moved the start of the frame.
+    /// Sets the length in bytes (without FCS) after the store moved the frame's start.
     pub const fn resize(&mut self, len: u32) {
         self.len = len;
     }
 
-    /// Returns slot and length. The caller must keep track of the frame by its slot.
+    /// Returns slot and length, for a caller that keeps track of slots.
     pub const fn into_parts(self) -> (u32, u32) {
         let parts = (self.slot, self.len);
         mem::forget(self);
@@ -57,20 +57,20 @@ impl Drop for Frame {
     }
 }
 
-/// Size of a buffer cell in bytes. Holds the headers of a frame with two tags and a CN-TAG.
+/// Bytes of a buffer cell, which holds the headers of a frame with two tags and a CN-TAG.
 pub const CELL: u32 = 96;
 
-/// Maximum bytes of a frame: an MTU of 9,216, the Ethernet header, and three tags.
+/// Maximum bytes of a frame: MTU of 9,216, Ethernet header, and three tags.
 pub const FRAME_MAX: u32 = 9_216 + 14 + 3 * 4;
 
-/// Returns the number of buffer cells that a frame of `len` bytes takes.
+/// Returns the buffer cells of a frame of `len` bytes.
 #[inline]
 #[must_use]
 pub const fn cells_of(len: u32) -> u32 {
     len.div_ceil(CELL)
 }
 
-/// Memory for the bytes of frames, in slots `0..capacity()`. No method allocates, blocks or makes a system call.
+/// Memory of frames, in slots `0..capacity()`. No method allocates, blocks or makes a system call.
 pub trait FrameStore {
     /// Returns the number of slots.
     fn capacity(&self) -> u32;
@@ -78,7 +78,7 @@ pub trait FrameStore {
     /// Returns at least the first `min(len, CELL)` bytes of the frame, contiguous; all bytes of MAC control frames.
     fn head(&self, frame: &Frame) -> &[u8];
 
-    /// Copies the first bytes of the frame that are stored and fit into `into`. Returns their number.
+    /// Copies the frame's stored first bytes that fit into `into`. Returns their number.
     fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
         let head = self.head(frame);
         let len = head.len().min(frame.len() as usize).min(into.len());
@@ -86,31 +86,32 @@ pub trait FrameStore {
         len
     }
 
-    /// Returns the bytes of [`FrameStore::head`] for rewriting.
+    /// Returns [`FrameStore::head`] for rewriting.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Prepares a leaving frame for changes that do not affect its copies. Returns false if the port's rings are full.
+    /// Prepares a leaving frame for changes that spare its copies. Returns false if the port's rings are full.
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
         true
     }
 
-    /// Moves the start of the frame by `by` bytes and adjusts its length. Returns false, and changes nothing, if the slot is too small.
+    /// Moves the frame's start by `by` bytes and adjusts its length. Returns false, and changes nothing, if the slot is
+    /// too small.
     fn move_start(&mut self, _frame: &mut Frame, _by: i32) -> bool {
         false
     }
 
-    /// Copies a frame; `None` if no slot is free.
+    /// Copies a frame; `None` without a free slot.
     fn copy(&mut self, _frame: &Frame) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame with these bytes; `None` if no memory is free.
+    /// Creates a frame; `None` without free memory.
     fn make(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame with these bytes from the pool of control frames; `None` if the whole pool is in flight.
+    /// Creates a control frame from its own pool; `None` if the whole pool is in flight.
     fn control(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }
@@ -118,7 +119,7 @@ pub trait FrameStore {
     /// Frees a frame and its slot.
     fn free(&mut self, frame: Frame);
 
-    /// Prefetches the state that is needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
+    /// Prefetches what is needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
     #[inline]
     fn leaves_soon(&self, slot: u32) {
         let _ = slot;

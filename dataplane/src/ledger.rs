@@ -1,30 +1,30 @@
-//! Ledger: the account of frames. Every received frame is delivered, queued, or dropped for a named reason.
+//! Ledger: every received frame is delivered, queued, or dropped for a named reason.
 
-/// Account of one worker's frames: incoming and outgoing frames are equal after every step.
+/// Frame account of a worker: incoming and outgoing frames are equal after every step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Frames received by the worker's ports.
     pub received: u64,
     /// Copies made for floods.
     pub copied: u64,
-    /// Control frames and frames of the host that the worker made.
+    /// Control and host frames that the worker made.
     pub made: u64,
     /// Frames taken over from other workers.
     pub taken_over: u64,
-    /// Frames sent by the worker's ports, control frames included.
+    /// Frames sent by the worker's ports, including control.
     pub sent: u64,
     /// Frames dropped for a named reason.
     pub dropped: u64,
-    /// Frames consumed by the switch: MAC control, other frames to reserved addresses, and punted frames.
+    /// Frames consumed: MAC control, other reserved addresses, and punted frames.
     pub consumed: u64,
     /// Frames handed over to other workers.
     pub handed_over: u64,
-    /// Frames in the worker's queues, or given to its driver and not yet sent.
+    /// Frames queued, or in the driver and unsent.
     pub held: u64,
 }
 
 impl Ledger {
-    /// Returns the number of unaccounted frames: zero unless the switch has a bug.
+    /// Returns the unaccounted frames: zero unless there is a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let came = [self.received, self.copied, self.made, self.taken_over];

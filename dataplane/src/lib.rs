@@ -1,6 +1,6 @@
 //! State and decisions of a lossless switch, without I/O, clock or threads.
 //!
-//! Time is an argument, frames are handles, and nothing is allocated after start. A [`driver`] runs the switch.
+//! Time is an argument, frames are handles, and nothing is allocated after start.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,5 +1,5 @@
-//! Punting: slow-path frames, for the switch itself or its host, are copied to a [`PuntSink`], and their slots freed. A
-//! token bucket at each port ([`PuntLimit`]) limits their rate. The ledger counts them as consumed.
+//! Punting: slow-path frames, for switch or host, are copied to a [`PuntSink`] and freed. A token bucket at each port
+//! ([`PuntLimit`]) limits their rate. The ledger counts them as consumed.
 
 use std::fmt;
 
@@ -22,21 +22,21 @@ pub struct Punt {
     pub at: Nanos,
     /// Ingress port.
     pub port: PortId,
-    /// VLAN whose router receives the frame; 0 if the frame is for the port itself.
+    /// VLAN whose router receives the frame; 0 for the port itself.
     pub vid: u16,
     /// Reason of the punt.
     pub reason: PuntReason,
 }
 
-/// Receiver of punted frames, outside the dataplane.
+/// Receiver of punted frames.
 pub trait PuntSink: fmt::Debug + Send {
-    /// Copies a frame. Returns false if there is no space for the copy. Must neither allocate nor wait.
+    /// Copies a frame. Returns false without space for it. Must neither allocate nor wait.
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool;
 }
 
 const FRAME: u64 = 1_000_000_000;
 
-/// The unit of credit is a billionth of a frame, so that nothing is rounded.
+/// Credit counts billionths of a frame, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -55,7 +55,7 @@ impl PuntBucket {
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Returns whether a frame may be punted. Transit packets may use only half of the burst.
+    /// Transit packets may use only half of the burst.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = if reason.is_transit() { u64::from(self.limit.burst / 2) } else { 0 };
         let least = FRAME * (kept + 1);

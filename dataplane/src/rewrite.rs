@@ -1,4 +1,4 @@
-//! Rewriting of a frame's VLAN tag, PCP and DSCP when it leaves.
+//! Rewriting of VLAN tag, PCP and DSCP at egress.
 //!
 //! * A tagged member of the VLAN sends a tag: the frame's own with the VLAN's VID, or a new one with the class as PCP.
 //! * An untagged member removes the tag, but not a priority tag (VID 0): without its PCP, the next hop would treat
@@ -28,7 +28,7 @@ impl Rewriter {
         Rewriter { pcp: port.rewrite_pcp.map(|pcp| pcp.map(Class::from_low_bits)), dscp: port.rewrite_dscp }
     }
 
-    /// Returns whether every frame received with header layout `layout` leaves unchanged.
+    /// Returns whether all frames with this header layout leave unchanged.
     #[inline]
     #[must_use]
     pub const fn has_nothing_to_do(&self, layout: Layout, tagged: bool) -> bool {
@@ -36,7 +36,7 @@ impl Rewriter {
         layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
-    /// Rewrites a frame of VLAN `vid` before it leaves. Returns false if a tag does not fit: the frame must then not be sent.
+    /// Rewrites a leaving frame of VLAN `vid`. Returns false if a tag does not fit: the frame must not be sent.
     #[must_use]
     pub fn apply<S: FrameStore>(
         &self,

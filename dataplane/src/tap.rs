@@ -1,4 +1,4 @@
-//! Taps: observers that see frames as they are received, sent and dropped, and change nothing.
+//! Taps: passive observers of received, sent and dropped frames.
 //!
 //! A sent frame is shown when given to the driver, but counted when it has left.
 
@@ -9,23 +9,23 @@ use xoff_wire::units::{Class, Nanos, PortId, PortSet};
 
 use crate::frame::{Frame, FrameStore};
 
-/// Maximum number of taps on a switch.
+/// Maximum taps on a switch.
 pub const TAPS_MAX: usize = 4;
 
 /// Identifier of a tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(pub u64);
 
-/// Observation of a frame: its event, port and time.
+/// Observation of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// Time of the event by the driver's clock.
+    /// Time by the driver's clock.
     pub at: Nanos,
-    /// Port at which the event occurred.
+    /// Port of the event.
     pub port: PortId,
-    /// Class of the frame; `None` for frames that the switch consumes or makes.
+    /// Class; `None` for frames that the switch consumes or makes.
     pub class: Option<Class>,
-    /// True for network control: frames that the switch consumes or makes, and every CNM.
+    /// True for CNMs, and frames that the switch consumes or makes.
     pub is_control: bool,
     /// Event of the frame.
     pub event: FrameEvent,
@@ -39,7 +39,7 @@ pub enum FrameEvent {
         /// Drop reason if the frame was not admitted.
         dropped: Option<DropReason>,
     },
-    /// Given to the port's driver for transmission.
+    /// Given to the driver for transmission.
     Sent {
         /// Time since the frame was received or made.
         after: Nanos,
@@ -67,9 +67,9 @@ impl FrameEvent {
 
 /// Observer of frames. Its methods must neither allocate nor wait.
 pub trait Tap: fmt::Debug + Send {
-    /// Returns the ports whose frames the tap sees.
+    /// Returns the observed ports.
     fn ports(&self) -> PortSet;
 
-    /// Observes a frame, whose bytes are in `store`.
+    /// Observes a frame with bytes in `store`.
     fn see(&mut self, sighting: &Sighting, frame: &Frame, store: &dyn FrameStore);
 }

@@ -21,9 +21,9 @@ const HEADROOM: usize = 256;
 
 #[derive(Clone, Copy)]
 pub enum Load {
-    /// Priority-tagged frames of all classes and 16 pairs of stations in turn: no two consecutive headers are equal.
+    /// Priority-tagged frames of all classes and 16 pairs of stations: no two consecutive headers are equal.
     Mixed,
-    /// Untagged UDP over IPv4 of 16 flows, with lengths of simple IMIX. Micro-flows are as long as a batch.
+    /// Untagged UDP over IPv4 of 16 flows, with simple IMIX. Micro-flows are as long as a batch.
     Imix,
 }
 

@@ -1,4 +1,4 @@
-//! Flows that join, one by one, a congested egress queue of OFC that no frame leaves.
+//! Flows that join, one by one, a congested egress queue of OFC without departures.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Switch, Workers};

@@ -6,9 +6,9 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
-/// Interface through which a driver calls its dataplane. The default methods only call it; a recorder also logs each call.
+/// Interface from a driver to its dataplane. Default methods only call it; a recorder also logs.
 pub trait Boundary {
-    /// Returns a batch of the switch at `now`.
+    /// Begins a batch at `now`.
     #[inline(always)]
     fn batch<'switch>(&mut self, switch: &'switch mut Switch, now: Nanos) -> Batch<'switch> {
         switch.batch(now)
@@ -138,7 +138,7 @@ pub trait Boundary {
     }
 }
 
-/// [`Boundary`] that calls the dataplane without recording.
+/// [`Boundary`] without recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 

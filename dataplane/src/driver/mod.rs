@@ -1,6 +1,6 @@
-//! Loop that moves frames between ports and a switch. A port is an AF_XDP device, or memory in tests and simulations.
+//! Loop that moves frames between ports (AF_XDP devices, or memory) and a switch.
 //!
-//! Headroom and thresholds are computed for this order of steps in a turn ([`Driver::turn`]):
+//! Headroom and thresholds assume this order in a turn ([`Driver::turn`]):
 //!
 //! ```text
 //!   advance                  due timers
@@ -21,28 +21,29 @@ use xoff_wire::units::{Nanos, PortId};
 use crate::frame::{Frame, FrameStore};
 use crate::switch::{Batch, HANDOVERS_MAX, Switch};
 
-/// Maximum number of descriptors received from one queue of a port in a turn of the driver.
+/// Maximum descriptors received from a port's queue in a turn.
 pub const BATCH: u32 = 128;
 const _: () = assert!(
     4 * BATCH <= HANDOVERS_MAX,
     "HANDOVERS_MAX is below the frames that one turn receives from four queues"
 );
 
-/// Maximum number of times per turn that a port's transmit ring is filled: some devices transmit during the system call.
+/// Maximum fillings of a port's transmit ring per turn: some devices transmit during the system call.
 const SERVINGS: usize = 2;
 
-/// Receive and transmit rings of a port. `S` is the [`FrameStore`].
+/// Rings of a port. `S` is the [`FrameStore`].
 pub trait Port<S> {
-    /// Calls `sent` with every frame transmitted since the last call.
+    /// Calls `sent` with each newly transmitted frame.
     fn reap(&mut self, store: &mut S, sent: impl FnMut(&mut S, Frame));
 
-    /// Gives the device free packet memory to receive into.
+    /// Gives the device free packet memory.
     fn refill(&mut self, _store: &mut S) {}
 
-    /// Receives up to `budget` descriptors from each hardware queue, and calls `each` with every frame. Returns the number of frames.
+    /// Receives up to `budget` descriptors per hardware queue, and calls `each` with every frame. Returns the number of
+    /// frames.
     fn receive(&mut self, store: &mut S, budget: u32, each: impl FnMut(&mut S, Frame)) -> u32;
 
-    /// Returns how many data frames of any length [`send`](Self::send) accepts now.
+    /// Returns how many data frames [`send`](Self::send) accepts now.
     fn room(&self) -> u32;
 
     /// Returns how many pause frames [`send`](Self::send) accepts now.
@@ -53,40 +54,40 @@ pub trait Port<S> {
     /// Queues a frame for the next [`flush`](Self::flush).
     ///
     /// # Errors
-    /// Returns the frame if the rings are full.
+    /// The frame if the rings are full.
     fn send(&mut self, store: &mut S, frame: Frame) -> Result<(), Frame>;
 
-    /// Transmits all queued frames, including those that an earlier flush could not transmit.
+    /// Transmits queued frames, including those left by earlier flushes.
     fn flush(&mut self) {}
 
-    /// Returns whether any sent frame has not been [reaped](Self::reap) yet.
+    /// Returns whether a sent frame is not yet [reaped](Self::reap).
     fn in_flight(&self) -> bool;
 
-    /// Returns whether the device was removed. The driver must then [take back](Self::take_back) the unsent frames.
+    /// Returns whether the device was removed: the driver must [take back](Self::take_back) unsent frames.
     fn is_removed(&self) -> bool {
         false
     }
 
-    /// Calls `unsent` with every frame that a removed device has not sent.
+    /// Calls `unsent` with every unsent frame of a removed device.
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
-/// Connections of a driver besides its ports: other workers, requests, the host. `()` has no connections.
+/// A driver's connections besides ports: other workers, requests, the host. `()` has none.
 pub trait Environment<P, S> {
     /// Exchanges frames with other workers.
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
         Progress::default()
     }
 
-    /// Serves requests and frames of the host. Returns whether there were any.
+    /// Serves requests and host frames. Returns whether there were any.
     fn serve<B: Boundary>(&mut self, _driver: &mut Driver<'_, P, S, B>) -> bool {
         false
     }
 
-    /// Notes that this turn has obeyed a received pause frame.
+    /// Notes that this turn obeyed a pause frame.
     fn pause_obeyed(&mut self) {}
 
-    /// Notes that the turn that began at `now` has sent an XOFF.
+    /// Notes that the turn begun at `now` sent an XOFF.
     fn xoff_sent(&mut self, _now: Nanos) {}
 }
 
@@ -97,7 +98,7 @@ impl<P, S> Environment<P, S> for () {}
 pub struct Progress {
     /// True if a frame moved, a timer was due or a request was served.
     pub is_busy: bool,
-    /// Number of frames received from ports and other workers.
+    /// Frames received from ports and other workers.
     pub received: u32,
 }
 
@@ -106,18 +107,18 @@ pub struct Progress {
 pub struct Driver<'a, P, S, B> {
     /// Current time.
     pub now: Nanos,
-    /// Switch that the driver runs.
+    /// Switch to run.
     pub switch: &'a mut Switch,
-    /// Ports of the switch by ascending number.
+    /// Ports by ascending number.
     pub ports: &'a mut Vec<(PortId, P)>,
-    /// Store of the frames in the switch.
+    /// Store of frames.
     pub store: &'a mut S,
-    /// Boundary through which the driver calls the dataplane.
+    /// Boundary to the dataplane.
     pub boundary: &'a mut B,
 }
 
 impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
-    /// Runs one turn: receives, forwards and transmits at all ports.
+    /// Runs one turn at all ports.
     pub fn turn(&mut self, environment: &mut impl Environment<P, S>) -> Progress {
         let obeyed_before = self.switch.pauses_obeyed();
         let own = self.take_in();
@@ -161,7 +162,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // A port that becomes active in this loop waits for the next turn, so that the order of ports does not matter.
+        // A port that becomes active in this loop waits for the next turn, so that the order of ports is irrelevant.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
@@ -188,7 +189,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause frames at all ports before any data. Must run after forwarding: dropped frames need no pause.
+    /// Must run after forwarding: dropped frames need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -214,15 +215,15 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         port.flush();
     }
 
-    /// Schedules XON for every class that the switch pauses at a peer, and ends requested rates. [`Driver::part`] sends the frames.
+    /// Schedules XON for every paused class, and ends requested rates. [`Driver::part`] sends the frames.
     pub fn release_peers(&mut self) {
         let mut batch = self.boundary.batch(self.switch, self.now);
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Sends due pause and rate frames, but no data, before a stop. Returns whether such a frame has not left yet.
+    /// Before a stop, sends due pause and rate frames, but no data. Returns whether such a frame has not left yet.
     pub fn part(&mut self) -> bool {
-        // Every port sends its XONs before any frame is released: a policy that panics on a released frame then stops no XON.
+        // All XONs precede any release: a policy that panics on a released frame then stops no XON.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;
@@ -236,7 +237,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     }
 }
 
-/// Releases all frames that the port has transmitted. Returns whether there were any.
+/// Releases all frames transmitted by the port. Returns whether there were any.
 pub fn reap<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,
@@ -251,7 +252,7 @@ pub fn reap<P: Port<S>, S: FrameStore>(
     any
 }
 
-/// Receives at most [`BATCH`] descriptors from each queue of a port. Returns the number of frames.
+/// Receives at most [`BATCH`] descriptors per queue. Returns the number of frames.
 pub fn receive<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,

@@ -6,7 +6,7 @@
 //! * Group addresses and the zero address are never learned. Static addresses never move or age.
 //!
 //! Each worker has a replica, and must [apply](Fdb::apply) the updates of others. An active station causes an update
-//! each quarter of the ageing time, so that its entries do not age.
+//! each quarter of the ageing time.
 
 use std::ops::Range;
 
@@ -15,15 +15,13 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::table::{Entry, Key, Place, Table};
 
-/// Table positions checked in a sweep, in about a microsecond; more with a short ageing time.
+/// Table positions per sweep, in about a microsecond; more with short ageing times.
 const SWEEP_PLACES: usize = 256;
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Learned {
-    /// The address was unknown and is now learned.
     New,
-    /// The address was known at another port.
     Moved {
         from: PortId,
     },
@@ -34,9 +32,8 @@ pub(super) enum Learned {
     Static,
     /// The port has reached its limit of addresses.
     RefusedByLimit,
-    /// The database is full.
     RefusedByCapacity,
-    /// The port does not learn, or the address belongs to no station.
+    /// Address of no station, or on a port that does not learn.
     NotLearned,
 }
 
@@ -52,7 +49,7 @@ impl Learned {
     }
 }
 
-/// Change of a station's port or activity, sent to the replicas of other workers.
+/// Change of a station's port or activity, for other workers' replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbUpdate {
     /// VLAN identifier.
@@ -61,7 +58,7 @@ pub struct FdbUpdate {
     pub mac: MacAddr,
     /// Port of the station.
     pub port: PortId,
-    /// Time of the last frame from the station.
+    /// Time of the station's last frame.
     pub last_active: Nanos,
 }
 
@@ -74,7 +71,7 @@ pub struct FdbEntry {
     pub mac: MacAddr,
     /// Port of the station.
     pub port: PortId,
-    /// Time since the last frame from the station; `None` for a static address.
+    /// Time since the station's last frame; `None` if static.
     pub age: Option<Nanos>,
 }
 
@@ -87,14 +84,14 @@ struct PortState {
     refused: u64,
 }
 
-/// Forwarding database of a switch, or one worker's replica of it.
+/// Forwarding database of a switch or, replicated, of one worker.
 #[derive(Clone, Debug)]
 pub struct Fdb {
     table: Table,
     capacity: usize,
-    /// [`Nanos::NEVER`] if addresses do not age.
+    /// [`Nanos::NEVER`] without ageing.
     ageing: Nanos,
-    /// Log2 of the interval in ns at which active stations are sent to other replicas.
+    /// Log2 of the update interval in ns for active stations.
     update_shift: u32,
     ports: Vec<PortState>,
     statics: usize,
@@ -120,7 +117,7 @@ impl Sweep {
 }
 
 impl Fdb {
-    /// Creates the database and allocates all of its memory.
+    /// Allocates all memory.
     #[must_use]
     pub(super) fn new(settings: &FdbSettings, ports: &[PortSettings]) -> Fdb {
         let mut capacity = settings.capacity;
@@ -143,7 +140,7 @@ impl Fdb {
         }
     }
 
-    /// Applies new settings. Returns the number of static addresses that do not fit.
+    /// Returns the number of static addresses that do not fit.
     pub(super) fn revise(&mut self, settings: &FdbSettings, ports: &[PortSettings]) -> usize {
         for (state, port) in self.ports.iter_mut().zip(ports) {
             let of = PortState::new(port);
@@ -202,7 +199,7 @@ impl Fdb {
         }
     }
 
-    /// Applies an update of another worker, which has checked the port's limit, unless this replica is newer.
+    /// Applies another worker's update, already within the port's limit, unless this replica is newer.
     pub(super) fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -218,7 +215,7 @@ impl Fdb {
         }
     }
 
-    /// Returns the port of a station address, if it is known and not aged at `now`.
+    /// Returns the port of a station address that is known and not aged at `now`.
     #[inline]
     #[must_use]
     pub fn lookup(&self, now: Nanos, vid: u16, mac: MacAddr) -> Option<PortId> {
@@ -260,7 +257,7 @@ impl Fdb {
         self.sweep.due = if idle { Nanos::NEVER } else { now.after(self.sweep.period) };
     }
 
-    /// Returns the number of entries, including aged ones that no sweep has freed yet.
+    /// Returns the number of entries, including aged ones not yet swept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -277,7 +274,7 @@ impl Fdb {
         self.ports[port.index()].learning
     }
 
-    /// Returns the number of addresses learned at a port.
+    /// Returns how many addresses a port has learned.
     #[must_use]
     pub fn learned_at(&self, port: PortId) -> usize {
         self.ports[port.index()].learned
@@ -288,7 +285,7 @@ impl Fdb {
         self.ports[port.index()].moved
     }
 
-    /// Returns the number of frames of a port whose source was not learned because the port or the database was full.
+    /// Returns how many frames of a port had sources not learned because the port or the database was full.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused
@@ -298,18 +295,18 @@ impl Fdb {
         self.ports[port.index()].refused -= 1;
     }
 
-    /// Returns all entries that are not aged at `now`.
+    /// Returns all entries not aged at `now`.
     pub fn entries(&self, now: Nanos) -> impl Iterator<Item = FdbEntry> {
         self.entries_at(now, 0..self.places())
     }
 
-    /// Returns the number of positions in the table. An address stays at its position.
+    /// Returns the number of table positions; addresses keep theirs.
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()
     }
 
-    /// Returns the entries at positions `places` that are not aged at `now`.
+    /// Returns entries at `places` not aged at `now`.
     pub fn entries_at(&self, now: Nanos, places: Range<usize>) -> impl Iterator<Item = FdbEntry> {
         places.map(Table::place).filter_map(move |place| {
             let key = self.table.key(place)?;

@@ -1,5 +1,5 @@
-//! Groups: ports that lead to the same stations. The forwarding database represents a group by its first member;
-//! [`super::spread`] chooses the member by which a frame leaves.
+//! Groups: ports that lead to the same stations. The forwarding database knows only a group's first member;
+//! [`super::spread`] chooses the member for a frame.
 
 use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
 use xoff_wire::units::{PortId, PortSet};
@@ -19,7 +19,7 @@ pub struct Groups {
     of: Box<[Option<GroupId>]>,
     members: Box<[PortSet]>,
     grouped: PortSet,
-    /// Members of uplink groups: no frame passes from one to another.
+    /// Members of uplink groups, between which no frame passes.
     uplinks: PortSet,
 }
 
@@ -57,7 +57,7 @@ impl Groups {
         &self.members[group.index()]
     }
 
-    /// Returns the port that stands for `port` in the forwarding database: the first member of its group, or itself.
+    /// Returns the port for `port` in the forwarding database: its group's first member, or itself.
     #[must_use]
     pub fn at(&self, port: PortId) -> PortId {
         let first = self.of(port).and_then(|group| self.members(group).first_from(PortId(0)));

@@ -1,20 +1,19 @@
-//! Detection of loops: two ports of the switch that are connected to each other outside it.
+//! Detection of loops: two ports connected outside the switch.
 //!
-//! A circulating frame makes its station seem to move between the two ports; a failover moves stations once, in one
-//! direction. Hence [`MOVES`] moves within [`WINDOW`] are a loop if the two directions differ by at most a quarter.
+//! A circulating frame makes its station seem to move to and fro; a failover moves stations once. Hence [`MOVES`] moves
+//! within [`WINDOW`] are a loop if the two directions differ by at most a quarter.
 //!
 //! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port is then
-//! left out of floods and learning. This is not the default: an attacker who spoofs the address of an active station
-//! could block its port.
+//! left out of floods and learning. By default it is not: spoofing an active station's address could block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};
 
-/// Number of moves between two ports that counts as a loop.
+/// Moves between two ports that make a loop.
 pub const MOVES: u32 = 100;
-/// Time within which the moves of a loop must occur.
+/// Time within which these moves must occur.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
-/// Time for which a looped port is blocked, and until a loop may be reported again.
+/// Time for which a looped port is blocked and not reported again.
 pub const HOLD: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Debug)]
@@ -175,7 +174,7 @@ mod tests {
     #[test]
     fn ports_with_most_moves_are_looped() {
         let mut loops = loops();
-        // A station behind the first port sends into a loop between the other two.
+        // A station at the first port sends into a loop of the others.
         let mut found = None;
         for _ in 0..MOVES {
             found = found.or(loops.moved(Nanos(0), A, C)).or(loops.moved(Nanos(0), C, A));

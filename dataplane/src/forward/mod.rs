@@ -1,7 +1,7 @@
-//! Forwarding of frames: VLAN admission, learning, lookup, flooding.
+//! Forwarding: VLAN admission, learning, lookup, flooding.
 //!
 //! [`Bridge::forward`] is 802.1Q's forwarding process, without queues or pauses. The switch consumes frames to
-//! 01:80:c2:00:00:00..0f before. A decision names only the group of ports; [`spread`] chooses the member.
+//! 01:80:c2:00:00:00..0f before. [`spread`] chooses a group's member.
 
 mod fdb;
 mod groups;
@@ -31,7 +31,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 pub(crate) enum Decision {
     Unicast(PortId),
     Group(GroupId),
-    /// The frame leaves through each of these ports. A group is represented by its [first member](Groups::at).
+    /// Each port gets the frame; a [first member](Groups::at) stands for its group.
     Flood(PortSet, Flooded),
     Route(Site),
     Drop(DropReason),
@@ -42,7 +42,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if frames with identical headers are forwarded identically and teach no address, at the same time and bridge version.
+    /// True if frames with identical headers, at the same time and bridge version, are forwarded identically and teach
+    /// no address.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }
@@ -56,7 +57,7 @@ struct Exits {
     group: PortSet,
 }
 
-/// Forwarding process (802.1Q) of a switch, or of one of its workers.
+/// Forwarding process (802.1Q) of a worker.
 #[derive(Clone, Debug)]
 pub struct Bridge {
     vlans: Vlans,
@@ -97,7 +98,7 @@ impl Bridge {
         bridge
     }
 
-    /// Applies new settings, and swaps `vlans` and `groups` for the old ones. Returns the number of static addresses that do not fit.
+    /// Swaps `vlans` and `groups` for the old ones. Returns the number of static addresses that do not fit.
     pub(crate) fn revise(
         &mut self,
         settings: &SwitchSettings,
@@ -172,7 +173,7 @@ impl Bridge {
         self.fdb.take_refusal_back(self.exits[ingress.index()].at);
     }
 
-    /// Returns a number that changes whenever identical frames may be forwarded differently.
+    /// Changes whenever identical frames may be forwarded differently.
     #[inline]
     #[must_use]
     pub(crate) const fn version(&self) -> u64 {
@@ -192,7 +193,7 @@ impl Bridge {
         self.vlans.get(vid).tagged.contains(port)
     }
 
-    /// Records a link change. A port without link forgets its addresses, unless its group has another link.
+    /// A port without link forgets its addresses, unless its group has another link.
     pub(crate) fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);
@@ -237,26 +238,26 @@ impl Bridge {
         self.fdb.next_deadline().min(self.loops.next_end())
     }
 
-    /// Returns the number of loops found in which `port` is the higher-numbered end.
+    /// Returns how many loops had `port` as higher-numbered end.
     #[must_use]
     pub fn loops_at(&self, port: PortId) -> u64 {
         self.loops.found_at(port)
     }
 
-    /// Returns the other port of the last loop found at `port`.
+    /// Returns the other port of `port`'s last loop.
     #[must_use]
     pub fn loop_with(&self, port: PortId) -> Option<PortId> {
         self.loops.found_with(port)
     }
 
-    /// Returns the number of loops found at all ports.
+    /// Returns the number of loops at all ports.
     #[inline]
     #[must_use]
     pub const fn loops_found(&self) -> u64 {
         self.loops.found()
     }
 
-    /// Returns whether a loop was found at `port` less than [`LOOP_HOLD`] ago.
+    /// Returns whether `port` had a loop less than [`LOOP_HOLD`] ago.
     #[must_use]
     pub fn is_looped(&self, port: PortId) -> bool {
         self.loops.is_found(port)

@@ -1,4 +1,4 @@
-//! Bridge side of a VLAN's router: frames to the router leave the bridge, and frames of the router have no ingress port.
+//! Bridge side of a VLAN's router: frames to it leave the bridge, and its frames have no ingress port.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::Flooded;

@@ -1,9 +1,9 @@
-//! Choice among equal-cost paths: ports of a group, or next hops of a route. Paths are numbered; each choice is a pure function.
+//! Choice among equal-cost paths: ports of a group, or next hops of a route. Each choice is a pure function.
 //!
-//! * Each usable path gets flows, turns or random choices in proportion to its weight.
-//! * A flow takes the path with the highest number drawn from flow and path (rendezvous hashing). When a path is lost,
-//!   only its flows move, and only they return.
-//! * The caller must salt the digest of a flow: otherwise the next switch would put all these flows on one path.
+//! * Usable paths are chosen in proportion to their weights.
+//! * A flow takes the path with the highest number drawn from flow and path (rendezvous hashing). Only a lost path's
+//!   flows move, and only they return.
+//! * The caller must salt the digest of a flow, or the next switch would put these flows on one path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;
@@ -67,7 +67,7 @@ struct WeightedPath {
 }
 
 impl WeightedPaths {
-    /// Creates paths from names and weights. A flow stays with a path's name when its number changes.
+    /// Creates paths from names and weights. Flows follow a path's name, not its number.
     ///
     /// # Panics
     /// Panics unless there are 1 to [`MEMBERS_MAX`] paths.
@@ -85,7 +85,7 @@ impl WeightedPaths {
         WeightedPaths { turns: turns(&paths), paths, is_even }
     }
 
-    /// Returns the usable path of a flow with this salted digest; `None` if no path is usable.
+    /// Returns the usable path of a flow with this salted digest, if any.
     #[inline]
     #[must_use]
     pub fn of_flow(&self, digest: u64, usable: PathSet) -> Option<usize> {
@@ -93,12 +93,12 @@ impl WeightedPaths {
         if self.is_even {
             return usable.iter().max_by_key(drawn);
         }
-        // Of events that occur at rates proportional to the weights, the earliest wins (weighted rendezvous hashing).
+        // Of events at rates proportional to weights, the earliest wins (weighted rendezvous hashing).
         let when = |path: &usize| -unit(drawn(path)).ln() / f64::from(self.paths[*path].weight);
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// Returns the next usable path in round robin from position `place`, and the position after it.
+    /// Returns the next usable path in round robin from `place`, and the position after it.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {
@@ -131,7 +131,7 @@ impl WeightedPaths {
     }
 }
 
-/// Returns the paths with less than `low` bytes queued; if there are none, with less than `high`; otherwise all.
+/// Returns paths with less than `low` bytes queued, else with less than `high`, else all.
 #[inline]
 #[must_use]
 pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> PathSet {
@@ -155,13 +155,13 @@ fn scaled(chance: u64, below: u64) -> u64 {
     ((u128::from(chance) * u128::from(below)) >> 64) as u64
 }
 
-/// Maps a uniform random number to (0, 1].
+/// Maps to (0, 1].
 #[inline]
 fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns the round-robin order of the paths, evenly spaced. The path farthest behind its share comes next.
+/// Spaces paths evenly: the path farthest behind its share comes next.
 fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
     let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
     let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();

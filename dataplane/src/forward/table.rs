@@ -3,8 +3,8 @@
 //! An address may be in either of two buckets (cache lines) of seven entries. A new entry goes into its first bucket
 //! while that has fewer than four, then into the emptier one. It never moves.
 //!
-//! An attacker who knew fourteen addresses of the same two buckets could keep a station from being learned. Hence the
-//! buckets depend on a secret ([`HashSeed`]).
+//! Buckets depend on a secret ([`HashSeed`]), because fourteen addresses of two buckets could keep a station from being
+//! learned.
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_flow_control::settings::HashSeed;
@@ -77,13 +77,13 @@ const fn buckets_for(capacity: usize) -> usize {
     capacity.div_ceil(4).next_power_of_two()
 }
 
-/// Returns the bytes of memory for `capacity` addresses.
+/// Returns the memory in bytes for `capacity` addresses.
 #[must_use]
 pub const fn table_bytes(capacity: usize) -> usize {
     buckets_for(capacity) * (size_of::<Bucket>() + size_of::<[Nanos; WAYS]>())
 }
 
-/// No cipher, but without the key the hash can be neither computed nor inverted.
+/// No cipher, but without the key neither computable nor invertible.
 #[derive(Clone, Debug)]
 struct KeyedHash([u64; 4]);
 

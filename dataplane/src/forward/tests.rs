@@ -297,7 +297,7 @@ enum BridgeStep {
 }
 
 fn step() -> impl Strategy<Value = BridgeStep> {
-    // Few destinations, so that learning and moves often interrupt micro-flows.
+    // Few destinations: learning and moves often interrupt micro-flows.
     let dst = prop_oneof![6 => 0u8..2, 1 => 5u8..7];
     let frame = (0u8..2, dst, prop::option::weighted(0.2, 0u16..3)).prop_map(|(src, dst, vid)| {
         let mut bytes = [mac(dst).0, mac(src).0].concat();
@@ -317,7 +317,7 @@ fn step() -> impl Strategy<Value = BridgeStep> {
     ]
 }
 
-/// Returns station address number `n`; number 6 is a group address.
+/// Station address number `n`; 6 is a group address.
 fn mac(n: u8) -> MacAddr {
     MacAddr([if n == 6 { 3 } else { 2 }, 0, 0, 0, 0, n])
 }

@@ -14,7 +14,7 @@ const VID_RESERVED: u16 = 4095;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
     pub members: PortSet,
-    /// Ports that send frames of the VLAN with a tag.
+    /// Ports that send the VLAN tagged.
     pub tagged: PortSet,
     pub router: Option<MacAddr>,
 }
@@ -63,7 +63,7 @@ impl Vlans {
         self
     }
 
-    /// Remembers whether the replaced VLANs had routers, whose frames may still be in the switch.
+    /// Remembers whether replaced VLANs had routers, whose frames may still be queued.
     pub fn succeed(&mut self, before: &Vlans) {
         self.had_routers = before.has_routers || before.had_routers;
     }

@@ -6,11 +6,11 @@
 //! backup queue, which becomes the paused queue. The drain ends with the served queue (the paper's Order Mark); then
 //! the normal queue is served again.
 //!
-//! A flow keeps its order: its frames in the paused queue are older than those in the draining queue, and these than
-//! those in the normal queue. No frame joins the draining queue.
+//! A flow keeps its order: its frames in the paused queue are oldest, those in the normal queue youngest. No frame
+//! joins the draining queue.
 //!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
-//! (`Rotate` of Algorithm 3, line 17, would make the normal queue a backup queue. Here the backup queues swap roles.)
+//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue would become one.)
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;
@@ -22,7 +22,7 @@ use crate::frame::Frame;
 enum State {
     Passing,
     Held,
-    /// The flow stays paused until the current drain ends, then resumes.
+    /// The flow stays paused until the current drain ends.
     Resuming,
     HeldAgain,
 }
@@ -160,7 +160,7 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Ends a drain: resumes the flows that wait for it, and drains the paused queue if that has frames.
+    /// Resumes the flows that wait for this drain to end, and drains the paused queue if nonempty.
     fn order_mark(&mut self) {
         self.served = Served::Normal;
         if self.resumed.is_empty() {
@@ -387,7 +387,7 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// True if no queue has been converted to a FIFO since the frame got its flow number.
+        /// True if no queue became a FIFO since the frame got its flow number.
         is_numbered: bool,
     }
 

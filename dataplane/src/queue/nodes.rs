@@ -1,4 +1,4 @@
-//! State of each frame in the switch, in a table by slot. Links between entries form queues of any length.
+//! State of each frame, by slot. Links between entries form queues of any length.
 
 use xoff_flow_control::policy::NO_FLOW;
 use xoff_flow_control::prefetch::prefetch;
@@ -11,12 +11,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
-/// Source of a frame, which decides where the frame is counted.
+/// Source of a frame: decides where it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Received: counts at its ingress port until it has left the switch.
+    /// Received: counts at its ingress until it has left.
     Network,
-    /// Sent by the host: counts at its egress, and in the port's limit of host frames.
+    /// Sent by the host: counts at egress, and in the port's limit of host frames.
     Host,
     /// Control frame made by the switch: counts nowhere.
     Switch,
@@ -25,9 +25,9 @@ pub(crate) enum Origin {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameMeta {
     pub since: Nanos,
-    /// Length in bytes at ingress, without FCS. Rewriting does not change it, so that counts balance.
+    /// Length in bytes at ingress, without FCS. Rewriting keeps it, so that counts balance.
     pub len: u32,
-    /// Account of the flood; [`NONE`] for a frame with one destination, [`UNCOUNTED`] if the flood does not count at its ingress.
+    /// Flood account; [`NONE`] for one destination, [`UNCOUNTED`] if the flood does not count at ingress.
     pub(crate) account: u32,
     pub(crate) flow: u32,
     pub vid: u16,
@@ -36,7 +36,7 @@ pub(crate) struct FrameMeta {
     pub egress: PortId,
     pub class: Class,
     pub origin: Origin,
-    /// Bytes of VLAN and CN tags, which an MTU does not include.
+    /// Bytes of VLAN and CN tags, which MTUs leave out.
     pub tags: u8,
     pub(crate) is_repeat: bool,
 }
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Node {
 #[derive(Debug)]
 pub(crate) struct Nodes(Box<[Node]>);
 
-/// Bytes of memory that a worker needs per slot of the store.
+/// Bytes per slot that a worker needs.
 pub const BYTES_PER_SLOT: usize = size_of::<Node>();
 const _: () = assert!(BYTES_PER_SLOT <= 40, "the state of a frame exceeds 40 bytes");
 

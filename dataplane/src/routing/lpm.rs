@@ -1,22 +1,22 @@
-//! Longest prefix match (LPM): a table that is built once and searched for each packet.
+//! Longest prefix match (LPM), in a table built once.
 //!
 //! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, as in a poptrie
 //! (Asai and Ohara, SIGCOMM 2015). One bitmap marks entries with a child node, another entries at which the deciding
-//! prefix changes. A node skips the bits that all of its prefixes share. Hence a search compares the whole prefix
-//! found; if it does not match, it tries the prefixes that cover it, longest first.
+//! prefix changes. A node skips the bits that all of its prefixes share. Hence a search compares the prefix found, and
+//! else tries the prefixes that cover it, longest first.
 
 const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;
 const PLACES: usize = 1 << STEP;
 
-/// Flag of a root entry: the entry is the number of a node, not of a prefix.
+/// Marks a root entry with the number of a node, not of a prefix.
 const NODE: u32 = 1 << 31;
 const NONE: u32 = NODE - 1;
 
-/// Prefix: an address left-aligned in 128 bits, with zero bits beyond its length, and that length.
+/// Prefix: an address left-aligned in 128 bits, zero beyond its length, and that length.
 pub type Prefix = (u128, u8);
 
-/// Table of prefixes with values, searched by address.
+/// Prefixes with values, searched by address.
 #[derive(Clone, Debug)]
 pub struct Lpm {
     root: Box<[u32]>,
@@ -52,7 +52,7 @@ impl PrefixEntry {
 type Numbered = (Prefix, u32);
 
 impl Lpm {
-    /// Builds a table of these prefixes, which must be distinct and sorted by address, then by length.
+    /// Builds a table of prefixes, distinct and sorted by address, then length.
     ///
     /// # Panics
     /// Panics if there are 2^31 prefixes or more.

@@ -1,4 +1,4 @@
-//! Forwarding information base (FIB) of the router: the kernel's routing tables in a form that workers search.
+//! Forwarding information base (FIB): the kernel's routing tables for search by workers.
 //!
 //! ```text
 //!   interface (a routed port, or a VLAN with a router)   its address, MTU, table
@@ -7,7 +7,7 @@
 //!         next hop  interface and MAC address of the station, if resolved
 //! ```
 //!
-//! A [`Fib`] never changes; a worker exchanges it as a whole between two batches. Packets that it does not decide go to the host.
+//! A [`Fib`] never changes; workers exchange it between two batches. Undecided packets go to the host.
 
 mod lpm;
 mod resolutions;
@@ -29,79 +29,79 @@ use crate::forward::WeightedPaths;
 /// Interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Port or VLAN of the interface.
+    /// Port or VLAN.
     pub site: Site,
-    /// MAC address of the router on this interface.
+    /// Router's MAC address on this interface.
     pub mac: MacAddr,
-    /// Maximum bytes of a packet that leaves by this interface.
+    /// Maximum bytes of an outgoing packet.
     pub mtu: u32,
-    /// Index of the routing table for packets received on this interface.
+    /// Index of the routing table for received packets.
     pub table: usize,
 }
 
-/// Next station on the way of packets.
+/// Next station of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NextHop {
-    /// Index of the interface by which the next hop is reached.
+    /// Index of the interface to the next hop.
     pub interface: usize,
-    /// MAC address of the station; `None` while it is unresolved.
+    /// Station's MAC address; `None` if unresolved.
     pub station: Option<MacAddr>,
-    /// Weight of this next hop among those of the same target.
+    /// Weight among the target's next hops.
     pub weight: u16,
-    /// Maximum bytes of a packet, if the route has a smaller MTU than its interface.
+    /// Maximum bytes of a packet, if below the interface's MTU.
     pub mtu: Option<u32>,
 }
 
-/// Target of a prefix: what a route does with its packets.
+/// Target of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// The kernel handles each packet.
+    /// The kernel handles packets.
     Host(PuntReason),
     /// Packets are dropped (blackhole route).
     Nowhere,
-    /// Packets go to one of the first [`MEMBERS_MAX`] next hops. An empty list counts as unresolved.
+    /// Packets go to one of the first [`MEMBERS_MAX`] next hops; an empty list is unresolved.
     Hops(Vec<NextHop>),
 }
 
-/// Prefixes of one routing table with their targets.
+/// Prefixes of a routing table with targets.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    /// IPv4 prefixes with targets. An address is left-aligned in 128 bits ([`Address::bits`]).
+    /// IPv4 prefixes, left-aligned in 128 bits ([`Address::bits`]).
     pub v4: BTreeMap<Prefix, Target>,
-    /// IPv6 prefixes with targets.
+    /// IPv6 prefixes.
     pub v6: BTreeMap<Prefix, Target>,
 }
 
 /// Routing decision for a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum RouteDecision<'a> {
-    /// The packet is punted to the kernel for this reason.
+    /// Punt to the kernel for this reason.
     Host(PuntReason),
-    /// The packet is dropped: its route says so (blackhole).
+    /// Drop (blackhole route).
     Nowhere,
-    /// The packet is forwarded to one of these next hops.
+    /// Forward to one of these.
     Hops(&'a Hops),
 }
 
-/// Next hop with known MAC address.
+/// Next hop with MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Port or VLAN of the next hop.
     pub site: Site,
-    /// MAC address of the router, the source of forwarded packets.
+    /// Router's MAC address, the packets' source.
     pub src: MacAddr,
-    /// MAC address of the next station.
+    /// Next station's MAC address.
     pub dst: MacAddr,
-    /// Maximum bytes of a packet to this next hop.
+    /// Maximum bytes of a packet to this hop.
     pub mtu: u32,
 }
 
-/// Resolved next hops of one target.
+/// Resolved next hops of a target.
 #[derive(Clone, Debug)]
 pub struct Hops {
-    /// Next hops in the order of `paths`.
+    /// Next hops in `paths` order.
     pub hops: Box<[Hop]>,
-    /// Weights for choosing one of the next hops.
+    /// Weights of the next hops.
     pub paths: WeightedPaths,
 }
 
@@ -164,10 +164,10 @@ impl Default for Fib {
 }
 
 impl Fib {
-    /// Builds the FIB; `spread` says how packets are distributed over several next hops.
+    /// Builds the FIB; `spread` distributes packets over next hops.
     ///
     /// # Panics
-    /// Panics if an interface or table index does not exist.
+    /// If an interface or table index does not exist.
     #[must_use]
     pub fn new(interfaces: &[Interface], tables: &[Routes], spread: Spread) -> Fib {
         assert!(
@@ -194,7 +194,7 @@ impl Fib {
         Fib { interfaces: interfaces.into(), by_port, by_vid, tables, targets: found, spread }
     }
 
-    /// Returns the router's interface at this port or VLAN.
+    /// Returns the interface at this port or VLAN.
     #[inline]
     #[must_use]
     pub fn interface(&self, site: Site) -> Option<&Interface> {
@@ -205,14 +205,14 @@ impl Fib {
         self.interfaces.get(usize::from(place?))
     }
 
-    /// Returns how packets are distributed over several next hops.
+    /// Returns the distribution of packets over next hops.
     #[inline]
     #[must_use]
     pub const fn spread(&self) -> Spread {
         self.spread
     }
 
-    /// Returns whether the packet's source is one of this host's addresses (RFC 1812 section 5.3.7). As in Linux, only IPv4 is checked.
+    /// Returns whether the packet's source is this host (RFC 1812 section 5.3.7). As in Linux, only IPv4 is checked.
     #[inline]
     #[must_use]
     pub fn is_from_this_host(&self, interface: &Interface, packet: &Packet) -> bool {

@@ -1,4 +1,4 @@
-//! Destinations whose neighbour (MAC address) is unresolved, and the deadlines of lossless frames waiting for one.
+//! Destinations without a resolved neighbour (MAC address), and deadlines of lossless frames that wait for it.
 //!
 //! The deadline counts from the first frame to a destination, so that a silent neighbour pauses a class only once. A
 //! destination without frames for [`FORGET_AFTER`] is forgotten. Destinations beyond [`KEPT_MAX`] share one deadline.
@@ -6,7 +6,7 @@
 use xoff_wire::ip::Address;
 use xoff_wire::units::{Nanos, Site};
 
-/// Maximum time that lossless frames wait for a neighbour. Linux repeats its request after a second.
+/// Maximum wait of lossless frames for a neighbour. Linux repeats its request after a second.
 pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
 
 const FORGET_AFTER: Nanos = Nanos::from_secs(10);
@@ -63,7 +63,7 @@ impl Resolutions {
         *wait
     }
 
-    /// Returns when the next request for the destination is due. Destinations without an entry cause a request with each frame.
+    /// Returns when the next request is due: at each frame for a destination without an entry.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
@@ -167,7 +167,7 @@ mod tests {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // A destination that shares the common entry still counts as used after its deadline.
+        // Destinations with the common entry still count as used after its deadline.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

@@ -62,7 +62,7 @@ fn interface_table_decides_by_longest_prefix() {
     assert_eq!(fib.interface(Site::Vlan(1)), None);
 }
 
-/// The number of addresses makes several of them share a bit of the filter.
+/// Some of these many addresses share a bit of the filter.
 #[test]
 fn only_addresses_of_the_host_count_as_own_sources() {
     for count in [0, 1, 2, 3, 64, 200] {

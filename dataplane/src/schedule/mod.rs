@@ -53,7 +53,7 @@ impl Scheduler {
         }
     }
 
-    /// Chooses the next class. A single eligible class is not charged, and its negative deficit is cleared.
+    /// A single eligible class is not charged, and its negative deficit is cleared.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };

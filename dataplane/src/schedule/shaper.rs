@@ -8,9 +8,9 @@ const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
-    /// Maximum bytes of credit saved while frames waited to be sent.
+    /// Maximum credit in bytes saved while frames waited.
     pub(crate) late: Bytes,
-    /// Maximum bytes of credit saved in idle time; at most `late`.
+    /// Maximum credit in bytes saved when idle; at most `late`.
     pub(crate) idle: Bytes,
 }
 
@@ -20,7 +20,7 @@ impl From<Bytes> for Lead {
     }
 }
 
-/// A frame may start while credit is not negative; its whole size is then charged.
+/// Frames may start while credit is not negative; the whole size is then charged.
 #[derive(Clone, Debug)]
 pub(crate) struct Shaper {
     rate: BitRate,
@@ -117,7 +117,7 @@ impl Credit {
     }
 }
 
-/// Returns at least one nanosecond's worth, because `ready_at` is rounded up.
+/// At least one nanosecond's worth: `ready_at` is rounded up.
 fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))

@@ -1,6 +1,6 @@
 //! Accounts of floods. A flooded frame counts once at its ingress, until its last copy has left.
 //!
-//! Egress queues do not limit classes that are lossless on any port, so this module limits the copies.
+//! Egress queues do not limit classes lossless anywhere, so this module limits the copies.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
@@ -8,7 +8,7 @@ use crate::queue::NONE;
 
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Copies left of the flood, or the number of the next free entry.
+    /// Copies left, or the number of the next free entry.
     entries: Box<[u32]>,
     free: u32,
     bounded: ClassSet,
@@ -30,7 +30,7 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Returns the account's number and how many copies may be made; the others must [leave](Accounts::leave) at once.
+    /// Returns the account's number and the permitted copies; others must [leave](Accounts::leave) at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;
         let entry = &mut self.entries[account as usize];

@@ -1,6 +1,6 @@
 //! Interface of a switch to its [driver](crate::driver).
 //!
-//! A driver changes a switch only in a [`Batch`], at one instant:
+//! Drivers change a switch only in a [`Batch`], at one instant:
 //!
 //! ```text
 //!   receive -> forward -> transmit -> release      a frame's journey
@@ -14,7 +14,7 @@
 //!   hand_over, take_over, give_back, take_back, next_learned, apply_learned    other workers ([`super::workers`])
 //! ```
 //!
-//! Decisions and their order do not depend on how steps are divided into batches ([`super::run`]).
+//! Decisions and their order are independent of batches ([`super::run`]).
 
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
@@ -23,14 +23,14 @@ use super::policy_swap::PolicySwap;
 use super::run::Run;
 use crate::frame::{Frame, FrameStore};
 
-/// Access of a driver to its switch, at one instant.
+/// A driver's access to its switch, at one instant.
 #[derive(Debug)]
 pub struct Batch<'switch> {
     pub(super) switch: &'switch mut Switch,
 }
 
 impl Switch {
-    /// Begins a batch at time `now`, which must not be earlier than that of the previous batch.
+    /// Begins a batch at `now`, no earlier than the previous one.
     #[inline]
     pub fn batch(&mut self, now: Nanos) -> Batch<'_> {
         self.now = now;
@@ -46,7 +46,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Completes pending counts, as if another batch began at the same instant.
+    /// Completes pending counts, as if a batch began now.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -59,15 +59,15 @@ impl Batch<'_> {
         self.switch.receive(port, frame, store);
     }
 
-    /// Forwards the next frame, and following frames of its micro-flow. Returns false if no frame can move before
+    /// Forwards the next frame, with followers of its micro-flow. Returns false if none can move before
     /// [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
         !self.switch.pipeline_rests() && self.switch.forward(store)
     }
 
-    /// Calls `send` with up to `most` frames that may leave by `port`, control frames first. Returns their number. The
-    /// driver must [release](Batch::release) each when it has left.
+    /// Calls `send` with up to `most` frames that may leave by `port`, control first. Returns their number. The driver
+    /// must [release](Batch::release) each departed frame.
     #[inline]
     pub fn transmit<S: FrameStore>(
         &mut self,
@@ -79,8 +79,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns a due pause or rate frame of `port`. A driver sends these at all [pending](Switch::announcements_due)
-    /// ports before any data.
+    /// Returns a due pause or rate frame of `port`. Drivers send these at all [pending](Switch::announcements_due)
+    /// ports before data.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -90,19 +90,19 @@ impl Batch<'_> {
         Some(frame)
     }
 
-    /// Counts out and frees a frame that has left by `port`.
+    /// Counts out and frees a frame sent by `port`.
     #[inline]
     pub fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.release(port, frame, store);
     }
 
-    /// Drops a transmitted frame that has not left by `port`, because the device was removed.
+    /// Drops a transmitted frame that `port` did not send: the device was removed.
     #[cold]
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.give_up(port, frame, store);
     }
 
-    /// Handles all due timers; to be called at [`Switch::next_deadline`]. Returns whether any was due.
+    /// Handles due timers; to be called at [`Switch::next_deadline`]. Returns whether any was due.
     #[inline]
     #[allow(clippy::must_use_candidate)]
     pub fn advance<S: FrameStore>(&mut self, store: &mut S) -> bool {
@@ -113,26 +113,25 @@ impl Batch<'_> {
         is_due
     }
 
-    /// Records a link change. A port without link forgets learned addresses and its peer's requests, and drops its
-    /// queued frames. When the link returns, pauses are sent again. Pauses of the peer are obeyed even before the link
-    /// is reported as up.
+    /// Records a link change. A port without link forgets learned addresses and its peer's requests, and drops queued
+    /// frames. With the link, pauses are sent again. The peer's pauses are obeyed even before the link is reported up.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }
 
-    /// Sets the source address of control frames of `port`.
+    /// Sets the source address of `port`'s control frames.
     pub fn set_mac(&mut self, port: PortId, mac: MacAddr) {
         self.switch.ports[port.index()].settings.mac = mac;
     }
 
-    /// Replaces the policy of a class. A peer that both policies pause stays paused. Neither allocates nor frees: the
+    /// Replaces the policy of a class. A peer paused by both policies stays paused. Neither allocates nor frees: the
     /// caller drops the returned old policy.
     #[must_use = "the returned old policy may be large: drop it outside the packet loop"]
     pub fn set_policy(&mut self, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         self.switch.set_policy(swap)
     }
 
-    /// Schedules XON for every class that this worker pauses at a peer, before a stop.
+    /// Schedules XON for every class paused at a peer, before a stop.
     pub fn release_peers(&mut self) {
         self.switch.release_peers();
     }

@@ -1,7 +1,7 @@
-//! Per-flow pauses (OFC): connects the policy's tables with queues and control frames.
+//! Per-flow pauses (OFC): the policy's tables with queues and control frames.
 //!
-//! Pausing single flows needs nested queues. If that is impossible (full table, queued frames of unknown flows, VOQ), a
-//! list of flows pauses its class, as the PFC frame that it also is.
+//! Without nested queues (full table, queued frames of unknown flows, VOQ), a list of flows pauses its class, as the
+//! PFC frame that it also is.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -14,7 +14,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{ClassQueue, FrameMeta, Nested};
 
 impl Switch {
-    /// Returns the tables of `class` if its policy is OFC.
+    /// Returns OFC's tables if it is `class`'s policy.
     #[must_use]
     pub fn ofc(&self, class: Class) -> Option<&Ofc> {
         self.policies.acting[class.index()].as_ofc()
@@ -57,7 +57,7 @@ impl Switch {
         }
     }
 
-    /// Obeys a list of flows, if `port` accepts lists: pauses the flows, or else the class. Returns whether the frame was a list.
+    /// Pauses listed flows, or else the class, if `port` accepts lists. Returns whether the frame was a list.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,
@@ -86,7 +86,7 @@ impl Switch {
                     self.report_class_pause(port, class);
                 }
             }
-            // The class stays paused while any of its flows is: frames of that flow may be queued without a flow number.
+            // The class stays paused with any of its flows: their frames may be queued without a flow number.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>

@@ -1,6 +1,6 @@
-//! Frames that the host sends by an interface: a routed port, or a VLAN with a router. They count only in their egress
-//! queue, so that they take no memory promised to peers. A VLAN's frames to a port at a standstill
-//! ([`super::paused_floods`]) are dropped, so that other stations are reached.
+//! Frames that the host sends by a routed port, or a VLAN with a router. They count only at egress, so that they take
+//! no memory promised to peers. A VLAN's frames to a port at a standstill ([`super::paused_floods`]) are dropped, to
+//! reach other stations.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
@@ -16,8 +16,8 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// Sends a frame of the host by the interface `site`. `port` counts the frame: the interface's port or, for a VLAN,
-    /// any of this worker's.
+    /// Sends a host frame by interface `site`. `port` counts it: the interface's port or, for a VLAN, any of this
+    /// worker's.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }

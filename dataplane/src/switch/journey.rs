@@ -1,8 +1,8 @@
-//! The four steps of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
+//! Steps of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
 //! [release](Switch::release).
 //!
-//! Frames of a run are counted together ([`super::run`]). Hence any effect of a single frame must be excluded by the
-//! margin of the run, or be done for the whole run.
+//! Frames of a run are counted together ([`super::run`]). Hence effects of a single frame must be excluded by the run's
+//! margin, or done for the whole run.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -340,7 +340,7 @@ impl Switch {
         sent
     }
 
-    /// Returns a dequeued frame, prepared for sending, and identical ones behind it; `None` if the frame is dropped.
+    /// Returns a dequeued frame, ready for sending, and identical ones behind it; `None` if dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,

@@ -1,5 +1,5 @@
-//! Congestion signals: ECN marks in leaving frames, and early drops of frames that cannot be marked (WRED).
-//! [`xoff_flow_control::congestion::ecn`] computes their probability.
+//! Congestion signals by [`xoff_flow_control::congestion::ecn`]: ECN marks in leaving frames, and early drops of
+//! unmarkable ones (WRED).
 
 use xoff_flow_control::congestion::ecn::is_congested;
 use xoff_wire::ecn::{self, Ecn};

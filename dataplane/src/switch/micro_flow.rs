@@ -1,4 +1,4 @@
-//! Micro-flows: consecutive frames with identical headers. The class and egress of the first frame apply to the others.
+//! Micro-flows: consecutive frames with identical headers, which share the first frame's class and egress.
 //!
 //! All header fields in use must be equal: addresses, tags, EtherType, and the DSCP of an IP packet. The egress applies
 //! only at the same instant, and while the bridge does not change.
@@ -40,7 +40,7 @@ pub(super) struct FrameKind {
     pub(super) tags: u8,
 }
 
-/// First bytes of a frame, on which its class and egress depend unless it has a CN-TAG.
+/// First bytes of a frame, which decide class and egress unless it has a CN-TAG.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     first: u128,
@@ -101,7 +101,7 @@ impl Start {
             (EtherTypes::Ipv4, true) => const { &Start::mask(TAGGED, Start::IPV4) },
             (EtherTypes::Ipv6, false) => const { &Start::mask(UNTAGGED, Start::IPV6) },
             (EtherTypes::Ipv6, true) => const { &Start::mask(TAGGED, Start::IPV6) },
-            // The bytes behind an 802.1ad tag are compared, too: a second tag may follow.
+            // Bytes behind an 802.1ad tag are compared, too: a second tag may follow.
             (EtherTypes::PBridge, _) | (_, true) => const { &Start::mask(TAGGED, Start::OTHER) },
             (_, false) => const { &Start::mask(UNTAGGED, Start::OTHER) },
         })
@@ -194,7 +194,7 @@ mod tests {
         flow.kind(next).is_some()
     }
 
-    /// Varies the fields that Linux varies between packets, and between flows of two hosts.
+    /// Varies what Linux varies between packets, and between flows of two hosts.
     #[test]
     fn packets_of_two_linux_hosts_share_micro_flow() {
         let ipv4 = |number: u8, protocol: u8| {

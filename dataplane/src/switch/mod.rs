@@ -98,10 +98,10 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates a switch and allocates all of its memory. `counters` are those of the whole switch.
+    /// Creates a worker's switch and allocates all memory. `counters` are the whole switch's.
     ///
     /// # Panics
-    /// Panics if there are several workers with [`WhenFull::Stop`].
+    /// If several workers have [`WhenFull::Stop`].
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         assert!(
@@ -163,19 +163,19 @@ impl Switch {
         &self.buffer
     }
 
-    /// Returns the bridge: forwarding database and VLANs.
+    /// Returns the forwarding database and VLANs.
     #[must_use]
     pub fn bridge(&self) -> &Bridge {
         &self.bridge
     }
 
-    /// Returns the classes that the switch pauses at the peer of `port`.
+    /// Returns classes paused at `port`'s peer.
     #[must_use]
     pub fn held(&self, port: PortId) -> &Held {
         &self.ports[port.index()].peer.held
     }
 
-    /// Returns the pauses that the peer of `port` has requested.
+    /// Returns pauses requested by `port`'s peer.
     #[must_use]
     pub fn paused(&self, port: PortId) -> &Paused {
         &self.ports[port.index()].peer.paused
@@ -188,20 +188,20 @@ impl Switch {
         self.pauses_obeyed
     }
 
-    /// Returns the number of sent frames that newly paused a class at a peer.
+    /// Returns how many sent frames newly paused a class.
     #[inline]
     #[must_use]
     pub const fn xoffs_sent(&self) -> u64 {
         self.xoffs_sent
     }
 
-    /// Returns the ports with frames to send that no pause blocks, now or when rates allow.
+    /// Returns ports with unpaused frames, to send now or when rates allow.
     #[must_use]
     pub fn egress_active(&self) -> PortSet {
         self.ready.egress_active
     }
 
-    /// Returns the layer-1 bytes that the driver of `port` has got and not yet released.
+    /// Returns the layer-1 bytes given to `port`'s driver and not yet released.
     #[must_use]
     pub fn committed(&self, port: PortId) -> Bytes {
         self.ports[port.index()].egress.committed
@@ -214,7 +214,7 @@ impl Switch {
         !at.up || at.frames() == 0 && !at.peer.is_announcement_due()
     }
 
-    /// Returns this worker's account of frames. Visits all queues: too slow to call for every frame.
+    /// Returns this worker's frame account. Visits all queues: too slow for every frame.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
@@ -223,7 +223,7 @@ impl Switch {
         Ledger { held: inside + outbound, ..self.ledger }
     }
 
-    /// Exports the counts of learned addresses and loops. Too slow to call for every frame.
+    /// Exports counts of learned addresses and loops. Too slow for every frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
         for port in self.workers.own().iter() {

@@ -1,4 +1,4 @@
-//! Congestion notification: samples buffers as frames enter them, and sends CNMs to the culprit, before data and despite pauses.
+//! Congestion notification: samples buffers on entry, and sends CNMs to the culprit, before data and despite pauses.
 
 use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;

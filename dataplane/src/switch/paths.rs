@@ -1,8 +1,7 @@
 //! Choice of the group member by which a frame leaves ([`crate::forward::WeightedPaths`]).
 //!
-//! In a group spread by flow, a frame waits for its member. In others, closed and full members are avoided while there
-//! are better ones; a waiting frame chooses again. A frame handed over to another worker keeps its port, unless that
-//! has closed.
+//! In a group spread by flow, a frame waits for its member. Other groups avoid closed and full members if possible; a
+//! waiting frame chooses again. A frame handed over to another worker keeps its port, unless that has closed.
 //!
 //! For ports of other workers, occupancies lack the frames on their way there.
 
@@ -197,7 +196,7 @@ impl Switch {
         self.paths.groups[id.index()].next(turns, usable)
     }
 
-    /// Chooses a next hop. If queues decide, the caller must have ended the run.
+    /// If queues decide, the caller must have ended the run.
     pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
         let meta = *self.nodes.meta(frame);
         let port = |path: usize| hops.hops[path].site.port();
@@ -210,7 +209,7 @@ impl Switch {
             let (_, usable) = self.open_paths(spread, linked, &meta, port);
             hops.paths.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)
         };
-        // If no hop has a link, the frame is dropped at the first.
+        // Without any link, the frame is dropped at the first hop.
         hops.hops.get(path.unwrap_or(0)).copied()
     }
 
@@ -238,8 +237,8 @@ impl Switch {
         }
     }
 
-    /// Returns the frame's own port or, if that has closed, the open member with the shortest queue. Frames spread by
-    /// flow, copies of floods and host frames keep their port.
+    /// Returns the frame's port or, if closed, the open member with the shortest queue. Frames spread by flow, copies
+    /// of floods and host frames keep their port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {

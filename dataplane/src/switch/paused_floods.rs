@@ -1,12 +1,12 @@
 //! Floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
 //!
-//! A flood counts at its ingress until its last copy has left. One port paused for ever would thus keep all floods, and
-//! the switch would pause their senders. Hence at a standstill, floods of an ingress queue may fill only one in
-//! [`PARTS`] of its XON; if the policy uses the length of egress queues, also of the egress XON. Each sample that finds
-//! a standstill drops queued floods beyond that. New ones do not join the paused queue ([`DropReason::FloodPaused`]).
+//! A flood counts at its ingress until its last copy has left. One port paused for ever would thus keep all floods and
+//! pause their senders. Hence at a standstill, floods of an ingress queue may fill only one in [`PARTS`] of its XON; if
+//! the policy uses the length of egress queues, also of the egress XON. Each sample at a standstill drops queued floods
+//! beyond that; new ones do not join the paused queue ([`DropReason::FloodPaused`]).
 //!
 //! * All floods of the ingress port count, even to unpaused ports: the remaining copies of a flood are not known.
-//! * The oldest floods are dropped first: they are the same at several paused ports, so that their last copies go.
+//! * The oldest floods are dropped first: several paused ports drop the same ones, down to the last copies.
 //! * Floods of a VLAN's router are excluded ([`super::host`]).
 //! * A halted pipeline ([`WhenFull`]) does not wait for a flood at such a port.
 
@@ -27,7 +27,7 @@ use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 const PARTS: u32 = 4;
 
 impl Switch {
-    /// Returns false for a switch of two ports without a router: no frame has copies.
+    /// A switch of two ports without a router copies no frame.
     fn has_floods(&self) -> bool {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
@@ -106,7 +106,7 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Must run before expired pauses end: a sample covers the time until now.
+    /// Must run before expired pauses end: the sample covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {
@@ -148,7 +148,7 @@ impl Switch {
 }
 
 impl Peer {
-    /// Omits classes that have resumed since the last sample.
+    /// Omits classes resumed since the last sample.
     #[inline]
     pub(super) fn lets_nothing_pass(&self) -> ClassSet {
         ClassSet(self.standstill.classes().0 & self.paused.blocked().0)

@@ -7,7 +7,7 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Reports a stall of the driver longer than headroom was computed for. For some time, late frames are not blamed on the peer.
+    /// Reports a driver stall beyond headroom. For some time, late frames are not blamed on peers.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

@@ -1,15 +1,15 @@
 //! Pipeline between ingress and egress queues.
 //!
-//! By default a frame passes at once. As in the papers, the pipeline may have a delay, and a rate at which it takes
-//! frames from the ports in turn ([`PipelineSettings`]). It has a clock of its own:
+//! By default a frame passes at once. As in the papers, it may have a delay, and a rate for frames from the ports in
+//! turn ([`PipelineSettings`]). It has its own clock:
 //!
 //! ```text
 //!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
-//! If the egress queue is full, the pipeline may halt ([`WhenFull::Stop`]): its clock stops, and no frame of any port
-//! or class is forwarded. The frame at the head is decided anew after every event that may make room or change its
-//! egress. A halt is counted at the queue that was full first.
+//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. The head
+//! frame is decided anew after every event that may make room or change its egress. A halt is counted at the queue that
+//! was full first.
 //!
 //! A frame in the pipeline counts at its ingress.
 
@@ -49,10 +49,10 @@ pub(super) struct Pipeline {
     delay: Nanos,
     frames: Fifo,
     due: VecDeque<Nanos>,
-    /// Time of the next entry by the pipeline's clock; `owed` is a fraction of a nanosecond.
+    /// Next entry by the pipeline's clock; `owed` is a fraction of a nanosecond.
     free_at: Nanos,
     owed: u64,
-    /// True while the queue of the frame at the head is full, and no event has occurred since.
+    /// True while the head frame's queue is full, without an event since.
     is_halted: bool,
     halt: Option<Halt>,
     counters: Arc<Counters>,

@@ -1,4 +1,4 @@
-//! Execution of policies' intents. A peer is paused in a class while any policy demands it; XON is sent when the last demand ends.
+//! Execution of intents. A peer is paused in a class while any policy demands it; XON is sent after the last demand.
 
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::policy::{Capabilities, Event, Intent, Policy, Shadow};

@@ -1,4 +1,4 @@
-//! Replacement of a policy in a running switch. The caller allocates and frees all memory.
+//! Replacement of a policy in a running switch, without allocation.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
@@ -7,7 +7,7 @@ use xoff_wire::units::{Class, PortId, RateStep};
 use super::Switch;
 use crate::queue::Nested;
 
-/// New policy of a class with its memory; after the exchange, the old policy.
+/// New policy of a class with memory; after the exchange, the old one.
 #[derive(Debug)]
 pub struct PolicySwap {
     class: Class,
@@ -17,7 +17,7 @@ pub struct PolicySwap {
 }
 
 impl PolicySwap {
-    /// Prepares a policy of `kind` for `class`, in a switch with these settings.
+    /// Prepares a policy of `kind` for `class`.
     #[must_use]
     pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> PolicySwap {
         PolicySwap {

@@ -1,6 +1,6 @@
 //! State of a port: ingress, egress, and pauses and rates exchanged with the peer.
 //!
-//! The fields of every frame come first, in as few cache lines as possible; rarely used fields follow, or are boxed.
+//! Fields for every frame come first, in few cache lines; rare ones follow, or are boxed.
 
 use std::mem::offset_of;
 
@@ -39,7 +39,7 @@ pub(super) struct Ingress {
     lane_bits: u8,
     pub(super) backlogged: ClassSet,
     pub(super) arrived: [Fifo; CLASSES],
-    /// Number of host frames ([`super::host`]) that count at this port.
+    /// Host frames ([`super::host`]) counted at this port.
     pub(super) of_host: [u32; CLASSES],
     pub(super) storm_control: Box<StormControl>,
     pub(super) unresolved: Box<[Fifo; CLASSES]>,
@@ -51,7 +51,7 @@ pub(super) struct Egress {
     pub(super) rewriter: Rewriter,
     pub(super) mtu_frame: u32,
     pub(super) backlogged: ClassSet,
-    /// Includes classes in a storm (watchdog action `drop`); without link, all classes.
+    /// Classes in a storm (watchdog action `drop`); without link, all classes.
     pub(super) closed: ClassSet,
     pub(super) marks: ClassSet,
     /// Classes whose unmarkable frames are dropped early (WRED).
@@ -75,10 +75,10 @@ pub(super) struct Peer {
     pub(super) flows_expire: Nanos,
     pub(super) injected: Fifo,
     pub(super) flow_lists_due: ClassSet,
-    /// Classes paused as a whole because a list's flows could not be paused one by one.
+    /// Classes paused because a list's flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
     pub(super) requested_rates: RequestedRates,
-    /// Classes whose policies demand a pause of the peer, by paused class.
+    /// Classes with policies that demand a pause, by paused class.
     pub(super) demands: [ClassSet; CLASSES],
     pub(super) response: Box<Response>,
     pub(super) watchdog: Box<Watchdog>,
@@ -138,7 +138,7 @@ impl SwitchPort {
         }
     }
 
-    /// Returns whether a control frame may leave now: a pause always, others only when data may.
+    /// Pauses may always leave, other control frames only when data may.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())
@@ -275,7 +275,7 @@ impl Egress {
         self.committed -= load.on_line();
     }
 
-    /// Returns `None` if the next frame depends on a release.
+    /// Returns `None` if the next frame waits for a release.
     pub(super) fn ready_at(&self, eligible: ClassSet) -> Option<Nanos> {
         if self.is_fully_committed() {
             return None;

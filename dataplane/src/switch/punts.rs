@@ -1,4 +1,4 @@
-//! Frames to the host ([punted](crate::punt) slow-path frames), and injected frames, which leave like control frames.
+//! Frames to the host ([punted](crate::punt)), and injected frames, which leave like control frames.
 
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::{Class, ETHERNET_HEADER, PortId};
@@ -8,16 +8,16 @@ use crate::frame::{Frame, FrameStore};
 use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 
-/// Maximum injected frames that wait at a port. More would use up the pool of pause frames.
+/// Maximum injected frames waiting at a port. More would use up pause frames.
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {
-    /// Sets the sink of punted frames and returns the previous one.
+    /// Sets the sink of punted frames; returns the previous one.
     pub fn put_punt_sink(&mut self, sink: Box<dyn PuntSink>) -> Option<Box<dyn PuntSink>> {
         self.switch.punt_sink.replace(sink)
     }
 
-    /// Injects a frame at this worker's `port`. It leaves before data and despite pauses. Returns false if it cannot be sent.
+    /// Injects a frame at this worker's `port`, before data and despite pauses. Returns false if it cannot be sent.
     pub fn inject<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> bool {
         self.switch.end_run();
         self.switch.inject(port, Class::ALL[7], bytes, store)
@@ -25,7 +25,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// The router of VLAN `vid` gets the frame, or the port itself if `vid` is 0.
+    /// For the router of VLAN `vid`, or the port itself if `vid` is 0.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Class rates (GFC): rates that policies request from peers, and rates that peers request from this switch.
+//! Class rates (GFC) that policies request from peers, and peers from this switch.
 //!
 //! A rate requested by a peer becomes a shaper of the class, which begins without credit and saves at most one frame.
 
@@ -13,7 +13,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::schedule::Shaper;
 
 impl Switch {
-    /// Returns the rate that the switch requests from the peer of `port` in `class`.
+    /// Returns `class`'s rate requested from `port`'s peer.
     #[must_use]
     pub fn requested_rate(&self, port: PortId, class: Class) -> RateStep {
         self.ports[port.index()].peer.requested_rates.step(class)
@@ -73,7 +73,7 @@ impl Switch {
         self.keep_rates(port, changed);
     }
 
-    /// Ends requested rates, and requests no more when queued frames leave.
+    /// Also requests no more when queued frames leave.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {

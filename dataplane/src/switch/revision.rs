@@ -1,7 +1,6 @@
-//! Change of a running switch's settings.
+//! Changes of a running switch's settings, without allocation.
 //!
-//! The caller allocates and frees all memory. Frames in the switch stay counted, even above the new limits: the store
-//! must have memory for frames admitted by the old limits and by the new ones.
+//! Frames stay counted, even above new limits: the store must hold frames admitted by old and by new limits.
 //!
 //! A peer that both settings pause stays paused. Policies start anew on the current buffer: pauses of flows and requested rates end.
 
@@ -19,7 +18,7 @@ use super::workers::Workers;
 use super::{Batch, Switch};
 use crate::forward::{Groups, Vlans};
 
-/// New settings of a worker with their memory; after the exchange, the old settings.
+/// New settings of a worker with memory; after the exchange, the old ones.
 #[derive(Debug)]
 pub struct Revision {
     settings: SwitchSettings,
@@ -34,11 +33,10 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares settings for a worker whose store has `slots` slots.
-    ///
-    /// These must equal the running switch's: number of ports, accounting, pipeline, handling of full queues, kinds of
-    /// queues, shadows, congestion points, flow-control mode, capacity of the forwarding database. Ports with frames
-    /// inside, or with a pause in force in either direction, must keep line speed and maximum frame length.
+    /// Prepares settings for a worker with `slots` slots. These must equal the running switch's: number of ports,
+    /// accounting, pipeline, handling of full queues, kinds of queues, shadows, congestion points, flow-control mode,
+    /// capacity of the forwarding database. Ports with frames, or with a pause in either direction, must keep line
+    /// speed and maximum frame length.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));
@@ -62,7 +60,7 @@ impl Revision {
         }
     }
 
-    /// Returns the number of static addresses that do not fit into the forwarding database.
+    /// Returns how many static addresses do not fit into the forwarding database.
     #[must_use]
     pub const fn unplaced(&self) -> usize {
         self.unplaced
@@ -70,7 +68,8 @@ impl Revision {
 }
 
 impl Batch<'_> {
-    /// Replaces the settings of the switch; no frame is lost. Neither allocates nor frees: the caller drops the returned old settings.
+    /// Replaces the settings without losing frames. Neither allocates nor frees: the caller drops the returned old
+    /// settings.
     #[must_use = "the returned old settings are large: drop them outside the packet loop"]
     pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
         self.switch.revise(revision)

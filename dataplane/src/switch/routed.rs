@@ -1,7 +1,7 @@
-//! Routing of frames that arrive at routed ports, or are sent to the router of a VLAN.
+//! Routing of frames to routed ports or a VLAN's router.
 //!
-//! A frame is rewritten only when its egress queue has room, so that it is routed once. Frames for the kernel are
-//! punted at once ([`super::punts`]), so that they block no class.
+//! A frame is rewritten only when its egress queue has room, to be routed once. Frames for the kernel are punted at
+//! once ([`super::punts`]), to block no class.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ enum RoutedFate {
 }
 
 impl Batch<'_> {
-    /// Replaces the routing table; waiting frames are decided anew. The caller drops the returned old table.
+    /// Replaces the routing table; waiting frames are decided anew. The caller drops the returned old one.
     #[must_use = "the returned old routing table may be large: drop it outside the packet loop"]
     pub fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let switch = &mut *self.switch;
@@ -107,7 +107,7 @@ impl Switch {
             return RoutedFate::Host(PuntReason::Local);
         }
         let hops = match fib.lookup(interface, &packet) {
-            // A martian packet is dropped even if its neighbour is unresolved.
+            // Martian packets are dropped even with an unresolved neighbour.
             RouteDecision::Hops(_) | RouteDecision::Host(PuntReason::Unresolved)
                 if fib.is_from_this_host(interface, &packet) =>
             {
@@ -139,7 +139,7 @@ impl Switch {
         Packet::read(header.ether_type, header.payload(head), room)?.ok()
     }
 
-    /// Punts a copy of a multicast or broadcast frame to the router of its VLAN.
+    /// Punts a copy of a multicast or broadcast frame.
     #[inline]
     pub(super) fn show_router<S: FrameStore>(&mut self, frame: &Frame, store: &S) {
         let &FrameMeta { ingress, vid, origin, layout, .. } = self.nodes.meta(frame);
@@ -200,7 +200,7 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // The host would not forward such a packet, only answer its sender (RFC 1812 section 5.3.8).
+            // The host would only answer the sender (RFC 1812 section 5.3.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,
@@ -212,7 +212,7 @@ fn reason_of_group(header: &Header) -> PuntReason {
     if header.ether_type == EtherTypes::Arp { PuntReason::Arp } else { PuntReason::Group }
 }
 
-/// Returns whether the frame has a tag with a VLAN, which is invalid at a routed port.
+/// A VLAN's tag is invalid at a routed port.
 pub(super) fn names_vlan(header: &Header) -> bool {
     header.tag.is_some_and(|tag| tag.vid() != 0)
 }

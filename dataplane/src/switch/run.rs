@@ -1,8 +1,8 @@
-//! Runs: consecutive frames of the same step, ports and class, which are counted together.
+//! Runs: consecutive frames of the same step, ports and class, counted together.
 //!
 //! The first frame of a run is counted by itself. Before the second, the switch computes the [`Margin`] within which no
-//! limit or threshold is reached and no policy acts. Frames within it are only tallied; the tally is counted when the
-//! run ends. Decisions and their order therefore do not depend on batches.
+//! limit or threshold is reached and no policy acts. Frames within it are tallied, and counted when the run ends.
+//! Decisions and their order are thus independent of batches.
 //!
 //! A run is open only within a [`super::Batch`]. Code that reads or changes counts must end it first.
 
@@ -66,7 +66,7 @@ impl Run {
 }
 
 impl Switch {
-    /// Adds a frame to the run. Returns false if the caller must count the frame by itself.
+    /// Returns false if the caller must count the frame by itself.
     #[inline]
     pub(super) fn joins_run(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.key == key && (self.run.takes(size) || self.look_for_margin(key, size)) {

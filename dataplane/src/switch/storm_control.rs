@@ -1,6 +1,6 @@
 //! Storm control: rate limits of a port's floods by kind of destination.
 //!
-//! A burst may be as long as 10 ms at that rate, and has at least one frame.
+//! A burst is at most 10 ms at that rate, or one frame.
 
 use xoff_flow_control::settings::{Flooded, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos, TAGS};

@@ -1,4 +1,4 @@
-//! Calls of [taps](crate::tap). Without taps, each received frame and each transmission costs one check of a port set.
+//! Calls of [taps](crate::tap). Without taps, each received frame and each transmission costs one check.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::cnm::CNM;
@@ -33,10 +33,10 @@ impl Taps {
 }
 
 impl Batch<'_> {
-    /// Installs a tap. It sees the frames of its ports that this worker owns.
+    /// Installs a tap for its ports owned by this worker.
     ///
     /// # Errors
-    /// Returns the tap if the switch has [`TAPS_MAX`] already.
+    /// The tap if there are [`TAPS_MAX`] already.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>) -> Result<(), Box<dyn Tap>> {
         let taps = &mut self.switch.taps;
         if taps.taps.len() == TAPS_MAX {
@@ -47,7 +47,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes a tap. The caller should drop it outside the packet loop.
+    /// Removes a tap, to be dropped outside the packet loop.
     pub fn take_tap(&mut self, id: TapId) -> Option<Box<dyn Tap>> {
         let taps = &mut self.switch.taps;
         let at = taps.taps.iter().position(|(it, _)| *it == id)?;

@@ -31,7 +31,8 @@ impl Switch {
         self.ready.next_timer = next;
     }
 
-    /// Returns when the driver must run a batch even if no frame is received or released. Zero: at once; [`Nanos::NEVER`]: no deadline.
+    /// Returns when the driver must run a batch even without received or released frames. Zero: at once;
+    /// [`Nanos::NEVER`]: no deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());
@@ -51,7 +52,7 @@ impl Switch {
         next
     }
 
-    /// Returns the next deadline, ignoring queued frames, at a cost independent of the number of ports. For drivers
+    /// Returns the next deadline apart from queued frames, at a cost independent of the number of ports. For drivers
     /// that [transmit](super::Batch::transmit) by [active](Switch::egress_active) ports after every event.
     #[inline]
     #[must_use]
@@ -59,14 +60,15 @@ impl Switch {
         self.ready.next_timer.min(self.pipeline.next_move(!self.ready.ingress_ready.is_empty()))
     }
 
-    /// Returns when rate limits let the next frame of `port` leave; `None` if that does not depend on time.
+    /// Returns when rate limits let `port`'s next frame leave; `None` if time does not decide.
     #[must_use]
     pub fn ready_at(&self, port: PortId) -> Option<Nanos> {
         let at = &self.ports[port.index()];
         at.egress.ready_at(at.eligible())
     }
 
-    /// Returns whether the release of a frame may unblock another. If not, the driver may delay [releases](super::Batch::release).
+    /// Returns whether a release may unblock a frame. Otherwise, the driver may delay
+    /// [releases](super::Batch::release).
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let ready = &self.ready;
@@ -116,7 +118,7 @@ impl Switch {
         let announced = at.peer.held.forget_announced();
         at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
-            // Frames in the driver may leave when the link is back, and carry outdated pauses.
+            // Frames in the driver may leave once the link is back, with outdated pauses.
             announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

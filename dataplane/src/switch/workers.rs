@@ -1,7 +1,7 @@
 //! Workers of a switch: ownership of ports, and messages between workers.
 //!
-//! A port belongs to exactly one worker; there are no locks. A frame for another worker's egress port is handed over.
-//! After it has left, its slot and account return, so that every ingress counter has one writer:
+//! A port belongs to one worker; there are no locks. A frame for another worker's port is handed over. Its slot and
+//! account return later, so that every ingress counter has one writer:
 //!
 //! ```text
 //!   owner of ingress                     owner of egress
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Handovers and returns wait in the sender's `Switch` until the driver has room for them. Meanwhile a lossless frame
-//! counts at its ingress: a slow worker thus pauses the peers of others, and no such frame is dropped between workers.
-//! (With `until-forwarded` accounting, the frame is counted out when it is handed over.)
+//! counts at ingress: a slow worker thus pauses others' peers, and no such frame is dropped between workers.
+//! (`until-forwarded` accounting ends at the handover.)
 //!
-//! A frame is never handed over twice, and only its owner frees a slot. A received frame enters an egress queue only
-//! after it was counted at its ingress; frames of the host count at none.
+//! A frame is never handed over twice, and only its owner frees a slot. A received frame counts at ingress before it
+//! enters an egress queue.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Excess updates are discarded: other workers then flood the station's frames, or send them to its old port.
+/// Excess updates are discarded: other workers then flood the station's frames, or use its old port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -34,14 +34,14 @@ const LEARNED_MAX: usize = 1024;
 pub struct WorkerId(pub u8);
 
 impl WorkerId {
-    /// Returns the worker's index in tables by worker.
+    /// Returns the index for tables.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Owners of all ports, and the number of one worker.
+/// Owners of all ports, and one worker's number.
 #[derive(Clone, Debug)]
 pub struct Workers {
     owners: Box<[WorkerId]>,
@@ -49,13 +49,13 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Creates the owners for a single worker with all `ports`.
+    /// Creates a single worker that owns all `ports`.
     #[must_use]
     pub fn single(ports: usize) -> Workers {
         Workers::new(vec![WorkerId(0); ports].into_boxed_slice(), WorkerId(0))
     }
 
-    /// Creates the owners for the worker `me`; `owners` has the worker of each port.
+    /// Creates worker `me`; `owners` has each port's worker.
     #[must_use]
     pub const fn new(owners: Box<[WorkerId]>, me: WorkerId) -> Workers {
         Workers { owners, me }
@@ -67,14 +67,14 @@ impl Workers {
         self.owners.iter().chain([&self.me]).map(|worker| worker.index() + 1).max().unwrap_or(1)
     }
 
-    /// Returns the worker that owns `port`.
+    /// Returns the owner of `port`.
     #[inline]
     #[must_use]
     pub fn owner(&self, port: PortId) -> WorkerId {
         self.owners[port.index()]
     }
 
-    /// Returns the ports that this worker owns.
+    /// Returns this worker's ports.
     #[must_use]
     pub fn own(&self) -> PortSet {
         let ports = (0..=u8::MAX).map(PortId).take(self.owners.len());
@@ -89,11 +89,10 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames handed over and still in transit, for each port of the sender. The frames that a turn receives
-/// from four queues fit.
+/// Maximum lossy frames handed over and in transit, per port of the sender. A turn's frames from four queues fit.
 pub const HANDOVERS_MAX: u32 = 512;
 
-/// Frame on its way to the worker that owns its egress port.
+/// Frame on its way to its egress port's worker.
 #[derive(Debug)]
 pub struct Handover {
     /// Frame handle.
@@ -101,10 +100,10 @@ pub struct Handover {
     meta: FrameMeta,
 }
 
-/// Slot and account of a frame that has left, on their way back to their owner.
+/// Slot and account of a departed frame, on their way to their owner.
 #[derive(Debug)]
 pub struct Return {
-    /// Slot of the frame, to be freed by its owner.
+    /// Slot, to be freed by its owner.
     pub frame: Frame,
     meta: FrameMeta,
 }
@@ -146,13 +145,13 @@ impl Outbox {
 }
 
 impl Batch<'_> {
-    /// Returns the slot of the next frame to hand over to `worker`.
+    /// Returns the next slot to hand over to `worker`.
     #[must_use]
     pub fn next_handover(&self, worker: WorkerId) -> Option<u32> {
         self.switch.outbox.by_worker[worker.index()].frames.front_slot()
     }
 
-    /// Takes the next frame to hand over to `worker`. Call only if the driver has room for it.
+    /// Takes the next frame to hand over to `worker`, if the driver has room for it.
     pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
         self.switch.ledger.handed_over += 1;
@@ -163,7 +162,7 @@ impl Batch<'_> {
         Some(Handover { frame, meta })
     }
 
-    /// Accepts a frame from another worker into the queue of its egress port.
+    /// Queues another worker's frame at its egress port.
     pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
         self.switch.ledger.taken_over += 1;
@@ -172,26 +171,26 @@ impl Batch<'_> {
         self.switch.enqueue(egress, frame, store);
     }
 
-    /// Takes the next slot that goes back to its owner `worker`. Call only if the driver has room for it.
+    /// Takes the next slot to return to `worker`, if the driver has room for it.
     pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
         let frame = self.switch.outbox.by_worker[worker.index()].returns.pop(&self.switch.nodes)?;
         let meta = *self.switch.nodes.meta(&frame);
         Some(Return { frame, meta })
     }
 
-    /// Counts out and frees a frame that has left, or was dropped, at another worker.
+    /// Counts out and frees a frame sent or dropped by another worker.
     pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
         self.switch.settle(&meta);
         store.free(frame);
     }
 
-    /// Takes the next update of this worker's bridge. Every other worker must [apply](Batch::apply_learned) it.
+    /// Takes the next update of this worker's bridge, which every other worker must [apply](Batch::apply_learned).
     pub fn next_learned(&mut self) -> Option<FdbUpdate> {
         self.switch.outbox.learned.pop_front()
     }
 
-    /// Applies an update of another worker's bridge.
+    /// Applies another worker's bridge update.
     pub fn apply_learned(&mut self, update: &FdbUpdate) {
         self.switch.bridge.apply_remote(update);
         self.switch.ready.schedule_by(self.switch.bridge.next_deadline());
@@ -207,7 +206,7 @@ impl Switch {
         }
     }
 
-    /// Returns whether messages wait until other workers have room. No event reports room: the driver must retry soon.
+    /// Returns whether messages wait for room at other workers. No event reports room: the driver must retry soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
         let mut outbound = self.outbox.by_worker.iter();

@@ -1,4 +1,4 @@
-//! Large batches decide like batches of one, where a threshold, limit or observer needs every frame. The test bed compares them.
+//! Large batches decide like batches of one, where a threshold, limit or observer needs every frame.
 
 // proves: batches
 

@@ -1,4 +1,4 @@
-//! Pauses propagate over three switches in a chain to a slow receiver.
+//! Pauses propagate over three switches to a slow receiver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{Accounting, WhenFull};
@@ -8,7 +8,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
 use crate::{C3, C4, stop};
 
-/// Chain a - first - second - third - b, with another host at the first and at the last switch.
+/// Chain a - first - second - third - b, with another host at first and third.
 struct Chain {
     bed: Bed,
     switches: [NodeId; 3],

@@ -1,6 +1,6 @@
 //! Requirements of 802.1Qbb for both ends of a link, exact to the nanosecond.
 //!
-//! At 1 Gb/s, a frame of 1514 bytes takes 12,304 ns, a pause frame 672 ns. The cable takes 500 ns.
+//! At 1 Gb/s, 1514 bytes take 12,304 ns, a pause frame 672 ns, the cable 500 ns.
 
 // proves: pause-timing
 
@@ -31,14 +31,14 @@ fn gigabit() -> SwitchPlan {
     plan::switch(&[LINK; 2])
 }
 
-/// Returns when the switch begins a frame, at least `ahead` from now.
+/// Returns a frame's start, at least `ahead` from now.
 fn next_start(star: &Star, flow: Flow, ahead: Nanos) -> Nanos {
     let last_left = Nanos(star.received(flow).last_at.0 - CABLE.0);
     let frames = (star.now() + ahead).since(last_left).0.div_ceil(FRAME.0);
     last_left + span(frames, FRAME)
 }
 
-/// Sends `control` such that it arrives 1 ns before the switch would begin a frame. Returns the arrival time.
+/// Sends `control` to arrive 1 ns before a frame's start. Returns the arrival time.
 fn pause_just_before_a_start(star: &mut Star, flow: Flow, control: MacControl) -> Nanos {
     let arrival = Nanos(next_start(star, flow, Nanos(5_000)).0 - 1);
     star.run_until(Nanos(arrival.0 - CABLE.0 - PAUSE.0));
@@ -259,7 +259,7 @@ fn held() -> (Star, Nanos) {
     star.run_for(Nanos::from_micros(10));
     let start = star.now();
     star.start(1, 0, star.stream(0, C3, 100));
-    // XOFF at 30,000 bytes is reached by the 20th frame.
+    // The 20th frame reaches XOFF at 30,000 bytes.
     let crossing = start + span(20, FRAME) + CABLE;
     star.run_for(Nanos::from_millis(2));
     (star, crossing)
@@ -298,7 +298,7 @@ fn xon_is_sent_just_below_threshold() {
     let resumed = star.now() + PAUSE + CABLE;
     star.run_for(Nanos::from_millis(1));
     let held_bytes = star.switch().counters.class(PortId(1), C3).ingress_watermark.get();
-    // Frames leave one by one; XON is due below 20,000 bytes.
+    // XON is due below 20,000 bytes.
     let to_leave = (held_bytes - plan::XON.0) / Bytes::of_frame(MTU_FRAME).0 + 1;
     let below = resumed + span(to_leave, FRAME);
     let (at, xon) = star.at(1).pauses().into_iter().find(|(_, what)| *what == resume(C3)).expect("an XON");

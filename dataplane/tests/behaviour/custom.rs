@@ -1,4 +1,4 @@
-//! Custom policies act, observe and are replaced like built-in ones; their errors harm no other traffic.
+//! Custom policies act, observe and are replaced like built-in ones; their errors harm nothing else.
 
 // proves: own-policy
 

@@ -114,7 +114,7 @@ fn wred_drops_unmarkable_lossy_frames_at_threshold() {
     }
 }
 
-/// Bytes behind the first tag are payload until that tag is removed on egress.
+/// Bytes behind the first tag are payload until egress removes that tag.
 #[test]
 fn truncated_second_tag_leaves_frame_unmarked() {
     for inner in [&[0x81, 0x00][..], &[0x81, 0x00, 0, 1, 0x22, 0xe9], &[0x81, 0x00, 0]] {

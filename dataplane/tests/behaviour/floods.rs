@@ -1,4 +1,4 @@
-//! Floods: a frame with several copies counts once at its ingress, until the last copy has left.
+//! Floods: a frame with copies counts once at ingress, until the last has left.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, Memory, SharedMemory, WhenFull};

@@ -12,13 +12,13 @@ use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::watchdog::ring;
 use crate::{C3, resume, stop};
 
-/// Steps begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and 234.375 KB.
+/// Steps begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and 234.375.
 const XOFF: Bytes = Bytes(240_000);
 const SLOW: BitRate = BitRate::from_mbps(300);
-/// Maximum time until a rate is delivered: the frame on the wire, the rate frame, and the cable.
+/// Maximum delivery of a rate: frame on the wire, rate frame, and cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
-/// Host a - switch near - switch far - host b. The line to b is slow, and a obeys rates.
+/// Host a - switch near - switch far - host b: b's line is slow, a obeys rates.
 struct GfcChain {
     bed: Bed,
     near: NodeId,
@@ -120,7 +120,7 @@ fn requested_rates_settle_queues_without_pause() {
     let in_time = kept.windows(late + 1).zip(&requested).all(|(kept, requested)| kept.contains(requested));
     assert!(in_time, "a requested rate was kept too late");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
-    // Two frames and the line's bytes until a rate is delivered.
+    // Two frames, and the line's bytes during delivery.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
@@ -293,7 +293,7 @@ fn lower_of_requested_and_own_rate_applies() {
         star.assert_whole(flow, 100);
         frames
     };
-    // In a millisecond, 250 Mb/s are 20.3 frames, 500 Mb/s 40.6; the lead of 50,000 bytes adds as many.
+    // Per millisecond, 250 Mb/s are 20.3 frames, 500 Mb/s 40.6; the lead of 50,000 bytes adds as many.
     assert!((19..=21).contains(&sent_in_a_millisecond(2)));
     assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }

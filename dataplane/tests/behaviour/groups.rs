@@ -23,7 +23,7 @@ fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings
     GroupSettings { name: "up".into(), members, spread, uplinks: false, salt }
 }
 
-/// Returns a switch whose ports 2 to 5 are a group that leads to station `BEYOND`.
+/// Switch with ports 2 to 5 as a group to station `BEYOND`.
 fn fan(spread: Spread) -> SwitchPlan {
     let mut plan = plan::switch(&[LINK; 6]);
     plan.settings.groups = vec![group(2..6, spread, 1)];

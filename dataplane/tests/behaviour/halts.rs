@@ -17,7 +17,7 @@ fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 996, ..star.stream(to, class, count) }
 }
 
-/// Queues three of `waiting` frames in class 3 at port 2, which leaves one byte free.
+/// Queues three of `waiting` frames in class 3 at port 2, leaving one byte.
 fn crowded(waiting: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
@@ -114,7 +114,7 @@ fn halt_ends_when_frame_is_dropped() {
     );
 }
 
-/// Returns the number of halts, the begin of the current one (0: none) and the total time of earlier ones in ns.
+/// Returns halts, begin of the current one (0: none) and nanoseconds of earlier ones.
 fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     let counters = star.switch().counters.class(PortId(port), C3);
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())

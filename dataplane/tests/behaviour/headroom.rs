@@ -1,7 +1,7 @@
-//! Computed headroom suffices for every peer that obeys as declared, and is hardly larger than needed.
+//! Computed headroom suffices for peers as declared, and is hardly larger than needed.
 //!
-//! Port 0 is paused, so that its queue does not drain. The host at port 1 sends the longest frames at line rate and
-//! obeys late. Two other hosts keep the line to it busy, so that a pause frame waits as long as possible.
+//! Port 0 is paused. The host at port 1 sends longest frames at line rate and obeys late. Two others keep the line to
+//! it busy, so that a pause frame waits as long as possible.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::headroom::{Headroom, Link};
@@ -132,7 +132,7 @@ fn peer_is_blamed_only_if_later_than_declared() {
     assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
 
-/// Others may use headroom in a shared pool, so the peer is paused when one more frame would not fit.
+/// Others may use headroom in a shared pool: the peer is paused when one more frame would not fit.
 // proves: shared-memory
 #[test]
 fn peer_is_paused_when_shared_pool_is_full() {

@@ -1,6 +1,6 @@
-//! Share of a sender that obeys pauses, beside one that ignores them, into the same port.
+//! Share of an obedient sender beside one that ignores pauses, into the same port.
 //!
-//! The queue never falls to XON, so that a paused sender stays paused.
+//! The queue never falls to XON: a paused sender stays paused.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::PolicyKind;

@@ -248,7 +248,7 @@ fn burst_of_class_rate_is_proportional_to_port_burst() {
     let mut star = Star::new(plan);
     let flow = star.start(1, 0, star.stream(0, C0, 30));
     star.run_for(Nanos::from_millis(1));
-    // In frames of 1538 bytes: 10,000 bytes of lead, 12,500 in a millisecond, and one frame that starts at zero credit.
+    // Frames of 1538 bytes: 10,000 bytes of lead, 12,500 in a millisecond, and one frame from zero credit.
     let frames = star.received(flow).frames;
     assert!((13..=16).contains(&frames), "{frames}");
     star.run_to_rest();

@@ -1,4 +1,4 @@
-//! Loop detection: two ports of the switch are connected to each other.
+//! Loop detection: two connected ports of the switch.
 
 // proves: floods
 
@@ -13,7 +13,7 @@ use crate::bed::{Bed, NodeId, Obeys, Stream, end};
 
 const AWHILE: Nanos = Nanos::from_millis(5);
 
-/// Hosts are at ports 0 and 1; ports 2 and 3 are connected to each other.
+/// Switch with hosts at ports 0 and 1; ports 2 and 3 are connected.
 struct LoopedSwitch {
     bed: Bed,
     switch: NodeId,

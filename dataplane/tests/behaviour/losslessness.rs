@@ -1,4 +1,4 @@
-//! Frames of a lossless class are never lost while peers obey pauses.
+//! Lossless frames are never lost while peers obey pauses.
 
 // proves: lossless
 
@@ -11,7 +11,7 @@ use crate::{C0, C3, C4, resume, stop};
 
 const COUNTED: u64 = 1004;
 
-/// Sends frames to port 0, which is paused for good, from a host that ignores pauses. XOFF is at 10 frames, with headroom for 5.
+/// Sends to port 0, paused for good, from a host that ignores pauses. XOFF is at 10 frames, headroom 5.
 fn filled_with(frames: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lose = true;

@@ -1,4 +1,4 @@
-//! Micro-flows: frames with equal headers are parsed once, and forwarded as if alone.
+//! Micro-flows: frames with equal headers are forwarded as if alone.
 
 // proves: batches
 

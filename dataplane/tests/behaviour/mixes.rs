@@ -1,4 +1,4 @@
-//! Many streams at fluctuating load. No configuration may lose a lossless frame.
+//! Many streams at fluctuating load: no configuration may lose a lossless frame.
 
 use xoff_flow_control::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};

@@ -1,4 +1,4 @@
-//! Floods beside ports at a standstill fill at most a quarter of XON at their ingress, so that their senders' other frames continue.
+//! Floods beside ports at a standstill fill at most a quarter of XON at ingress: their senders' other frames continue.
 
 // proves: stalled-floods
 
@@ -14,7 +14,7 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// Shortest and longest time of the 256 samples that find a standstill.
+/// Shortest and longest time of 256 samples at a standstill.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
@@ -68,7 +68,7 @@ fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Floods until ports 2 and up pause the class for ever, while hosts 0 and 1 exchange 300 Mb/s and flood 100 Mb/s each.
+/// Floods until ports 2 and up pause for ever; hosts 0 and 1 exchange 300 Mb/s and flood 100 Mb/s each.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;
     const FLOODS: u64 = 2_500;
@@ -187,7 +187,7 @@ fn frames_behind_floods_continue_at_standstill() {
     star.run_to_rest();
 }
 
-/// Returns how many of `frames` floods of 1000 bytes the paused port 2 missed.
+/// Returns how many of `frames` floods of 1000 bytes paused port 2 missed.
 fn missed_of(frames: u64, xon: u64) -> u64 {
     let mut plan = plan(3);
     plan.each_lossless(|class| class.xon = Bytes(xon));
@@ -261,7 +261,7 @@ fn earlier_floods_are_dropped_at_standstill_down_to_limit() {
     }
 }
 
-/// Returns the floods that port 2 missed, and for how much of the last 200 ms port 0 was paused.
+/// Returns floods missed by port 2, and for how much of the last 200 ms port 0 was paused.
 fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     let mut star = Star::new(plan(3));
     for from in [0, 1] {
@@ -322,7 +322,7 @@ fn resumed_port_gets_all_floods() {
     assert_eq!(missed(&star, 2..3), before);
 }
 
-/// The end of each pause and the begin of the next arrive together, before a frame could be sent.
+/// A pause's end and the next begin arrive together, before a frame could be sent.
 #[test]
 fn consecutive_pauses_without_departure_make_standstill() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };

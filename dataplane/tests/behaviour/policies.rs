@@ -1,4 +1,4 @@
-//! Properties of every policy, even if control frames are lost or policies are replaced.
+//! Properties of every policy, even if control frames are lost or policies replaced.
 
 // proves: shadows
 
@@ -225,7 +225,7 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// Peers ignore all requests, so that all runs have the same frames.
+/// Peers ignore requests: all runs have the same frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -317,7 +317,7 @@ fn loss_counts_against_shadows_without_xoff() {
     assert!(first > 0);
 }
 
-/// The CaPFC paper does not say who is paused in a tie. Senders in lockstep always tie.
+/// The CaPFC paper leaves ties open. Senders in lockstep always tie.
 #[test]
 fn capfc_stop_max_breaks_ties_by_port() {
     let mut plan = plan::switch(&[LINK; 8]);
@@ -331,7 +331,7 @@ fn capfc_stop_max_breaks_ties_by_port() {
     assert!(got[6] > 5 * got[1], "{got:?}");
 }
 
-/// XOFF is the free part of the pool, so that it may be zero bytes at an empty queue.
+/// XOFF, the free part of the pool, may be zero at an empty queue.
 // proves: policy-swap
 #[test]
 fn new_policy_pauses_no_peer_with_empty_queue() {

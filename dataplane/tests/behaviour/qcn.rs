@@ -126,7 +126,7 @@ fn cnm_precedes_data_despite_pause() {
     assert_eq!(star.at(1).arrivals.len(), 0, "a frame left the paused class");
 }
 
-/// Starts section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
+/// Starts section III, fig. 2: four flows from four inputs to one output, a fifth 200 ms later.
 fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     let mut star = Star::new(switch(6, qcn));
     let mut flows = Vec::new();
@@ -179,7 +179,7 @@ fn rates_converge_fairly_to_bottleneck() {
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Starts section IV, fig. 3, with VOQs: one input sends f1 to the congested output, and f6 to a free one.
+/// Starts section IV, fig. 3, with VOQs: one input sends f1 to the congested output, f6 to a free one.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
     plan.each_lossless(|class| class.queue = QueueKind::Voq);
@@ -198,9 +198,8 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 
 /// Section IV-A: "QCN arrival sampling will direct most CNMs to f6".
 ///
-/// Both flows are cut by the same share after equally many of their own bytes, and byte cycles recover the same share.
-/// Time cycles and R_AI steps recover less for f6, because it is faster. f1 falls from 300 to its fair share, 250 Mb/s,
-/// so f6 keeps at most 690 x 250 / 300 = 575.
+/// Both flows are cut, and recover by byte cycles, by the same share. Time cycles and R_AI steps recover less for f6,
+/// because it is faster. f1 falls from 300 to its fair share, 250 Mb/s, so f6 keeps at most 690 x 250 / 300 = 575.
 // proves: qcn
 #[test]
 fn arrival_sampling_slows_shared_input_victim() {

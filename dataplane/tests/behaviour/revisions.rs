@@ -180,7 +180,7 @@ fn new_thresholds_pause_or_resume_peer_at_once() {
     star.run_to_rest();
 }
 
-/// The paused peer may still fill headroom that it was promised.
+/// The paused peer may still fill promised headroom.
 #[test]
 fn headroom_shrinks_only_when_empty() {
     let mut plan = plan::switch(&[LINK; PORTS]);
@@ -383,7 +383,7 @@ fn removed_port_drains_and_releases_peer() {
     assert_eq!(sent(&star), before + 5, "the port restored by the settings does not send");
 }
 
-/// Peers seem, by LLDP, to support lists of flows or rates at first, and later not.
+/// Peers first announce flow lists or rates by LLDP, later not.
 // proves: dcbx
 #[test]
 fn changing_peer_capabilities_lose_nothing() {

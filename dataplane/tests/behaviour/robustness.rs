@@ -99,7 +99,7 @@ fn repeated_flaps_leave_no_state() {
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = plan::switch(&[LINK; 4]);
-        // A peer whose link was down has forgotten its pause, and sends until it is paused again: headroom must cover that.
+        // After a link loss a peer has forgotten its pause, and sends until paused again: headroom must cover that.
         plan.each_lossless(|class| class.headroom = Bytes(class.headroom.0 * (1 + FLAPS)));
         let mut star = Star::new(plan);
         for from in 1..4 {
@@ -272,7 +272,7 @@ fn longest_frame_with_8021ad_tags_passes() {
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
 }
 
-/// A frame with an 802.1ad and an 802.1Q tag gets a third tag at a tagged member. The MTU leaves no room for that tag.
+/// A frame with an 802.1ad and an 802.1Q tag gets a third at a tagged member, beyond the MTU.
 // proves: classification
 #[test]
 fn inserted_tag_keeps_frame_within_limit() {

@@ -1,4 +1,4 @@
-//! Frames at a router: forwarded, punted to the host, or dropped with a reason.
+//! Frames at a router: forwarded, punted, or dropped with a reason.
 
 // proves: routing
 
@@ -32,7 +32,7 @@ use crate::by_hand::{Punted, punted_by, sent};
 
 const SLOTS: u32 = 512;
 const CONTROL_SLOTS: u32 = 6;
-/// Ports 0 to 3 are routed. Ports 4 and 5 bridge VLAN 7, which has a router.
+/// Ports 0 to 3 are routed; 4 and 5 bridge VLAN 7, which has a router.
 const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
 const P2: PortId = PortId(2);
@@ -323,7 +323,7 @@ fn unroutable_frames_drop_with_reason() {
     assert_eq!(bench.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
-/// Address 10.0.0.1 is the router's own.
+/// 10.0.0.1 is the router's own.
 // proves: slow-path
 #[test]
 fn spoofed_router_source_is_dropped() {
@@ -455,7 +455,7 @@ fn waiting_frame_is_routed_once() {
 #[test]
 fn vlan_router_forwards_between_stations() {
     let mut bench = RouterBench::new();
-    // Station 4 sends a broadcast, which the router receives, too.
+    // The router receives station 4's broadcast, too.
     let mut hello = packet(V4, [255, 255, 255, 255], 64, 100);
     hello[..6].fill(0xff);
     hello[6..12].copy_from_slice(&station(4).0);
@@ -465,7 +465,7 @@ fn vlan_router_forwards_between_stations() {
     let (Punt { port, vid, reason, .. }, bytes) = &punted[0];
     assert_eq!((*port, *vid, *reason, bytes), (V4, VID, PuntReason::Group, &hello));
     assert_eq!(bench.all_sent().len(), 1, "the broadcast did not leave by the other port");
-    // From port 0 to station 4. Then to an unlearned station: flooded, with the VLAN's tag at port 5.
+    // From port 0 to station 4; then to an unlearned station: flooded, tagged at port 5.
     bench.receive(P0, &packet(P0, [10, 7, 0, 4], 64, 100));
     assert_eq!(bench.all_sent(), [(V4, sent_on(P0, ROUTER, 4, [10, 7, 0, 4], 63, 100))]);
     bench.receive(P0, &packet(P0, [10, 7, 0, 9], 64, 100));

@@ -31,8 +31,8 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     star.at(1).received(id).frames
 }
 
-/// At 100 Mb/s, 10 ms are a burst of 125,000 bytes. A tenth of the gigabit line is added meanwhile, and one frame that
-/// starts at zero credit.
+/// 10 ms at 100 Mb/s are a burst of 125,000 bytes. Meanwhile a tenth of the gigabit line is added, and one frame from
+/// zero credit.
 #[test]
 fn storm_control_passes_burst_then_rate() {
     const FRAMES: u64 = 4_000;

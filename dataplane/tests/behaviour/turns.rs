@@ -1,4 +1,4 @@
-//! Order of the steps in a driver's turn, for which headroom and reaction times are computed.
+//! Order of a driver's steps, which headroom and reaction times assume.
 
 // proves: workers
 

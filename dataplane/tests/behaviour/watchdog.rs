@@ -106,7 +106,7 @@ fn paused_port_without_frames_has_no_storm() {
 #[test]
 fn pauses_with_departures_make_no_storm() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
-    // Detection would need 5.12 ms of pause without a departure.
+    // Detection needs 5.12 ms of pause without a departure.
     for _ in 0..10 {
         star.pause(0, stop(C3, 9_000));
         star.run_for(Nanos::from_millis(5));
@@ -238,8 +238,8 @@ fn early_pause_schedules_no_past_check() {
     assert!(!stormed(&star));
 }
 
-/// Returns three switches in a ring, each with a host. Each host sends to the host two switches on, clockwise, so that
-/// each queue waits for the next.
+/// Three switches in a ring, each with a host that sends to the host two switches on, clockwise: each queue waits for
+/// the next.
 pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     let mut bed = Bed::new(3);
     let switches = [0, 1, 2].map(|_| {

@@ -335,7 +335,7 @@ explore! {
                 for n in 0..40 {
                     let current = model.get(&(vid, n)).filter(|(_, last)| now.since(*last) < AGEING);
                     prop_assert_eq!(fdb.lookup(now, vid, mac(n)), current.map(|(port, _)| *port));
-                    // A replica may forget an address one update interval early, but never returns a wrong port.
+                    // Replicas may forget an address one update interval early, but never return a wrong port.
                     let recent = current.is_some_and(|(_, last)| now.since(*last).0 < AGEING.0 * 3 / 4);
                     let found = replica.lookup(now, vid, mac(n));
                     prop_assert!(found == current.map(|(port, _)| *port) || found.is_none() && !recent);

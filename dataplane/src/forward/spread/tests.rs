@@ -62,7 +62,7 @@ explore! {
         }
     }
 
-    /// Path numbers change and a path is added. Only flows of the new path may move.
+    /// Path numbers change and a path is added, whose flows alone may move.
     // proves: group-changes
     #[test]
     fn flows_stay_with_path_name(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {

@@ -1,4 +1,4 @@
-//! Storms in groups: a member closed by the watchdog gets no frame while another member has room, or will have.
+//! Storms in groups: a member closed by the watchdog gets no frame while another has or will have room.
 
 // proves: group-changes
 
@@ -12,7 +12,7 @@ use crate::{C3, resume, stop};
 
 const DETECT: Nanos = Nanos::from_millis(5);
 const STORMED: usize = 5;
-/// Workers by port: a single one; or another that owns all members, the last two, or the middle ones.
+/// Workers by port: one; or a second for all members, the last two, or the middle ones.
 const OWNERS: [&[u8]; 4] = [&[], &[0, 0, 1, 1, 1, 1], &[0, 0, 0, 0, 1, 1], &[0, 0, 0, 1, 1, 0]];
 
 fn stormed(

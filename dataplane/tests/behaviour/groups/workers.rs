@@ -1,4 +1,4 @@
-//! Groups across workers: a handed-over frame keeps its member, or takes another of the same worker if that has closed.
+//! Groups across workers: a handed-over frame keeps its member, or takes another of that worker if closed.
 
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
@@ -15,7 +15,8 @@ const NOW: Nanos = Nanos::from_micros(1);
 const SLOTS: u32 = 40;
 const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 
-/// Hands over two frames for each member, then calls `event`. Returns the frames sent by each member, and drops for the lost link.
+/// Hands over two frames per member, then calls `event`. Returns frames sent by each member, and drops for the lost
+/// link.
 fn frames_left_after(
     event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
 ) -> ([usize; 4], u64) {

@@ -1,5 +1,5 @@
-//! Properties under any steps of a driver with any settings: every frame is in one place and ends with a reason, no
-//! frame overtakes another of its ingress, egress and class, and in the end all leave.
+//! Properties under any driver and settings: every frame is in one place and ends with a reason, none overtakes another
+//! of its ingress, egress and class, and all leave.
 
 mod driver;
 mod settings;
@@ -134,7 +134,7 @@ fn that_stops(plan: SwitchPlan) -> SwitchPlan {
     plan
 }
 
-/// Makes all stations static: learning could change the decision about a waiting frame.
+/// Makes all stations static: learning could change a waiting frame's decision.
 fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
     plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
@@ -158,7 +158,7 @@ fn halted_frame_counts_refused_address_once() {
     assert_eq!(driver.refused(2), 5);
 }
 
-/// If a class owed a whole batch, it would wait for the others afterwards.
+/// A class that owed a whole batch would wait for others afterwards.
 // proves: batches
 #[test]
 fn class_sending_alone_owes_at_most_one_frame() {
@@ -174,7 +174,7 @@ fn class_sending_alone_owes_at_most_one_frame() {
     [together, alone].iter_mut().for_each(Driver::drain);
 }
 
-/// The round robin reaches the other member, with which not all copies fit.
+/// The round robin reaches the other member, which cannot take all copies.
 #[test]
 fn flood_takes_member_with_which_all_copies_fit() {
     const CLASS: usize = 3;
@@ -208,7 +208,7 @@ fn flood_takes_member_with_which_all_copies_fit() {
         }];
         let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
         let receive = |port, to, pcp, len| Step::Receive { port, to, pcp: Some(pcp), len };
-        // One frame by each member, of which the second stays queued; then 1,320 bytes at port 1.
+        // One frame by each member, the second stays queued; then 1,320 bytes at port 1.
         let before = [receive(0, 2, 3, 533), receive(0, 2, 3, 533)].into_iter();
         let filler = (0..12).map(|_| receive(2, 1, 0, 106)).chain([receive(0, 2, 1, 60)]);
         let leave = [Step::Forward { worker: 0 }, Step::Transmit { port: 2 }, Step::Release { port: 2 }];

@@ -1,4 +1,4 @@
-//! Random settings of a small switch, so tight that every limit is reached within a few frames.
+//! Random settings of a small switch, so tight that few frames reach every limit.
 
 use std::num::NonZeroU32;
 

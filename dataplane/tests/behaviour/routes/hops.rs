@@ -1,4 +1,4 @@
-//! Packets that wait for room at any of several next hops.
+//! Packets that wait for room at any next hop.
 
 use xoff_flow_control::settings::{WatchdogAction, WatchdogSettings};
 

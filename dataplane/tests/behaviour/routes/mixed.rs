@@ -1,4 +1,4 @@
-//! Random frames, routing tables, pauses and link flaps: every frame is accounted for after each step.
+//! Random frames, routing tables, pauses and link flaps: every frame is accounted for.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -118,7 +118,7 @@ explore! {
             bench.step(&RouterStep::Link(port, true));
             bench.step(&RouterStep::Pause(port, 0));
         }
-        // Frames that wait for room leave after others; those that wait for a neighbour end at their deadline.
+        // Frames waiting for room leave after others; those waiting for a neighbour end at their deadline.
         while !bench.all_sent().is_empty() {}
         bench.now += NEIGHBOUR_WAIT;
         bench.advance();

@@ -23,7 +23,7 @@ impl Driver {
         }
     }
 
-    /// Retries the frame that halts the pipeline, by reporting again that a link is up.
+    /// Retries the frame that halts the pipeline, by reporting a link up.
     pub fn try_again(&mut self) {
         let bridge = self.workers[0].bridge();
         if let Some(port) = (0..PORTS_U8).find(|&port| bridge.is_up(PortId(port))) {
