@@ -1,8 +1,8 @@
 //! Wakes a sleeping worker; costs a sender one fence while the worker is awake.
 //!
-//! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks whether
-//! the worker sleeps. Each executes a fence in between, so at least one sees what the other did. `tests/bell.rs` runs
-//! this file in every order that the memory model allows.
+//! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks whether the worker sleeps.
+//! Each executes a fence in between, so at least one sees the other. `tests/bell.rs` runs this file in every order that the memory model
+//! allows.
 
 use std::io;
 
@@ -27,7 +27,7 @@ impl Bell {
         &self.event
     }
 
-    /// Announces the worker's sleep: later messages ring the bell. The worker must then check for messages once more.
+    /// Announces the worker's sleep; the worker must then check for messages once more.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -42,7 +42,7 @@ impl Bell {
         let _ = self.event.read(); // fails if it did not ring
     }
 
-    /// Wakes the worker if it sleeps; costs one fence otherwise.
+    /// Wakes the worker if it sleeps.
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
@@ -50,7 +50,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker even if it has not announced its sleep: for events that it does not check before it sleeps.
+    /// Wakes the worker for an event that it does not check before it sleeps.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

@@ -20,14 +20,13 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 use serde::Serialize;
 
-/// Ports of a switch that wait for each other: the input of [`Causes`].
+/// Input of [`Causes`] from one switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
     pub switch: String,
     pub ports: Vec<PortWaits>,
 }
 
-/// Paused and pausing classes of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortWaits {
     pub name: String,
@@ -61,11 +60,21 @@ pub struct FullQueue {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum CauseNode {
     /// Port that pauses its peer.
-    Port { switch: String, port: String, class: u8 },
-    /// Egress queue of a port.
-    Queue { switch: String, port: String, class: u8 },
+    Port {
+        switch: String,
+        port: String,
+        class: u8,
+    },
+    Queue {
+        switch: String,
+        port: String,
+        class: u8,
+    },
     /// Sender of pauses that is no port of the given switches.
-    Station { mac: String, class: u8 },
+    Station {
+        mac: String,
+        class: u8,
+    },
 }
 
 impl std::fmt::Display for CauseNode {
@@ -82,16 +91,13 @@ impl std::fmt::Display for CauseNode {
     }
 }
 
-/// Reason for which one node of the graph waits for another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum WaitReason {
-    /// The egress queue contains frames that the pausing port received.
+    /// The queue contains frames that the pausing port received.
     Holds {
-        /// Bytes of these frames in the queue.
         bytes: u64,
     },
-    /// The peer pauses the egress queue.
     Paused,
 }
 
@@ -104,7 +110,6 @@ impl std::fmt::Display for WaitReason {
     }
 }
 
-/// Graph of ports, queues and stations that wait for each other.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
     graph: DiGraph<CauseNode, WaitReason>,
@@ -112,7 +117,6 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Builds the graph from the state of several switches.
     pub fn of<T: Into<Waits>>(switches: impl IntoIterator<Item = T>) -> Causes {
         let switches: Vec<Waits> = switches.into_iter().map(Into::into).collect();
         let mut causes = Causes::default();
@@ -134,13 +138,12 @@ impl Causes {
         knots.map(|knot| self.round(&knot)).collect()
     }
 
-    /// Returns whether no port pauses its peer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.graph.node_count() == 0
     }
 
-    /// Returns the graph as indented text: each pausing port, and its causes down to the root.
+    /// Returns each pausing port and its causes, down to the root, as indented text.
     #[must_use]
     pub fn text(&self) -> String {
         if self.is_empty() {

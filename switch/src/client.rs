@@ -1,5 +1,5 @@
-//! Client of a running switch: HTTP to an address or a Unix socket. Proxies of the environment are ignored, because
-//! they do not know this machine's addresses.
+//! Client of a running switch: HTTP to an address or a Unix socket. Environment proxies are ignored: they do not know this machine's
+//! addresses.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -22,9 +22,6 @@ const UNIX: &str = "unix:";
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 
 /// Parses a switch's URL; adds `http://` if it has no scheme.
-///
-/// # Errors
-/// A message with the allowed forms, if `text` has another scheme or a relative path.
 pub fn url(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("the URL is empty; leave --url out and unset XOFF_URL for the default".into());
@@ -43,7 +40,6 @@ pub fn url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Error: no switch answers.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{}",
@@ -61,8 +57,7 @@ impl Silent {
     }
 }
 
-/// Formats a message: no `server` ("switch", "agent") answers at `url`, why, and what to do. `start` is the advice if
-/// no process listens.
+/// Formats a message: no `server` ("switch", "agent") answers at `url`, why, and what to do.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -93,9 +88,6 @@ pub enum AskError {
 
 /// Sends a request to the server at `url` (from [`url`]) and parses its answer. `send` gets an HTTP agent and the base
 /// URL.
-///
-/// # Errors
-/// No answer within `timeout`, a refusal, or an invalid answer.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -111,9 +103,6 @@ pub fn ask<T: DeserializeOwned>(
 }
 
 /// Requests `path` from the server at `base` (from [`url`]); any status is a success.
-///
-/// # Errors
-/// No complete answer within `timeout`.
 pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
     let (agent, base) = agent(base, timeout);
     agent.get(format!("{base}{path}")).call()
@@ -125,7 +114,7 @@ pub fn agent(base: &str, timeout: Duration) -> (Agent, String) {
     of(base, Agent::config_builder().timeout_global(Some(timeout)))
 }
 
-/// Returns an HTTP agent for endless answers, and its base URL. `timeout` limits the start of each answer.
+/// Returns an HTTP agent for endless answers, and its base URL. `timeout` limits only the start of an answer.
 #[must_use]
 pub fn endless(base: &str, timeout: Duration) -> (Agent, String) {
     let config = Agent::config_builder().timeout_connect(Some(timeout)).timeout_recv_response(Some(timeout));

@@ -1,4 +1,4 @@
-//! Number of open files that a switch needs. The switch raises its limit, or fails, before it attaches anything.
+//! Number of open files that a switch needs; if its limit cannot be raised to that, the start fails.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ const BY_SOCKET: u64 = 3;
 const BY_PORT: u64 = 16;
 /// Files per worker: wake-up descriptors and duplicates.
 const BY_WORKER: u64 = 6;
-/// Other files: HTTP, netlink, timers, signals, and files open for a short time.
+/// Other files: HTTP, netlink, timers, signals, and briefly opened files.
 const ALWAYS: u64 = 32;
 const CONNECTIONS: u64 = 2 * CONNECTIONS_MAX as u64;
 
@@ -53,7 +53,7 @@ impl Allowed {
     }
 }
 
-/// Counts the largest port twice: while it is reopened, its old sockets may still be open.
+/// Counts the largest port twice: a reopened port may still have its old sockets.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS

@@ -8,9 +8,8 @@
 //! | some  | may send | takes the oldest |
 //! | full  | keeps its message, which stays counted at its ingress | takes the oldest |
 //!
-//! A sender must not take a message from the dataplane without room for it here. Returns have a separate queue, so that
-//! a receiver without room for frames still gets its slots back; otherwise two workers could wait for each other
-//! forever.
+//! A sender must not take a message from the dataplane without room for it here. Returns have a separate queue; otherwise two workers
+//! without room for frames could wait for each other forever.
 
 use std::io;
 use std::iter;
@@ -54,7 +53,7 @@ impl Bells {
     }
 }
 
-/// Message that is not dropped with its queue: at the end, frames end with the buffer memory, counted as handed over.
+/// Message that is not dropped with its queue: frames end with the buffer memory.
 type Message<T> = ManuallyDrop<T>;
 
 #[derive(Debug)]
@@ -121,7 +120,7 @@ impl Handoff {
         self.bells.of(self.me)
     }
 
-    /// Sends messages of the dataplane while there is room, and takes messages of other workers.
+    /// Exchanges messages with other workers, while there is room.
     pub fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
         if self.others.is_empty() {
             return Progress::default();
@@ -143,7 +142,7 @@ impl Handoff {
         any
     }
 
-    /// Sends each learned address to all workers or to none: a worker that missed a move would send to the old port.
+    /// Sends each address to all workers or to none: one that missed a move would use the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())

@@ -11,7 +11,7 @@ use xoff_flow_control::settings::HashSeed;
 use xoff_wire::units::Bytes;
 use xoff_xdp::Interface;
 
-/// Returns the resources that this process may use, in the network namespace of the calling thread.
+/// Returns the resources of this process, in the calling thread's network namespace.
 #[must_use]
 pub fn here() -> Machine {
     Machine {
@@ -55,7 +55,6 @@ pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))
 }
 
-/// Returns the memory that is still available to programs, if known.
 #[must_use]
 pub fn available_memory() -> Option<Bytes> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;

@@ -1,5 +1,5 @@
-//! Writer of a file or pipe in a separate thread. A blocked write cannot be interrupted. So the thread is joined only
-//! while its reader makes progress, and is abandoned otherwise.
+//! Writer of a file or pipe in a separate thread, which is abandoned if its reader makes no progress: a blocked write cannot be
+//! interrupted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use xoff_flow_control::counter::Counter;
 
-/// Maximum bytes of a write: small, to show the progress of a slow reader.
+/// Maximum bytes of a write: small, to show a slow reader's progress.
 const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time for all writes: less than the stop timeout of service managers.

@@ -46,10 +46,7 @@ pub enum CannotRecord {
 }
 
 impl RecordingFile {
-    /// Creates or truncates the file `path`. The second argument is the name and text of the configuration.
-    ///
-    /// # Errors
-    /// The file cannot be created.
+    /// Creates or truncates the file; `name` and `text` are the configuration's.
     pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<RecordingFile, CannotRecord> {
         let file = File::create(path).map_err(|error| CannotRecord::File { path: path.to_owned(), error })?;
         Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
@@ -64,11 +61,7 @@ impl RecordingFile {
         }
     }
 
-    /// Starts the thread that writes the recording of a switch with these settings and packet slots. Returns the ring
-    /// for records, and a handle.
-    ///
-    /// # Errors
-    /// The thread cannot start.
+    /// Starts the writing thread. Returns the ring for records, and a handle.
     pub fn begin(
         self,
         settings: &SwitchSettings,

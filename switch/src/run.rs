@@ -1,5 +1,4 @@
-//! Start and stop of a switch. A start is all or nothing: everything that can fail is done before the workers run, and
-//! a failure closes everything that was opened.
+//! Start and stop of a switch. Everything that can fail is done before the workers run; a failure closes everything that was opened.
 
 mod open;
 
@@ -62,12 +61,7 @@ pub enum RunError {
         "{device} has an MTU of {mtu}, but frames with more than {most} bytes of payload need Linux 6.6 or \
          newer (AF_XDP frames of several chunks): write mtu = {most} or less for all ports"
     )]
-    LongFrames {
-        device: String,
-        mtu: u32,
-        /// Largest MTU in bytes that works.
-        most: u32,
-    },
+    LongFrames { device: String, mtu: u32, most: u32 },
     #[error(
         "receive chunks of 512 bytes at {device} need Linux 6.6 or newer: write receive_chunks = \"whole\" in [memory]"
     )]
@@ -88,7 +82,6 @@ pub enum RunError {
     Thread(#[from] io::Error),
 }
 
-/// Early end of a worker or the control thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
     #[error("worker {worker} ended: {source}")]
@@ -132,7 +125,6 @@ impl Running {
         self.control.as_ref().and_then(ControlHandle::at)
     }
 
-    /// Returns a handle that ends [`Running::wait`].
     #[must_use]
     pub fn end(&self) -> End {
         End(self.wake.clone())
@@ -148,10 +140,7 @@ impl Running {
         let _ = self.woken.recv();
     }
 
-    /// Stops the switch: sends XON for every held class, detaches the XDP programs, and returns the last status.
-    ///
-    /// # Errors
-    /// A thread ended early; the others have stopped normally.
+    /// Sends XON for every held class, detaches the XDP programs, and returns the last status. An early end of a thread is an error.
     pub fn stop(mut self) -> Result<Status, ThreadError> {
         self.finish()
     }
@@ -198,7 +187,7 @@ enum Wake {
     ThreadEnded,
 }
 
-/// Handle that ends [`Running::wait`]. A second use also ends the wait for the reader of a recording.
+/// Handle that ends [`Running::wait`]. A second use ends the wait for a recording's reader.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 
@@ -229,17 +218,11 @@ impl Drop for Running {
 }
 
 /// Starts a switch in the calling thread's network namespace.
-///
-/// # Errors
-/// A part cannot start; nothing is left open.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunError> {
     start_from(None, config, None, privileges)
 }
 
 /// Starts a switch that is reloaded from `source`, and records it to the file `wanted`, if given.
-///
-/// # Errors
-/// Those of [`start`].
 pub fn start_from(
     source: Option<Source>,
     config: &Config,
@@ -328,7 +311,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // The dataplane must know which links are down: netlink may report that later.
+    // Tell the dataplane which links are down: netlink may report that later.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -344,8 +327,7 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on the rings receive frames. The first loss count comes later, because losses of earlier frames do not
-    // count. Until the workers run, the rings have room for one stall.
+    // From here on the rings receive frames. Losses are counted later. Until the workers run, the rings have room for one stall.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
             port.begin(*id, store);
@@ -413,7 +395,6 @@ fn with_control(
     })
 }
 
-/// Joins a worker here, because this thread may close the ports of a failed worker.
 fn join(worker: usize, thread: JoinHandle<(Worker, Outcome)>) -> Result<Worker, ThreadError> {
     match thread.join().and_then(|(owned, outcome)| outcome.map(|ended| ended.map(|()| owned))) {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),

@@ -1,18 +1,15 @@
 //! Adaptive polling: the time that an idle worker polls before it sleeps.
 //!
-//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, at most for
-//! `idle_after`. After a longer interval it sleeps at once. A switch under load never sleeps, and an occasional frame
-//! costs one sleep.
+//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, at most for `idle_after`. After a longer
+//! interval it sleeps at once.
 //!
-//! A worker that wakes late finds several frames, so the interval is the silence divided by the number of frames. Work
-//! without frames does not predict the next arrival.
+//! A worker that wakes late finds several frames, so the interval is the silence divided by the number of frames.
 
 use xoff_wire::units::Nanos;
 
 /// Time to fall asleep and wake up: no sleep is shorter, and no polling.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
-/// Time that an idle worker polls before it sleeps, adapted to the arrivals of frames.
 #[derive(Clone, Debug)]
 pub struct SpinWindow {
     most: Nanos,
@@ -42,7 +39,7 @@ impl SpinWindow {
         }
     }
 
-    /// Records that there was no work. Returns true if it is time to sleep.
+    /// Records an idle turn. Returns whether it is time to sleep.
     #[inline]
     #[must_use]
     pub fn idle(&mut self, now: Nanos) -> bool {

@@ -19,7 +19,7 @@ impl TurnTimer {
         self.current = at;
     }
 
-    /// Returns true if the worker stalled for longer than `budget`.
+    /// Returns whether the worker stalled for longer than `budget`.
     #[inline]
     pub fn turn(&mut self, now: Nanos, budget: Nanos, facts: &WorkerFacts) -> bool {
         let gap = now.since(self.expected);

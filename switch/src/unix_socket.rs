@@ -12,8 +12,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 /// Connects without waiting.
 ///
 /// # Errors
-/// `WouldBlock` if the listener's queue is full, because its process is stopped or hangs; otherwise those of
-/// [`UnixStream::connect`].
+/// `WouldBlock` if the listener's queue is full: its process is stopped or hangs.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;

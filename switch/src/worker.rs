@@ -1,6 +1,5 @@
-//! Worker: a thread that owns some ports and runs their frames to completion, by the loop in [`Driver`]. With adaptive
-//! polling an idle worker sleeps until a frame, a message or the next deadline ([`SpinWindow`]). The worker counts
-//! delays beyond the stall budget, for which rings and headroom are sized.
+//! Worker: a thread that owns some ports and runs their frames to completion, by the loop in [`Driver`]. An idle worker may sleep until a
+//! frame, a message or the next deadline ([`SpinWindow`]). It counts delays beyond the stall budget.
 
 mod connections;
 
@@ -56,7 +55,7 @@ pub type Outcome = thread::Result<io::Result<()>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriverBacklog {
     Nothing,
-    /// Frames are in flight, and only counters depend on them.
+    /// Only counters depend on frames in flight.
     Leaving,
     /// Something waits for room in the driver, or for other workers.
     Room,
@@ -82,8 +81,7 @@ impl DriverBacklog {
 }
 
 impl Worker {
-    /// Runs until `stop`, then sends XON for every held class, even after a panic. Returns the worker, whose ports the
-    /// caller can close.
+    /// Runs until `stop`, then sends XON for every held class, even after a panic. The caller closes the worker's ports.
     pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
         let outcome = match self.recorder.take() {
             None => self.run_by(&mut Direct, stop),
@@ -123,7 +121,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // A found loop is published at once, because a log line depends on it.
+            // A found loop is published at once: a log line depends on it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
@@ -203,7 +201,6 @@ impl Worker {
         show(&self.connections.facts, &self.switch, &self.store);
     }
 
-    /// Sends XON for every held class, cancels requested rates, and waits until the kernel has taken the frames.
     fn release_peers(&mut self, by: &mut impl Boundary) {
         let begin = clock::now();
         self.driver(by, begin).0.release_peers();

@@ -52,9 +52,6 @@ impl Filter {
 
     /// Creates a filter; empty `classes` select all classes. `dropped` selects frames dropped for one of these reasons
     /// (`Some(&[])`: for any). `control` adds control frames; alone, it selects only them.
-    ///
-    /// # Errors
-    /// A class or reason does not exist.
     pub fn new(classes: &[&str], dropped: Option<&[&str]>, control: bool) -> Result<Filter, FilterError> {
         let class = |text: &&str| {
             let class = text.parse().ok().and_then(Class::new);

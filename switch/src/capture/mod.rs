@@ -1,7 +1,7 @@
 //! Captures: copies of frames, from the workers to a client.
 //!
-//! A [`Probe`](record::Probe) copies the first bytes of each frame that a [`Filter`] selects into a ring. If the ring is
-//! full, the frame counts as missed: a slow client costs copies, but the switch drops no frame.
+//! A [`Probe`](record::Probe) copies the first bytes of each frame that a [`Filter`] selects into a ring. A full ring counts the frame as
+//! missed; the switch itself drops nothing.
 //!
 //! ```text
 //!   worker    dataplane -> Probe -> ring --.

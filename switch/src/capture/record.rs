@@ -25,7 +25,7 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Numbers of selected and of missed frames by port. Only the port's worker writes them.
+/// Selected and missed frames by port, written by the port's worker only.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
@@ -40,7 +40,7 @@ impl CaptureCounts {
         self.0[port.index()].0.get()
     }
 
-    /// Returns the number of selected frames that were not copied because the ring was full.
+    /// Returns the number of selected frames that found the ring full.
     #[must_use]
     pub fn missed(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
@@ -86,7 +86,7 @@ pub fn channel(
     counts: Arc<CaptureCounts>,
 ) -> (Probe, CaptureReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page now, so that the worker has no page faults.
+    // Touch every page now, not in the worker.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }

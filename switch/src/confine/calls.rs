@@ -1,8 +1,7 @@
 //! Limits of the system calls of each [`Part`], by seccomp.
 //!
-//! Parts that open nothing have a list of allowed calls. Parts that open devices have a list of forbidden calls: those
-//! that affect other processes, or change files in ways that Landlock does not cover. Their libraries change calls with
-//! each version, and a device could not be reopened if an allow list lacked one.
+//! Parts that open nothing have a list of allowed calls. Parts that open devices have a list of forbidden calls, because their libraries
+//! change calls with each version.
 //!
 //! A refused call fails with EPERM: a killed forwarding thread would lose frames.
 

@@ -1,5 +1,5 @@
-//! Limits of the file access of each [`Part`], by Landlock: no writing, few readable paths, no TCP connections, no new
-//! listeners. Without Landlock, or with an older version of it, only the rights of the user apply.
+//! Limits of the file access of each [`Part`], by Landlock: no writing, few readable paths, no TCP connections, no new listeners. Without
+//! Landlock only the user's rights apply.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,13 @@ use landlock::{
 
 use super::{ConfineError, Part};
 
-/// Newest Landlock ABI that the rules use; an older kernel applies the rules that it knows.
+/// Newest Landlock ABI of the rules; an older kernel applies those that it knows.
 const NEWEST_ABI: ABI = ABI::V6;
 
 /// Directory of the CPUs, needed to read a per-CPU map.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Keeps /proc/self open: a Landlock rule applies to an inode, and /proc may recreate directories that no process has
-/// open.
+/// Keeps /proc/self open: Landlock rules apply to inodes, and /proc recreates directories that are not open.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());

@@ -9,8 +9,7 @@
 //! | [`Part::HostPath`]: handles punted frames | none | allow list | nothing |
 //! | [`Part::Log`]: writes log lines | none | allow list | nothing |
 //!
-//! The parts share one memory, so an attacker who executes code in one of them can control another. The limits stop
-//! lesser faults, such as a wrong path or an unintended call. SECURITY.md gives the reasons.
+//! The parts share one memory, so the limits stop faults, but no attacker who executes code (SECURITY.md).
 //!
 //! All parts have `no_new_privs` and the configured user, if any. None opens a file for writing or connects by TCP.
 
@@ -41,7 +40,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// HTTP and log threads get small stacks: agents lock their memory, and a lab has many agents.
+    /// HTTP and log threads get small stacks, because agents lock their memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -52,10 +51,9 @@ impl Part {
     }
 }
 
-/// User and paths to which threads are limited when they drop privileges.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
-    /// User that the threads become; `None`: the current user.
+    /// `None`: the current user.
     pub user: Option<User>,
     /// Paths that the owner may read, beside /proc and /sys.
     pub readable: Vec<PathBuf>,
@@ -88,9 +86,6 @@ pub enum ConfineError {
 
 impl Confinement {
     /// Drops the privileges that `part` does not need, for the calling thread and threads that it starts later.
-    ///
-    /// # Errors
-    /// The kernel refuses; some privileges may already be dropped.
     pub(crate) fn enter(&self, part: Part) -> Result<(), ConfineError> {
         nix::sys::prctl::set_no_new_privs()?;
         files::limit(part, &self.readable, self.removable.as_deref())?;
@@ -100,9 +95,6 @@ impl Confinement {
     }
 
     /// Starts a thread of `part`, which has dropped its privileges when this returns.
-    ///
-    /// # Errors
-    /// Those of [`Confinement::enter`], or the thread cannot start.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         part: Part,

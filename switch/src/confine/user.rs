@@ -1,12 +1,10 @@
-//! Change of the user of a single thread. The C library would change all threads at once, and end the process if one is
-//! refused.
+//! Changes the user of a single thread; the C library would change all threads.
 
 use std::io;
 
 use rustix::process::{Gid, Uid};
 use rustix::thread;
 
-/// User account of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     name: String,

@@ -1,7 +1,7 @@
 //! `/addresses`: the forwarding database, in pages sorted by VLAN and address.
 //!
-//! A worker scans a bounded part of its table per request. Sorted pages let a client read all addresses while the table
-//! changes. They also hide the table's order, which would help an attacker to evict an address.
+//! A worker scans a bounded part of its table per request. Sorting lets a client read all addresses while the table changes, and hides the
+//! table's order from attackers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,12 +28,10 @@ const PAGE_WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPage {
-    /// Addresses of this page, sorted by VLAN and address.
     pub addresses: Vec<FdbEntry>,
     /// Parameter `after` of the next page; `None` for the last page.
     pub next: Option<String>,
-    /// Number of all addresses. If this page lacks some of them, the number is up to a second old and includes expired
-    /// ones.
+    /// Number of all addresses; in a partial page up to a second old, with expired ones.
     pub total: u64,
 }
 

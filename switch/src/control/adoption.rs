@@ -36,8 +36,7 @@ pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> P
     device
 }
 
-/// Gives the port of a returned device to its worker, and returns the device's name. Closes a port that was removed
-/// meanwhile.
+/// Gives the port of a returned device to its worker, or closes it if it was removed meanwhile.
 pub(super) async fn return_to(
     view: &SwitchView,
     opener: &Opener,

@@ -1,5 +1,5 @@
-//! Permission to see frames: for root and the user of the switch, on this machine. The kernel knows the owner of a
-//! local connection: from a Unix socket's peer credentials, or in `/proc/net/tcp`.
+//! Permission to see frames: for root and the user of the switch, on this machine. The owner of a connection is in a Unix socket's peer
+//! credentials, or in `/proc/net/tcp`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,7 +25,7 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum readings of the list of connections: the kernel writes it in parts, so a line may be missing.
+/// Maximum readings of the list of connections, in which the kernel may miss a line.
 const LOOKS_MAX: usize = 5;
 
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {
@@ -61,7 +61,7 @@ fn judge(users: &[u32], us: u32) -> Result<(), String> {
     }
 }
 
-/// Returns the owners of the client's socket, found by both addresses: sockets with the same port may have other peers.
+/// Returns the owners of the client's socket, found by both addresses.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {

@@ -1,5 +1,4 @@
-//! HTTP connections: limits of their number and duration. Clients beyond the limit get status 503; beyond a second
-//! limit they wait. A connection is closed if the client does not read the answer in time.
+//! HTTP connections, limited in number and duration. Clients beyond the limit get status 503; beyond a second limit they wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of served connections; the same number may be rejected at the same time.
+/// Maximum number of served connections; as many more are rejected.
 pub const CONNECTIONS_MAX: usize = 32;
 
 /// Maximum time to receive the head of a request, and of an idle connection.

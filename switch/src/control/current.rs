@@ -1,7 +1,6 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Value that is replaced as a whole; readers keep the value that they got. Access may block, so forwarding threads
-/// must not use it.
+/// Value that is replaced as a whole; readers keep the value that they got. Access may block: not for forwarding threads.
 #[derive(Debug)]
 pub struct Current<T>(RwLock<Arc<T>>);
 

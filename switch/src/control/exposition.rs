@@ -1,5 +1,5 @@
-//! Text formats of Prometheus and OpenMetrics. The recorder of metrics-exporter-prometheus keeps histograms as single
-//! samples and counters as integers, so only its formatting functions are used.
+//! Text formats of Prometheus and OpenMetrics. Only the formatting functions of metrics-exporter-prometheus are used: its recorder keeps
+//! histograms as single samples.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
@@ -23,8 +23,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns OpenMetrics for clients that accept OpenMetrics, such as Prometheus, and the Prometheus format for all
-    /// others.
+    /// Returns OpenMetrics for clients that accept it, and the Prometheus format for others.
     #[must_use]
     pub fn accepted(headers: &HeaderMap) -> Format {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -55,12 +54,10 @@ impl Format {
 #[derive(Clone, Copy)]
 pub enum Kind {
     Counter,
-    /// Value that grows and falls.
     Gauge,
     Histogram,
 }
 
-/// Names and values of labels.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
 pub struct Exposition {
@@ -70,7 +67,7 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Creates a text without metrics. All samples will have the labels `everywhere`.
+    /// All samples will have the labels `everywhere`.
     pub fn new(format: Format, everywhere: Labels<'_>) -> Exposition {
         Exposition { format, text: String::new(), everywhere: owned(everywhere).collect() }
     }
@@ -118,7 +115,7 @@ impl Family<'_> {
         self.line(None, &self.labels(labels), None::<(_, f64)>, value);
     }
 
-    /// Adds a histogram of nanoseconds, converted to seconds.
+    /// Adds a histogram of nanoseconds, in seconds.
     pub fn histogram<const STEPS: usize>(&mut self, labels: Labels<'_>, histogram: &Histogram<STEPS>) {
         let labels = self.labels(labels);
         let mut count = 0;

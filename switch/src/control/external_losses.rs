@@ -1,18 +1,16 @@
 //! Classification of frames that a port lost before or behind the switch.
 //!
-//! No socket or device counts drops by class. Frames that arrived or left around the loss show which classes are
-//! possible:
+//! No socket or device counts drops by class, so other frames around a loss determine its class:
 //!
-//! * Loss behind the XDP program (sockets, queues without a socket): the program counted each frame by PCP and DSCP
-//!   before the drop. Without lossless arrivals the loss is proved to be lossy; otherwise it counts as lossless.
-//! * Frame received in an unreadable form: it may have arrived long before, so it counts as lossless.
-//! * Loss before the program (in the device), where the lost frame itself was not counted: if only lossy frames
-//!   arrived, the class is unknown; otherwise, also without arrivals, the loss counts as lossless.
-//! * Loss on transmit: if only lossy frames were sent, the loss is proved to be lossy; otherwise it counts as lossless.
+//! * Behind the XDP program, which counts frames by PCP and DSCP before the drop: without lossless arrivals the loss is lossy, otherwise
+//!   lossless.
+//! * Unreadable frame: it may have arrived long before, so it counts as lossless.
+//! * Before the program, which did not count the frame: if only lossy frames arrived, the class is unknown; otherwise, also without
+//!   arrivals, lossless.
+//! * On transmit: if only lossy frames were sent, the loss is lossy, otherwise lossless.
 //!
-//! A loss may appear in a later reading than its frame, so frames count from a reading at least [`SPAN`] old. A loss
-//! keeps its first classification. Pause frames and unreadable heads count as lossless: without a pause frame the peer
-//! overruns a buffer.
+//! A loss may appear in a later reading than its frame, so frames count from a reading at least [`SPAN`] old. A loss keeps its first
+//! classification. Pause frames and unreadable heads count as lossless.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -200,7 +198,7 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
     settings.ports[id.index()].classes.iter().any(|class| class.lossless)
 }
 
-/// Returns whether lossless classes arrived: classes that are lossless in any of `settings`.
+/// Returns whether classes arrived that are lossless in any of `settings`.
 fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> ArrivedClasses {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);
@@ -214,7 +212,7 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Returns whether lossless classes were sent: classes that are lossless at any port.
+/// Returns whether classes were sent that are lossless at any port.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();

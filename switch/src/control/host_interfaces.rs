@@ -1,8 +1,7 @@
 //! Host interfaces: frames between the TAPs of the router and the workers, in the thread of the [host
 //! path](crate::host_path).
 //!
-//! Neither side waits for the other. A TAP that is down refuses frames, which the switch counts. Frames from the kernel
-//! are read only while workers have room; others wait in the TAP, where the kernel limits and counts them.
+//! A TAP that is down refuses frames, which the switch counts. Frames from the kernel wait in the TAP while workers have no room.
 
 use std::collections::HashMap;
 use std::io;
@@ -74,8 +73,7 @@ impl HostInterfaces {
         }
     }
 
-    /// Reports each port's link to the kernel as the carrier of its TAP, so that routing daemons notice a lost link at
-    /// once.
+    /// Reports each port's link to the kernel as the carrier of its TAP, for routing daemons.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {

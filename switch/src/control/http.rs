@@ -45,7 +45,7 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
 
 pub(super) fn by_name(routes: Router, names: Names) -> Router {
     let names = Arc::new(names);
-    // A compressed capture would be delayed, and compressing it would delay other answers.
+    // Compression would delay a capture, and other answers.
     let compressed = DefaultPredicate::new().and(NotForContentType::new(capture::MEDIA_TYPE));
     let routes = routes.layer(CompressionLayer::new().compress_when(compressed));
     routes.layer(from_fn_with_state(Arc::clone(&names), by_a_name_of_ours)).layer(Extension(names))
@@ -78,13 +78,12 @@ async fn get_metrics(State(view): State<Arc<SwitchView>>, headers: HeaderMap) ->
     exposed(&headers, |format| metrics::render(&view, format))
 }
 
-/// Returns the metrics that `render` writes, in the format that the client accepts.
 pub fn exposed(headers: &HeaderMap, render: impl FnOnce(Format) -> String) -> Response {
     let format = Format::accepted(headers);
     ([(header::CONTENT_TYPE, format.media_type())], render(format)).into_response()
 }
 
-/// Parameters of `/status`. Unknown parameters, perhaps for caches, are ignored.
+/// Parameters of `/status`. Unknown parameters are ignored.
 #[derive(Debug, Deserialize)]
 struct StatusQuery {
     addresses: Option<String>,

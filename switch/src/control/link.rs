@@ -1,7 +1,7 @@
-//! Follows the links of the ports by netlink. All links are read at the start, and again after lost messages.
+//! Follows the links of the ports by netlink.
 //!
-//! Devices are also checked every second, because changes of XDP programs are not always reported. A port is closed
-//! when its device vanishes, and reopened ([`super::opener`]) when a device of the same name appears.
+//! Devices are also checked every second, because changes of XDP programs are not always reported. When its device vanishes, a port is
+//! closed; when one of the same name appears, reopened ([`super::opener`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -39,7 +39,7 @@ type ReopenResult = (PortId, Result<Option<String>, NotOpened>);
 pub(super) struct Follower {
     links: Links,
     notifications: Notifications,
-    /// Duplicate of the netlink socket: tokio accepts other types of sockets by `unsafe` code only.
+    /// Duplicate of the netlink socket, of a type that tokio accepts without `unsafe`.
     readiness: UnixDatagram,
     queue_events: QueueEvents,
 }
@@ -93,7 +93,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns false for messages of the kernel's bridge, which have the same type.
+/// Excludes messages of the kernel's bridge, which have the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -255,7 +255,7 @@ impl Links {
         }
     }
 
-    /// Reopens ports after any change of queues: the driver may have recreated queues without the XDP program.
+    /// Reopens ports after any change: the driver may have recreated queues without the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -339,7 +339,7 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues with which to reopen the port, or `None` if `events` leave it at `opened_with`.
+/// Returns the number of receive queues with which to reopen the port, if not `opened_with`.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -1,7 +1,6 @@
 //! HTTP listener at an address, possibly in another network namespace, or at a Unix socket.
 //!
-//! A socket file without a listener is left over from a killed switch, and is replaced. A process that already listens
-//! is asked for its name, for the error message of a second start.
+//! A socket file without a listener (of a killed switch) is replaced.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -23,10 +22,9 @@ use crate::client;
 
 /// Mode of the socket file: its owner and group may change the switch.
 const MODE: u32 = 0o660;
-/// Maximum time in which a process that already listens must give its name.
+/// Maximum time in which a process that already listens must give its name, for the error message.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// HTTP listener with the host names that it accepts.
 #[derive(Debug)]
 pub struct Http {
     listener: Listener,
@@ -40,7 +38,7 @@ pub(super) enum Listener {
     Unix(UnixListener),
 }
 
-/// Address of a listener; its own socket file is removed when this value is dropped.
+/// Address of a listener; dropping it removes its own socket file.
 #[derive(Debug)]
 pub(super) struct BoundAddress {
     at: HttpAt,
@@ -56,11 +54,8 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: the calling thread's). A port
-/// below 1024 needs a privilege of the calling thread. `names` are further host names to accept.
-///
-/// # Errors
-/// [`ControlError::Listen`] or [`ControlError::Running`].
+/// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: the calling thread's). A port below 1024 needs a
+/// privilege of the calling thread.
 pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Http, ControlError> {
     bound(at, netns, names).map_err(|error| {
         let running_switch = if error.kind() == io::ErrorKind::AddrInUse {
@@ -198,7 +193,6 @@ impl Registered {
 /// Directory of the sockets that `xoff status --all` shows.
 pub const DIRECTORY: &str = "/run/xoff";
 
-/// Returns the sockets in `directory`, sorted.
 #[must_use]
 pub fn sockets(directory: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path());

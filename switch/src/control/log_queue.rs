@@ -1,6 +1,5 @@
-//! Queue of log lines to a writing thread, so that logging never blocks: an unread pipe would block the control thread.
-//! Lines beyond the queue, or that cannot be written, are dropped, counted and reported later. `/log` shows the last
-//! lines.
+//! Queue of log lines to a writing thread, so that logging never blocks. Lines without room, or that cannot be written, are dropped,
+//! counted and reported later. `/log` shows the last lines.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -59,7 +58,7 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// Starts the thread that writes to `out`; `dropped` counts lines that were not written.
+    /// Starts the writing thread; `dropped` counts lines not written.
     pub fn new(
         out: impl Write + Send + 'static,
         dropped: &'static AtomicU64,
@@ -73,7 +72,6 @@ impl LogQueue {
         Ok(LogQueue { messages, dropped })
     }
 
-    /// Returns true if all lines are written or dropped in time.
     pub fn flush(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let (done, flushed) = bounded(1);

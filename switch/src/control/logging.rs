@@ -1,5 +1,4 @@
-//! The process's log, to standard error. The filter is `RUST_LOG` if set, else the configured `log`. Logging never
-//! blocks ([`LogQueue`]); a panic is logged, too.
+//! The process's log, to standard error. The filter is `RUST_LOG` if set, else the configured `log`. Panics are logged, too.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
@@ -22,14 +21,13 @@ use super::log_line::Line;
 use super::log_queue::{LogQueue, Recent};
 use crate::confine::{ConfineError, Confinement};
 
-/// Maximum time for the last lines to be written. A full pipe is checked once.
+/// Maximum time to write the last lines.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 static LINES_DROPPED: AtomicU64 = AtomicU64::new(0);
 static RECENT: Recent = Recent::new();
 
-/// Returns the number of log lines dropped because they could not be written in time.
 #[must_use]
 pub fn lines_dropped() -> u64 {
     LINES_DROPPED.load(Relaxed)
@@ -85,10 +83,6 @@ pub enum LogError {
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Starts the log of the process, with a confined thread that writes it.
-///
-/// # Errors
-/// The filter is invalid, or the process already has a log.
 pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> Result<Log, LogError> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !parts(&filter).is_empty() => parse("RUST_LOG", &filter)?,
@@ -140,7 +134,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Returns the filter without spaces and empty parts, which `Targets` would read as level ERROR.
+/// Removes spaces and empty parts, which `Targets` would read as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")

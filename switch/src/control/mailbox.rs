@@ -1,5 +1,5 @@
-//! Requests of the control thread to a worker. The worker polls its [`Inbox`] once per loop (two loads if it is empty).
-//! Answers return through the request, so a worker never waits for a client. At most one query of each kind is pending.
+//! Requests of the control thread to a worker. The worker polls its [`Inbox`] once per loop. Answers return through the request. At most
+//! one query of each kind is pending.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};
@@ -42,8 +42,7 @@ pub enum Request {
     GiveUp {
         port: PortId,
         backlog: Backlog,
-        /// Receives the port; `None` while its device has frames to send. The channel is dropped if the worker does not
-        /// own the port.
+        /// Receives the port; `None` while its device has frames to send. Dropped if the worker does not own the port.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
     Adopt {
@@ -77,13 +76,11 @@ pub enum Request {
     Addresses(AddressesRequest),
 }
 
-/// Result of a query to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
     Given(T),
-    /// The worker did not answer in time.
+    /// No answer in time.
     Silent,
-    /// The worker has ended.
     Ended,
 }
 
@@ -106,7 +103,7 @@ pub struct AddressesRequest {
 }
 
 impl AddressesRequest {
-    /// Answers from a table of `places` entries; `at` returns the addresses in a range of entries.
+    /// Answers from a table of `places` entries; `at` returns the addresses in a range.
     pub fn answer<I>(self, places: usize, at: impl FnOnce(Range<usize>) -> I)
     where
         I: Iterator<Item = Address>,

@@ -1,8 +1,7 @@
 //! Control of a switch, outside the forwarding threads.
 //!
-//! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the ports' links.
-//! Both share a [`SwitchView`]. A scrape of `/metrics` needs no forwarding thread. Requests to workers pass through a
-//! [`mailbox`].
+//! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the ports' links. A scrape of `/metrics`
+//! needs no forwarding thread. Requests to workers pass through a [`mailbox`].
 
 pub mod acknowledge;
 mod addresses;
@@ -143,7 +142,7 @@ impl Service {
 }
 
 impl ControlHandle {
-    /// Returns the address of the HTTP server, with the actual port if port 0 is configured; `None` for a Unix socket.
+    /// Returns the HTTP server's address, with the actual port; `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.at.as_ref()?.at() {
@@ -158,9 +157,6 @@ impl ControlHandle {
     }
 
     /// Stops the threads, even with open requests.
-    ///
-    /// # Errors
-    /// A thread had ended early.
     pub fn stop(mut self) -> Result<(), ControlEnded> {
         self.finish()
     }
@@ -180,11 +176,7 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control thread, and an HTTP thread if `http` is given, in the calling thread's network namespace. Each
-/// thread drops its `ended` when it ends.
-///
-/// # Errors
-/// A thread or a socket is refused.
+/// Starts the control and HTTP threads in the calling thread's network namespace. Each drops its `ended` when it ends.
 pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,
@@ -226,9 +218,6 @@ pub(crate) fn start(
 }
 
 /// Serves these HTTP routes in a thread without privileges.
-///
-/// # Errors
-/// The thread or its runtime cannot start.
 pub fn serve_routes(http: Http, routes: Router) -> Result<ControlHandle, ControlError> {
     let ((listener, names), place) = http.apart();
     let service = serve(listener, http::by_name(routes, names), &Confinement::default(), ())?;

@@ -1,5 +1,5 @@
-//! Thread that opens and closes ports while the switch runs. These system calls are slow, and opening needs
-//! capabilities that no other thread keeps. A device that does not fit the configuration is refused.
+//! Thread that opens and closes ports while the switch runs. These calls are slow, and opening needs capabilities that no other thread
+//! keeps.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -61,7 +61,7 @@ impl Opener {
         self.configured.set(Arc::clone(config));
     }
 
-    /// Signals that an added port is ready: earlier notifications about its device found no port.
+    /// Signals that an added port is ready: earlier notifications about its device found none.
     pub fn joined(&self) {
         self.joined.notify_one();
     }

@@ -1,5 +1,5 @@
-//! `/policy`: the flow-control policy of each class. `PUT`, from this machine only ([`super::trust`]), replaces
-//! policies. Changes run one after the other, each completely, even if the client disconnects.
+//! `/policy`: the flow-control policy of each class. `PUT`, from this machine only ([`super::trust`]), replaces policies. Changes run one
+//! after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,7 +143,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // Workers get an unchanged policy, too: an earlier change may have been incomplete.
+    // An earlier change may have been incomplete, so workers get an unchanged policy, too.
     if kind != before {
         tracing::info!("policy of class {class} changed: {} instead of {}", kind.name(), before.name());
     }

@@ -6,7 +6,7 @@ use tokio::sync::Mutex;
 use xoff_flow_control::settings::PolicyKind;
 use xoff_wire::units::{CLASSES, Class};
 
-/// Names of the policies of classes 0 to 7, as answered by `/policy`.
+/// Names of the policies of classes 0 to 7.
 pub type PolicyNames = [String; CLASSES];
 
 /// Policy of each class, as confirmed by the workers. One thread writes.

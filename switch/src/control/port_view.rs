@@ -57,7 +57,6 @@ pub struct PortDevice {
     pub native: bool,
     pub zero_copy: bool,
     pub queues: u32,
-    /// Losses that both the sockets and the device count.
     pub overlap: Overlap,
     pub driver: Arc<dyn PortDriver>,
 }
@@ -151,8 +150,7 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // A socket counts a loss before its device does. Read the device first, so that no such loss seems to be the
-        // device's alone.
+        // A socket counts a loss before its device: read the device first, so that no loss seems to be the device's alone.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -167,7 +165,7 @@ impl Devices {
         Ok(read)
     }
 
-    /// Reads all counters; unreadable ones keep their last values. Returns true if all were readable.
+    /// Reads all counters; unreadable ones keep their last values. Returns whether all were readable.
     fn read(&mut self) -> bool {
         let _ = (self.losses(), self.arrivals());
         let (sockets, device) = (self.sockets(), self.device());
@@ -262,7 +260,7 @@ impl PortView {
         self.devices().arrivals()
     }
 
-    /// Returns true if the device had been gone, false if only its queues changed.
+    /// Returns whether the device had been gone; if not, only its queues changed.
     pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
         let was_missing = self.unfollowed.replace(None).is_none();
@@ -356,7 +354,7 @@ pub enum Link {
     Gone,
 }
 
-/// [`Link`] of a port, with one writer. `Gone` lasts until the [`PortView`] has another device.
+/// [`Link`] of a port, with one writer.
 #[derive(Debug, Default)]
 pub struct LinkCell(AtomicU8);
 
@@ -439,8 +437,7 @@ impl PortView {
     }
 }
 
-/// Maximum time returned so far. A worker ends a pause in two steps; a reader in between must not see the time
-/// decrease.
+/// Maximum time returned so far: a worker ends a pause in two steps, and no reader may see the time decrease.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

@@ -1,5 +1,4 @@
-//! Supervision of XDP programs. Without its program, a port's frames bypass the switch uncounted. A removed program is
-//! attached again; a program of someone else stays.
+//! Supervision of XDP programs. A removed program is attached again; a program of someone else stays.
 
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;

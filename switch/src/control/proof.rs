@@ -1,5 +1,4 @@
-//! Gaps in the proof that a switch lost nothing. An unreadable counter, for example, is a gap: its value is not taken
-//! as zero. An acknowledged past gap no longer counts.
+//! Gaps in the proof that a switch lost nothing. An unreadable counter is a gap. Acknowledged past gaps do not count.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::PortId;

@@ -1,8 +1,7 @@
 //! Changes of the number of receive queues (`ethtool -L`).
 //!
-//! On veth, frames of a queue without socket and XDP program go to the kernel's own stack uncounted. So the port is
-//! reopened with a socket for each queue, if the configuration permits that. In both cases the proof of losslessness
-//! has a gap, which `/healthz` reports while it lasts.
+//! On veth, frames of a queue without socket and XDP program go to the kernel's own stack uncounted. So the port is reopened with a socket
+//! for each queue, if the configuration permits that. The proof of losslessness has a gap.
 
 use std::io;
 use std::time::Duration;
@@ -66,8 +65,7 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     port.requeued.add(1);
 }
 
-/// Reopens a port with a socket for each receive queue. Queued frames are kept. If the device does not fit the
-/// configuration, nothing changes.
+/// Reopens a port with a socket for each receive queue. Queued frames are kept. An unfit device changes nothing.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,

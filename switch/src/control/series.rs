@@ -1,5 +1,4 @@
-//! Metrics that are fields of `/status`. A table lists each metric with its field; the metric has the field's help,
-//! unit and value.
+//! Metrics that are fields of `/status`. A metric has its field's help, unit and value.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -13,9 +12,9 @@ pub struct Series<T> {
     /// Name of the metric, without the prefix of its family.
     pub metric: &'static str,
     pub kind: Kind,
-    /// Path of the field in JSON, such as `ingress.bytes`. The last word of the path is the unit.
+    /// Path of the field in JSON, such as `ingress.bytes`; the last word is the unit.
     pub field: &'static str,
-    /// Function that returns the field's value; `None`: no sample.
+    /// Returns the field's value; `None`: no sample.
     pub value: fn(&T) -> Option<u64>,
     /// Help of the metric; `None`: the field's documentation.
     pub help: Option<&'static str>,
@@ -73,13 +72,12 @@ pub struct Table<T: 'static> {
 }
 
 impl<T: JsonSchema> Table<T> {
-    /// Creates the metrics, with the documentation of the fields as help.
     #[must_use]
     pub fn new(series: &'static [Series<T>]) -> Table<T> {
         Table { series, schema: schema_of::<T>() }
     }
 
-    /// Writes each metric, with one sample for each of `parts` that has a value.
+    /// Writes each metric, with one sample for each part that has a value.
     pub fn write(&self, text: &mut Exposition, prefix: Prefix, parts: &[Part<'_, T>]) {
         for Series { metric, kind, field, value, help } in self.series {
             let unit = Unit::of(field);

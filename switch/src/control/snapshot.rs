@@ -26,7 +26,7 @@ use super::status::{
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
-/// Maximum time for workers to answer: a virtual machine may stall longer than any stall budget.
+/// Maximum time for workers to answer: virtual machines may stall for long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
@@ -34,7 +34,7 @@ pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
 }
 
-/// Returns the status of the switch. `answers` has the ledger of each worker.
+/// Returns the status; `answers` has each worker's ledger.
 #[must_use]
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     let fdb_total = addresses::address_count(view);

@@ -85,7 +85,7 @@ pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])
 }
 
-/// Returns a test switch on devices with these indexes, and its worker's inbox.
+/// Returns [`view()`] on devices with these indexes.
 #[must_use]
 pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());

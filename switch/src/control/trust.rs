@@ -1,8 +1,7 @@
 //! Access to a running switch: accepted host names, and changes only from this machine.
 //!
-//! In DNS rebinding, the owner of a web page points a name at this machine; the page then sends requests here and reads
-//! the answers. A browser puts that name into the header `Host`, so `Host` must be a name of the switch, or an address,
-//! which cannot be redirected. A client without that header is no browser.
+//! Against DNS rebinding (a web page whose name points at this machine), the header `Host` must be a name of the switch, or an address. A
+//! client without that header is no browser.
 
 use std::net::IpAddr;
 
@@ -13,7 +12,7 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns an empty name if the host is invalid, and an error if there are several: a proxy may have used another one.
+/// Returns an empty name for an invalid host, and an error for several: a proxy may have used another one.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -49,7 +48,7 @@ impl Names {
         }
     }
 
-    /// Lets pages of `origin` read answers for `host`: the page of one switch shows several switches.
+    /// Lets pages of `origin` read answers for `host`: one page shows several switches.
     pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
         let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
         let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };
@@ -86,7 +85,7 @@ impl Names {
         }
     }
 
-    /// Checks the source address: the kernel accepts no packets from outside that have its own addresses.
+    /// Checks the source address; the kernel accepts none of its own addresses from outside.
     fn is_here(&self, caller: Caller) -> bool {
         let Caller::Tcp { peer, here } = caller else { return true };
         let address = peer.ip().to_canonical();

@@ -80,7 +80,6 @@ impl SwitchView {
         ports.flatten().chain(self.books.headroom_free_min()).min()
     }
 
-    /// Returns the minimum headroom left in the last five minutes, with a resolution of a minute.
     pub(super) fn headroom_free_recent(&self, port: PortId, class: Class) -> Option<u64> {
         let settings = self.settings().ports[port.index()].classes[class.index()];
         let counters = self.counters.class(port, class);
@@ -114,11 +113,8 @@ pub struct WorkerView {
 #[derive(Debug, Default)]
 pub struct WorkerFacts {
     pub loops: Counter,
-    /// Longest time between two loops while awake, in nanoseconds.
     pub longest_gap: Counter,
-    /// Times between two loops that were longer than the stall budget.
     pub stalls: Counter,
-    /// Time between two loops, in nanoseconds.
     pub gaps: FineHistogram,
     /// Upper bound of the reaction to a crossed threshold, in nanoseconds: from the start of the worker's loop until
     /// the kernel has the pause frame.
@@ -126,12 +122,11 @@ pub struct WorkerFacts {
     /// Upper bound of the reaction to a pause frame, in nanoseconds: from the last poll before its arrival until the
     /// worker obeyed the frame.
     pub obey_reaction: FineHistogram,
-    /// Frames missing from the ledger, as an absolute number: zero unless the switch has a bug. Written after frames
-    /// have moved, and for each `/status`.
+    /// Absolute number of frames missing from the ledger, written after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
-    /// Free frames of the buffer memory; written when `frames_missing` is.
+    /// Written when `frames_missing` is.
     pub frames_free: Counter,
-    /// Free cells of the buffer memory; written when `frames_missing` is.
+    /// Written when `frames_missing` is.
     pub cells_free: Counter,
 }
 

@@ -1,5 +1,4 @@
-//! Connection between a worker and the host path: a ring in each direction. After punts, a worker wakes the host path
-//! once per turn, and only if the host path sleeps.
+//! Connection between a worker and the host path: a ring in each direction. After punts, a worker wakes a sleeping host path once per turn.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::handoff::Bells;
 /// Size of a ring in bytes: more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// Numbers of frames that each port has sent or not sent for the host path. Only the port's worker writes them.
+/// Frames that each port has sent or not sent for the host path, written by its worker only.
 #[derive(Debug)]
 pub struct SendCounts(Box<[(Counter, Counter)]>);
 
@@ -32,7 +31,6 @@ impl SendCounts {
         self.0[port.index()].0.get()
     }
 
-    /// Returns the number of frames not sent, because the link was down or room was missing.
     #[must_use]
     pub fn unsent(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
@@ -100,7 +98,6 @@ impl WorkerEnd {
         if is_sent { sent } else { unsent }.add(1);
     }
 
-    /// Wakes the host path if frames were punted since the last call.
     #[inline]
     pub fn ring(&mut self) {
         let punted = self.punted.get();
@@ -119,7 +116,6 @@ pub struct HostEnd {
 
 pub type WorkerSide = (Box<dyn PuntSink>, WorkerEnd);
 
-/// Creates the ends of the host path and of all workers. `bell` wakes the host path.
 #[must_use]
 pub fn ends(
     bells: &Arc<Bells>,
@@ -149,7 +145,7 @@ impl HostEnd {
         self.rings.iter().all(RingReader::is_empty)
     }
 
-    /// Passes at most `most` frames of each worker to `give`. Returns true if more may wait.
+    /// Passes at most `most` frames of each worker to `give`. Returns whether more may wait.
     pub fn take(&mut self, most: usize, mut give: impl FnMut(&Punted<'_>, &mut Outbox)) -> bool {
         let HostEnd { rings, outbox } = self;
         for ring in &mut *rings {
@@ -164,7 +160,6 @@ impl HostEnd {
     }
 }
 
-/// Queues of frames from the host path to the workers.
 #[derive(Debug)]
 pub struct Outbox {
     bells: Arc<Bells>,
@@ -180,12 +175,11 @@ pub struct Punted<'a> {
 }
 
 impl Outbox {
-    /// Queues a frame to a peer, which is sent before data. Returns false without room.
+    /// Queues a frame to a peer, sent before data. Returns false without room.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
         self.put(Head { at, port, vid: 0, about: TO_PEER }, bytes)
     }
 
-    /// Queues a frame from a host interface. Returns false without room.
     pub fn send(&mut self, at: Nanos, site: Site, port: PortId, bytes: &[u8]) -> bool {
         let vid = match site {
             Site::Port(_) => 0,
@@ -194,7 +188,6 @@ impl Outbox {
         self.put(Head { at, port, vid, about: FROM_INTERFACE }, bytes)
     }
 
-    /// Returns whether a frame of any length fits into the ring to the port's worker.
     #[must_use]
     pub fn has_room(&self, port: PortId) -> bool {
         self.rings[self.owners[port.index()].index()].has_room()

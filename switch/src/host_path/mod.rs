@@ -24,7 +24,6 @@ const LONGEST_SLEEP: Nanos = Nanos::from_secs(1);
 
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
-/// Handler of punted frames.
 pub trait Host: Send {
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()

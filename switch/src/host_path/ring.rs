@@ -1,4 +1,4 @@
-//! Lock-free ring of frames between a worker and the host path, with one writer and one reader; no allocation after its creation.
+//! Lock-free ring of frames between a worker and the host path, with one writer and one reader.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ impl fmt::Debug for RingReader {
 #[must_use]
 pub fn ring(room: usize) -> (RingWriter, RingReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page now, so that the first frames cause no page faults.
+    // Touch every page now, not with the first frames.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -75,7 +75,7 @@ pub fn ring(room: usize) -> (RingWriter, RingReader) {
 }
 
 impl RingWriter {
-    /// Appends a frame of at most `len` bytes; `fill` writes it and returns its length. Returns false without room.
+    /// Appends a frame of at most `len` bytes, which `fill` writes. Returns false without room.
     pub fn put(&mut self, head: Head, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if len > FRAME_MAX || self.ring.slots() < HEAD + len {
             return false;
@@ -106,7 +106,7 @@ impl RingReader {
     }
 
     pub fn take(&mut self) -> Option<(Head, &[u8])> {
-        // The writer appends whole records, so a head is always followed by its frame.
+        // The writer appends whole records.
         let mut place = [0; HEAD];
         self.copy(0..HEAD)?;
         place.copy_from_slice(&self.bytes[..HEAD]);

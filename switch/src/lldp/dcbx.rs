@@ -1,4 +1,4 @@
-//! DCBX of a port: its TLVs, the differences from its neighbor's TLVs, and settings that follow the neighbor.
+//! DCBX of a port: its TLVs, differences from the neighbor's, and settings that follow the neighbor.
 
 use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
@@ -41,7 +41,7 @@ pub struct Speaker<'a> {
     pub routes: bool,
 }
 
-/// Returns a port's LLDP frame, or a shutdown LLDPDU if `ttl` is zero. A short MTU leaves out the least important TLVs.
+/// Returns a port's LLDP frame, or a shutdown LLDPDU if `ttl` is zero. A short MTU omits the least important TLVs.
 #[must_use]
 pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     let room = LEN_MAX.min(port.mtu_frame as usize);
@@ -170,7 +170,7 @@ fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
     (0..).zip(&port.dscp_to_class).filter(move |_| is_trusted).map(of_dscp)
 }
 
-/// Returns the differences between a port and its neighbor. A TLV that the neighbor does not announce is no difference.
+/// Returns the differences between a port and its neighbor, except in TLVs that the neighbor omits.
 #[must_use]
 pub fn mismatches(port: &PortSettings, announced: &Announcement) -> Vec<Mismatch> {
     if port.dcbx == Dcbx::Off {
@@ -228,7 +228,7 @@ pub fn follows(port: &PortSettings) -> bool {
     port.dcbx == Dcbx::Willing || port.auto_peer != AutoPeer::default()
 }
 
-/// Applies the announcement of a port's only neighbor to the settings that follow it.
+/// Applies the only neighbor's announcement to the settings that follow it.
 pub fn follow(port: &mut PortSettings, announced: Option<&Announcement>) {
     let understands = announced.map(|announced| announced.understands).unwrap_or_default();
     if port.auto_peer.flow_lists {

@@ -1,5 +1,5 @@
-//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O. The host path's thread writes [`Neighbors`]. The content
-//! comes from untrusted stations: its size is bounded, and its texts have no terminal control sequences.
+//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O. The host path's thread writes [`Neighbors`]. Content from untrusted stations
+//! is bounded, and its texts are escaped.
 
 pub mod announcement;
 pub mod dcbx;
@@ -52,7 +52,6 @@ impl Neighbors {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the announcement of the port's neighbor, if there is exactly one.
     #[must_use]
     pub fn announcement(&self, port: PortId) -> Option<Announcement> {
         self.lock()[port.index()].table.only().map(|neighbor| neighbor.announced.clone())

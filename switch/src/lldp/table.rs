@@ -1,5 +1,4 @@
-//! LLDP neighbors of a port. Each is kept until its time to live ends, or it announces zero. Neighbors beyond the
-//! maximum are ignored.
+//! LLDP neighbors of a port, up to a maximum. Each is kept until its time to live ends, or it announces zero.
 
 use xoff_wire::lldp::{Id, Lldpdu};
 use xoff_wire::units::{MacAddr, Nanos};
@@ -17,7 +16,7 @@ pub struct Neighbor {
     pub mac: MacAddr,
     pub since: Nanos,
     pub last_received: Nanos,
-    /// Time to live in seconds.
+    /// In seconds.
     pub ttl: u16,
     pub announced: Announcement,
 }
@@ -52,7 +51,7 @@ pub enum NeighborChange {
 pub struct NeighborTable(Vec<Neighbor>);
 
 impl NeighborTable {
-    /// Returns all neighbors, the oldest first.
+    /// Returns the neighbors, the oldest first.
     #[must_use]
     pub fn all(&self) -> &[Neighbor] {
         &self.0

@@ -1,6 +1,5 @@
-//! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due when the link comes up, when the content changes, and every
-//! 30 s. A new neighbor causes four frames, one second apart. A credit limits all frames to one a second, with bursts
-//! of five.
+//! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due when the link comes up, when the content changes, and every 30 s. A new neighbor
+//! causes four, one second apart. A credit allows one a second, with bursts of five.
 
 use xoff_wire::units::Nanos;
 

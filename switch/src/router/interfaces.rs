@@ -1,5 +1,4 @@
-//! Host interfaces of the router: each is a TAP in the namespace of the routing kernel, with the name, address and MTU
-//! of the router's interface.
+//! Host interfaces of the router: TAPs in the routing kernel's namespace, each with the name, address and MTU of its interface.
 
 use std::fs::{self, File};
 use std::io;

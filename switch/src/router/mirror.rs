@@ -1,11 +1,10 @@
-//! Mirror of a namespace's routing tables. It follows netlink notifications, and reads everything again if messages
-//! were lost or are incomplete. After a change all workers get the same new table.
+//! Mirror of a namespace's routing tables. It follows netlink notifications, and reads everything again if messages were lost. After a
+//! change all workers get the same new table.
 //!
-//! The kernel does not report all of its own changes: IPv4 routes vanish with a link or its last address, and next hops
-//! vanish with a next-hop object or a carrier. So the routes are read again after each of these events.
+//! The kernel does not report all of its own changes: IPv4 routes vanish with a link or its last address, and next hops vanish with a
+//! next-hop object or a carrier. So they are read again after these events.
 //!
-//! The kernel does not see transit traffic. So the mirror reports the neighbours in use to the kernel, and requests
-//! unknown ones (NTF_USE).
+//! The kernel does not see transit traffic. So the mirror reports used and unknown neighbours (NTF_USE).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -42,7 +41,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// Size of the notification socket's buffer in bytes: some thousands of notifications.
+/// Bytes of the notification socket's buffer: some thousands of notifications.
 const ROOM: usize = 4 << 20;
 
 const REQUESTS_MAX: usize = 1_024;
@@ -79,8 +78,7 @@ enum MirrorRequest {
         limit: usize,
         answer: oneshot::Sender<Page>,
     },
-    /// Report of an interface's carrier: Linux reports that of a software device late, unless its link is queried
-    /// (since 6.8).
+    /// Report of an interface's carrier: Linux reports that of a software device late, unless its link is queried (since 6.8).
     Carrier(Site),
     Resolve(Site, IpAddr),
 }
@@ -108,8 +106,7 @@ impl MirrorHandle {
         self.wake();
     }
 
-    /// Makes the kernel resolve the neighbour towards `address`. Beyond [`REQUESTS_MAX`] the request is dropped;
-    /// workers repeat it.
+    /// Makes the kernel resolve the neighbour towards `address`. Requests beyond [`REQUESTS_MAX`] are dropped; workers repeat them.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.requests.len() < REQUESTS_MAX {
             let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
@@ -154,7 +151,7 @@ struct MirrorState {
     configured: Configured,
     spread: Spread,
     to_read: ReadScope,
-    /// True until the first notification after a complete reading: that notification may be older than the reading.
+    /// True until the first notification after a complete reading, which may be older than the reading.
     is_all_read: bool,
     due: Option<Instant>,
     not_before: Instant,
@@ -264,7 +261,7 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // A notification older than the read may restore a route that the kernel has removed silently, while its link seems unchanged.
+        // An older notification may restore a route that the kernel has removed silently, while its link seems unchanged.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }
@@ -460,7 +457,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
-/// Returns false for messages of the kernel's bridge, which have the same type.
+/// Excludes messages of the kernel's bridge, which have the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -1,11 +1,11 @@
 //! Routing tables of the kernel, and the workers' table built from them ([`Tables::fib`]).
 //!
-//! The tables have the kernel's keys, so that each message replaces or removes one entry. They are interpreted as the kernel does:
+//! The tables have the kernel's keys, so each message replaces or removes one entry, and the kernel's meaning:
 //!
 //! * Of the routes to one prefix, that with the lowest metric and a usable next hop applies.
-//! * For interfaces without VRF, table local precedes main, and main precedes default. For interfaces of a VRF, its own
-//!   table applies. Without a route the kernel decides, which knows more rules.
-//! * Each known station on an interface's own network gets a host route. The kernel resolves unknown stations.
+//! * For interfaces without VRF, table local precedes main, and main precedes default. For interfaces of a VRF, its own table applies.
+//!   Without a route the kernel decides.
+//! * Known stations on an interface's own network get host routes. The kernel resolves unknown ones.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,11 +23,8 @@ use super::presence::Presence;
 
 /// Numbers of the kernel's routing tables (RT_TABLE_*).
 pub mod table {
-    /// Table default, which has the lowest priority.
     pub const DEFAULT: u32 = 253;
-    /// Table main, which has most routes.
     pub const MAIN: u32 = 254;
-    /// Table local, with local and broadcast addresses.
     pub const LOCAL: u32 = 255;
 }
 
@@ -46,7 +43,7 @@ pub struct KernelLink {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteKind {
     Unicast(Vec<Via>),
-    /// Route to this host, or to a group that this host is in.
+    /// Route to this host, or to a group of it.
     Local,
     Blackhole,
     Refused,
@@ -112,7 +109,7 @@ impl Tables {
         self.links.get(&index)
     }
 
-    /// Returns true if the station's MAC address changed.
+    /// Returns whether the station's MAC address changed.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),
@@ -358,7 +355,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // All paths count, although only the kernel can use some: it must then balance over all of them.
+        // All paths count, although only the kernel can use some: it must balance over all of them.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

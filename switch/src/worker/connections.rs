@@ -22,7 +22,6 @@ pub struct Connections {
     pub host: WorkerEnd,
     pub inbox: Inbox,
     pub facts: Arc<WorkerFacts>,
-    /// Minimum time in which a line carries a port's committed bytes, which makes room.
     pub commit_time: Nanos,
     pub has_other_ports: bool,
     pub given_up: Vec<GivenUp>,
@@ -60,8 +59,7 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn pause_obeyed(&mut self) {
-        // The pause frame arrived after the last poll. No frame of its class was sent since the transmit step that
-        // followed that poll.
+        // The pause frame arrived after the last poll. No frame of its class was sent since the transmit step that followed that poll.
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 
@@ -178,8 +176,7 @@ impl Connections {
         }
     }
 
-    /// Returns the port once the kernel has nothing to send. Received frames are forwarded; frames that the kernel has
-    /// not taken are dropped.
+    /// Returns the port once the kernel has nothing to send. Frames that the kernel has not taken are dropped.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
@@ -205,7 +202,7 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        // An existing device keeps receiving. No chunk is refilled meanwhile, so the loop ends.
+        // An existing device keeps receiving, but no chunk is refilled, so the loop ends.
         loop {
             let out = ports[at].1.chunks_out();
             driver::receive(*by, &mut batch, &mut ports[at], *store);

@@ -1,8 +1,7 @@
 //! `/capture`: frames of some ports as pcapng, until the client stops reading.
 //!
-//! Only permitted clients get frames ([`caller`](super::caller)). A capture is a task of the HTTP thread: it installs
-//! probes ([`crate::capture`]) in the workers, sends their records to the client, and removes the probes. A
-//! slow client delays only its own capture.
+//! Only permitted clients get frames ([`caller`](super::caller)). A task of the HTTP thread installs probes ([`crate::capture`]) in the
+//! workers, and sends their records.
 
 mod request;
 
@@ -35,7 +34,6 @@ use super::view::SwitchView;
 use crate::capture::{CaptureCounts, CaptureReader, channel};
 use request::CaptureRequest;
 
-/// HTTP header with the number of the capture.
 pub const ID_HEADER: &str = "x-xoff-capture";
 
 pub(super) const MEDIA_TYPE: &str = "application/x-pcapng";

@@ -1,5 +1,4 @@
-//! `PUT /reload`, from this machine only ([`super::super::trust`]). The request selects a reload or a dry run; it
-//! contains no configuration.
+//! `PUT /reload`, from this machine only ([`super::super::trust`]).
 
 use std::sync::Arc;
 

@@ -1,12 +1,9 @@
-//! Reload of the configuration, from the file that the switch was started with. If the file has errors, or changes that
-//! need a restart, all of them are reported and nothing changes.
+//! Reload of the configuration file. Errors, and changes that need a restart, are all reported, and nothing changes.
 //!
-//! Otherwise every worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger
-//! egress limits apply first: others may already hand over frames by them. A reload begins only if all workers answer.
-//! Added ports are opened before any change; removed ports leave after it ([`ports`]).
+//! Every worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger egress limits apply first: others
+//! may already hand over frames by them. A reload begins only if all workers answer.
 //!
-//! Frames admitted under the old limits may remain, so the memory divided at the start must hold both. A second reload
-//! can give one class the memory of another.
+//! Frames admitted under the old limits may remain, so the memory divided at the start must hold both.
 
 mod follow;
 pub(super) mod http;
@@ -40,7 +37,6 @@ use read::{READ_WITHIN, reach};
 #[derive(Clone, Debug)]
 pub struct Source {
     pub path: PathBuf,
-    /// Custom policy of the program that contains the switch.
     pub own_policy: Option<OwnPolicy>,
 }
 
@@ -53,7 +49,6 @@ pub(crate) struct Reserved {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// True for a dry run: nothing was changed.
     pub dry_run: bool,
     pub changes: Vec<Changed>,
     /// Warnings about the configuration, and remarks about removed ports.
@@ -266,7 +261,7 @@ impl Reloader {
         }
     }
 
-    /// Returns whether all queues fit without headroom: former configurations then need no extra memory.
+    /// Returns whether all queues fit without headroom: then former configurations need no memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -345,7 +340,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Gives the settings to all workers, without a time limit. Returns the old settings, to free their memory.
+    /// Gives the settings to all workers, without a time limit. Returns the old ones, to free their memory.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -389,8 +384,7 @@ impl Reloader {
     }
 }
 
-/// Returns `was` with the larger egress limits of `next`: a worker with new settings may hand frames to a worker with
-/// old ones.
+/// Returns `was` with the larger egress limits of `next`, for frames from workers with new settings.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {

@@ -1,8 +1,8 @@
 //! Ports that a reload adds or removes.
 //!
-//! A new port is opened before any change, so a refused device changes nothing. A removed port first gets settings without
-//! VLANs and pauses. Then it sends its queued frames for up to [`DRAIN`]: a peer's pause cannot delay the removal forever.
-//! Remaining frames are dropped as on a lost link.
+//! A new port is opened before any change, so a refused device changes nothing. A removed port first gets settings without VLANs and
+//! pauses. Then it sends its queued frames for up to [`DRAIN`]: a peer's pause must not delay the removal forever. Remaining frames are
+//! dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Added {
     }
 }
 
-/// Returns remarks about the removed ports. A slow removal continues in the background.
+/// Returns remarks about the removed ports. Slow removals continue in the background.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));
@@ -99,7 +99,7 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     losses
 }
 
-/// Waits until the worker gives the port away. After [`DRAIN`] the remaining frames are dropped.
+/// Waits until the worker gives the port away.
 pub(in super::super) async fn given_up(
     view: &SwitchView,
     id: PortId,

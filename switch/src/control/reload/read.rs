@@ -1,5 +1,5 @@
-//! Thread that reads the configuration file, which may never answer. The control thread stops waiting after
-//! [`READ_WITHIN`]. A blocked thread cannot be ended, so nobody joins it.
+//! Thread that reads the configuration file. A read may block forever, so the control thread stops waiting after [`READ_WITHIN`], and
+//! nobody joins the thread.
 
 use std::io;
 use std::pin::pin;
@@ -83,8 +83,7 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
 }
 
 fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
-    // The memory is not checked, because the switch itself uses some. Networks are left out, because a missing device
-    // may come back.
+    // Skip the memory, of which the switch uses some, and networks, whose devices may come back.
     let machine =
         Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
     Config::load(path, machine).map_err(|error| match error {

@@ -60,9 +60,6 @@ pub fn metric_table(text: &str) -> String {
 }
 
 /// Compares `section`, with its heading, with the same section of docs/reference.md.
-///
-/// # Panics
-/// The sections differ, or docs/reference.md lacks the heading.
 pub fn compare(section: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
     let document = fs::read_to_string(&path).expect("cannot read docs/reference.md");

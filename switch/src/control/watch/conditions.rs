@@ -37,7 +37,7 @@ pub(super) struct Condition {
     pub kind: &'static ConditionKind,
     pub place: Location,
     pub count: Box<Count>,
-    /// Returns true if the condition exists now, even if nothing was counted.
+    /// Returns whether the condition exists now, even if nothing was counted.
     pub lasts: Box<Lasts>,
     pub detail: Box<Detail>,
 }

@@ -1,5 +1,4 @@
-//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, large enough for the
-//! bytes of the longest stall that occurred or is budgeted.
+//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, large enough for the longest stall.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{Bytes, Class, Nanos, PortId};
@@ -8,7 +7,7 @@ use super::super::view::{PortView, SwitchView};
 
 /// Tolerated difference of clocks, in percent.
 const TOLERANCE_PERCENT: u64 = 1;
-/// Maximum duration of a reading. A longer reading is ignored, because its time is unknown.
+/// Maximum duration of a reading; a longer one has no known time, and is ignored.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 

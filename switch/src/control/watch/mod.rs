@@ -1,6 +1,5 @@
-//! Log of faults: one line when a fault begins, further lines while it lasts, and one when it is over. A fault
-//! ([`Episode`]) begins when the counter of a [`Condition`] ([`conditions`]) grows, or its state exists. It ends after
-//! a quiet time.
+//! Log of faults: when one begins, while it lasts, and when it is over. A fault ([`Episode`]) begins when the counter of a [`Condition`]
+//! ([`conditions`]) grows, or its state exists, and ends after a quiet time.
 
 mod conditions;
 mod meter;
@@ -21,7 +20,7 @@ use xoff_config::format::span;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const KERNEL_EVERY: u32 = 10;
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
-/// First interval between log lines of a lasting fault, and maximum; the interval doubles.
+/// First and maximum interval between log lines of a lasting fault; the interval doubles.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
@@ -155,7 +154,7 @@ impl ConditionMonitor {
 }
 
 impl ConditionState {
-    /// Returns what to log, if anything. `lasts`: the condition exists now.
+    /// Returns what to log, if anything.
     fn follow(&mut self, now: Nanos, count: u64, lasts: bool) -> Option<(Phase, Episode)> {
         let before = std::mem::replace(&mut self.count, count);
         let is_observed = count > before || lasts;
