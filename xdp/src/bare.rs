@@ -19,9 +19,6 @@ use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 /// Opens a socket on queue 0 of each device, with one packet memory for both and no XDP program.
 ///
 /// The memory has `chunks` chunks of 2048 bytes, numbered from 0. Each ring has `entries` entries, a power of two.
-///
-/// # Errors
-/// Returns an [`XdpError`].
 pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2], XdpError> {
     check_privileges()?;
     let rings = Rings { fill: entries, rx: entries, tx: entries, completion: entries };

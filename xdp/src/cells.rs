@@ -16,8 +16,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Cells of all workers.
 ///
-/// Links and sharer counts are atomics only because workers share the tables. Only the worker that owns a frame uses
-/// its cells, and frames pass between workers through queues that synchronise.
+/// Links and sharer counts are atomics only because workers share the tables. Only the worker that owns a frame uses its cells.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,

@@ -95,8 +95,6 @@ pub(crate) struct PacketMemory {
 }
 
 impl PacketMemory {
-    /// Maps memory: `receive` chunks for the rings, `window` chunks for frames that stay in them, and `transmit`
-    /// chunks.
     pub(crate) fn new(
         chunk_bytes: u32,
         size: ReceiveChunks,

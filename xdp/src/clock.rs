@@ -3,7 +3,6 @@
 use nix::time::{ClockId, clock_gettime};
 use xoff_wire::units::Nanos;
 
-/// Returns the time in nanoseconds.
 #[must_use]
 pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC is missing");

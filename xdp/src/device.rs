@@ -17,26 +17,19 @@ use crate::sys::{self, Ethtool};
 /// Major handle of the queueing discipline that xoff adds (`ff:`). The kernel itself assigns handles from 0x8000 on.
 const OUR_QDISC: u16 = 0xff;
 
-/// Properties of an open port and its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Interface name.
     pub device: String,
-    /// Interface index in its network namespace.
     pub ifindex: i32,
-    /// MAC address.
     pub mac: MacAddr,
-    /// MTU: payload bytes of the longest frame.
     pub mtu: u32,
-    /// Device driver.
     pub driver: Driver,
-    /// Number of receive queues that have a socket.
+    /// Receive queues with a socket.
     pub queues: u32,
-    /// Mode of the XDP program.
     pub mode: Mode,
-    /// True for zero copy: the device itself reads and writes packet memory.
+    /// True if the device itself reads and writes packet memory.
     pub zero_copy: bool,
-    /// True if the link had a carrier when the port was opened.
+    /// True if the link had a carrier at opening.
     pub carrier: bool,
     /// True if VLAN tags stay in received frames. Otherwise no class of the port is lossless by PCP.
     pub tags_kept: bool,
@@ -128,7 +121,7 @@ impl Device {
 
     /// Prepares the device: up, promiscuous, without the kernel's own IPv6 addresses, with VLAN tags in frames.
     ///
-    /// A device without a queueing discipline (a veth) gets one, so that a full ring reports busy instead of dropping.
+    /// A veth gets a queueing discipline.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
         let name = self.name.clone();
         let refused = |fault| refused(&name, fault);
@@ -379,9 +372,6 @@ fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
 }
 
 /// Restores a device that a killed switch left changed.
-///
-/// # Errors
-/// There is no such device, another process uses it, or a setting cannot be restored.
 pub fn restore_port(device: &str) -> Result<(), XdpError> {
     let mut left = Device::take(device)?;
     xoff_ebpf::take_off_leftover(left.claim())?;

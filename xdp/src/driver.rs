@@ -15,7 +15,6 @@ impl Driver {
         Driver(name.to_owned())
     }
 
-    /// Returns the driver's name, or `None` if unknown.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         Some(self.0.as_str()).filter(|name| !name.is_empty())

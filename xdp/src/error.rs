@@ -4,7 +4,6 @@ use std::io;
 
 use xoff_ebpf::EbpfError;
 
-/// Error from opening a port or mapping memory.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     #[error(
@@ -12,59 +11,33 @@ pub enum XdpError {
          `setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep`",
         .missing.join(", ")
     )]
-    NotPrivileged {
-        /// Missing capabilities.
-        missing: Vec<String>,
-    },
+    NotPrivileged { missing: Vec<String> },
     #[error("this kernel has no AF_XDP: it must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y")]
     NoAfXdp,
     #[error(
         "a killed `xoff nic` has left its queues at {device}; restore the device with \
          `xoff nic restore --device {device}`, and start again"
     )]
-    LeftByHost {
-        /// Interface name.
-        device: String,
-    },
+    LeftByHost { device: String },
     #[error("no interface {device} in this network namespace; `ip link` lists those that exist")]
-    NoSuchInterface {
-        /// Interface name.
-        device: String,
-    },
+    NoSuchInterface { device: String },
     #[error("{device} has no hardware queue {queue}: it has {queues} queues, numbered from 0")]
-    NoSuchQueue {
-        /// Interface name.
-        device: String,
-        /// Requested queue.
-        queue: u32,
-        queues: u32,
-    },
+    NoSuchQueue { device: String, queue: u32, queues: u32 },
     #[error(
         "queue {queue} of {device} is taken by another AF_XDP socket (another xoff, Open vSwitch, \
          DPDK, ...); `ss --xdp -p` shows its process"
     )]
-    QueueBusy {
-        /// Interface name.
-        device: String,
-        queue: u32,
-    },
+    QueueBusy { device: String, queue: u32 },
     #[error(
         "{device} cannot use zero copy, because {}: set zero_copy = \"auto\" or \"off\" in [switch]", .why.describe()
     )]
-    NotZeroCopy {
-        /// Interface name.
-        device: String,
-        /// Reason.
-        why: Obstacle,
-    },
+    NotZeroCopy { device: String, why: Obstacle },
     #[error(
         "{device} has an MTU of {mtu}, but with native XDP its driver loses frames above {most}: use mode \"auto\" or \
          \"generic\", an MTU of {most} (`ip link set {device} mtu {most}`), or Linux 6.3 and newer"
     )]
     LostNatively {
-        /// Interface name.
         device: String,
-        /// MTU in bytes.
         mtu: u32,
         /// Maximum MTU without losses, in bytes.
         most: u32,
@@ -72,46 +45,32 @@ pub enum XdpError {
     #[error(
         "the kernel refuses frames in several chunks (XDP multi-buffer) at {device}: use Linux 6.6 or newer"
     )]
-    NoMultiBuffer {
-        /// Interface name.
-        device: String,
-    },
+    NoMultiBuffer { device: String },
     #[error("{what} is {given}; it must be {allowed}")]
     Size {
         /// Name of the size, such as "the size of the RX ring".
         what: &'static str,
-        /// Requested value.
         given: u32,
-        /// Allowed values.
         allowed: &'static str,
     },
     #[error(
         "cannot set up {bytes} bytes of memory for frames: {source}; lower the stall budget, or raise the \
          limit on locked memory (`ulimit -l`) if the process lacks cap_ipc_lock"
     )]
-    Memory {
-        /// Requested memory in bytes.
-        bytes: u64,
-        /// Kernel's error.
-        source: io::Error,
-    },
+    Memory { bytes: u64, source: io::Error },
     #[error("{device}: {fault}: {source}")]
     Device {
         /// Fault, such as "cannot bring the interface up".
         fault: &'static str,
-        /// Interface name.
         device: String,
-        /// Kernel's error.
         source: io::Error,
     },
     #[error(transparent)]
     Program(#[from] EbpfError),
 }
 
-/// Reason why zero copy is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The driver does not support zero copy.
     Driver,
     /// Generic mode bypasses the driver's zero-copy path.
     Generic,

@@ -9,33 +9,21 @@ use crate::driver::Driver;
 use crate::sys::{self, Ethtool};
 
 /// Makes the interface receive frames to the multicast address `group` while the packet socket is open.
-///
-/// # Errors
-/// The kernel's error.
 pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     sys::join_group(socket, ifindex, group)
 }
 
 /// Keeps sent frames out of the packet socket, so that sending costs less.
-///
-/// # Errors
-/// The kernel's error.
 pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::receive_only(socket)
 }
 
 /// Returns how many frames the packet socket has dropped since the last call.
-///
-/// # Errors
-/// The kernel's error.
 pub fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     sys::missed(socket)
 }
 
 /// Binds the packet socket to an interface and EtherType; ETH_P_ALL (3) is every EtherType.
-///
-/// # Errors
-/// The kernel's error.
 pub fn bind(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     sys::bind_packet(socket, ifindex, ether_type)
 }
@@ -49,9 +37,6 @@ pub fn run_in_real_time(priority: i32) -> io::Result<()> {
 }
 
 /// Returns the device's driver, and whether the NIC itself obeys 802.3x PAUSE (`None`: unknown).
-///
-/// # Errors
-/// No socket can be opened.
 pub fn driver(device: &str) -> io::Result<(Driver, Option<bool>)> {
     let ethtool = Ethtool::new(device)?;
     let obeys_pause = ethtool.flow_control().map(|flow_control| flow_control.rx);

@@ -24,7 +24,7 @@ impl HostInterface {
     /// Creates a TAP in the calling thread's network namespace. It is down, and its file does not block.
     ///
     /// # Errors
-    /// `AlreadyExists` if a device has that name, `NotFound` without the module `tun`, otherwise the kernel's error.
+    /// `AlreadyExists` if a device has that name, `NotFound` without the module `tun`.
     pub fn new(name: &str) -> io::Result<HostInterface> {
         let label = CString::new(name).ok().filter(|label| label.as_bytes_with_nul().len() <= libc::IFNAMSIZ);
         let label = label.ok_or(io::ErrorKind::InvalidFilename)?;
@@ -41,16 +41,12 @@ impl HostInterface {
         }
     }
 
-    /// Returns the interface name at creation.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Turns the carrier on or off.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn set_carrier(&self, is_there: bool) -> io::Result<()> {
         sys::set_carrier(self.file.as_fd(), is_there)
     }
@@ -58,15 +54,12 @@ impl HostInterface {
     /// Reads the next frame that the kernel sends, truncated to `into`, and returns its length.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no frame, otherwise the kernel's error.
+    /// `WouldBlock` if there is no frame.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(into)
     }
 
     /// Passes a frame to the kernel as received from the network.
-    ///
-    /// # Errors
-    /// The kernel's error; also if the interface is down.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.file).write(frame).map(drop)
     }

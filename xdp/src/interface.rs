@@ -5,15 +5,11 @@ use crate::error::XdpError;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Network interface, with the machine's use of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     pub index: u32,
-    /// Number of receive queues.
     pub queues: u32,
-    /// MTU: payload bytes of the longest frame.
     pub mtu: u32,
-    /// True for the loopback.
     pub loopback: bool,
     /// Kind and name of the bridge, bond or similar device that contains the interface: `bridge br0`.
     pub master: Option<String>,
@@ -25,9 +21,6 @@ pub struct Interface {
 
 impl Interface {
     /// Finds an interface in the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// The kernel does not answer.
     pub fn find(name: &str) -> Result<Option<Interface>, XdpError> {
         let refused =
             |source| XdpError::Device { fault: "cannot read the interface", device: name.to_owned(), source };

@@ -1,7 +1,6 @@
 //! Journal of device changes, written before each change.
 //!
-//! If a process is killed, the next one or `xoff nic restore` restores the device from its page of the journal.
-//! Settings that somebody has changed since are skipped.
+//! After a kill, the next process or `xoff nic restore` restores the device from its page, except settings that somebody has changed since.
 //!
 //! A page names the boot, the network namespace and the device's permanent address, because an operator may change name
 //! and address. Its position in the file is the device's index, which the kernel gives to no other device of a
@@ -21,9 +20,7 @@ use crate::sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// Switch, with the device as a port.
     Switch,
-    /// Host agent.
     Host,
 }
 
@@ -49,7 +46,6 @@ pub enum Left<T> {
     Unreadable(String),
 }
 
-/// A device's page of the journal, for one kind of owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Journal {
     owner: Owner,
@@ -69,7 +65,6 @@ impl Journal {
         }
     }
 
-    /// Reads the changes that the last owner has left.
     #[must_use]
     pub fn left<T: DeserializeOwned>(&self, claim: &Claim) -> Left<T> {
         self.read(&claim.journal(), claim.device())
@@ -110,7 +105,6 @@ impl Journal {
         serde_json::to_vec(&page).map_err(io::Error::other)
     }
 
-    /// Clears the page of a restored or removed device.
     pub fn clear(claim: &Claim) {
         let _ = claim.write_journal(&[]); // a page that remains is harmless: restored settings are skipped
     }

@@ -1,9 +1,8 @@
 //! Division of a packet memory into chunks, and their addresses in the rings.
 //!
-//! The kernel takes chunks of 2,048 bytes or more, but most frames are far shorter. If the kernel copies frames (no
-//! zero copy), receive chunks may therefore overlap. The kernel then keeps more than its 256 bytes free in front of a
-//! packet, and writes only the last [`SMALL`] bytes of a chunk. Chunks begin [`SMALL`] bytes apart, so the written
-//! parts are adjacent. A longer frame takes several chunks (XDP multi-buffer).
+//! Chunks have at least 2,048 bytes, but most frames are far shorter. Without zero copy, receive chunks may therefore overlap. The kernel
+//! then writes only the last [`SMALL`] bytes of a chunk; chunks begin [`SMALL`] bytes apart, so these parts are adjacent. A longer frame
+//! takes several chunks (XDP multi-buffer).
 //!
 //! ```text
 //!   whole chunks   |256|  frame            ||256|  frame            |

@@ -1,10 +1,5 @@
 //! Ports by AF_XDP: packet memory, rings and devices, without switching decisions.
 //!
-//! ```text
-//!   Port     one interface: the XDP program, its packet memory, and a socket with four rings for each hardware queue
-//!   Store    one worker's share of the buffer memory, and the packet memory of its ports
-//! ```
-//!
 //! The holder of a chunk's number owns its bytes:
 //!
 //! ```text
@@ -15,11 +10,7 @@
 //! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells of ordinary memory when its
 //! chunk is needed.
 //!
-//! Only this crate of xoff contains `unsafe`:
-//!
-//! * for packet memory that the kernel writes, too (`chunks`, `cells`, `store`);
-//! * for rings shared with the kernel (`mapping`, `shared_ring`, `atomics`);
-//! * for socket options and ioctls that neither rustix nor nix offers (`sys`).
+//! Only this crate of xoff contains `unsafe`: for packet memory, shared rings, and system calls that rustix and nix lack.
 
 mod atomics;
 pub mod bare;
@@ -75,10 +66,6 @@ pub use store::{Share, Store};
 pub use umem::{Rings, ZeroCopy};
 pub use xoff_ebpf::{Arrivals, Head};
 
-/// Returns the MTU of a device: payload bytes of the longest frame.
-///
-/// # Errors
-/// [`XdpError::NoSuchInterface`], or an error of the kernel.
 pub fn mtu(device: &str) -> Result<u32, XdpError> {
     let refused =
         |source| XdpError::Device { fault: "cannot read the interface", device: device.to_owned(), source };
@@ -86,7 +73,7 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns true if the kernel supports [small receive chunks](ReceiveChunks::Small): Linux 6.6, and 6.6.11 for devices
+/// Returns whether the kernel supports [small receive chunks](ReceiveChunks::Small): Linux 6.6, and 6.6.11 for devices
 /// with several queues.
 #[must_use]
 pub fn has_small_chunks() -> bool {
@@ -94,9 +81,6 @@ pub fn has_small_chunks() -> bool {
 }
 
 /// Gives a device a queueing discipline, so that a full ring reports busy instead of dropping.
-///
-/// # Errors
-/// The kernel's error.
 pub fn add_queue(ifindex: i32) -> io::Result<()> {
     netlink::Netlink::open()?.add_pfifo(ifindex, 0)
 }

@@ -10,8 +10,7 @@
 //! | longer than a chunk | | `rx_too_long`, which is no loss | | |
 //! | dropped on transmit | `tx_dropped` | | `tx_dropped` | `tx_dropped` |
 //!
-//! The driver determines whether the device counts a socket's losses again. For an unknown driver the larger of two
-//! counters counts, and the real loss may be higher.
+//! For an unknown driver the larger of two counters counts.
 
 use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
@@ -49,8 +48,7 @@ impl Overlap {
 pub struct Losses {
     /// Frames that the XDP program counted, but no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout. The XDP program counted them on arrival, possibly long before they left
-    /// the RX ring.
+    /// Received frames with an invalid layout, possibly counted by the XDP program long before.
     pub malformed: u64,
     /// Frames lost before the XDP program.
     pub before_program: u64,
@@ -58,12 +56,11 @@ pub struct Losses {
     pub sent: u64,
     /// Frames in the device's `rx_dropped` that an untested driver may also have counted in `behind_program`.
     pub ambiguous: u64,
-    /// True if the real loss may be higher: two counters may count the same frames or different ones.
+    /// True if the loss may be higher: two counters may count the same or different frames.
     pub at_least: bool,
 }
 
 impl Losses {
-    /// Combines the counters of sockets, XDP program and device.
     #[must_use]
     pub fn of(xdp: &XdpStatistics, device: &DeviceDrops, overlap: Overlap) -> Losses {
         let again = match overlap {
@@ -86,7 +83,6 @@ impl Losses {
         }
     }
 
-    /// Returns the sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.behind_program + self.malformed + self.before_program + self.sent
@@ -105,8 +101,7 @@ impl Losses {
         }
     }
 
-    /// Returns the maximum of each kind. Sockets and device are read one after the other, so a later reading may be
-    /// lower.
+    /// Returns the maximum of each kind: a later reading of sockets and device may be lower.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
         Losses {

@@ -87,7 +87,6 @@ impl XdpStatistics {
         }
     }
 
-    /// Returns the counters of drops, with their names.
     #[must_use]
     pub const fn drops(&self) -> [(&'static str, u64); 9] {
         [
@@ -103,7 +102,6 @@ impl XdpStatistics {
         ]
     }
 
-    /// Returns the number of lost frames, each counted once.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.rx_lost() + self.tx_invalid + self.tx_dropped
@@ -121,13 +119,11 @@ impl XdpStatistics {
     }
 }
 
-/// Error from reading a device's drop counters.
 #[derive(Debug, thiserror::Error)]
 #[error("the device's drop counters cannot be read: {why}")]
 pub struct Unread {
     /// Counters at the last successful reading.
     pub last: DeviceDrops,
-    /// Reason.
     pub why: io::Error,
 }
 
@@ -142,45 +138,29 @@ pub enum Look {
     Unknown(io::Error),
 }
 
-/// Counters and state of a port's sockets and device, readable by any thread at any time.
 pub trait PortDriver: Send + Sync {
-    /// Returns the statistics of the port's sockets, as a sum.
-    ///
-    /// # Errors
-    /// The system's error.
     fn xdp_statistics(&self) -> io::Result<XdpStatistics>;
 
     /// Returns the device's counters of lost frames since the start of the switch.
-    ///
-    /// # Errors
-    /// [`Unread`], with the last counters.
     fn device_drops(&self) -> Result<DeviceDrops, Unread>;
 
     /// Reads the state of the device, and stores its counters.
     fn look(&self) -> Look;
 
     /// Returns the frames that the XDP program has counted since the port was opened.
-    ///
-    /// # Errors
-    /// The system's error.
     fn arrivals(&self) -> io::Result<Arrivals> {
         Ok(Arrivals::default())
     }
 
-    /// Returns the number of receive queues when the port was opened.
     fn queues_at_open(&self) -> u32 {
         1
     }
 
-    /// Returns the current number of receive queues, if the driver reports it.
     fn queues_now(&self) -> Option<u32> {
         None
     }
 
     /// Attaches the XDP program again if it is missing. Call this in the port's network namespace.
-    ///
-    /// # Errors
-    /// The kernel's error.
     fn attach_again(&self) -> Result<(), EbpfError>;
 }
 
@@ -211,7 +191,6 @@ impl SocketMemory {
     }
 }
 
-/// Monitor of one port's losses.
 #[derive(Debug)]
 pub struct Monitor {
     device: Reader,
@@ -309,8 +288,7 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // the first call sets it
     }
 
-    /// Starts counting losses of the sockets. Earlier drops are no loss, because the port had no user. An unreadable
-    /// counter counts from zero.
+    /// Starts counting losses of the sockets: earlier drops are no loss. An unreadable counter counts from zero.
     ///
     /// The port's worker may call this: socket options need no privilege and do not block.
     pub(crate) fn has_chunks(&self) {
@@ -342,7 +320,7 @@ impl Monitor {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the kernel has unbound all sockets for good.
+    /// Returns whether the kernel has unbound all sockets for good.
     pub(crate) fn is_removed(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }

@@ -10,9 +10,6 @@ use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
 /// Makes the kernel finish its frames for a veth: with checksums, at most one MTU long, and in order (which needs GRO).
-///
-/// # Errors
-/// There is no such device, or its driver refuses.
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }
@@ -42,42 +39,24 @@ pub struct OffloadsBefore {
 }
 
 impl Offloads {
-    /// Opens the offloads of a device.
-    ///
-    /// # Errors
-    /// The system has no more sockets.
     pub fn open(ifindex: i32) -> io::Result<Offloads> {
         Ok(Offloads { ifindex, ethtool: Ethtool::new("")?, netlink: Netlink::open()? })
     }
 
     /// Returns the device's current name, or `None` if it is gone.
-    ///
-    /// # Errors
-    /// The kernel does not answer.
     pub fn device(&self) -> io::Result<Option<String>> {
         Ok(self.netlink.link_at(self.ifindex)?.map(|link| link.name))
     }
 
-    /// Returns the device's current MTU.
-    ///
-    /// # Errors
-    /// The device is gone.
     pub fn mtu(&self) -> io::Result<u32> {
         Ok(self.link()?.mtu)
     }
 
     /// Returns the device's permanent hardware address, or zero.
-    ///
-    /// # Errors
-    /// The device is gone.
     pub fn permanent_address(&self) -> io::Result<MacAddr> {
         Ok(self.link()?.permanent_address)
     }
 
-    /// Reads the current settings.
-    ///
-    /// # Errors
-    /// The device is gone.
     pub fn read(&self) -> io::Result<OffloadsBefore> {
         let link = self.link()?;
         Ok(OffloadsBefore {
@@ -89,9 +68,6 @@ impl Offloads {
     /// Keeps superframes (segments of TCP, joined) out of the device, in both directions.
     ///
     /// For devices that exist only in memory the kernel then fills in checksums. Existing connections are not affected.
-    ///
-    /// # Errors
-    /// The driver refuses.
     pub fn single_frames(&self) -> io::Result<()> {
         let ethtool = self.ethtool.about(&self.link()?.name)?;
         match Driver(ethtool.driver()?).is_memory() {
@@ -104,9 +80,6 @@ impl Offloads {
 
     /// Restores the settings `before`, except those that somebody has changed since xoff made `set`. Without `set`
     /// restores all.
-    ///
-    /// # Errors
-    /// The device is gone, or its driver refuses.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);

@@ -11,9 +11,6 @@ pub struct PacketSender(OwnedFd);
 
 impl PacketSender {
     /// Opens a socket in the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// CAP_NET_RAW is missing, or there is no such device.
     pub fn open(ifindex: i32) -> io::Result<PacketSender> {
         sys::packet_sender(ifindex).map(PacketSender)
     }

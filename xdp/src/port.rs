@@ -165,8 +165,7 @@ impl Prepared {
 
 /// Open port, which receives frames.
 ///
-/// Dropping it detaches the XDP program, closes the sockets, and restores the device. Drop it in the network namespace
-/// of its opening.
+/// Dropping it, in the network namespace of its opening, closes it and restores the device.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
@@ -202,9 +201,6 @@ impl Port {
     }
 
     /// Opens a port without receive chunks, for a later [`begin`](Self::begin).
-    ///
-    /// # Errors
-    /// An [`XdpError`]; the device is left unchanged.
     pub fn without_chunks(options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -232,7 +228,6 @@ impl Port {
         store.compose(self.id, len)
     }
 
-    /// Returns the port's properties.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -266,12 +261,12 @@ impl Port {
         self.transmitter.is_at_rest()
     }
 
-    /// Returns true if the rings have no received frames.
+    /// Returns whether the rings have no received frames.
     pub fn is_received(&mut self) -> bool {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }
 
-    /// Returns true if the store has room for all queued frames in the port's memory.
+    /// Returns whether the store has room for all queued frames in the port's memory.
     #[must_use]
     pub fn can_leave(&self, store: &Store) -> bool {
         store.can_take_memory(self.id)
@@ -300,7 +295,7 @@ impl Port {
         drop((receivers, transmitter, _idle, monitor, memory)); // the sockets close before the device is released
     }
 
-    /// Returns true if the kernel has not taken all frames, and takes more only on a [`flush`](Self::flush).
+    /// Returns whether the kernel has not taken all frames, and takes more only on a [`flush`](Self::flush).
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.transmitter.is_unsent()
@@ -311,7 +306,6 @@ impl Port {
         self.receivers.iter().map(descriptor)
     }
 
-    /// Returns the monitor of the port's losses.
     #[must_use]
     pub fn monitor(&self) -> Arc<Monitor> {
         Arc::clone(&self.monitor)
@@ -374,10 +368,6 @@ impl driver::Port<Store> for Port {
     }
 }
 
-/// Returns the number of receive queues of a device.
-///
-/// # Errors
-/// [`XdpError::NoSuchInterface`], or the system's error.
 pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
     Device::rx_queues(device)
 }

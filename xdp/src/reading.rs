@@ -32,7 +32,6 @@ pub struct DeviceDrops {
 /// Role of a link counter in the account of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Frames dropped on receive.
     RxDropped,
     /// Frames missed because no buffer was free. These counters add up, because some drivers (igb) count different
     /// frames in each.
@@ -43,7 +42,6 @@ pub enum Role {
     RxErrorsPart,
     /// Frames that bypassed the XDP program.
     RxPassed,
-    /// Frames dropped on transmit.
     TxDropped,
     /// All transmit errors.
     TxErrors,
@@ -91,7 +89,6 @@ impl DeviceDrops {
         DeviceDrops { tx_dropped: self.tx_dropped, tx_errors: self.tx_errors, ..before }
     }
 
-    /// Returns the counters, with their names.
     #[must_use]
     pub const fn losses(&self) -> [(&'static str, u64); 6] {
         [
@@ -104,7 +101,6 @@ impl DeviceDrops {
         ]
     }
 
-    /// Returns the sum of the counters.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses().iter().map(|(_, frames)| frames).sum()

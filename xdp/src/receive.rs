@@ -1,8 +1,8 @@
 //! The receiving half of a socket: empty chunks go to the kernel through the fill ring, and return filled through the
 //! RX ring.
 //!
-//! The number of chunks out is fixed: the frames that can arrive during a stall, at most the entries of either ring. So
-//! the RX ring never overflows, and the fill ring has room. A frame in several chunks moves to cells chunk by chunk.
+//! The number of chunks out is fixed: the frames that can arrive during a stall, at most the entries of either ring. So the RX ring never
+//! overflows, and the fill ring has room.
 
 use std::sync::Arc;
 

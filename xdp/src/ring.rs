@@ -1,7 +1,7 @@
 //! Traits of the four rings that each socket shares with the kernel.
 //!
-//! The process consumes from the RX and completion rings, and produces into the fill and TX rings. These always have
-//! room, because the process gives no more chunks than fit.
+//! The process consumes from the RX and completion rings, and produces into the fill and TX rings. These always have room: no more chunks
+//! exist than fit.
 
 /// Chunk in a ring, with the bytes of a frame in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,40 +17,32 @@ pub struct Descriptor {
 
 /// Ring of chunks that the kernel has filled.
 pub trait RxRing {
-    /// Returns the number of filled entries.
     fn available(&mut self) -> u32;
 
-    /// Returns the entry at position `n`.
     fn peek(&self, n: u32) -> Descriptor;
 
-    /// Releases the first `n` entries.
     fn release(&mut self, n: u32);
 }
 
 /// Ring of chunks that the kernel may fill.
 pub trait FillRing {
-    /// Adds an entry for the next [`submit`](Self::submit).
     fn push(&mut self, chunk: u32);
 
-    /// Submits the pushed entries.
     fn submit(&mut self);
 }
 
 /// Ring of chunks for the kernel to send.
 pub trait TxRing {
-    /// Adds an entry for the next [`submit`](Self::submit).
     fn push(&mut self, descriptor: Descriptor);
 
-    /// Submits the pushed entries.
     fn submit(&mut self);
 
     /// Returns the number of submitted descriptors that the kernel has not taken.
     fn unsent(&self) -> u32;
 
-    /// Returns true if the kernel sends only after a kick.
+    /// Returns whether the kernel sends only after a kick.
     fn needs_kick(&self) -> bool;
 
-    /// Makes the kernel send.
     fn kick(&mut self) -> Kick;
 }
 

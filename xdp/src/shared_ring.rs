@@ -3,9 +3,8 @@
 //! Its two counters only grow, modulo 2^32. The producer writes entries, and then moves its counter past them. The
 //! consumer reads the entries, and then moves its own counter.
 //!
-//! A producer does not read the kernel's counter. Instead, its user counts the chunks that return through another ring.
-//! A returned chunk has left this ring, even if the kernel reports that later. So no more entries are ever in use than
-//! the ring has.
+//! A producer does not read the kernel's counter. Instead, its user counts the chunks that return through another ring. A returned chunk
+//! has left this ring, even if the kernel reports that later. So entries never run out.
 //!
 //! `tests/rings.rs` runs this file against a model of the kernel, in every order that the memory model allows.
 

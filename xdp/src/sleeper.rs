@@ -1,5 +1,4 @@
-//! Sleep of an idle worker, by `ppoll`. With epoll the kernel takes a lock for every frame that the socket sends, which
-//! costs a tenth of sending.
+//! Sleep of an idle worker, by `ppoll`. With epoll the kernel takes a lock for every sent frame, a tenth of the cost of sending.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -12,9 +11,6 @@ use nix::sys::time::TimeSpec;
 use xoff_wire::units::Nanos;
 
 /// Duplicates descriptors, so that a thread can wait on them while their owner is borrowed.
-///
-/// # Errors
-/// No descriptor is free.
 pub fn duplicates<'fd>(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Result<Vec<OwnedFd>> {
     fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect()
 }
@@ -33,9 +29,6 @@ impl<'fd> Sleeper<'fd> {
     }
 
     /// Blocks until a descriptor is readable, at most for `span`.
-    ///
-    /// # Errors
-    /// The system call's error.
     pub fn sleep(&mut self, span: Nanos) -> io::Result<()> {
         match ppoll(&mut self.0, Some(TimeSpec::from(Duration::from_nanos(span.0))), None) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -43,7 +36,7 @@ impl<'fd> Sleeper<'fd> {
         }
     }
 
-    /// Returns true if the descriptor at `index` was readable after the last sleep.
+    /// Returns whether the descriptor at `index` was readable after the last sleep.
     #[must_use]
     pub fn found_readable(&self, index: usize) -> bool {
         self.0[index].any().unwrap_or(true)

@@ -1,7 +1,6 @@
 //! AF_XDP sockets, opened by system calls (Documentation/networking/af_xdp.rst).
 //!
-//! The packet memory is registered with the first socket; the other sockets refer to it. [`Chunks`] converts addresses
-//! to chunk numbers.
+//! [`Chunks`] converts addresses to chunk numbers.
 
 use std::io;
 use std::mem;
@@ -28,13 +27,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The four rings of a bound socket.
 pub struct Socket {
-    /// RX ring: filled chunks.
     pub rx: XskRx,
-    /// Fill ring: chunks to fill.
     pub fill: XskFill,
-    /// TX ring: chunks to send.
     pub tx: XskTx,
-    /// Completion ring: sent chunks.
     pub completion: XskCompletion,
 }
 
@@ -119,7 +114,6 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     }
 }
 
-/// RX ring of a socket.
 #[derive(Debug)]
 pub struct XskRx {
     ring: Consumer<xdp_desc>,
@@ -154,7 +148,6 @@ impl RxRing for XskRx {
     }
 }
 
-/// Fill ring of a socket.
 #[derive(Debug)]
 pub struct XskFill {
     ring: Producer<u64>,
@@ -176,7 +169,6 @@ impl FillRing for XskFill {
     }
 }
 
-/// TX ring of a socket.
 #[derive(Debug)]
 pub struct XskTx {
     ring: Producer<xdp_desc>,
@@ -213,7 +205,6 @@ impl TxRing for XskTx {
     }
 }
 
-/// Completion ring of a socket.
 #[derive(Debug)]
 pub struct XskCompletion {
     ring: Consumer<u64>,

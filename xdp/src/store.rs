@@ -28,16 +28,15 @@ use crate::chunks::PacketMemory;
 use crate::error::XdpError;
 use crate::place::{FramePlace, Row};
 
-/// Size of one worker's share of the buffer memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Maximum number of data frames.
     pub frames: u32,
     /// Number of cells of [`CELL`] bytes for data frames.
     pub cells: u32,
-    /// Number of additional frames, reserved for control frames.
+    /// Additional frames, reserved for control frames.
     pub control_frames: u32,
-    /// Number of additional cells, reserved for control frames.
+    /// Additional cells, reserved for control frames.
     pub control_cells: u32,
 }
 
@@ -49,7 +48,6 @@ struct Shared {
     cells: Cells,
 }
 
-/// A worker's share of the buffer memory, and the packet memory of its ports.
 #[derive(Debug)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -63,9 +61,6 @@ pub struct Store {
 
 impl Store {
     /// Allocates the buffer memory of all workers, divided into shares.
-    ///
-    /// # Errors
-    /// The machine lacks the memory.
     pub fn cut(shares: &[Share]) -> Result<Vec<Store>, XdpError> {
         let sum = |of: fn(&Share) -> [u32; 2]| shares.iter().flat_map(of).map(u64::from).sum::<u64>();
         let cells = sum(|share| [share.cells, share.control_cells]);
@@ -112,20 +107,20 @@ impl Store {
         Store::cut(&[share]).expect("the memory cannot be allocated").remove(0)
     }
 
-    /// Returns the number of free slots, including those for control frames.
+    /// Includes slots for control frames.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 slots
     pub fn free_frames(&self) -> u32 {
         (self.free.len() + self.free_control.len()) as u32
     }
 
-    /// Returns the number of free cells, including those for control frames.
+    /// Includes cells for control frames.
     #[must_use]
     pub fn free_cells(&self) -> u32 {
         self.free_cells.count
     }
 
-    /// Returns true if [`settle`](Self::settle) can move the frame in this slot.
+    /// Returns whether [`settle`](Self::settle) can move the frame in this slot.
     #[must_use]
     pub fn can_settle(&self, slot: u32) -> bool {
         match self.row(slot) {
@@ -209,8 +204,7 @@ impl Store {
         self.free_chain(chain.first);
     }
 
-    /// Moves a received frame to cells, where other workers can access it. Returns false if cells are missing, which
-    /// [`can_settle`](Self::can_settle) excludes.
+    /// Moves a received frame to cells, where other workers can access it. Returns false if cells are missing.
     pub fn settle(&mut self, frame: &Frame) -> bool {
         match self.row(frame.slot()).place {
             FramePlace::Received(..) => self.move_to_cells(frame.slot()),
@@ -321,7 +315,6 @@ impl Store {
         self.unstage(slot)
     }
 
-    /// Returns the frame's bytes, piece by piece.
     pub fn fragments(&self, frame: &Frame) -> impl Iterator<Item = &[u8]> {
         let Row { place, len } = self.row(frame.slot());
         let received = match place {

@@ -21,7 +21,7 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
-/// Socket option (linux/if_xdp.h): maximum number of frames that one kick sends.
+/// From linux/if_xdp.h.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Membership for promiscuous mode (linux/if_packet.h).

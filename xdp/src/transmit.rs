@@ -1,8 +1,8 @@
 //! The sending half of a port: frames go to the kernel through the TX ring, and return through the completion ring when
 //! sent.
 //!
-//! A frame is copied to chunks of its port ([`Store`]). There are at most as many chunks as either ring has entries, so
-//! the kernel can always complete them. Without zero copy only kicks send, in this thread.
+//! A frame is copied to chunks of its port ([`Store`]). No ring has fewer entries than there are chunks, so the kernel can always complete
+//! them. Without zero copy only kicks send, in this thread.
 //!
 //! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. This module then
 //! takes back all outstanding frames, and stops reading the completion ring. Frames that the kernel had taken before
@@ -137,7 +137,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.interface == InterfaceState::Gone
     }
 
-    /// Returns true if the kernel has taken no outstanding frame, and so sends nothing before a kick.
+    /// Returns whether the kernel has taken no outstanding frame, and so sends nothing before a kick.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_removed() || self.out <= self.tx.unsent()
     }

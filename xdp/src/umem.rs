@@ -10,7 +10,7 @@ use crate::layout::{Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::sys;
 
-/// Use of zero copy, in which the device itself reads and writes packet memory.
+/// Use of zero copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
     /// Zero copy if the driver supports it.
@@ -18,20 +18,15 @@ pub enum ZeroCopy {
     Auto,
     /// Zero copy only: without it the port is not opened.
     On,
-    /// The kernel copies each frame.
     Off,
 }
 
 /// Entries of a socket's rings, each a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Entries of the fill ring.
     pub fill: u32,
-    /// Entries of the RX ring.
     pub rx: u32,
-    /// Entries of the TX ring.
     pub tx: u32,
-    /// Entries of the completion ring.
     pub completion: u32,
 }
 
@@ -43,8 +38,7 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// Packet memory, registered with its first socket, to which the other sockets refer. The kernel keeps the pages even
-/// after the process unmaps them.
+/// Packet memory, registered with its first socket; the others refer to it. The kernel keeps the pages even after an unmap.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
@@ -102,8 +96,8 @@ impl Umem {
     }
 }
 
-/// Returns true if the kernel supports small receive chunks; tries it with a socket bound to no device. A kernel
-/// without multi-buffer refuses the flag (EINVAL) before it misses the device (ENODEV).
+/// Tries small receive chunks with a socket bound to no device. A kernel without multi-buffer refuses the flag (EINVAL) before it misses
+/// the device (ENODEV).
 pub(crate) fn has_small_chunks() -> bool {
     let layout = Layout::new(2048, ReceiveChunks::Small, [1, 1]);
     let tried = || -> io::Result<()> {

@@ -1,7 +1,6 @@
 //! Forwarder without switching, over xoff's ring traits.
 //!
-//! The same loop runs on xoff's rings and on those of `xsk-rs`. It reads no byte of a frame, so runs differ only in the
-//! cost of the rings.
+//! The loop reads no byte of a frame, so runs on xoff's rings and on those of `xsk-rs` differ only in their cost.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,9 +1,6 @@
 //! Frames of a benchmark: UDP over IPv4, with headers as Linux sends them.
 //!
-//! Each flow has its own addresses and ports, and an IPv4 Identification that rises with each frame. Flows send round
-//! robin, so that successive frames have different headers.
-//!
-//! `Imix` is the simple IMIX: IPv4 packets of 40, 576 and 1500 bytes, 7 : 4 : 1, in frames of 64, 594 and 1518 bytes.
+//! Each flow has its own addresses and ports, and a rising IPv4 Identification. Flows send round robin, so successive headers differ.
 
 use std::str::FromStr;
 
@@ -20,7 +17,7 @@ const FRAME_MAX: u16 = 1518;
 /// Maximum number of flows: the last byte of an address is the flow's number plus one.
 pub const FLOWS_MAX: u16 = 254;
 
-/// Frame sizes in bytes, with FCS: seven short, four medium, one long.
+/// Simple IMIX: frame sizes in bytes with FCS, short, medium and long ones 7:4:1.
 const IMIX: [u16; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,4 @@
-//! Peers and load generators of `scripts/bench forward`.
-//!
-//! * [`load`]: frames like those of real senders.
-//! * [`ports`]: AF_XDP sockets of the crate `xsk-rs`, which has libxdp's rings, with a forwarder.
-//!   `tests/interoperability.rs` connects them to xoff's sockets.
-//! * [`exchange`]: the same forwarder over xoff's ring traits, on xoff's rings or on [`rings`] of `xsk-rs`.
+//! Peers and load generators of `scripts/bench forward`: forwarders on xoff's rings and on those of the crate `xsk-rs`, which has libxdp's.
 
 #![deny(unsafe_code)]
 
@@ -30,8 +25,7 @@ use ports::{PortSettings, Ports, attach};
 use rings::with_xsk_rs_rings;
 use xoff_wire::units::MacAddr;
 
-/// Number of prepared frames: a multiple of 192, so that up to 16 flows send the whole mix, and few enough for a core's
-/// cache.
+/// Number of prepared frames: a multiple of 192 for the mix of 16 flows, within a core's cache.
 const PREPARED: usize = 384;
 
 /// Maximum of `flows`, and of `first`; their sum is at most [`FLOWS_MAX`].

@@ -1,13 +1,11 @@
 //! AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all interfaces.
 //!
-//! All `xsk-rs` calls that move a descriptor are unsafe. Two conditions must hold: the descriptor is of the same packet
-//! memory, and nobody else has it. Both hold by construction, here and in the other files that move descriptors:
+//! Calls of `xsk-rs` that move a descriptor are sound if it is of the same packet memory, and nobody else has it. In this and the other
+//! files:
 //!
 //! * The memory belongs to [`Ports`], and no descriptor leaves it.
 //! * A descriptor is in one place at a time: in the free list, in one of the kernel's four rings, or in the batch
 //!   between these. Each move takes it from one place before it adds it to another.
-//!
-//! The sockets receive through the XDP program of a switch ([`attach`]).
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -37,7 +35,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Descriptor option (linux/if_xdp.h): the frame continues in the next buffer.
 pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
-/// Socket option XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): maximum number of frames that one kick sends.
+/// From linux/if_xdp.h.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Queues of a socket. Only the first socket of a device queue has fill and completion queues.
@@ -179,7 +177,6 @@ impl Ports {
         Ok(())
     }
 
-    /// Frees the chunks of sent frames; returns their number.
     pub fn reap(&mut self, port: usize) -> usize {
         // SAFETY: the batch's old descriptors are in other rings by now; the new ones leave the completion ring.
         let back = unsafe { self.ports[port].completion.consume(&mut self.batch) };

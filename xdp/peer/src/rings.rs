@@ -1,8 +1,7 @@
 //! xoff's ring traits on the queues of `xsk-rs`.
 //!
-//! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a
-//! table with the descriptor of each chunk. A ring accepts the whole array or nothing. A chunk that returns too early
-//! waits in the array for the next call.
+//! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a table with the
+//! descriptor of each chunk. A ring accepts the whole array or nothing. Chunks that return too early wait in the array.
 //!
 //! The safety argument of [`crate::ports`] holds here, too: the loop over the rings takes each chunk from one ring
 //! before it adds it to another.

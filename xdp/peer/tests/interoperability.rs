@@ -123,7 +123,6 @@ impl Wire {
         frame
     }
 
-    /// Checks that frames of `xsk-rs` return from xoff unchanged and in order.
     fn goes_round(&mut self, frames: &[Vec<u8>]) {
         for batch in frames.chunks(BATCH) {
             batch.iter().for_each(|frame| self.they_send(frame));
@@ -157,7 +156,7 @@ impl Wire {
         [counted.rx_dropped() + other, counted.rx_fill_ring_empty_descs()]
     }
 
-    /// Returns two counts of xoff's socket: all drops, and drops because the fill ring was empty.
+    /// Returns the same counts of xoff's socket.
     fn we_lost(&self) -> [u64; 2] {
         let counted = self.ours.monitor().xdp_statistics().unwrap();
         [counted.lost(), counted.rx_fill_ring_empty]

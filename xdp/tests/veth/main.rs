@@ -109,7 +109,6 @@ impl Bench {
         Bench { lab, hosts, store, ports }
     }
 
-    /// Forwards until `frames` frames are received and sent.
     fn forward(&mut self, frames: usize) {
         self.forward_changed(frames, |_, _, _| {});
     }
