@@ -61,14 +61,12 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Adds a number of frames with this head.
     #[must_use]
     pub fn with(mut self, head: Head, frames: u64) -> Arrivals {
         self.0[head.number()] += frames;
         self
     }
 
-    /// Adds the numbers of `other`.
     #[must_use]
     pub fn and(mut self, other: &Arrivals) -> Arrivals {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(frames, more)| *frames += more);

@@ -35,36 +35,27 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Returns the XDP mode of the program.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.program.mode()
     }
 
-    /// Returns the result of attaching the egress filter.
     #[must_use]
     pub fn filter(&self) -> &Filtered {
         &self.filter
     }
 
-    /// Returns the program, for a watcher.
     #[must_use]
     pub fn program(&self) -> Arc<Program> {
         Arc::clone(&self.program)
     }
 
     /// Returns the counters of dropped frames, readable even after detaching.
-    ///
-    /// # Errors
-    /// No free file descriptor.
     pub fn dropped(&self) -> Result<Dropped, EbpfError> {
         MapHandle::try_from(&self.dropped).map(Dropped).map_err(|source| self.no_counters(source))
     }
 
     /// Returns the counters of received frames, readable even after detaching.
-    ///
-    /// # Errors
-    /// No free file descriptor.
     pub fn arrived(&self) -> Result<Arrived, EbpfError> {
         MapHandle::try_from(&self.arrived).map(Arrived).map_err(|source| self.no_counters(source))
     }
@@ -81,25 +72,16 @@ pub struct Dropped(MapHandle);
 
 impl Dropped {
     /// Returns the number of frames from hardware queues without a socket.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn unclaimed(&self) -> libbpf_rs::Result<u64> {
         self.count(0)
     }
 
     /// Returns the number of frames that are too long for the packet memory.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn too_long(&self) -> libbpf_rs::Result<u64> {
         self.count(1)
     }
 
     /// Returns the number of frames from the machine's own stack that the filter dropped.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn held_back(&self) -> libbpf_rs::Result<u64> {
         self.count(2)
     }

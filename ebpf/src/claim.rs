@@ -3,9 +3,9 @@
 //! A program in generic mode outlives its process, so only a file lock proves a running switch. Each network namespace
 //! has a lock file, in a directory that only root or the user of all xoff services may enter.
 //!
-//! The owner of an interface locks its entry and writes two ids there, of its process and of its program. By these, the
-//! next owner recognizes a killed process's program without CAP_SYS_ADMIN. A journal has a page for each interface: the
-//! owner records a change there before making it. Pages are written completely or not at all.
+//! The owner of an interface locks its entry and writes two ids there, of its process and of its program. By these, the next owner
+//! recognizes a killed process's program without CAP_SYS_ADMIN. A journal has a page for each interface: the owner atomically records a
+//! change there before making it.
 //!
 //! The files stay open, because a process without privileges cannot open them. Each process lists its claims, because
 //! the kernel refuses a lock only to another open file.
@@ -98,7 +98,6 @@ impl Claim {
         self.left
     }
 
-    /// Returns the interface's page of the journal.
     #[must_use]
     pub fn journal(&self) -> Vec<u8> {
         tables().get(&self.namespace).map(|table| table.page(self.ifindex)).unwrap_or_default()

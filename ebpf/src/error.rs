@@ -5,70 +5,39 @@ pub enum EbpfError {
         "{device} already runs XDP program \"{name}\" (id {id}), which is not xoff's; \
          detach that program with `ip link set dev {device} xdp off` or choose another interface"
     )]
-    Stranger {
-        /// Interface.
-        device: String,
-        /// Program.
-        name: String,
-        /// Program's id.
-        id: u32,
-    },
-    /// The interface has an XDP program whose owner only CAP_SYS_ADMIN can identify.
+    Stranger { device: String, name: String, id: u32 },
     #[error(
         "{device} already runs an XDP program (id {id}), which a killed xoff may have left. \
          Run xoff as root (cap_sys_admin) to find out, or detach the program with `ip link set dev {device} xdp off`"
     )]
-    Unknown {
-        /// Interface.
-        device: String,
-        /// Id of the program.
-        id: u32,
-    },
-    /// Another living xoff process uses the interface.
+    Unknown { device: String, id: u32 },
     #[error("{}", held(device, *process))]
     AnotherXoff {
-        /// Interface.
         device: String,
         /// Process id of the other xoff, if readable.
         process: Option<u32>,
     },
-    /// The claim on the interface cannot be recorded.
     #[error(
         "cannot claim {device} in {directory}: {source}. Only the user of xoff may have access to that directory; \
          create it with `install -d -m 700 -o USER {directory}` for a user other than root"
     )]
     Unclaimed {
-        /// Interface.
         device: String,
         /// Directory of all claims.
         directory: &'static str,
-        /// System's error.
         source: std::io::Error,
     },
     /// The driver or its setup cannot run XDP in native mode.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
-    NotNative {
-        /// Interface.
-        device: String,
-        /// Kernel's error.
-        source: libbpf_rs::Error,
-    },
-    /// The kernel rejects the XDP program.
+    NotNative { device: String, source: libbpf_rs::Error },
     #[error("cannot load the XDP program for {device}: {source:#}; it needs Linux 5.18 or newer")]
-    NotLoaded {
-        /// Interface.
-        device: String,
-        /// Kernel's error.
-        source: libbpf_rs::Error,
-    },
+    NotLoaded { device: String, source: libbpf_rs::Error },
     /// The kernel refused another action.
     #[error("cannot {doing} for {device}: {source:#}")]
     Refused {
         /// Verb phrase that names the action, after "cannot".
         doing: &'static str,
-        /// Interface.
         device: String,
-        /// Kernel's error.
         source: libbpf_rs::Error,
     },
 }

@@ -25,7 +25,6 @@ pub enum Filtered {
     New(Filter),
     /// Filter that replaced one of a killed xoff.
     Replaced(Filter),
-    /// Error of the kernel, which refused the filter.
     Refused(libbpf_rs::Error),
 }
 

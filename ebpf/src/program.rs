@@ -12,7 +12,6 @@ use crate::{Claim, EbpfError};
 /// Mode of an attached XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// XDP in the driver.
     Native,
     /// XDP in the network stack, which is slower.
     Generic,
@@ -49,9 +48,7 @@ enum Hold {
 /// Program that is attached to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This program.
     Ours,
-    /// No program.
     Empty,
     /// Another program, by id.
     Taken(u32),
@@ -93,7 +90,6 @@ impl Program {
         self.id
     }
 
-    /// Returns the mode in which the program is attached.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
@@ -110,9 +106,6 @@ impl Program {
     }
 
     /// Attaches the program again, in the calling thread's network namespace, unless its [`Attached`](crate::Attached) was dropped.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn attach_again(&self) -> Result<(), EbpfError> {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*hold, Hold::None) {
