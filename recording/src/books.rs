@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use xoff_dataplane::switch::Switch;
 use xoff_flow_control::counters::Counters;
 
-/// Returns the ledger and the counters of a switch as text.
 #[must_use]
 pub fn books(switch: &Switch, counters: &Counters) -> String {
     switch.show_addresses();

@@ -23,7 +23,6 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 use crate::pcapng::{Interface, Part, Writer};
 use crate::{BEFORE_FRAME, Ending, Record, frame_of};
 
-/// Version of the file format.
 pub const FORMAT: u32 = 3;
 
 /// Type of the first custom block of a recording.
@@ -44,11 +43,9 @@ pub struct Head {
     pub workers: u32,
     /// Name of the configuration, for error messages.
     pub name: String,
-    /// Text of the configuration.
     pub text: String,
     /// Seed of the hash of the forwarding database.
     pub seed: HashSeed,
-    /// Slots of the packet memory.
     pub slots: u32,
     /// MAC addresses of the devices, by port.
     pub macs: Vec<MacAddr>,
@@ -57,7 +54,6 @@ pub struct Head {
 }
 
 impl Head {
-    /// Describes a switch that runs `settings`, parsed from `text`.
     #[must_use]
     pub fn new((name, text): (&str, &str), settings: &SwitchSettings, slots: u32) -> Head {
         Head {
@@ -73,9 +69,6 @@ impl Head {
     }
 
     /// Parses the configuration text. Returns `None` if this program derives other settings from it than the recorder.
-    ///
-    /// # Errors
-    /// This program rejects the text.
     pub fn settings(&self, own: Option<&OwnPolicy>) -> Result<Option<SwitchSettings>, ConfigError> {
         let machine = Machine { own_policy: own.cloned(), ..Machine::default() };
         let mut settings = Config::from_toml(&self.name, &self.text, machine)?.with_spare_places().switch;
@@ -191,7 +184,6 @@ fn long(rest: &mut &[u8]) -> Option<u64> {
     take(rest, 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// Writer of a recording's file.
 #[derive(Debug)]
 pub struct FileWriter<W> {
     file: W,
@@ -222,16 +214,11 @@ impl<W: Write> FileWriter<W> {
         writer
     }
 
-    /// Returns the counter of records written to the file.
     #[must_use]
     pub fn written(&self) -> Arc<Counter> {
         Arc::clone(&self.written)
     }
 
-    /// Appends a record.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn record(&mut self, record: &[u8]) -> io::Result<()> {
         self.records += 1;
         if let Some((port, len, is_in)) = frame_of(record) {
@@ -261,10 +248,6 @@ impl<W: Write> FileWriter<W> {
         }
     }
 
-    /// Writes buffered records to the file.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.end_calls();
         let blocks = self.blocks.take();
@@ -275,9 +258,6 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Ends the recording, with final counts if the switch stopped. Returns the file and its number of records.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn end(mut self, why: Ending, books: Option<&str>) -> io::Result<(W, u64)> {
         self.end_calls();
         for piece in books.unwrap_or_default().as_bytes().chunks(PIECE) {

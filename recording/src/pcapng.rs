@@ -45,17 +45,14 @@ mod option {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     pub port: PortId,
-    /// Port name.
     pub name: String,
     /// Description shown by other programs.
     pub description: String,
-    /// MAC address.
     pub mac: MacAddr,
-    /// Speed in bits per second.
+    /// Bits per second.
     pub speed: u64,
 }
 
-/// Captured frame with its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Time, port, class and event (received, sent, dropped).
@@ -64,11 +61,9 @@ pub struct Packet<'a> {
     pub len: u32,
     /// Number of frames that the capture missed at this port since its previous packet.
     pub missed_before: u32,
-    /// First bytes of the frame.
     pub bytes: &'a [u8],
 }
 
-/// Encoder of pcapng blocks into a buffer.
 #[derive(Debug)]
 pub struct Writer {
     blocks: Vec<u8>,
@@ -189,13 +184,11 @@ impl Writer {
         }
     }
 
-    /// Returns the number of buffered bytes.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Takes all buffered bytes.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.blocks)
     }
@@ -275,23 +268,19 @@ impl Block<'_> {
     }
 }
 
-/// Numbers of frames in a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Frames captured.
     pub frames: u64,
     /// Frames missed, from the final statistics; `None` until they arrive.
     pub missed: Option<u64>,
 }
 
-/// Splitter of a byte stream into blocks.
 #[derive(Debug, Default)]
 pub struct Splitter {
     bytes: Vec<u8>,
     tally: Tally,
 }
 
-/// Error: a byte stream is not a pcapng capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stream is no pcapng capture: it has a block of {len} bytes")]
 pub struct NoBlock {
@@ -299,15 +288,11 @@ pub struct NoBlock {
 }
 
 impl Splitter {
-    /// Appends bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// Takes the bytes of all complete blocks.
-    ///
-    /// # Errors
-    /// The bytes are not blocks.
     pub fn whole(&mut self) -> Result<Vec<u8>, NoBlock> {
         let mut end = 0;
         while let Some(block) = next_block(&self.bytes[end..])? {
@@ -327,13 +312,11 @@ impl Splitter {
 /// Content of a block that [`Writer`] wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// Start of a capture.
     Begin,
     /// Own data, from [`Writer::own`].
     Own(&'a [u8]),
     /// Own data and frame bytes, from [`Writer::passing`].
     Passing(&'a [u8], &'a [u8]),
-    /// Any other block.
     Other,
 }
 
@@ -358,7 +341,7 @@ impl<'a> Part<'a> {
 /// Reads the next block into `into`; returns false at the end of the stream.
 ///
 /// # Errors
-/// `InvalidData` for bytes that are no block, `UnexpectedEof` for an incomplete block, and errors of the stream.
+/// `InvalidData` for bytes that are no block, `UnexpectedEof` for an incomplete block.
 pub fn read_block(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     into.resize(BLOCK_MIN, 0);
     if from.read(&mut into[..1])? == 0 {

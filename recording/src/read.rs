@@ -14,12 +14,7 @@ use crate::{Broken, Ending, Outcome, Replay};
 #[derive(Debug, thiserror::Error)]
 pub enum NotReplayed {
     #[error("cannot read {}: {error}", path.display())]
-    Unread {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the system.
-        error: io::Error,
-    },
+    Unread { path: PathBuf, error: io::Error },
     #[error("the file is not a recording: give a file that `xoff run --record FILE` wrote")]
     Foreign,
     #[error("the file is empty: give a recording, which `xoff run --record FILE` writes")]
@@ -27,17 +22,11 @@ pub enum NotReplayed {
     #[error(
         "the recording is cut off after {records} records: its switch was killed, or the copy of the file is incomplete"
     )]
-    Cut {
-        /// Number of complete records.
-        records: u64,
-    },
+    Cut { records: u64 },
     #[error(
         "the recording is damaged after {records} readable records: some bytes have changed since it was written"
     )]
-    Damaged {
-        /// Number of readable records.
-        records: u64,
-    },
+    Damaged { records: u64 },
     #[error(
         "the file has data after the end of the recording: give the unchanged file, with one recording only"
     )]
@@ -46,17 +35,11 @@ pub enum NotReplayed {
         "the recording was made by xoff {theirs}, and this is {}: replay it with the version that recorded it",
         env!("CARGO_PKG_VERSION")
     )]
-    Version {
-        /// Version that made it.
-        theirs: String,
-    },
+    Version { theirs: String },
     #[error(
         "the recording has format {theirs}, but this version of xoff reads format {FORMAT}: replay it with the version that recorded it"
     )]
-    Format {
-        /// Format of the file.
-        theirs: u32,
-    },
+    Format { theirs: u32 },
     #[error("the recorded switch had {0} workers; only a switch with one worker can be replayed")]
     Workers(u32),
     #[error("this program rejects the recorded configuration: {0}")]
@@ -69,31 +52,23 @@ pub enum NotReplayed {
     Broken(#[from] Broken),
 }
 
-/// Result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// Comparison of all decisions.
     pub outcome: Outcome,
     /// First differing line of the final counts: as recorded and as replayed.
     pub books: Option<(String, String)>,
-    /// Reason why the recording ended.
     pub ended: Ending,
-    /// True if the recording includes final counts.
     pub has_books: bool,
 }
 
 impl Replayed {
-    /// Returns true if all decisions and final counts agree.
+    /// Returns whether all decisions and final counts agree.
     #[must_use]
     pub fn is_identical(&self) -> bool {
         matches!(self.outcome, Outcome::Identical { .. }) && self.books.is_none()
     }
 }
 
-/// Replays the recording at `path`.
-///
-/// # Errors
-/// The recording cannot be replayed.
 pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotReplayed> {
     let unread = |error| NotReplayed::Unread { path: path.to_owned(), error };
     if !std::fs::metadata(path).map_err(unread)?.is_file() {
@@ -106,9 +81,6 @@ pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotRepla
 }
 
 /// Replays a recording from two readers of the same bytes. The first reader serves to check the whole file.
-///
-/// # Errors
-/// The recording cannot be replayed.
 pub fn replay_of(
     first: impl Read,
     second: impl Read,

@@ -14,9 +14,7 @@ const CONTROL_MAX: usize = 2_048;
 /// Frame that enters or leaves the dataplane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passing<'a> {
-    /// Port that receives or sends the frame.
     pub port: PortId,
-    /// Slot of the frame.
     pub slot: u32,
     /// Length of the frame in bytes.
     pub len: u32,
@@ -118,7 +116,6 @@ pub fn frame_of(record: &[u8]) -> Option<(PortId, u32, bool)> {
     }
 }
 
-/// Returns true for a call, false for an answer.
 #[must_use]
 pub fn is_call(record: &[u8]) -> bool {
     record.first().is_some_and(|kind| *kind < kind::FREED)
@@ -131,7 +128,6 @@ pub(crate) fn kept(head: &[u8], len: u32, most: usize) -> &[u8] {
 }
 
 impl<'a> Record<'a> {
-    /// Appends the record to `into`.
     pub fn write(&self, into: &mut Vec<u8>) {
         let mut put = |kind: u8, fields: &[&[u8]]| {
             into.push(kind);
@@ -229,7 +225,7 @@ impl<'a> Record<'a> {
         rest.0.is_empty().then_some(record)
     }
 
-    /// Describes the record in words; `names` are the names of the ports.
+    /// Describes the record; `names` are the ports'.
     #[must_use]
     pub fn describe(&self, names: &[String]) -> String {
         let at =

@@ -25,22 +25,18 @@ const RECORD_MAX: usize = 4 << 10;
 /// Reason why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The switch stopped.
     Stopped,
     /// The writer was too slow, and the ring of records was full.
     Overrun,
     /// The settings changed, by a reload or at a neighbor's request over LLDP.
     Settings,
-    /// The policy changed.
     Policy,
-    /// The routing table changed.
     Routes,
     /// The file could not be written.
     Unwritten,
 }
 
 impl Ending {
-    /// All reasons.
     pub const ALL: [Ending; 6] = [
         Ending::Stopped,
         Ending::Overrun,
@@ -50,13 +46,11 @@ impl Ending {
         Ending::Unwritten,
     ];
 
-    /// Returns the index in [`Ending::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Describes the reason in words.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -75,7 +69,6 @@ pub trait Sink {
     /// Accepts a record. Returns false if there is no room; then no record may follow.
     fn put(&mut self, record: &[u8]) -> bool;
 
-    /// Ends the recording.
     fn end(&mut self, why: Ending);
 }
 
@@ -186,7 +179,6 @@ impl<K: Sink> RecordWriter<K> {
     }
 }
 
-/// Boundary between driver and dataplane that records all calls.
 #[derive(Debug)]
 pub struct Recorder<K> {
     writer: RecordWriter<K>,
@@ -220,7 +212,6 @@ impl<K: Sink> Recorder<K> {
         self.reports.before(sink)
     }
 
-    /// Returns the sink of the records.
     pub fn into_sink(self) -> K {
         self.writer.sink
     }

@@ -19,17 +19,13 @@ const CALLS_BEFORE: usize = 8;
 const HEAD_LEAST: usize = 128;
 const FRAME_MAX: u32 = 16 << 10;
 
-/// Result of comparing all answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All answers are equal.
     Identical {
-        /// Number of repeated calls.
         calls: u64,
         /// Number of frames received or sent.
         frames: u64,
     },
-    /// An answer differs.
     Differs(Box<Difference>),
 }
 
@@ -42,9 +38,7 @@ pub struct Difference {
     pub at: Nanos,
     /// Descriptions of the last calls; the last one is the call that differs.
     pub before: Vec<String>,
-    /// Recorded answer.
     pub recorded: String,
-    /// Replayed answer.
     pub replayed: String,
 }
 
@@ -54,7 +48,6 @@ pub struct Difference {
 pub struct Broken {
     /// Number of the call, from 1.
     pub call: u64,
-    /// Reason, as text.
     pub why: String,
 }
 
@@ -98,7 +91,6 @@ struct ReplayStore {
 }
 
 impl Replay {
-    /// Creates a replay of a switch with `slots` slots.
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32) -> Replay {
         let ports = settings.ports.len();

@@ -34,7 +34,6 @@ pub struct Records {
 }
 
 impl Ring {
-    /// Creates a ring of `room` bytes.
     #[must_use]
     pub fn new(room: usize) -> (Ring, Records) {
         let (mut producer, mut consumer) = RingBuffer::new(room);
@@ -102,9 +101,6 @@ impl Records {
 
 /// Writes records until the recording ends, then returns the reason and their number. `stopped` returns the final
 /// counts, or `None` if a thread of the switch failed.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn write<W: io::Write>(
     mut records: Records,
     mut writer: FileWriter<W>,
