@@ -35,18 +35,12 @@ pub struct Conversation {
 
 impl Conversation {
     /// Opens an rtnetlink socket in the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// The kernel grants no socket.
     pub fn open() -> io::Result<Conversation> {
         Conversation::marked(0)
     }
 
     /// Opens an rtnetlink socket whose requests have `mark` as the upper half of their sequence numbers. Notifications
     /// repeat these numbers, so a listener can skip changes of its own program.
-    ///
-    /// # Errors
-    /// The kernel grants no socket.
     pub fn marked(mark: u16) -> io::Result<Conversation> {
         Conversation::over(NETLINK_ROUTE, mark)
     }
@@ -61,17 +55,11 @@ impl Conversation {
     }
 
     /// Sends a request with additional `flags`, and waits for the kernel's reply.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.exchange(message, NLM_F_ACK | flags, |_| {})?.accepted().map(drop)
     }
 
     /// Requests one object; returns `None` if its device does not exist.
-    ///
-    /// # Errors
-    /// Those of [`Conversation::request`].
     pub fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         let mut object = None;
         match self.exchange(message, NLM_F_ACK, |message| object = Some(message))? {
@@ -81,9 +69,6 @@ impl Conversation {
     }
 
     /// Reads a table and passes each parsable message to `give`. Returns false if the table changed during the dump.
-    ///
-    /// # Errors
-    /// Those of [`Conversation::request`].
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,

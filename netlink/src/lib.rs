@@ -1,12 +1,5 @@
 //! Netlink: requests to the kernel, its notifications, and Linux traffic control.
 //!
-//! ```text
-//!   Conversation    requests and dumps, one at a time
-//!   Notifications   messages of multicast groups, without blocking
-//!   QueueMonitor    notifications of changed numbers of queues (ethtool)
-//!   tc              queueing disciplines, classes and filters as encoded requests
-//! ```
-//!
 //! A socket belongs to the network namespace of the thread that opened it.
 
 #![forbid(unsafe_code)]

@@ -29,7 +29,6 @@ pub enum Group {
     Nexthop = 32,
 }
 
-/// A notification of rtnetlink.
 #[derive(Debug)]
 pub enum Notification {
     /// A message with its netlink flags.
@@ -46,17 +45,11 @@ pub struct Notifications(Subscription);
 
 impl Notifications {
     /// Subscribes in the calling thread's network namespace, with a receive buffer of `bytes`.
-    ///
-    /// # Errors
-    /// The kernel grants no socket.
     pub fn open(groups: &[Group], bytes: usize) -> io::Result<Notifications> {
         Subscription::open(NETLINK_ROUTE, groups.iter().map(|&group| group as u32), bytes).map(Notifications)
     }
 
     /// Passes pending notifications to `give` without blocking.
-    ///
-    /// # Errors
-    /// The socket's error.
     pub fn read(&mut self, mut give: impl FnMut(Notification)) -> io::Result<()> {
         self.0.read(|message| {
             give(match message.map(|message| (message, read(message))) {

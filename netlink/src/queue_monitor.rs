@@ -28,12 +28,10 @@ const HEADER_INDEX: u16 = 1;
 const HEAD: usize = 4;
 const ROOM: usize = 1 << 20;
 
-/// A notification about a device's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueEvent {
     /// The number of a device's queues changed.
     Changed {
-        /// Index of the device.
         ifindex: u32,
         /// Number of receive queues after the change.
         rx_queues: u32,
@@ -42,7 +40,7 @@ pub enum QueueEvent {
     Missed,
 }
 
-/// Subscription to changed numbers of queues, in the network namespace of the thread that opened it.
+/// Subscription to changed numbers of queues.
 #[derive(Debug)]
 pub struct QueueMonitor {
     subscription: Subscription,
@@ -51,9 +49,6 @@ pub struct QueueMonitor {
 
 impl QueueMonitor {
     /// Subscribes; returns `None` if the kernel lacks ETHTOOL_NETLINK.
-    ///
-    /// # Errors
-    /// The kernel grants no socket.
     pub fn open() -> io::Result<Option<QueueMonitor>> {
         let Some((family, group)) = family()? else { return Ok(None) };
         let subscription = Subscription::open(NETLINK_GENERIC, [group], ROOM)?;
@@ -61,9 +56,6 @@ impl QueueMonitor {
     }
 
     /// Returns pending events without blocking.
-    ///
-    /// # Errors
-    /// The socket's error.
     pub fn take(&mut self) -> io::Result<Vec<QueueEvent>> {
         let mut events = Vec::new();
         self.subscription.read(|message| match message {

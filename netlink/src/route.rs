@@ -10,7 +10,6 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::Conversation;
 
-/// Returns a message that identifies a device by its index.
 #[must_use]
 pub fn link_at(index: u32) -> LinkMessage {
     let mut link = LinkMessage::default();
@@ -18,7 +17,6 @@ pub fn link_at(index: u32) -> LinkMessage {
     link
 }
 
-/// Returns a message that identifies a device by its name.
 #[must_use]
 pub fn link_named(name: &str) -> LinkMessage {
     let mut link = LinkMessage::default();
@@ -34,7 +32,6 @@ pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link
 }
 
-/// Returns a message that identifies a neighbour by device index and IP address.
 #[must_use]
 pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();
@@ -50,9 +47,6 @@ pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
 
 impl Conversation {
     /// Requests the device that `link` identifies; returns `None` if it does not exist.
-    ///
-    /// # Errors
-    /// Those of [`Conversation::request`].
     pub fn link(&mut self, link: LinkMessage) -> io::Result<Option<LinkMessage>> {
         Ok(self.get(RouteNetlinkMessage::GetLink(link))?.and_then(|message| match message {
             RouteNetlinkMessage::NewLink(link) => Some(link),
@@ -60,18 +54,11 @@ impl Conversation {
         }))
     }
 
-    /// Applies the changes in `link` to the device that it identifies.
-    ///
-    /// # Errors
-    /// Those of [`Conversation::request`].
     pub fn set_link(&mut self, link: LinkMessage) -> io::Result<()> {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
     /// Reads all devices; see [`Conversation::dump`].
-    ///
-    /// # Errors
-    /// Those of [`Conversation::request`].
     pub fn links(&mut self, mut give: impl FnMut(LinkMessage)) -> io::Result<bool> {
         self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
             if let RouteNetlinkMessage::NewLink(link) = message {
@@ -81,9 +68,6 @@ impl Conversation {
     }
 
     /// Reads the IPv4 and IPv6 routes; see [`Conversation::dump`].
-    ///
-    /// # Errors
-    /// Those of [`Conversation::request`].
     pub fn routes(&mut self, mut give: impl FnMut(RouteMessage)) -> io::Result<bool> {
         let mut is_consistent = true;
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {

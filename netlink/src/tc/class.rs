@@ -15,7 +15,7 @@ const TCA_HTB_CEIL64: u16 = 7;
 /// Rate limit, with the bytes charged for each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Rate in bytes per second; not zero.
+    /// Not zero.
     pub bytes_per_second: u64,
     /// Bytes charged for each frame beyond its length.
     pub overhead: u16,
@@ -63,9 +63,7 @@ impl RateBytes {
 /// first; equal ones, round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
-    /// Guaranteed rate.
     pub rate: Rate,
-    /// Maximum rate.
     pub ceil: Rate,
     /// Maximum burst above `rate`, in bytes.
     pub burst: u32,
@@ -99,7 +97,7 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Returns true if `node` shows this class as [put](Self::put). Ignores the quantum, which never changes in a class
+    /// Returns whether `node` shows this class as [put](Self::put). Ignores the quantum, which never changes in a class
     /// with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {

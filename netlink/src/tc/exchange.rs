@@ -10,18 +10,16 @@ const RTM_GETQDISC: u16 = 38;
 const RTM_GETTCLASS: u16 = 42;
 const RTM_GETTFILTER: u16 = 46;
 
-/// A request that the kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub struct TcError {
     /// Refused action, such as "add tbf 7873: below 786e:13 at device 4".
     pub what: String,
-    /// Kernel's error number and text.
     pub source: io::Error,
 }
 
 impl TcError {
-    /// Returns true if the kernel has no such kind, or no object at this place.
+    /// Returns whether the kernel has no such kind, or no object at this place.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == ErrorKind::NotFound
@@ -36,33 +34,18 @@ impl From<TcError> for io::Error {
 
 impl Conversation {
     /// Sends a request and waits for the kernel's reply.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub fn send(&mut self, request: &mut Request) -> Result<(), TcError> {
         self.nodes(request, |_| {})
     }
 
-    /// Reads all queueing disciplines of a device.
-    ///
-    /// # Errors
-    /// Those of [`Conversation::send`].
     pub fn qdiscs(&mut self, ifindex: i32) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETQDISC, ifindex, Handle::NONE, "read the queueing disciplines")
     }
 
-    /// Reads all classes of a device.
-    ///
-    /// # Errors
-    /// Those of [`Conversation::send`].
     pub fn classes(&mut self, ifindex: i32) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETTCLASS, ifindex, Handle::NONE, "read the classes")
     }
 
-    /// Reads a device's filters below `parent`.
-    ///
-    /// # Errors
-    /// Those of [`Conversation::send`].
     pub fn filters(&mut self, ifindex: i32, parent: Handle) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETTFILTER, ifindex, parent, "read the filters")
     }

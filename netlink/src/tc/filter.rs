@@ -26,9 +26,7 @@ const REDIRECT_OUT: u32 = 1;
 pub struct Filter {
     /// Priority among the filters at the same place; lower values run first.
     pub priority: u16,
-    /// Program in classic BPF.
     pub program: Vec<BpfInstruction>,
-    /// Meaning of the program's result.
     pub answer: Answer,
 }
 
@@ -44,7 +42,6 @@ pub enum Answer {
 }
 
 impl Filter {
-    /// Returns a filter that redirects every frame.
     #[must_use]
     pub fn redirect(priority: u16, ifindex: i32) -> Filter {
         const RETURN: u16 = 0x06;
@@ -70,7 +67,7 @@ impl Filter {
         Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
     }
 
-    /// Returns true if `node` shows this filter as [put](Self::put).
+    /// Returns whether `node` shows this filter as [put](Self::put).
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let flags = find(&node.options, TCA_BPF_FLAGS).map_or(0, |flags| word(flags, 0));

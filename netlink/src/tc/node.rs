@@ -15,9 +15,7 @@ const TCA_STATS_PKT64: u16 = 8;
 pub struct Node {
     /// Kind, such as `htb` or `bpf`.
     pub kind: String,
-    /// Handle of the parent object.
     pub parent: Handle,
-    /// Handle of this object.
     pub handle: Handle,
     /// Filter: its priority and protocol. Class: the handle of its queueing discipline.
     pub info: u32,
@@ -25,16 +23,13 @@ pub struct Node {
     pub chain: u32,
     /// Options of this kind, in the kernel's encoding.
     pub options: Vec<u8>,
-    /// Counters, and the current backlog.
     pub statistics: Statistics,
 }
 
 /// Counters since the object's creation, and its current backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Bytes sent.
     pub bytes: u64,
-    /// Frames sent.
     pub frames: u64,
     /// Frames dropped, modulo 2^32.
     pub drops: u32,
@@ -61,7 +56,6 @@ impl Node {
         })
     }
 
-    /// Returns a filter's priority.
     #[must_use]
     pub fn priority(&self) -> u16 {
         Handle(self.info).major()

@@ -14,14 +14,12 @@ const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
 
-/// Queueing discipline with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
     /// Hierarchical token bucket ([`crate::tc::HtbClass`]). Frames without a class are sent first.
     Htb,
     /// Token bucket filter.
     Tbf {
-        /// Rate and depth of the bucket.
         bucket: Bucket,
         /// Maximum bytes queued.
         limit: u32,
@@ -30,9 +28,7 @@ pub enum Qdisc {
     Plug(Plug),
     /// Attachment point of filters on receipt, and before a device's queues.
     Clsact,
-    /// Any other queueing discipline.
     Other {
-        /// Name of the kind.
         kind: String,
         /// Options in the kernel's encoding.
         options: Vec<u8>,
@@ -59,7 +55,6 @@ pub enum Bucket {
 /// Command to a [`Qdisc::Plug`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plug {
-    /// Blocks the queue.
     Block,
     /// Releases all queued and future frames.
     Release,
@@ -68,7 +63,6 @@ pub enum Plug {
 }
 
 impl Qdisc {
-    /// Returns the kernel's name of the kind.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -106,7 +100,7 @@ impl Qdisc {
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Returns true if `node` shows this queueing discipline. Ignores a plug's state, and a tbf's maximum frame length.
+    /// Returns whether `node` shows this queueing discipline. Ignores a plug's state, and a tbf's maximum frame length.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {

@@ -27,7 +27,6 @@ impl Handle {
     /// Parent of a clsact's ingress filters.
     pub const INGRESS: Handle = Handle(0xffff_fff2);
 
-    /// Combines a major and a minor number.
     #[must_use]
     pub const fn new(major: u16, minor: u16) -> Handle {
         Handle((major as u32) << 16 | minor as u32)
