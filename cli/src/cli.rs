@@ -1,4 +1,4 @@
-//! Helpers shared by all commands: parsers of numbers, and output on standard output and standard error.
+//! Parsers and output shared by all commands.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -15,13 +15,12 @@ use xoff_switch::Promise;
 
 /// Exit code of a command that could not start: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
-/// Exit code if no lossless frame is known to be lost, but a loss cannot be excluded.
 const EXIT_NOT_PROVED: u8 = 3;
 
 /// Environment variable that replaces a missing `--url`.
 pub const URL_VARIABLE: &str = "XOFF_URL";
 
-/// Returns the exit code: 0 without loss, 1 with lossless frames lost, 3 if a loss cannot be excluded.
+/// Returns 0 without loss, 1 with lossless frames lost, 3 if a loss cannot be excluded.
 #[must_use]
 pub fn exit_code(promise: Promise) -> ExitCode {
     match promise {
@@ -31,7 +30,7 @@ pub fn exit_code(promise: Promise) -> ExitCode {
     }
 }
 
-/// Returns a parser of whole numbers in `range`; its errors name the range.
+/// Returns a parser of whole numbers in `range`.
 pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr + PartialOrd + Display + Clone,
@@ -44,7 +43,7 @@ where
     }
 }
 
-/// Returns a parser of durations in whole seconds in `range`, such as `10s`; its errors name the range.
+/// Returns a parser of whole seconds in `range`, such as `10s`.
 pub fn whole_seconds(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
     const SECOND: u64 = 1_000_000_000;
     move |text| {
@@ -56,11 +55,10 @@ pub fn whole_seconds(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32,
     }
 }
 
-/// Maximum number of seeds of one run.
 #[cfg(feature = "experiments")]
 pub const SEEDS_MAX: u64 = 1_000_000;
 
-/// Parses a range of at most [`SEEDS_MAX`] seeds, such as `1..10`, into its first and last seed.
+/// Parses a range of at most [`SEEDS_MAX`] seeds, such as `1..10`.
 #[cfg(feature = "experiments")]
 pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     let ends = text.split_once("..").and_then(|(from, to)| {
@@ -73,7 +71,7 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Prints on standard output. A full disk is an error, but not a closed pipe.
+/// Prints on standard output. A closed pipe is no error.
 pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
@@ -88,12 +86,12 @@ pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     }
 }
 
-/// Prints a line on standard error, and ignores failures.
+/// Prints a line on standard error; ignores failures.
 pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Wraps `text` at `width` characters, and indents all lines but the first.
+/// Wraps `text`, and indents all lines but the first.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -20,7 +20,6 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Returns the tables of `xoff check` for this configuration, and its JSON.
 fn checked(config: &str) -> (String, Value) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(config.as_bytes()).unwrap();
@@ -28,7 +27,6 @@ fn checked(config: &str) -> (String, Value) {
     (printed, serde_json::from_slice(&check(file.path(), &["--json"]).stdout).unwrap())
 }
 
-/// Returns the configuration lines of a port, followed by `more`.
 fn port(name: &str, speed: &str, more: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"{speed}\"\n{more}\n")
 }

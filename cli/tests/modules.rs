@@ -1,6 +1,6 @@
-//! Checks that modules of each crate depend on each other without cycles, at every level.
+//! Checks that modules of each crate depend on each other without cycles.
 //!
-//! A module may use its parent, and a parent its children. The test compares siblings; each stands for all modules below it.
+//! A module may use its parent, and a parent its children. Each sibling stands for all modules below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -77,7 +77,6 @@ fn dependency_cycles_are_found() {
 #[derive(Default)]
 struct Modules {
     uses: BTreeMap<Names, Vec<Names>>,
-    /// Modules compiled for tests only.
     of_tests: BTreeSet<Names>,
 }
 
@@ -102,7 +101,7 @@ impl Modules {
         modules
     }
 
-    /// Returns the graph of siblings for each parent.
+    /// Returns the graph of each parent's children.
     fn graphs(&self) -> BTreeMap<Names, Graph> {
         let mut graphs: BTreeMap<Names, Graph> = BTreeMap::new();
         for module in self.uses.keys() {
@@ -231,7 +230,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// Returns whether the attribute is `#[cfg(test)]` or another `cfg` of tests.
+/// Returns whether the attribute is `#[cfg(test)]` or the like.
 fn is_of_tests(attribute: &Attribute) -> bool {
     let tokens = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
     let words: Vec<&str> = tokens.split(|c: char| !c.is_alphanumeric()).collect();
@@ -248,7 +247,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Returns the modules of dependency cycles: removes those that use no other or that no other uses, until none is left to remove.
+/// Returns the modules of cycles: removes those that use no other or that no other uses, until none is left to remove.
 fn cycle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();

@@ -1,19 +1,19 @@
-//! Checks of the text of all files: lengths of lines and files, names, references. A failure names file and line, and the remedy.
+//! Checks of the text of all files: lengths, names, references. A failure names file and line, and the remedy.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Maximum characters of a line of code; lines with strings are exempt, because rustfmt does not break them.
+/// Maximum characters of a line of code without strings: rustfmt does not break those.
 const LINE_MAX: usize = 140;
 
 /// Maximum lines of a source file without its [`PROOF`]s.
 const FILE_MAX: usize = 550;
 
-/// Begins a line above a test: the promises of SPECIFICATION.md that the test proves.
+/// Begins a line above a test: promises of SPECIFICATION.md that the test proves.
 const PROOF: &str = "// proves: ";
 
-/// Forbidden words in names, because they say how a value came about and not what it is.
+/// Words forbidden in names, because they say how a value came about and not what it is.
 const WORDS: [&str; 8] = ["told", "untold", "said", "unsaid", "asked", "heard", "seen", "news"];
 
 const TEST_MAX: usize = 60;
@@ -50,14 +50,14 @@ const RELATIVES: [&str; 26] = [
 
 const SENTENCE_MAX: usize = 35;
 
-/// Names of files that are not in the repository.
+/// Files that are not in the repository.
 const ABSENT_FILES: [&str; 8] =
     ["design.md", "papers/", "cases.md", "wire.md", "afxdp.md", "style.md", "ofc.txt", "capfc.txt"];
 
 /// Top-level directories of a developer's machine.
 const WORKPLACES: [&str; 4] = ["home", "root", "Users", "work"];
 
-/// Markers of unfinished work, forbidden in capitals: such work belongs in issues.
+/// Markers of unfinished work, which belongs in issues; forbidden in capitals.
 const LATER: [&str; 3] = ["todo", "fixme", "xxx"];
 
 struct File {
@@ -75,7 +75,7 @@ impl File {
     }
 }
 
-/// Returns all handwritten text files except this one, which contains the forbidden words.
+/// Returns all handwritten text files except this one.
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
@@ -133,7 +133,6 @@ fn function_names_have_no_case_number() {
     holds(&found, "remove the number of a case from the name of the function");
 }
 
-/// Returns whether the name begins with a letter, digits and an underscore.
 fn is_numbered(name: &str) -> bool {
     let rest = name.trim_start_matches(|c: char| c.is_ascii_lowercase());
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -152,7 +151,7 @@ fn names_have_no_forbidden_words() {
     holds(&found, "name these things by their content");
 }
 
-/// Returns the words of a name in lower case.
+/// Returns the lower-case words of a name.
 fn parts(name: &str) -> Vec<String> {
     let mut spaced = String::new();
     for c in name.chars() {
@@ -232,7 +231,7 @@ fn sentences_of_documents_are_short() {
     holds(&found, &format!("split sentences of more than {SENTENCE_MAX} words"));
 }
 
-/// Returns the names in a line of code, without comments and strings.
+/// Returns the names in a line, without comments and strings.
 fn names(line: &str) -> impl Iterator<Item = String> {
     let line = line.split("r#").next().unwrap_or_default();
     let outside = line.split('"').step_by(2).collect::<Vec<_>>().join(" ");

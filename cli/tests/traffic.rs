@@ -1,4 +1,4 @@
-//! Tests of two traffic hosts connected by a veth pair; they require root.
+//! Tests of two traffic hosts on a veth pair; they require root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,12 +46,12 @@ fn options(line_mbps: u64) -> HostOptions {
     HostOptions { line: BitRate::from_mbps(line_mbps), ..HostOptions::new("eth0") }
 }
 
-/// Returns the options of a host that ends 800 ms after the last frame.
+/// Returns options of a host that ends 800 ms after the last frame.
 fn listening(line_mbps: u64) -> HostOptions {
     HostOptions { linger: Some(Nanos::from_millis(800)), ..options(line_mbps) }
 }
 
-/// Runs a host on each end. Both hosts are open before either sends.
+/// Runs a host on each end; both are open before either sends.
 fn run(pair: &Pair, a: (HostOptions, &[String]), b: (HostOptions, &[String])) -> [HostReport; 2] {
     let both_open = Barrier::new(2);
     let host = |device: &Device, (options, streams): (HostOptions, &[String])| {
@@ -93,7 +93,7 @@ fn full_line_rate_both_ways_is_lossless() {
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // A host catches up on delays within its catch-up time, and its last frame has not left yet.
+        // A host catches up on delays within its catch-up time; its last frame has not left yet.
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");
@@ -162,7 +162,7 @@ fn frames_longer_than_a_chunk_are_counted_but_not_lost() {
     assert_eq!((report.unsorted.other, report.drops.counters, report.drops.total), (0, counted, 0));
 }
 
-/// Sends ten frames of `mtu` bytes and two tags over a wire of that MTU; returns the receiving host's report.
+/// Sends ten frames of `mtu` bytes and two tags over a wire of that MTU.
 fn receive_ten(pair: &Pair, mtu: u32) -> HostReport {
     pair.b.namespace().run(|| {
         let host =
@@ -195,8 +195,8 @@ fn flows_of_given_size_complete() {
     assert!(flows.by_size[0].completion_ns.count > flows.by_size[1].completion_ns.count, "{flows:?}");
 }
 
-/// Returns the frames that a host sent in class 3, which is paused, and in class 4. At 10 Mb/s the longest pause lasts 3.3 s,
-/// longer than any stall of the machine.
+/// Returns the frames sent in class 3, which is paused, and in class 4. At 10 Mb/s the longest pause lasts 3.3 s, longer than any stall of
+/// the machine.
 fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64; 2] {
     let pair = pair(1500);
     let options = HostOptions { obedience, duration: Some(duration), ..options(10) };
@@ -242,7 +242,7 @@ fn ignored_or_late_pauses_do_not_stop_host() {
     }
 }
 
-/// Returns the report of a host that sent two streams for 300 ms after the given calls of `xoff traffic pause`.
+/// Returns the report of a host with two streams for 300 ms after these calls of `xoff traffic pause`.
 fn report_after_pauses(
     obeying: HostOptions,
     streams: [&str; 2],

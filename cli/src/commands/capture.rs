@@ -82,7 +82,6 @@ pub enum CaptureError {
     File { file: String, error: io::Error },
 }
 
-/// Reason why a capture ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The switch sent all blocks, including the final statistics.
@@ -111,7 +110,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 
 fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let url = args.url.as_str();
-    // Blocks the signals in all threads, so that none interrupts a read; `end_on` waits for them.
+    // Blocked in all threads, so that no signal interrupts a read; `end_on` waits for them.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     let waited_for = signals.thread_block();
     let mut answer = begin(url, args)?;
@@ -158,7 +157,7 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
-/// Ends the capture at the first signal, and this process at the second or if the request fails.
+/// Ends the capture at the first signal; ends this process at the second, or if the request fails.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end = || {
@@ -173,7 +172,7 @@ fn end_on(signals: &SigSet, url: &str, id: &str) {
     }
 }
 
-/// Copies whole blocks from the switch to the file as they arrive.
+/// Copies whole blocks as they arrive.
 fn carry(
     from: &mut impl Read,
     to: &mut impl Write,
@@ -219,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// Reader that returns at most five bytes per call, then the given error or the end of file.
+    /// Returns at most five bytes per call, then the given error or the end of file.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
 
     impl Read for Trickle<'_> {

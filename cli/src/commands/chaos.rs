@@ -1,4 +1,4 @@
-//! `xoff sim chaos`: checks every promise of a switch after every event of random simulated fabrics, one for each seed.
+//! `xoff sim chaos`: checks every promise of a switch after every event of random fabrics.
 
 use std::process::ExitCode;
 use std::thread;

@@ -1,4 +1,4 @@
-//! `xoff demo`: shows losslessness under congestion in half a minute, without a configuration.
+//! `xoff demo`: shows losslessness under congestion in half a minute.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `xoff completions` and `xoff manual`: shell completions and manual pages, generated from the command line.
+//! `xoff completions` and `xoff manual`, generated from the command line.
 
 use std::fs;
 use std::io;

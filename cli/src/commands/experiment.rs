@@ -82,7 +82,7 @@ pub struct Args {
     plot: Option<PathBuf>,
 }
 
-/// Returns the names that `--policy` accepts, with a custom policy even if the program has none.
+/// Returns the names that `--policy` accepts, always with a custom policy.
 fn names() -> PossibleValuesParser {
     let own = PossibleValue::new(OWN.name).hide(true);
     PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))
@@ -255,7 +255,7 @@ fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
     text
 }
 
-/// Returns the description of `variant`; for the program's own policy, preceded by its name.
+/// Describes `variant`; the program's own policy by its name, too.
 fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
     let name = own.filter(|_| variant.name == OWN.name).map(|own| format!("{}: ", own.name()));
     name.unwrap_or_default() + variant.about

@@ -1,4 +1,4 @@
-//! Commands of `xoff`, one file each: its arguments, and `run`. A failure is one report on standard error, with exit code 2.
+//! Commands of `xoff`, one file each. A failure is one report on standard error, with exit code 2.
 
 pub mod acknowledge;
 pub mod capture;
@@ -41,20 +41,19 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Runs the command line of `xoff`, and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     main_of(None)
 }
 
-/// Runs the command line in a program with its own flow-control policy, called `"custom"`.
+/// Runs `xoff` in a program with its own flow-control policy, called `"custom"`.
 #[must_use]
 pub fn main_with(own: OwnPolicy) -> ExitCode {
     main_of(Some(&own))
 }
 
 fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
-    // Omits the chain of causes, because each message names its cause. Wraps no lines, so that they can be copied and searched for.
+    // Each message names its cause. Unwrapped lines can be copied and searched for.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build())))
         .expect("another error report hook is installed");

@@ -1,4 +1,4 @@
-//! `xoff policy`: shows or changes the flow-control policy of each class of a running switch.
+//! `xoff policy`: shows or changes the flow-control policies of a running switch.
 
 use std::time::Duration;
 

@@ -291,7 +291,7 @@ mod tests {
         assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
     }
 
-    /// Runs a cluster script with a stub in place of `xoff`, and parses the stub's arguments.
+    /// Runs a cluster script with a stub in place of `xoff`; parses the stub's arguments.
     fn run_by(script: &str, place: &Path, environment: &[(&str, &str)]) -> Args {
         let stub = place.join("xoff");
         fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("the stub cannot be written");
@@ -331,7 +331,7 @@ mod tests {
         assert!(options(&head) > 0 && head[0].starts_with("#!/"), "{head:?}");
     }
 
-    /// Parses YAML by Python's `yaml` module.
+    /// Parses YAML by Python.
     fn yaml(text: &str) -> serde_json::Value {
         const SCRIPT: &str = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))";
         let mut command = std::process::Command::new("/usr/bin/python3");

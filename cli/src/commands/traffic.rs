@@ -1,4 +1,4 @@
-//! `xoff traffic`: a traffic endpoint on one interface, sender and sink; and `xoff traffic pause`.
+//! `xoff traffic`: sender and sink on one interface; and `xoff traffic pause`.
 //!
 //! Exit codes: 0 the run ended; 1 not lossless, with `--expect-lossless`; 2 bad usage, or an interface unusable or gone.
 
@@ -224,7 +224,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 /// Time after a run for which signals are ignored: terminal and wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Effects of signals: they end the run, and after it the process.
+/// Signals that end the run, and after it the process.
 struct Signals {
     /// Raised by SIGINT, SIGTERM and SIGHUP.
     stop: Arc<AtomicBool>,
@@ -243,7 +243,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. Then a signal ends the process, because its report may block on an unread pipe.
+    /// Ends the run. Then signals end the process, because its report may block on an unread pipe.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {
@@ -329,7 +329,7 @@ fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
     }
 }
 
-/// Refuses frames longer than the device's MTU and a VLAN tag, because the kernel would drop them.
+/// Refuses frames longer than MTU and VLAN tag, because the kernel would drop them.
 fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     let beside = |stream: &Stream| 18 + if stream.tag.is_some() { 4 } else { 0 };
     let needed = |stream: &Stream| stream.size.saturating_sub(beside(stream));
@@ -346,7 +346,6 @@ fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     }
 }
 
-/// Announces on standard error that the host now receives frames.
 fn announce_ready(host: &Host) {
     let facts = host.facts();
     facts.warnings.iter().for_each(|warning| cli::tell(format_args!("xoff traffic: {warning}")));

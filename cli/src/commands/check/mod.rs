@@ -1,4 +1,4 @@
-//! `xoff check`: validates a configuration, also against this machine, and prints its derived settings.
+//! `xoff check`: validates a configuration, and prints its derived settings.
 
 mod table;
 mod text;

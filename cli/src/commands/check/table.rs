@@ -1,4 +1,4 @@
-//! Tables of JSON objects: a column for each key, and one row for objects that differ only in their names.
+//! Tables of JSON objects: a column for each key; objects that differ only in their names share a row.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
@@ -12,8 +12,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each key and each key of an object as value.
-    /// `keys` are separated by spaces.
+    /// Creates a row for each object, and a column for each of the space-separated `keys` and each key of an object as value.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -40,8 +39,7 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in column `class`, then rows that differ only in port and device.
-    /// Merged devices have consecutive numbers; without a device column, any ports are merged.
+    /// Merges rows that differ only in column `class`, then in port and device. Merged devices have consecutive numbers.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -53,7 +51,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in `folded` columns, if each folded cell `joins` the previous cell.
+    /// Merges rows that differ only in `folded` columns, where each folded cell `joins` the previous cell.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -82,7 +80,6 @@ impl Rows {
         Rows { rows: groups.into_iter().map(joined).collect(), ..self }
     }
 
-    /// Formats the table with the border style `preset`, no wider than `width` characters.
     pub fn text(self, preset: &str, width: Option<usize>) -> String {
         let mut table = Table::new();
         table.load_preset(preset).set_header(self.headings).add_rows(&self.rows);
@@ -99,7 +96,7 @@ impl Rows {
     }
 }
 
-/// Returns a key as a heading: one word per line, without `_bps`, because cells have the unit.
+/// Returns a key as a heading: one word per line, without `_bps`: cells have the unit.
 fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }
@@ -137,7 +134,7 @@ fn decimal(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// Formats names as a list, with consecutive names as a range: `p1-p16, spine`.
+/// Formats names as a list with ranges: `p1-p16, spine`.
 fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.dedup();
@@ -148,7 +145,7 @@ fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns whether `next` is `name` with the number at its end increased by one.
+/// Returns whether `next` is `name` with its final number increased by one.
 fn follows(name: &str, next: &str) -> bool {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = name[stem.len()..].parse::<u64>().ok().and_then(|number| number.checked_add(1));

@@ -71,7 +71,7 @@ pub fn text(view: &Value, verbose: bool) -> String {
     sections.join("\n\n") + "\n"
 }
 
-/// Returns an object for each class of each port, with the keys of both.
+/// Returns an object for each class of each port, with the port's keys, too.
 fn classes(view: &Value) -> Vec<Value> {
     let of_port = |port: &Value| -> Vec<Value> {
         let class = |class: &Value| {
@@ -111,7 +111,7 @@ fn is_lossless(class: &&Value) -> bool {
     class["lossless"] == true
 }
 
-/// Formats a row for each port, and one for each of its lossless classes with different thresholds.
+/// Formats a row for each port and for each lossless class with different thresholds.
 fn ports(classes: &[Value]) -> String {
     let lossless = |class: &Value| {
         let mut class = class.clone();

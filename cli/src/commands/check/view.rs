@@ -1,4 +1,4 @@
-//! JSON description of a checked configuration, from which `xoff check` also makes its tables.
+//! JSON description of a checked configuration, also the source of `xoff check`'s tables.
 //!
 //! Suffixes of keys are units; `null` is "no limit", "off" or "unknown".
 
@@ -185,7 +185,7 @@ fn class_view(
 
 /// Returns how long thresholds of other ports keep a congested line busy or delay frames.
 ///
-/// Returns `None` if more than thresholds decides: free shared memory, or a policy other than PFC.
+/// Returns `None` if more than thresholds decides: free shared memory, or another policy than PFC.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);

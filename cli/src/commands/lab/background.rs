@@ -1,6 +1,6 @@
 //! `xoff lab up`: runs the network in a background process with its own session.
 //!
-//! Its standard output reports the start or the error; later output goes to its log.
+//! Its standard output reports start or error; later output goes to its log.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +17,7 @@ use crate::cli;
 use xoff_lab::network::control::make_directory;
 use xoff_lab::network::{NetworkError, log_file};
 
-/// Output of the background process once the network is up.
+/// Output of a successful start.
 const UP: &str = "up\n";
 
 pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> {
@@ -54,10 +54,10 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
     Err(NetworkError::NotUp { output: output.trim().to_owned() })
 }
 
-/// Runs the network in this background process until the network is taken down.
+/// Runs the network until it is taken down.
 pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miette::Result<ExitCode> {
     let _ = nix::unistd::setsid(); // fails only for a session leader
-    // Until the network is up, this process must end together with `xoff lab up`.
+    // Until the network is up, this process ends together with `xoff lab up`.
     set_pdeathsig(Signal::SIGTERM).into_diagnostic()?;
     let made = load().map_err(miette::Report::from).and_then(Kept::new);
     let kept = match made {

@@ -1,4 +1,4 @@
-//! `xoff lab check`: calculates the memory that a network needs, without making the network.
+//! `xoff lab check`: calculates the memory that a network needs.
 
 use xoff_config::Machine;
 use xoff_config::written::grouped;

@@ -1,6 +1,6 @@
 //! Drawing of a network as SVG: a tree of switches and hosts, with traffic and held peers at each wire.
 //!
-//! The switch with the most neighbours is on top; other nodes keep the order of the file.
+//! The switch with the most neighbours is on top; others keep the order of the file.
 
 use std::fmt::Write as _;
 
@@ -31,13 +31,12 @@ impl Spot {
     }
 }
 
-/// Positions of nodes by name, and the tree of wires between them.
+/// Positions by node, and the tree of wires.
 struct Layout<'a> {
     network: &'a NetworkStatus,
     spots: Vec<(&'a str, Spot)>,
     /// Wires of the tree: index of the link, and name of the lower node.
     tree: Vec<(usize, &'a str)>,
-    /// Number of columns in use.
     columns: usize,
 }
 
@@ -68,14 +67,14 @@ impl<'a> Layout<'a> {
         self.spots.iter().any(|(name, _)| *name == node)
     }
 
-    /// Places a node and all nodes below it; returns the node's half column.
+    /// Places a node and all nodes below it; returns its half column.
     fn place(&mut self, node: &'a str, row: usize) -> usize {
         let index = self.spots.len();
         self.spots.push((node, Spot { half_column: 0, row }));
         let (network, mut below) = (self.network, Vec::new());
         for (link, wire) in network.links.iter().enumerate() {
             let Some(end) = other_end(wire, node) else { continue };
-            // A host forwards nothing, so a switch behind it is reached by another wire or starts its own tree.
+            // A host forwards nothing: a switch behind it is reached by another wire, or starts its own tree.
             let goes_on = network.switches.iter().any(|switch| switch.name == node) || !end.is_switch;
             if goes_on && !self.is_placed(&end.node) {
                 self.tree.push((link, &end.node));
@@ -107,7 +106,7 @@ fn other_end<'a>(link: &'a LinkStatus, node: &str) -> Option<&'a EndStatus> {
     }
 }
 
-/// Draws the network as SVG. Wires show rates since `before`; without `before`, totals.
+/// Draws the network. Wires show rates since `before`; without `before`, totals.
 pub(super) fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
     let layout = Layout::of(now);
@@ -136,7 +135,7 @@ pub(super) fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String
     }
     for (line, remark) in remarks.iter().enumerate() {
         let color = if causes.is_empty() { "#777" } else { "#b00020" };
-        // Keeps the indentation of remarks, which shows which pause caused which.
+        // Indentation of remarks shows which pause caused which.
         let indent = remark.chars().take_while(|c| *c == ' ').count();
         label(&mut svg, (MARGIN + indent * 8, below + line * LINE), "start", color, remark.trim_start());
     }
@@ -193,11 +192,10 @@ fn node(svg: &mut String, network: &NetworkStatus, name: &str, spot: Spot) {
     }
 }
 
-/// Traffic and pauses of a wire, from its upper to its lower node (forth) and back.
+/// Traffic and pauses of a wire, from its upper node (forth) and back.
 struct Flow {
     forth: Option<String>,
     back: Option<String>,
-    /// Held peers, as text; empty if none.
     held: Vec<String>,
     pauses: u64,
 }
@@ -210,7 +208,6 @@ fn wire(
     before: Option<&NetworkStatus>,
 ) {
     let lower = layout.tree.iter().find(|(of, _)| *of == index).map(|(_, lower)| *lower);
-    // Puts the upper end first.
     let (above, below) = match &link.ends {
         [a, b] if lower == Some(&a.node) => (b, a),
         [a, b] => (a, b),
@@ -231,7 +228,7 @@ fn wire(
         lines.push((format!("{} pauses", flow.pauses), "#777"));
     }
     lines.extend(flow.held.into_iter().map(|text| (text, "#b00020")));
-    // The text stands above the lower node, or at the middle of a wire outside the tree.
+    // Above the lower node, or at the middle of a wire outside the tree.
     let (x, bottom) = match lower {
         Some(_) => (to_x, to_y - BOX_HEIGHT / 2 - 8),
         None => (usize::midpoint(from_x, to_x), usize::midpoint(from_y, to_y) + lines.len() * LINE / 2),
@@ -302,7 +299,6 @@ mod tests {
             network.links.push(LinkStatus { ends: [end(a), end(b)], speed_bits_per_second: 1_000_000_000 });
         }
         let layout = Layout::of(&network);
-        // s2 has the most neighbours among switches.
         assert_eq!(layout.spot("s2").row, 0);
         assert_eq!((layout.spot("s1").row, layout.spot("s3").row, layout.spot("h1").row), (1, 1, 2));
         assert_eq!(layout.spots.len(), 5);

@@ -1,4 +1,4 @@
-//! Process that runs a network: makes it, answers clients, waits for its end, and accounts for its frames.
+//! Runs a network: makes it, answers clients, waits for its end, and accounts for its frames.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,10 +27,8 @@ use xoff_switch::control::logging::{self, Log};
 
 /// Default log filter; `RUST_LOG` overrides it.
 const LOG: &str = "warn";
-/// Time for a command to end after SIGTERM, the same as for programs at nodes.
 const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
 
-/// Running network, and the claim that reserves its name.
 pub(super) struct Kept {
     up: RunningNetwork,
     events: Receiver<Event>,
@@ -41,7 +39,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Makes the network, after removing leftovers of killed networks.
+    /// Makes the network, after removing killed networks' leftovers.
     pub(super) fn new(network: Network) -> miette::Result<Kept> {
         let log = logging::start(LOG, LogFormat::Text, &Confinement::default()).into_diagnostic()?;
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
@@ -62,7 +60,7 @@ impl Kept {
         Ok(Kept { up, events, tell, _claim: claim, _log: log })
     }
 
-    /// Waits for a signal or a request to end, and ends the network.
+    /// Waits for a signal or request, and ends the network.
     pub(super) fn until_down(self) -> Account {
         let clients = match self.events.recv() {
             Ok(Event::Down(stream)) => vec![stream],
@@ -136,7 +134,7 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
     Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
 }
 
-/// Prints the account: as JSON on standard output, or as text on standard error.
+/// Prints JSON on standard output, or text on standard error.
 pub(super) fn print(account: &Account, json: bool) -> miette::Result<()> {
     if json {
         return cli::print(serde_json::to_string(account).into_diagnostic()? + "\n");

@@ -1,4 +1,4 @@
-//! `xoff lab status` and `xoff lab graph`, and the choice of a capture point for `xoff lab capture`.
+//! `xoff lab status`, `xoff lab graph`, and the capture point of `xoff lab capture`.
 
 use std::io::{self, IsTerminal as _};
 use std::ops::ControlFlow;
@@ -50,9 +50,7 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the node at which to capture a link, and the capture command.
-///
-/// A named switch port is captured by `xoff capture`. Other links are captured at their host by `tcpdump`, or at their first switch.
+/// Captures a named switch port by `xoff capture`, other links at their host by `tcpdump`, or at their first switch.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,
@@ -88,7 +86,7 @@ fn name(link: &LinkStatus) -> String {
     format!("{}-{}", link.ends[0].node, link.ends[1].node)
 }
 
-/// Finds a link by its two nodes, by one end with its port, or by a node that has a single link.
+/// Finds a link by its two nodes, one end with port, or a node with a single link.
 fn find<'a>(network: &'a Description, link: &str) -> Option<&'a LinkStatus> {
     let by_nodes = |of: &&LinkStatus| {
         let [a, b] = &of.ends;

@@ -1,4 +1,4 @@
-//! `xoff lab`: runs networks of hosts and switches, each described by one file.
+//! `xoff lab`: runs networks of hosts and switches.
 
 mod background;
 mod check;
@@ -160,7 +160,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Run { file, json, command } => keep::run(load(file, &here(own))?, command, *json),
         LabCommand::Up { file } => {
-            // Reports errors in the file here, because the background process has no terminal with colours.
+            // Errors in the file are reported here: the background process has no terminal with colours.
             let network = load(file, &here(own))?;
             background::start(&network, file)?;
             cli::print(network.name + "\n")?;
@@ -185,7 +185,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let description: Description = control::ask(&lab, Request::Describe)?;
             let (node, mut command) = look::capture_command(&description, link, out)?;
             command.extend(arguments.iter().cloned());
-            // Enters only the network namespace, so that the command writes the file in the caller's file system.
+            // Only the network namespace, so that the command writes the file in the caller's file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
         }
         LabCommand::List => {
@@ -203,9 +203,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Returns this machine with its available memory and the program's own policy only.
-///
-/// Devices and namespaces do not matter: a lab makes its own, possibly of equal names.
+/// Returns this machine with its available memory and the program's own policy only: a lab makes its own devices and namespaces.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     let memory = machine::available_memory();
     Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }

@@ -1,4 +1,4 @@
-//! Text screen of a network: its hosts and the ports of its switches.
+//! Text screen of a network: hosts, and ports of switches.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use xoff_lab::network::account::table;
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// Formats the screen. Traffic is a rate since `before`; without `before`, a total.
+/// Formats the screen: rates since `before`; without `before`, totals.
 #[must_use]
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
@@ -48,7 +48,7 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     text
 }
 
-/// Formats bytes, or their rate since `before`: an earlier number and its age in nanoseconds.
+/// Formats bytes, or their rate since an earlier number and its age in nanoseconds.
 pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     match before {
         None => bytes(now),
@@ -56,7 +56,7 @@ pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     }
 }
 
-/// Returns the bits per second between two byte counts, `nanos` apart.
+/// Returns the bits per second between two byte counts.
 pub(super) fn rate(now: u64, before: u64, nanos: u64) -> f64 {
     now.saturating_sub(before) as f64 * 8e9 / nanos.max(1) as f64
 }

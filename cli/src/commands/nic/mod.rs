@@ -1,4 +1,4 @@
-//! `xoff nic`: an agent that makes this host obey pauses; also `nic check`, `nic restore` and `nic status`.
+//! `xoff nic`: an agent that makes this host obey pauses; its subcommands.
 //!
 //! Exit codes: 0 no lossless frame lost (`nic check`: the agent would start); 1 lossless frames dropped or still
 //! queued, or obedience not proved; 2 bad usage, or a device unusable or gone.
@@ -141,7 +141,7 @@ pub struct GuardArgs {
     device: String,
 }
 
-/// Name of the command that runs the guard; the agent starts it.
+/// Command that runs the guard; the agent starts it.
 const GUARD: &str = "nic-guard";
 
 /// Refuses the name of a subcommand as a file: the subcommand was written after options.
@@ -202,7 +202,7 @@ impl CheckArgs {
     }
 }
 
-/// Combines the settings of the command line with those of the file; the command line wins.
+/// Completes the settings of the command line by those of the file.
 fn settings(wishes: NicWishes, file: Option<&Path>) -> miette::Result<NicSettings> {
     let file = file.map(NicWishes::load).transpose()?;
     wishes.over(file.unwrap_or_default()).settings().into_diagnostic()

@@ -12,7 +12,7 @@ use xoff_switch::router::Row;
 
 /// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of a reply in bytes; even the status of the largest switch is smaller.
+/// Maximum bytes of a reply, above the largest switch's status.
 const BODY_MAX: u64 = 64 << 20;
 /// Maximum characters quoted from an error reply.
 const QUOTED_MAX: usize = 200;
@@ -30,11 +30,7 @@ pub enum StatusError {
     )]
     None(&'static str),
     #[error("the switch has no port {name:?}; its ports are {valid_names}")]
-    NoSuchPort {
-        name: String,
-        /// Names of the switch's ports.
-        valid_names: String,
-    },
+    NoSuchPort { name: String, valid_names: String },
     #[error("{option} does not apply to `xoff status{of}`: {why}")]
     Meaningless {
         option: &'static str,
@@ -52,7 +48,7 @@ pub(super) struct SwitchReply {
     pub status: Result<Status, StatusError>,
 }
 
-/// Queries each of `urls`, and with `all` every other switch that has a socket.
+/// Queries `urls`, and with `all` every other switch that has a socket.
 pub(super) fn ask(urls: &[String], all: bool, what: Option<What>) -> Result<Vec<SwitchReply>, StatusError> {
     let sockets = if all { sockets()? } else { Vec::new() };
     let sockets = sockets.into_iter().filter(|url| !urls.contains(url));
@@ -105,7 +101,7 @@ fn sockets() -> Result<Vec<String>, StatusError> {
     }
 }
 
-/// Fetches the status of the switch or agent at `url`, unparsed.
+/// Fetches the unparsed status of a switch or agent.
 pub(in crate::commands) fn fetch(url: &str) -> Result<String, StatusError> {
     get(url, "/status")
 }
@@ -121,7 +117,7 @@ fn get(url: &str, path: &str) -> Result<String, StatusError> {
     Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), message })
 }
 
-/// Returns a reply's first non-empty line without control characters, cut to [`QUOTED_MAX`].
+/// Returns the first non-empty line without control characters, cut to [`QUOTED_MAX`].
 fn first_line(body: &str) -> Option<String> {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control()).take(QUOTED_MAX).collect::<String>();
     body.lines().map(plain).find(|line| !line.trim().is_empty())

@@ -1,4 +1,4 @@
-//! `xoff status`: shows a running switch. One word selects the view; options are the same for all views.
+//! `xoff status`: shows a running switch. One word selects the view.
 
 mod ask;
 mod groups;
@@ -147,11 +147,9 @@ fn print(args: &Args) -> Result<(), StatusError> {
 /// Previous status of each switch, by address.
 type Past = BTreeMap<String, Status>;
 
-/// Selected part of a status, and the previous status of the switch.
 type Picked = (Status, Option<Status>);
 
 impl Args {
-    /// Refuses options that do not apply to the view.
     fn check(&self) -> Result<(), StatusError> {
         let of_classes =
             !matches!(self.what, Some(What::Mac | What::Routes | What::Groups | What::Causes | What::Schema));
@@ -195,7 +193,7 @@ impl Args {
         if self.what.is_some() {
             return Ok(Look::Text(self.answer(past)?));
         }
-        // The screen itself selects classes and congested ports.
+        // The screen selects classes and congested ports itself.
         let selection = Selection { ports: self.port.clone(), ..Selection::default() };
         let mut switches = Vec::new();
         for reply in self.ask()? {
@@ -259,7 +257,7 @@ impl Args {
         Ok(Value::from(values).to_string())
     }
 
-    /// Formats which pause caused which, over all switches that answer; lists the others.
+    /// Formats which pause caused which, over all switches that answer.
     fn causes(&self, replies: Vec<SwitchReply>) -> Result<String, StatusError> {
         let (mut switches, mut silent) = (Vec::new(), Vec::new());
         for reply in replies {
@@ -287,11 +285,11 @@ impl Args {
     }
 }
 
-/// Selects the requested part of a reply, and adds the previous status.
+/// Selects the requested part of a reply; adds the previous status.
 fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
     let SwitchReply { url, status } = reply;
     let picked = status.and_then(|status| {
-        // The counters of a restarted switch begin at zero again.
+        // A restarted switch's counters begin at zero.
         let before = past.insert(url.clone(), status.clone());
         let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
         Ok((selection.of(&status, before.as_ref())?, before))

@@ -41,7 +41,7 @@ fn mismatches(ports: &[&PortStatus]) -> String {
     table(&["port", "mismatch", "detail"], rows)
 }
 
-/// Formats the counts of malformed, discarded and excess LLDP information.
+/// Formats counts of malformed, discarded and excess LLDP information.
 fn refused(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().flat_map(|port| {
         let LldpStatus { malformed, discarded, too_many, .. } = &port.lldp;

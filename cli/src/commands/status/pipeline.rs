@@ -1,4 +1,4 @@
-//! Settings of the pipeline between ingress and egress queues, and its halts.
+//! Settings and halts of the pipeline between ingress and egress queues.
 
 use xoff_config::written::grouped;
 use xoff_flow_control::settings::{IngressOrder, WhenFull};
@@ -7,7 +7,7 @@ use super::layout::table;
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{HaltStatus, PipelineStatus, PortStatus, Status};
 
-/// Describes the pipeline; returns an empty string for default settings.
+/// Describes the pipeline; empty for default settings.
 pub(super) fn pipeline(status: &Status) -> String {
     let PipelineStatus { rate_frames_per_second, delay_nanos, ingress, when_full } = &status.pipeline;
     let rate = rate_frames_per_second.map(|rate| scaled(rate.into(), "pps"));

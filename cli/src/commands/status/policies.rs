@@ -1,5 +1,4 @@
-//! Tables of policies beyond plain PFC: congestion points (QCN), rates (GFC), flows (OFC), shadows. Ports and classes
-//! without data are omitted.
+//! Tables of QCN, GFC, OFC and shadow policies, without ports and classes that lack data.
 
 use xoff_config::written::grouped;
 
@@ -52,7 +51,7 @@ fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> Strin
     if rates.is_empty() { "no limit".into() } else { rates.join(", ") }
 }
 
-/// Formats the classes whose peers understand lists of flows (OFC) and that satisfy `wanted`.
+/// Formats the `wanted` classes whose peers understand lists of flows (OFC).
 pub(super) fn flow_table(ports: &[&PortStatus], wanted: fn(&FlowStatus) -> bool) -> String {
     let header = ["port", "class", "flow pauses requested", "paused by peer", "lists in / out", "fallbacks"];
     let rows = ports.iter().flat_map(|port| {
@@ -81,7 +80,7 @@ pub(super) const fn lists(flows: &FlowStatus) -> [u64; 2] {
     [received, flows.pause_frames_sent + flows.resume_frames_sent]
 }
 
-/// Formats the shadow policies that satisfy `wanted`, for lossless classes with traffic.
+/// Formats the `wanted` shadow policies of lossless classes with traffic.
 pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> bool) -> String {
     let header =
         ["port", "class", "shadow policy", "would have held", "would have requested", "would have lost"];
@@ -102,7 +101,6 @@ pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> b
     table(&header, rows)
 }
 
-/// Describes the flow pauses or rates that a shadow would have requested.
 fn shadow_requests(shadow: &ShadowStatus) -> String {
     match (shadow.flows, shadow.rate) {
         (Some(flows), _) if flows.pauses > 0 => {

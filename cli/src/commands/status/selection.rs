@@ -3,12 +3,11 @@
 use super::ask::StatusError;
 use xoff_switch::control::status::{ClassStatus, PortStatus, Status};
 
-/// Filter of ports and classes; an empty one selects everything.
+/// Filter of ports and classes; empty, it selects everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     pub ports: Vec<String>,
     pub classes: Vec<u8>,
-    /// Selects only congested or paused classes.
     pub congested: bool,
 }
 
@@ -17,7 +16,7 @@ impl Selection {
         self.ports.is_empty() && self.classes.is_empty() && !self.congested
     }
 
-    /// Returns the selected part of `now`, or an error for an unknown port.
+    /// Returns the selected part of `now`; fails for an unknown port.
     pub fn of(&self, now: &Status, before: Option<&Status>) -> Result<Status, StatusError> {
         if let Some(name) = self.ports.iter().find(|name| now.ports.iter().all(|port| port.name != **name)) {
             let names: Vec<&str> = now.ports.iter().map(|port| port.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! First lines of a status: the switch's identity, its verdict, faults of its peers, and its ledger.
+//! First lines of a status: identity, verdict, faults of peers, and ledger.
 
 use xoff_config::written::grouped;
 
@@ -111,7 +111,7 @@ pub(super) fn ledger(status: &Status) -> String {
     format!("ledger: {state}; {came} = {went}")
 }
 
-/// Formats a sum of counts; zeros after the first are omitted.
+/// Formats a sum; zeros after the first are omitted.
 fn sum<const N: usize>(parts: [(u64, &str); N]) -> String {
     let (first, name) = parts[0];
     let rest = parts[1..].iter().filter(|(count, _)| *count > 0);

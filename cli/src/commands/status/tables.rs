@@ -1,4 +1,4 @@
-//! Text of a [`Status`]: a verdict, then tables of ports, of classes with traffic, and of workers.
+//! Text of a [`Status`]: a verdict, then tables of ports, classes with traffic, and workers.
 
 use xoff_config::written::grouped;
 
@@ -13,7 +13,7 @@ use xoff_switch::control::status::{
 };
 use xoff_switch::control::{Link, ProgramState};
 
-/// Formats the whole status. Traffic is a rate since `before`; without `before`, a total.
+/// Formats the whole status: traffic as rates since `before`; without `before`, as totals.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = now.ports.iter().collect();
     let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];
@@ -50,7 +50,7 @@ impl Traffic {
         [8.0 * rate(self.bytes, before.bytes), rate(self.frames, before.frames)]
     }
 
-    /// Formats a total, or a rate if there is a previous value and its age in seconds.
+    /// Formats a total, or a rate since a previous value and its age in seconds.
     fn cell(self, before: Option<(Traffic, f64)>) -> String {
         let Some((before, seconds)) = before else {
             return format!("{} ({})", grouped(self.frames), bytes(self.bytes));
@@ -146,7 +146,7 @@ pub(super) fn mode(port: &PortStatus) -> String {
     format!("{mode}, {memory}{state}")
 }
 
-/// Returns the kernel's drops at a port: the counter, the reason, the number of frames.
+/// Returns the kernel's drops at a port: counter, reason, number of frames.
 pub(super) fn losses(port: &PortStatus) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
     let xdp = port
         .xdp_statistics
@@ -158,7 +158,7 @@ pub(super) fn losses(port: &PortStatus) -> impl Iterator<Item = (&'static str, &
     xdp.chain(device).filter(|(_, _, frames)| *frames > 0).collect::<Vec<_>>().into_iter()
 }
 
-/// Formats the kernel's drops and refused transmissions of a port in one cell.
+/// Formats the kernel's drops and refused transmissions in one cell.
 pub(super) fn unseen(port: &PortStatus) -> String {
     let kicks = port.xdp_statistics.iter().filter(|xdp| xdp.tx_failed_kicks > 0).map(|xdp| {
         format!("transmission refused {} times (error {})", grouped(xdp.tx_failed_kicks), xdp.tx_failed_errno)
@@ -222,7 +222,7 @@ pub(super) fn pause(pause: &PauseStatus) -> String {
     format!("{} x, {}{now}", grouped(pause.xoff), span(pause.nanos))
 }
 
-/// Describes the cause of the current pause of the peer.
+/// Describes the cause of the peer's current pause.
 pub(super) fn why(class: &ClassStatus) -> String {
     let Some(cause) = class.cause.as_ref().filter(|_| class.pause_sent.now) else { return String::new() };
     let trigger = match cause.class == class.class {

@@ -1,4 +1,4 @@
-//! Views of `xoff status`, as text and as JSON. The JSON of each is `ports` of `/status` with fewer keys.
+//! Views of `xoff status`, as text and as JSON: `ports` of `/status` with fewer keys.
 
 use serde_json::{Map, Value};
 use xoff_config::written::grouped;
@@ -76,7 +76,7 @@ pub(super) fn json(what: What, status: &Status) -> Value {
     status.ports.iter().map(port).collect()
 }
 
-/// Returns the fields of `of` that `keys` selects, and the field `name`.
+/// Returns the name and the fields that `keys` selects.
 fn picked(of: &impl serde::Serialize, name: &str, keys: &Keys) -> Map<String, Value> {
     let Ok(Value::Object(mut all)) = serde_json::to_value(of) else { return Map::new() };
     if let Keys::These(keys) = keys {
@@ -222,7 +222,7 @@ mod tests {
                 );
                 assert!(classes.iter().zip(0..).all(|(class, at)| within(class, &whole["classes"][at])));
             }
-            // Fails if a selected key no longer exists in `/status`.
+            // Fails if a key no longer exists in `/status`.
             let [of_port, of_class] = keys(what);
             for (keys, has) in [(of_port, &part[0]), (of_class, &part[0]["classes"][3])] {
                 if let Keys::These(keys) = keys {

@@ -1,7 +1,7 @@
-//! `xoff status --watch` on a terminal: a table of ports, congested and paused ones first, and a screen for a single port.
+//! `xoff status --watch` on a terminal: a table of ports, and a screen for a single port.
 //!
-//! Threads query, read keys and draw separately: keys work while a switch is silent, and a lost terminal ends the
-//! command. Columns that do not fit are omitted, the last first.
+//! Querying, reading keys and drawing have a thread each: keys work while a switch is silent, and a lost terminal ends the command. Columns
+//! that do not fit are omitted, the last first.
 
 mod detail;
 mod ports;
@@ -33,11 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Columns per step of a horizontal scroll.
 const STEP: u16 = 8;
 
-/// Content of the screen, from the switches' replies.
 pub(super) enum Look {
-    /// Status of each switch, by address, for the table of ports.
+    /// Status by address.
     Switches(Vec<(String, Result<Picked, StatusError>)>),
-    /// Formatted text of a single view.
     Text(String),
 }
 
@@ -80,7 +78,6 @@ fn is_terminal_closed() -> bool {
     poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
-/// Address of a switch, and name of one of its ports.
 type Place = (String, String);
 
 struct Screen {
@@ -88,14 +85,13 @@ struct Screen {
     /// Error of the latest query, if it failed.
     trouble: Option<String>,
     selection: Selection,
-    /// Port selected by keys.
     chosen: Option<Place>,
     /// The screen of the selected port is open.
     is_open: bool,
     table: TableState,
-    /// Scroll position: first visible line and column of a text.
+    /// First visible line and column of a text.
     scroll: (u16, u16),
-    /// Number of lines of a page, as last drawn.
+    /// Lines of a page, as last drawn.
     page: u16,
 }
 

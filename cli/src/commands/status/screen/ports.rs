@@ -17,12 +17,10 @@ use xoff_switch::Promise;
 use xoff_switch::control::Link;
 use xoff_switch::control::status::{ClassStatus, PauseStatus, PortStatus, Status};
 
-/// Port with its previous status.
 pub(super) struct Row {
     pub place: Place,
     /// Name, preceded by the switch's name if there are several switches.
     pub name: String,
-    /// Status with the selected classes only.
     pub port: PortStatus,
     pub past: Option<(PortStatus, f64)>,
     pub is_congested: bool,
@@ -46,7 +44,7 @@ impl Row {
         Some((port.classes.iter().find(|it| it.class == class)?, *seconds))
     }
 
-    /// Returns the share of time, 0 to 1, for which the class was paused since the previous status.
+    /// Returns the share of time, 0 to 1, paused since the previous status.
     pub fn share(&self, class: &ClassStatus, of: fn(&ClassStatus) -> &PauseStatus) -> f64 {
         match self.class_before(class.class) {
             None => f64::from(u8::from(of(class).now)),
@@ -70,12 +68,12 @@ impl Row {
     }
 }
 
-/// Returns all selected ports, congested and paused ones first.
+/// Returns the selected ports, congested and paused ones first.
 pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection: &Selection) -> Vec<Row> {
     let mut rows = Vec::new();
     for (url, picked) in switches {
         let Ok((status, before)) = picked else { continue };
-        // A port that `--port` names may have been removed since the start.
+        // A port named by `--port` may have been removed since.
         let Ok(picked) = selection.of(status, before.as_ref()) else { continue };
         for port in picked.ports {
             let past = Before::of(&port, status, before.as_ref()).map(|it| (it.port.clone(), it.seconds));
@@ -92,7 +90,7 @@ pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection
     rows
 }
 
-/// Formats the lines above the table: errors, each switch's verdict, current faults.
+/// Formats the lines above the table: errors, verdicts, current faults.
 pub(super) fn heads(
     switches: &[(String, Result<Picked, StatusError>)],
     trouble: Option<&str>,
@@ -181,7 +179,7 @@ fn delay(row: &Row) -> String {
     row.port.classes.iter().filter_map(|class| class.queueing_delay.p99_nanos).max().map_or("-".into(), span)
 }
 
-/// Formats the paused classes, and their largest share of paused time.
+/// Formats the paused classes, and their largest share of time.
 fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     let shares = row.port.classes.iter().map(|class| (class, row.share(class, of)));
     let paused: Vec<(&ClassStatus, f64)> =
@@ -195,7 +193,7 @@ fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     }
 }
 
-/// Formats a share from 0 to 1 as percentage, in at most four characters.
+/// Formats a share from 0 to 1 as percentage of at most four characters.
 pub(super) fn percent(share: f64) -> String {
     if share < 0.01 { "<1%".into() } else { format!("{:.0}%", 100.0 * share) }
 }
@@ -229,7 +227,7 @@ pub(super) fn table(rows: &[Row], width: u16) -> Table<'static> {
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-/// Shortens a text in the middle, because names of ports differ at their ends.
+/// Shortens in the middle, because names of ports differ at their ends.
 fn short(text: &str, width: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= width {
@@ -247,7 +245,7 @@ fn style(row: &Row) -> Style {
     }
 }
 
-/// Formats the footer: range of visible ports, number of ports, and selection.
+/// Formats the footer.
 pub(super) fn state(rows: &[Row], visible: Range<usize>, selection: &Selection) -> String {
     let congested = rows.iter().filter(|row| row.is_congested).count();
     let classes: Vec<String> = selection.classes.iter().map(u8::to_string).collect();

@@ -7,7 +7,7 @@ use super::super::tables::tests::status;
 use super::*;
 use xoff_switch::control::status::Status;
 
-/// Returns the status of a switch with idle ports, and its status one second earlier.
+/// Returns a switch with idle ports, and the same one second earlier.
 fn switch(ports: usize) -> (Status, Status) {
     let mut before = status();
     let mut idle = before.ports[1].clone();
@@ -98,7 +98,6 @@ fn narrow_terminal_shortens_only_names() {
     for text in ["999 Gb/s  999 Gb/s", " 999 MB   999 MB", "8 cl 100% 8 cl 100%", "999 M"] {
         assert!(line.contains(text), "no {text} in {line}");
     }
-    // A wide terminal has all columns.
     let lines = drawn(&mut screen(now, Some(past)), 220, 24);
     for text in ["device", "XDP", "delay p99", "PFC out", "eth1", "generic, copy"] {
         assert!(lines.iter().any(|line| line.contains(text)), "no {text} in {lines:#?}");
