@@ -4,12 +4,10 @@ use xoff_flow_control::settings::{
 
 use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
 
-/// Enumeration whose values have keywords in files and in reports of changes.
+/// Enumeration whose values have keywords in files and reports of changes.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// Keyword of each value.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// Returns the keyword of the value.
     fn word(self) -> &'static str {
         let named = Self::WORDS.iter().find(|(_, meaning)| *meaning == self);
         named.map_or("", |(word, _)| word)

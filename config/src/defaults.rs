@@ -1,79 +1,69 @@
-//! Default values of all keys of a switch, including those that depend on a port's speed.
+//! Default values of all keys of a switch.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default of `low` with `spread = "adaptive"`: members with fewer queued bytes are preferred (CaPFC's evaluation of DeTail).
+/// Default `low` of `spread = "adaptive"`: members with fewer queued bytes are preferred (CaPFC's evaluation of DeTail).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);
-/// Default of `high` with `spread = "adaptive"`: members with fewer queued bytes are second choice.
+/// Default `high` of `spread = "adaptive"`: members with fewer queued bytes are second choice.
 pub const SPREAD_HIGH: Bytes = Bytes(32_000);
-/// Default of `switch.name`.
 pub const NAME: &str = "xoff";
-/// Default of `switch.smallest_frame`, in bytes with FCS.
+/// Default `switch.smallest_frame`, in bytes with FCS.
 pub const SMALLEST_FRAME: u32 = 256;
-/// Frame size in bytes at which byte and frame limits of a lossy egress queue are equal (`class.egress_max_frames`).
+/// Frame size in bytes at which a lossy egress queue's limits of bytes and frames are equal (`class.egress_max_frames`).
 pub const LOSSY_FRAME: u32 = 512;
-/// Default of `switch.idle_after`.
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
-/// Default of `switch.http`.
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
 /// Default log level of a switch (`switch.log`) and of a host.
 pub const LOG: &str = "info";
 /// Line rate per worker with `switch.workers = "auto"`. A core forwards about 1.5 Mpps over veth.
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
-/// Default of `memory.alpha_log2`: a queue may take as much memory as is still free.
+/// Default `memory.alpha_log2`: a queue may take as much memory as is still free.
 pub const ALPHA_LOG2: i8 = 0;
-/// Default of `fdb.capacity`, in addresses.
+/// Default `fdb.capacity`, in addresses.
 pub const FDB_CAPACITY: u32 = 16_384;
-/// Default of `fdb.ageing` (802.1Q, table 8-6).
+/// Default `fdb.ageing` (802.1Q, table 8-6).
 pub const FDB_AGEING: Nanos = Nanos::from_secs(300);
-/// Default of `port.mtu`: bytes after the Ethernet header.
+/// Default `port.mtu`: bytes after the Ethernet header.
 pub const MTU: u32 = 1_500;
-/// Default of `port.lossless`: the class that RoCE and storage use.
+/// Default `port.lossless`: the class that RoCE and storage use.
 pub const LOSSLESS: ClassSet = ClassSet(1 << 3);
-/// Default of `port.pause_time`: the maximum, which needs the fewest refreshes.
+/// Default `port.pause_time`: the maximum, which needs the fewest refreshes.
 pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
-/// Default of `port.cable`, in metres.
+/// Default `port.cable`, in metres.
 pub const CABLE_METRES: u64 = 10;
-/// Default of `port.default_class`.
 pub const DEFAULT_CLASS: Class = Class::ALL[0];
-/// Default of `port.pvid` and `static.vlan`.
+/// Default `port.pvid` and `static.vlan`.
 pub const VID: u16 = 1;
-/// Default of `port.learning`.
 pub const LEARNING: bool = true;
-/// Default of `port.flood_unknown` and `port.flood_group`.
 pub const FLOOD: bool = true;
-/// Default of `port.lldp`.
 pub const LLDP: Lldp = Lldp::Switch;
-/// Default of `port.isolated`.
 pub const ISOLATED: bool = false;
-/// Default of `class.ecn_probability`, as in HPCC's simulations and many switches.
+/// Default `class.ecn_probability`, as in HPCC's simulations and many switches.
 pub const ECN_PROBABILITY: f64 = 0.2;
-/// Default of `class.wred`.
 pub const WRED: bool = false;
-/// Default of `class.watchdog_detect`, as in SONiC.
+/// Default `class.watchdog_detect`, as in SONiC.
 pub const WATCHDOG_DETECT: Nanos = Nanos::from_millis(200);
-/// Default of `class.watchdog_restore`, as in SONiC.
+/// Default `class.watchdog_restore`, as in SONiC.
 pub const WATCHDOG_RESTORE: Nanos = Nanos::from_millis(200);
-/// Default of `class.weight`.
 pub const SERVICE: Service = Service::Weighted(10);
 
-/// Duration of a round of the driver loop: twice the measured p99.99.
+/// Round of the driver loop: twice the measured p99.99.
 pub const TURN: Nanos = Nanos::from_micros(200);
-/// Returns how long a thread usually stalls: a fifth of the longest stall.
+/// Returns the usual stall of a thread: a fifth of the longest.
 #[must_use]
 pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Maximum stall of a peer that XON covers. Each millisecond costs a millisecond of queueing.
+/// Maximum stall of a peer that XON covers; each millisecond costs one of queueing.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
-/// Frames of a batch. A burst and a commit hold at least this many of the longest frames.
+/// Frames of a batch, which a burst and a commit hold at least.
 pub const BATCH: u64 = 32;
 
-/// Longest stall that the default stall budget covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
+/// Longest stall that the default budget covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
 pub(crate) const STALL_MAX: Nanos = Nanos::from_millis(25);
 pub(crate) const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 const LOSSY_EGRESS_TIME: Nanos = Nanos::from_millis(8);
@@ -83,13 +73,12 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// Default of `egress_warn` and `egress_xon` less `commit`, in bytes (CaPFC, Table II, 1 Gb/s).
+/// Default `egress_warn` and `egress_xon` less `commit`, in bytes (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// Default of `egress_xoff` less `commit`, in bytes (CaPFC, Table II, 1 Gb/s).
+/// Default `egress_xoff` less `commit`, in bytes (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: the paper's values for 1 Gb/s, or in proportion
-/// to the speed `scaled`.
+/// Returns the default `class.egress_xon` and `class.egress_xoff`: the paper's values for 1 Gb/s, or in proportion to the speed `scaled`.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -99,47 +88,46 @@ pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Byte
     (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
 }
 
-/// Returns the default of `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time, because
-/// no pause is refreshed during a stall.
+/// Returns the default `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time, because no pause is refreshed
+/// during a stall.
 #[must_use]
 pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns the default of `port.burst`: a batch of the longest frames, or the line's bytes in a loop round or a usual stall.
+/// Returns the default `port.burst`: a batch of the longest frames, or the line's bytes in a loop round or a usual stall.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
 }
 
-/// Returns the default of `port.commit`: a batch of the longest frames, or the line's bytes in 10 us.
+/// Returns the default `port.commit`: a batch of the longest frames, or the line's bytes in 10 us.
 #[must_use]
 pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
-/// Returns the default of `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty.
-/// At least a frame and `commit`, so that a device that is down pauses no sender.
+/// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. At least a frame and
+/// `commit`, so that a device that is down pauses no sender.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
 }
 
-/// Returns the default of `class.xoff`: twice XON.
+/// Returns the default `class.xoff`: twice XON.
 #[must_use]
 pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// Returns the default of `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an
-/// eighth of that, BBR loses every seventh packet (measured).
+/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an eighth of that, BBR loses
+/// every seventh packet (measured).
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
 }
 
-/// Returns the default of `memory.lossy_pool`: a quarter of the ports' largest lossy queues together, at least four
-/// times the largest.
+/// Returns the default `memory.lossy_pool`: a quarter of the ports' largest lossy queues together, at least four times the largest.
 #[must_use]
 pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     let largest = |port: &PortSettings| {
@@ -152,21 +140,21 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// Returns a lossy pool of this size. Frames smaller than [`LOSSY_FRAME`] reach its frame limit first.
+/// Returns a lossy pool, whose frame limit frames smaller than [`LOSSY_FRAME`] reach first.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
     LossyPool { bytes, frames: u32::try_from(frames).unwrap_or(u32::MAX).max(1) }
 }
 
-/// Returns the default of `class.ingress_max` of a lossy class: 1 ms of line rate, within 128 KiB and 1 MiB.
+/// Returns the default `class.ingress_max` of a lossy class: 1 ms of line rate, within 128 KiB and 1 MiB.
 #[must_use]
 pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns the default of `port.refresh`: half the pause time, at most the pause time less stall budget and frames
-/// ahead. Returns `None` if less than a sixteenth of the pause time is left.
+/// Returns the default `port.refresh`: half the pause time, at most the pause time less stall budget and frames ahead. Returns `None` if
+/// less than a sixteenth of the pause time is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

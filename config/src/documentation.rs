@@ -1,4 +1,4 @@
-//! Tests that docs/configuration.md has every key of a switch with its default.
+//! Checks that docs/configuration.md has every key with its default.
 
 #![allow(clippy::unwrap_used)]
 

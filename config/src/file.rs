@@ -1,4 +1,4 @@
-//! Reads text files up to a limit. Errors name the remedy. A pipe, or a file on an unreachable server, may block forever.
+//! Reads text files up to a limit. A pipe, or a file on an unreachable server, may block forever.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,45 +10,39 @@ use xoff_wire::units::Bytes;
 use crate::quantity;
 use crate::visible::visible;
 
-/// Purpose of a file: name in messages, advice, and limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileKind {
-    /// Name in messages, with its article: `the configuration`.
+    /// Name with its article: `the configuration`.
     pub name: &'static str,
-    /// Advice if the file cannot be read.
+    /// Advice for an unreadable file.
     pub help: &'static str,
     /// Maximum length in bytes.
     pub bytes_max: Bytes,
 }
 
-/// Maximum length of files that people write.
+/// Limit of files that people write.
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
-/// Maximum length of files that programs write.
+/// Limit of files that programs write.
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
-/// Maximum length of text from a device node, because some are endless.
+/// Limit of text from a device node, because some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);
 
-/// Kind of the configuration of `xoff run` or `xoff nic`.
 pub const CONFIGURATION: FileKind = FileKind {
     name: "the configuration",
     help: "give the path of a TOML file; config/examples has some to start from",
     bytes_max: WRITTEN_MAX,
 };
 
-/// Error from reading a file.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot read {} {}: {why}", kind.name, visible(&path.display().to_string()))]
 #[diagnostic(help("{}", kind.help))]
 pub struct Unread {
-    /// Purpose of the file.
     pub kind: FileKind,
-    /// Path of the file.
     pub path: PathBuf,
     /// Cause of the error.
     pub why: UnreadCause,
 }
 
-/// Cause of a failed read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadCause {
     #[error(transparent)]
@@ -63,15 +57,12 @@ pub enum UnreadCause {
         line: usize,
         /// Column in bytes from 1.
         column: usize,
-        /// The first invalid byte.
+        /// First invalid byte.
         byte: u8,
     },
 }
 
 /// Reads a file. Blocks as long as the file does: until the writer of a pipe closes it.
-///
-/// # Errors
-/// Returns an [`Unread`].
 pub fn read_text(path: &Path, kind: FileKind) -> Result<String, Unread> {
     read(path, kind.bytes_max).map_err(|why| Unread { kind, path: path.to_owned(), why })
 }

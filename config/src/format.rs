@@ -19,13 +19,11 @@ pub fn scaled(number: f64, unit: &str) -> String {
     format!("{value:.decimals$} {}{unit}", steps[step]).trim_end().into()
 }
 
-/// Formats a number of bytes: `12.3 kB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, "B")
 }
 
-/// Formats a time in nanoseconds: `250 ms`.
 #[must_use]
 pub fn span(nanos: u64) -> String {
     let (value, unit) = match nanos {

@@ -6,13 +6,12 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 use crate::defaults;
 use crate::keys::PeerResponse;
 
-/// Hardware of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hardware {
     /// Software switch: a thread that may stall, drivers with rings, and peers of the same kind.
     #[default]
     Software,
-    /// Ideal switch: no stalls, no queues in drivers, and peers that respond as the standard requires.
+    /// Switch without stalls and queues in drivers, and with peers that respond as the standard requires.
     Ideal,
 }
 
@@ -49,7 +48,7 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `commit`. Ideal hardware gets no frame while another is on the line.
+    /// Returns the default of `commit`. Ideal hardware sends one frame at a time.
     pub(crate) fn commit(self, speed: BitRate, line_frame: Bytes) -> Bytes {
         match self {
             Hardware::Software => defaults::commit(speed, line_frame),

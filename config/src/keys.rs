@@ -16,7 +16,6 @@ use crate::reader::parse::{self, OrOff};
 use crate::shell::{HttpAt, LogFormat, Mode, Queues, ReceiveChunks, Sighup, ZeroCopy};
 
 crate::keys! {
-    /// Keys of `[switch]`.
     struct SwitchKeys {
         name: String = parse::name;
         profile: Profile = parse::choice(&[("plain", Profile::Plain), ("roce", Profile::Roce)]);
@@ -42,7 +41,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[pipeline]`.
     struct PipelineKeys {
         rate: OrOff<FrameRate> = parse::or_word("none", parse::frame_rate);
         delay: OrOff<Nanos> = parse::or_word("none", parse::time(Nanos(1)..=Nanos::from_secs(1)));
@@ -54,7 +52,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[memory]`.
     struct MemoryKeys {
         model: MemoryModel = parse::choice(&[
             ("dedicated", MemoryModel::Dedicated),
@@ -75,7 +72,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[policy.capfc]`.
     struct CaPfcKeys {
         cut: f64 = parse::share;
         count: CountUnit = parse::choice(CountUnit::WORDS);
@@ -84,7 +80,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[policy.ofc]`.
     struct OfcKeys {
         alpha: f64 = parse::part;
         flows: u32 = parse::integer(1..=1_048_576);
@@ -94,7 +89,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[qcn]`.
     struct QcnKeys {
         ingress: ClassSet = parse::classes;
         egress: ClassSet = parse::classes;
@@ -110,14 +104,12 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[policy.p-pfc]`.
     struct PPfcKeys {
         prediction: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos::from_micros(1)..=Nanos::from_secs(1)));
     }
 }
 
 crate::keys! {
-    /// Keys of `[policy.gfc]`.
     struct GfcKeys {
         first: f64 = parse::share;
         steps: u8 = parse::integer(1..=16);
@@ -125,7 +117,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[policy.g-pfc]`.
     struct GPfcKeys {
         pause_lower: f64 = parse::share;
         resume_lower: f64 = parse::share;
@@ -141,7 +132,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[[fdb.static]]`.
     struct StaticKeys {
         mac: MacAddr = parse::mac;
         port: String = parse::name;
@@ -151,7 +141,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[[group]]`.
     struct GroupKeys {
         name: String = parse::name;
         ports: Vec<MemberKey> = group_members;
@@ -164,7 +153,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[router]`.
     struct RouterKeys {
         netns: PathBuf = parse::netns;
         spread: SpreadKind = parse::choice(SpreadKind::WORDS);
@@ -174,7 +162,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[punt]`.
     struct PuntKeys {
         rate: u32 = parse::integer(1..=1_000_000);
         burst: u32 = parse::integer(1..=100_000);
@@ -182,7 +169,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[[vlan]]`.
     struct VlanKeys {
         vid: u16 = parse::vid;
         router: bool = parse::boolean;
@@ -289,7 +275,7 @@ pub(crate) enum MemoryModel {
 /// Value of `switch.policy`: policies of all or of some classes.
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// Value of `policy.capfc.scale`: whether thresholds for 1 Gb/s scale with the port's speed.
+/// Scaling of thresholds for 1 Gb/s with the port's speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -426,7 +412,7 @@ fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
     }
 }
 
-/// Largest number of a core for pinning: glibc's CPU_SETSIZE less one.
+/// Largest core number: glibc's CPU_SETSIZE less one.
 const CORE_MAX: u16 = 1_023;
 
 fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {

@@ -1,12 +1,11 @@
-//! Configuration of a switch: parses a TOML file into validated types, with all defaults in one place.
+//! Configuration of a switch: parses a TOML file into validated types.
 //!
 //! ```text
 //! text --reader, keys--> Document (values and their places) --build--> Config (the switch)
 //! ```
 //!
-//! [`Config::from_toml`] reports every mistake with its place, or returns a configuration with warnings.
-//! [`defaults`] has the values of omitted keys; `sizing`, `thresholds` and [`memory`] compute sizes. Other products
-//! use [`reader`], too.
+//! [`Config::from_toml`] reports every mistake with its place, or returns a configuration with warnings. [`defaults`] has the values of
+//! omitted keys. Other products use [`reader`], too.
 
 #![forbid(unsafe_code)]
 
@@ -76,39 +75,30 @@ pub use shell::{
 pub use uses::Uses;
 pub use visible::visible;
 
-/// A validated configuration of a switch.
+/// Validated configuration of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Settings of the dataplane. MAC addresses are zero until the shell has read the devices.
+    /// Settings of the dataplane, with MAC addresses of zero until the shell has read the devices.
     pub switch: SwitchSettings,
-    /// Settings outside the dataplane: devices, threads, HTTP, log.
     pub shell: ShellSettings,
     /// Headroom by port and class; `None` for lossy classes.
     pub headroom: Vec<[Option<Headroom>; CLASSES]>,
     /// Propagation delay of each port's cable, one way.
     pub cables: Vec<Nanos>,
-    /// Warnings: doubtful settings.
     pub warnings: Vec<Problem>,
     /// Notes: intentional settings with a cost.
     pub notes: Vec<Problem>,
 }
 
 impl Config {
-    /// Names of the tables that a configuration may have.
+    /// Tables that a configuration may have.
     pub const TABLES: &[&str] = document::TOP;
 
     /// Reads and validates the file at `path`.
-    ///
-    /// # Errors
-    /// If the file cannot be read; see also [`Config::from_toml`].
     pub fn load(path: &Path, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml(&path.display().to_string(), &Config::text(path)?, machine)
     }
 
-    /// Returns the text of the file at `path`.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn text(path: &Path) -> Result<String, ConfigError> {
         Ok(file::read_text(path, file::CONFIGURATION)?)
     }
@@ -116,15 +106,12 @@ impl Config {
     /// Validates `text`, which messages call `name`.
     ///
     /// # Errors
-    /// Returns all errors, or the first syntax error.
+    /// All errors, or the first syntax error.
     pub fn from_toml(name: &str, text: &str, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml_on(Hardware::Software, name, text, machine)
     }
 
     /// Validates `text` with the defaults of `hardware`.
-    ///
-    /// # Errors
-    /// See [`Config::from_toml`].
     pub fn from_toml_on(
         hardware: Hardware,
         name: &str,
@@ -158,21 +145,19 @@ impl Config {
         Some(config)
     }
 
-    /// Returns the worker threads of the switch on a machine with these cores.
     #[must_use]
     pub fn workers(&self, cores: &[u16]) -> Vec<Worker> {
         let rates: Vec<BitRate> = self.switch.ports.iter().map(|port| port.speed).collect();
         self.shell.workers.assign(&rates, cores.len())
     }
 
-    /// Plans the memory of the switch, including that of spare ports.
     #[must_use]
     pub fn plan(&self, machine: &Machine) -> Plan {
         let placed = self.with_spare_places();
         placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
     }
 
-    /// Returns requirements that the machine does not meet: errors, and warnings about narrow margins.
+    /// Returns the machine's unmet requirements: errors, and warnings about narrow margins.
     #[must_use]
     pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
         machine::misfits(self, machine, None).into_iter().chain(shortage::of(self, machine, None)).collect()
@@ -185,7 +170,7 @@ impl Config {
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the number of AF_XDP sockets of each port; `None` if neither file nor device determines it. Sizes then assume one.
+    /// Returns the AF_XDP sockets of each port; `None` if neither file nor device determines them. Sizes then assume one.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));

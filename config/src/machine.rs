@@ -15,41 +15,25 @@ use crate::shell::{PortShell, Queues};
 use crate::uses::{self, Uses};
 use crate::{Config, written};
 
-/// Machine and program that run a configuration. Everything fits the default machine; the default program has built-in
-/// policies only.
+/// Machine and program that run a configuration. By default everything fits, and the program has built-in policies only.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Available memory in bytes; `None` for any amount.
+    /// Available bytes; `None` for any amount.
     pub memory: Option<Bytes>,
-    /// Cores that the process may use, in ascending order; empty if unknown.
+    /// Cores that the process may use, ascending; empty if unknown.
     pub cores: Vec<u16>,
-    /// Looks up a device by name.
     pub device: fn(&str) -> Device,
-    /// Returns whether a path is a network namespace.
     pub is_netns: fn(&Path) -> bool,
-    /// The program's own policy.
     pub own_policy: Option<OwnPolicy>,
-    /// Returns true if the kernel accepts small receive chunks.
     pub has_small_chunks: fn() -> bool,
 }
 
 /// Facts about a network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Nothing is known about the device.
     Unknown,
     Missing,
-    /// The device exists.
-    Has {
-        /// Interface index.
-        index: u32,
-        /// Number of receive queues.
-        queues: u32,
-        /// MTU in bytes.
-        mtu: u32,
-        /// Uses of the device by the machine.
-        uses: Uses,
-    },
+    Has { index: u32, queues: u32, mtu: u32, uses: Uses },
 }
 
 impl Default for Machine {
@@ -67,7 +51,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Returns this machine without devices and network namespaces.
+    /// Removes devices and namespaces.
     #[must_use]
     pub fn without_networks(self) -> Machine {
         let Machine { device, is_netns, .. } = Machine::default();

@@ -19,7 +19,7 @@ use crate::sizing::FRAME_MIN;
 /// Bytes of a ring entry.
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
-/// Number of frames reserved at each port for pauses, congestion notifications and LLDP.
+/// Frames reserved at each port for pauses, congestion notifications and LLDP.
 pub const CONTROL_FRAMES: u32 = 64;
 /// Bytes of the process outside the dataplane for each frame, cell and chunk.
 const PER_FRAME: u64 = 12;
@@ -35,26 +35,25 @@ const PAGE: u64 = 4096;
 /// Bytes for threads, XDP programs and HTTP server.
 pub const PROCESS: u64 = 17 << 20;
 const PER_TRANSMIT_CHUNK: u64 = 32;
-/// Maximum number of frames on their way between workers.
+/// Maximum frames on their way between workers.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
 /// Received frames per queue that stay in chunks: two rounds of the driver loop. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
-/// Buffer memory as numbers of frames and of cells.
+/// Buffer memory in frames and cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub frames: u64,
-    /// Number of cells, of [`CELL`] bytes each.
+    /// Cells of [`CELL`] bytes each.
     pub cells: u64,
 }
 
 impl Held {
-    /// No buffer memory.
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Returns the buffer memory of at most `frames` frames with `bytes` bytes together, including the FCS, which is
-    /// not stored. The last cell of each frame may hold a single byte.
+    /// Returns the buffer memory of `frames` frames with `bytes` bytes together, including the FCS, which is not stored. The last cell of
+    /// each frame may hold a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -70,13 +69,11 @@ impl Held {
         Held { frames, cells: frames.saturating_mul(cells_of(longest).into()) }
     }
 
-    /// Returns true if `other` is large enough for this buffer memory.
     #[must_use]
     pub const fn fits(self, other: Held) -> bool {
         self.frames <= other.frames && self.cells <= other.cells
     }
 
-    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Held) -> Held {
         Held {
@@ -85,7 +82,6 @@ impl Held {
         }
     }
 
-    /// Returns the product of both numbers with `count`.
     #[must_use]
     pub fn times(self, count: u64) -> Held {
         Held { frames: self.frames.saturating_mul(count), cells: self.cells.saturating_mul(count) }
@@ -100,31 +96,29 @@ impl Held {
     }
 }
 
-/// Buffer memory of a worker, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Received frames that are not forwarded yet.
+    /// Received, not yet forwarded frames.
     pub received: Held,
-    /// Lossless frames up to XOFF, and in the headroom.
+    /// Lossless frames, up to XOFF and in the headroom.
     pub lossless: Held,
     /// Lossy frames that count at ingress, and frames that only their egress queue limits.
     pub queued: Held,
     /// Frames of classes that are lossy at every port.
     pub lossy: Held,
-    /// Frames on their way between workers, which count at no queue.
+    /// Frames between workers, which count at no queue.
     pub handed_over: Held,
     /// Copies of flooded frames, which share cells.
     pub flooding: Held,
     /// Frames from the host, which count at no ingress.
     pub host: Held,
-    /// Pauses, congestion notifications and LLDP frames.
+    /// Pauses, congestion notifications and LLDP.
     pub control: Held,
-    /// Frames of ports that may be added.
+    /// Ports that may be added.
     pub spare: Held,
 }
 
 impl Share {
-    /// Returns the purposes with their names.
     #[must_use]
     pub const fn consumers(&self) -> [(&'static str, Held); 9] {
         [
@@ -140,13 +134,12 @@ impl Share {
         ]
     }
 
-    /// Returns the sum over all purposes.
     #[must_use]
     pub fn all(&self) -> Held {
         self.consumers().into_iter().fold(Held::NONE, |sum, (_, held)| sum.plus(held))
     }
 
-    /// Returns the sum over all purposes but control frames.
+    /// Returns the sum without control frames.
     #[must_use]
     pub fn data(&self) -> Held {
         Share { control: Held::NONE, ..*self }.all()
@@ -167,29 +160,24 @@ impl Share {
     }
 }
 
-/// Line of a memory plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumer {
     pub what: &'static str,
-    /// Number of frames; zero if the consumer has no frames.
+    /// Number of frames; zero for a consumer without frames.
     pub frames: u64,
-    /// Memory in bytes.
     pub bytes: Bytes,
 }
 
-/// Memory plan of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Consumers in the process.
     pub consumers: Vec<Consumer>,
-    /// Memory of the process, in bytes.
     pub total: Bytes,
-    /// Memory of the kernel for all sockets, in bytes.
+    /// Kernel's memory for all sockets.
     pub kernel: Bytes,
 }
 
 impl Plan {
-    /// Returns the bytes that the machine must have, for process and kernel.
+    /// Returns the bytes of process and kernel.
     #[must_use]
     pub fn needed(&self) -> Bytes {
         self.total.saturating_add(self.kernel)
@@ -271,14 +259,14 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of one of `workers` workers, which owns `ports`. A frame stays in the memory of the
-    /// worker that received it, so each has room for the lossy queues of all ports.
+    /// Returns the buffer memory of a worker that owns `ports`. A frame stays in the memory of the worker that received it, so each has
+    /// room for the lossy queues of all ports.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
-    /// Returns the buffer memory of a worker that may hold frames of all these configurations.
+    /// Returns the buffer memory for frames of all these configurations.
     #[must_use]
     pub fn share_of(
         successive: &[&Config],
@@ -289,7 +277,7 @@ impl Config {
         Successive(successive).share(workers, ports, queues)
     }
 
-    /// Returns the buffer memory of the port at `index`, without the lossy pool.
+    /// Returns the buffer memory of a port, without the lossy pool.
     #[must_use]
     pub fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
         Successive(&[self]).port_share(index, queues)
@@ -313,7 +301,7 @@ impl Config {
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// Returns the buffer memory for classes that are lossy everywhere: the sum of the queues, at most the pool.
+    /// Returns the sum of the queues of classes that are lossy everywhere, at most the pool.
     fn lossy_everywhere(&self) -> Held {
         let classes = self.pooled();
         let waiting = self.switch.ports.iter().flat_map(|port| {

@@ -11,7 +11,7 @@ use crate::reader::{Parsed, Table, parse};
 
 const BRING_ONE: &str = "build a program with its own policy, as docs/policies/own.md describes";
 
-/// Flow-control policy that the program adds: `"custom"` in configurations.
+/// Flow-control policy of the program, `"custom"` in configurations.
 #[derive(Clone)]
 pub struct OwnPolicy {
     name: &'static str,
@@ -19,7 +19,7 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// Creates a policy; `read` builds it from its parameters.
+    /// Creates a policy; `read` builds it.
     pub fn new<P: PolicyFactory + 'static>(
         name: &'static str,
         read: impl Fn(&mut Parameters<'_>) -> P + Send + Sync + 'static,
@@ -27,7 +27,6 @@ impl OwnPolicy {
         OwnPolicy { name, make: Arc::new(move |parameters| Custom::new(read(parameters))) }
     }
 
-    /// Returns the policy's name for messages.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
@@ -58,8 +57,7 @@ impl Eq for OwnPolicy {}
 
 const TABLE: &str = "policy.custom";
 
-/// Parameters in `[policy.custom]`. Methods return `None` for a missing or invalid value. Invalid values, and keys that
-/// no method has read, are errors.
+/// Parameters in `[policy.custom]`. Methods return `None` for a missing or invalid value. Invalid and unread values are errors.
 pub struct Parameters<'a> {
     table: Option<Table<'a, 'a>>,
     keys: Vec<&'static str>,
@@ -76,17 +74,15 @@ impl Parameters<'_> {
         })
     }
 
-    /// Reads a whole number in `range`.
+    /// Reads a whole number.
     pub fn integer(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Option<i64> {
         self.read(key, parse::integer(range))
     }
 
-    /// Reads a boolean.
     pub fn boolean(&mut self, key: &'static str) -> Option<bool> {
         self.read(key, parse::boolean)
     }
 
-    /// Reads a string.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         self.read(key, |value| value.as_str().map(str::to_owned).ok_or_else(|| "a text in quotes".into()))
     }
@@ -96,12 +92,12 @@ impl Parameters<'_> {
         self.read(key, parse::bytes)
     }
 
-    /// Reads a time in `range`, such as "5us".
+    /// Reads a time such as "5us".
     pub fn time(&mut self, key: &'static str, range: RangeInclusive<Nanos>) -> Option<Nanos> {
         self.read(key, parse::time(range))
     }
 
-    /// Reports the value of `key` as not allowed. `allowed` completes the message "has to be".
+    /// Refuses the value of `key`; `allowed` completes "has to be".
     pub fn refuse(&mut self, key: &'static str, allowed: &str) {
         self.read::<()>(key, |_| Err(allowed.to_owned()));
     }
@@ -158,7 +154,7 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
     }
 }
 
-/// Returns the error of commands that need a custom policy, in a program without one.
+/// Returns the error of commands in a program without custom policy.
 #[must_use]
 pub fn no_own_policy() -> String {
     format!("\"custom\" is the program's own policy, but this program has none: {BRING_ONE}")

@@ -1,4 +1,4 @@
-//! Profiles: TOML files with settings that `[defaults]` and `[class.N]` of a configuration override.
+//! Profiles: TOML files whose settings the configuration overrides.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {

@@ -1,7 +1,6 @@
 //! Quantities with units: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
 //!
-//! Decimals are allowed, `_` is ignored, fractions of the smallest unit are rounded up. Formatted quantities can be
-//! parsed again.
+//! Decimals are allowed, `_` is ignored, fractions of the smallest unit are rounded up. Formatted quantities can be parsed.
 
 use std::num::NonZeroU32;
 
@@ -35,13 +34,11 @@ const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
 const FRAME_RATES: &Units = &[("pps", 1), ("kpps", 1_000), ("Kpps", 1_000), ("Mpps", 1_000_000)];
 const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 
-/// Parses an amount of data.
 #[must_use]
 pub fn parse_bytes(text: &str) -> Option<Bytes> {
     parse(text, BYTES).map(Bytes)
 }
 
-/// Parses a span of time.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<Nanos> {
     parse(text, TIMES).map(Nanos)
@@ -54,7 +51,7 @@ pub fn parse_rate(text: &str) -> Option<BitRate> {
     parse(stem, RATES).and_then(BitRate::new)
 }
 
-/// Parses a frame rate of at least one frame per second.
+/// Parses a frame rate of at least one per second.
 #[must_use]
 pub fn parse_frame_rate(text: &str) -> Option<FrameRate> {
     let frames = parse(text, FRAME_RATES).filter(|frames| *frames <= 4_000_000_000)?;
@@ -81,7 +78,7 @@ fn parse(text: &str, units: &Units) -> Option<u64> {
     u64::try_from(digits.checked_mul(u128::from(*factor))?.div_ceil(scale)).ok()
 }
 
-/// Formats `bytes` without a fraction: `64KiB`, `100KB`, `1522B`.
+/// Formats without a fraction: `64KiB`, `100KB`, `1522B`.
 #[must_use]
 pub fn bytes(bytes: Bytes) -> String {
     exact(
@@ -98,19 +95,19 @@ pub fn bytes(bytes: Bytes) -> String {
     )
 }
 
-/// Formats `time` without a fraction: `25ms`, `200us`.
+/// Formats without a fraction: `25ms`, `200us`.
 #[must_use]
 pub fn time(time: Nanos) -> String {
     exact(time.0, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)], "ns")
 }
 
-/// Formats `rate` without a fraction: `25Gb/s`.
+/// Formats without a fraction: `25Gb/s`.
 #[must_use]
 pub fn rate(rate: BitRate) -> String {
     exact(rate.bits_per_second(), &[("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000)], "b/s")
 }
 
-/// Formats `rate` without a fraction: `1Mpps`.
+/// Formats without a fraction: `1Mpps`.
 #[must_use]
 pub fn frame_rate(rate: FrameRate) -> String {
     exact(rate.0.get().into(), &[("Mpps", 1_000_000), ("kpps", 1_000)], "pps")

@@ -1,4 +1,4 @@
-//! Remedies for a lack of memory: plans the memory again, each time with one key changed.
+//! Remedies for a lack of memory: plans again, each time with one key changed.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
@@ -9,10 +9,9 @@ use crate::reader::value;
 use crate::shell::ReceiveChunks;
 use crate::{Config, Hardware, Machine, build, defaults};
 
-/// Change of one key that saves memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// Change of the file, such as `smallest_frame = 1024`.
+    /// Line of the file, such as `smallest_frame = 1024`.
     pub change: &'static str,
     /// Saved bytes of process and kernel.
     pub saved: Bytes,
@@ -32,7 +31,7 @@ const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |documen
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });
 
-/// Returns single changes that save memory, the largest saving first, without forbidden ones.
+/// Returns allowed single changes, the largest saving first.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     let needed = |document: &Document| {
         let config = build::build(document, &mut Problems::default())?;
@@ -53,7 +52,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Config {
-    /// Returns single changes to a switch that save memory, the largest saving first.
+    /// Returns single changes to a switch, the largest saving first.
     #[must_use]
     pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
         let own = machine.own_policy.as_ref();

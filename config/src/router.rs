@@ -14,7 +14,7 @@ use crate::shell::{Router, RouterInterface};
 
 const NAME_LEN_MAX: usize = 15;
 
-/// Names that interfaces cannot have: the loopback, and directories for all interfaces in `/proc/sys/net`.
+/// Reserved names: loopback, and directories for all interfaces in `/proc/sys/net`.
 const RESERVED: [&str; 3] = ["lo", "all", "default"];
 /// Minimum MTU for IPv6 (RFC 8200, section 5).
 const IPV6_MTU: u32 = 1_280;
@@ -168,7 +168,7 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
 
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
-    // A frame that is routed into a VLAN is flooded there until the port of its station is learned.
+    // A routed frame is flooded in its VLAN until the station's port is learned.
     let limits_floods = !switch.routed_vlans.is_empty();
     let bridging_keys = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),

@@ -129,7 +129,7 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     }
 }
 
-/// Warns about lossy classes whose reserve and `alpha` times the free pool cannot hold a frame.
+/// Warns about lossy classes without room for a frame in their reserve and `alpha` times the free pool.
 fn room_for_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -171,7 +171,7 @@ fn room_for_a_frame(
     }
 }
 
-/// Checks that reserves hold a frame if headroom is part of the pool, because an empty queue is sure of its reserve only.
+/// Checks that reserves hold a frame: if headroom is part of the pool, an empty queue is sure of its reserve only.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],

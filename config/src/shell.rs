@@ -1,5 +1,4 @@
-//! Settings of the switch outside the dataplane's [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings):
-//! devices, threads, HTTP, log.
+//! Settings of the switch outside the dataplane: devices, threads, HTTP, log.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -12,45 +11,38 @@ use xoff_wire::units::{BitRate, Bytes, ETHERNET_HEADER, Nanos, PortId, Site, TAG
 
 use crate::defaults;
 
-/// Settings of the switch outside the dataplane.
+/// Settings outside the dataplane's [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShellSettings {
-    /// Name of the switch in logs and metrics.
+    /// Name in logs and metrics.
     pub name: String,
     /// Devices and sockets by [`PortId`].
     pub ports: Vec<PortShell>,
-    /// Assignment of ports to worker threads.
     pub workers: Workers,
-    /// Number of ports that a running switch may get in addition.
+    /// Ports that a running switch may get in addition.
     pub spare_ports: u8,
-    /// Behaviour of an idle worker.
     pub poll: Poll,
-    /// HTTP address of `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy`, if any.
+    /// Address of the HTTP server, if any.
     pub http: Option<HttpAt>,
     /// Network namespace of the HTTP server; `None`: the switch's own.
     pub http_netns: Option<PathBuf>,
-    /// Host names that HTTP requests may have, beside `localhost`, the machine's own name, and addresses.
+    /// Host names of HTTP requests, beside `localhost`, the machine's own name, and addresses.
     pub http_hosts: Vec<String>,
-    /// User that the process becomes after opening the devices; `None` for no change.
+    /// User of the process after opening the devices; `None` for no change.
     pub user: Option<String>,
-    /// Filter of log lines, in the syntax of `tracing`.
+    /// Filter of log lines, as for `tracing`.
     pub log: String,
-    /// Format of log lines.
     pub log_format: LogFormat,
-    /// Action on SIGHUP.
     pub sighup: Sighup,
     /// Longest stall of a worker for which lossless classes lose no frame.
     pub stall_budget: Nanos,
     /// Smallest average frame size, in bytes with FCS, for which the stall budget holds.
     pub smallest_frame: u32,
-    /// Use of zero copy between kernel and switch.
     pub zero_copy: ZeroCopy,
     /// Chunks of the packet memory of every port.
     pub chunks: Chunks,
     pub router: Option<Router>,
-    /// `memory.budget`, if given.
     pub budget: Option<Bytes>,
-    /// `memory.lossy_pool`, if given.
     pub lossy_pool: Option<LossyPool>,
 }
 
@@ -60,7 +52,6 @@ pub struct Router {
     /// Network namespace of the host interfaces; `None`: the switch's own.
     pub netns: Option<PathBuf>,
     pub interfaces: Vec<RouterInterface>,
-    /// Spreading of packets over next hops.
     pub spread: Spread,
 }
 
@@ -68,16 +59,13 @@ pub struct Router {
 pub struct RouterInterface {
     /// Port or VLAN of the interface.
     pub site: Site,
-    /// Name in the kernel.
     pub name: String,
     /// Maximum bytes of a packet.
     pub mtu: u32,
 }
 
-/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Text for people.
     #[default]
     Text,
     /// JSON object per line.
@@ -87,17 +75,14 @@ pub enum LogFormat {
 /// Action on SIGHUP, which may mean a closed terminal or a requested reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sighup {
-    /// The switch stops, as on SIGTERM.
+    /// Stops the switch, as SIGTERM does.
     #[default]
     Stop,
-    /// The switch reloads its configuration.
     Reload,
 }
 
-/// Address of the HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpAt {
-    /// IP address and port.
     Tcp(SocketAddr),
     /// Unix socket, outside all network namespaces.
     Unix(PathBuf),
@@ -143,13 +128,11 @@ impl FromStr for HttpAt {
 pub struct Chunks {
     /// Bytes of a transmit chunk and of a whole receive chunk: 2048 or 4096.
     pub bytes: u32,
-    /// Size of receive chunks.
     pub receive: ReceiveChunks,
     /// True if some frames need several transmit chunks (XDP multi-buffer).
     pub multi_buffer: bool,
 }
 
-/// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
     /// A receive chunk holds as much of a frame as a transmit chunk does.
@@ -167,7 +150,7 @@ impl Chunks {
     /// Bytes of a small receive chunk.
     pub const SMALL: u32 = 512;
 
-    /// Returns the smallest chunks for frames of this MTU. Frames longer than the largest chunks take several.
+    /// Returns the smallest chunks for this MTU. Frames longer than the largest chunks take several.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
         let small = Chunks { bytes: 2_048, ..Chunks::LARGEST };
@@ -177,7 +160,6 @@ impl Chunks {
         }
     }
 
-    /// Returns these chunks with small receive chunks.
     #[must_use]
     pub fn with_small(self) -> Chunks {
         Chunks { receive: ReceiveChunks::Small, ..self }
@@ -207,25 +189,21 @@ impl Chunks {
     }
 }
 
-/// Device and sockets of one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortShell {
-    /// Name of the Linux interface.
     pub device: String,
-    /// Hardware queues that have a socket.
+    /// Queues with a socket.
     pub queues: Queues,
-    /// Mode of the XDP program.
     pub mode: Mode,
-    /// Ring sizes of every socket.
     pub rings: Rings,
-    /// Number of receive chunks for a stall of the whole budget.
+    /// Receive chunks for a stall of the whole budget.
     pub stall_chunks: u32,
-    /// Number of transmit chunks: maximum frames in the driver.
+    /// Maximum frames in the driver.
     pub transmit_chunks: u32,
 }
 
 impl PortShell {
-    /// Returns true if the entry belongs to no port.
+    /// Returns true for an entry without port.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         self.device.is_empty()
@@ -236,35 +214,30 @@ impl PortShell {
     }
 }
 
-/// Hardware queues of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Queues {
-    /// All queues of the device.
     #[default]
     All,
-    /// Listed queues, in this order.
+    /// Queues in this order.
     List(Vec<u32>),
 }
 
-/// Mode of the XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Native mode if possible, otherwise generic mode.
+    /// Native mode if possible, otherwise generic.
     #[default]
     Auto,
-    /// XDP program in the driver only.
+    /// Program in the driver.
     Native,
-    /// XDP program in the kernel's network stack.
+    /// Program in the kernel's network stack.
     Generic,
 }
 
 /// Use of zero copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Zero copy if possible.
     #[default]
     Auto,
-    /// Zero copy only.
     On,
     /// No zero copy: the kernel copies frames.
     Off,
@@ -273,13 +246,9 @@ pub enum ZeroCopy {
 /// Entries of a socket's rings, powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Entries of the fill ring.
     pub fill: u32,
-    /// Entries of the RX ring.
     pub rx: u32,
-    /// Entries of the TX ring.
     pub tx: u32,
-    /// Entries of the completion ring.
     pub completion: u32,
 }
 
@@ -294,7 +263,6 @@ pub enum Workers {
     List(Vec<Worker>),
 }
 
-/// A thread and the ports that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
     /// Core for pinning; `None`: the kernel decides.
@@ -309,13 +277,13 @@ pub enum Poll {
     Busy,
     /// Polling while frames arrive, then sleep until the next frame or deadline.
     Adaptive {
-        /// Maximum time of polling without frames before sleep.
+        /// Time without frames before sleep.
         idle_after: Nanos,
     },
 }
 
 impl Workers {
-    /// Returns true if all ports that satisfy `stays` keep their workers. `count`: number of running workers.
+    /// Returns whether all ports that satisfy `stays` keep their workers, `count` of which run.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,

@@ -1,7 +1,7 @@
 //! Sizes for which an obedient peer loses no lossless frame.
 //!
-//! During a stall a worker takes nothing from the rings, sends no XOFF and refreshes no pause. `stall_budget` is the
-//! longest such stall. It determines
+//! During a stall a worker takes nothing from the rings, sends no XOFF and refreshes no pause. `stall_budget`, the longest such stall,
+//! determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
 //! * `burst` and XON: a line makes up for a fifth of the budget, and does not run empty while its peer takes as
@@ -10,9 +10,8 @@
 //!   of `smallest_frame` bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
 //!
-//! `smallest_frame` is the smallest *average* frame size with this guarantee, because rings and chunks hold frames.
-//! Smaller frames of a lossless class reach `xoff_frames` first. They are lost only if they arrive at line rate during
-//! the whole stall budget.
+//! `smallest_frame` is the smallest *average* frame size with this guarantee, because rings and chunks hold frames. Smaller lossless frames
+//! reach `xoff_frames` first. They are lost only at line rate during the whole stall budget.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_flow_control::headroom::{Headroom, Link, cable_delay, standard_response};
@@ -50,7 +49,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads the line of a port. Replaces a missing speed, to find further problems.
+    /// Reads a port's line. Replaces a missing speed, to find further problems.
     pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
@@ -135,7 +134,7 @@ impl Line {
         })
     }
 
-    /// Returns the bytes that a software peer, configured like this switch, may send at once.
+    /// Returns the bytes that a software peer may send at once, configured like this switch.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }

@@ -1,7 +1,6 @@
 //! Indices for ports that a running switch may get.
 //!
-//! Buffer memory is divided at the start: a spare index has the memory of the largest port, but no device. It keeps the
-//! name and counters of its last port.
+//! A spare index has the memory of the largest port, but no device. It keeps the name and counters of its last port.
 
 use xoff_wire::units::{CLASSES, PORTS_MAX, PortId};
 
@@ -12,7 +11,7 @@ use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Workers};
 
 impl Config {
-    /// Returns this configuration with spare indices after its ports.
+    /// Adds spare indices after those of the ports.
     #[must_use]
     pub fn with_spare_places(&self) -> Config {
         let mut config = self.clone();
@@ -48,7 +47,7 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the buffer memory of spare ports, without control frames, which every index has.
+    /// Returns the buffer memory of spare ports; every index has that of control frames.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;

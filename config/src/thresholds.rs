@@ -1,8 +1,8 @@
-//! Limits of every class at ingress and at egress, and their contradictions.
+//! Limits of every class at ingress and egress, and their contradictions.
 //!
-//! A class that is lossless on some port is *protected*: its frames are bounded at ingress, by `xoff` and headroom,
-//! or by `ingress_max` on a lossy port. Its egress queues never refuse a frame. A class that is lossy everywhere is
-//! bounded at egress, so that one congested port does not take the memory of the others.
+//! A class that is lossless on some port is *protected*: its frames are bounded at ingress, by `xoff` and headroom, or by `ingress_max` on
+//! a lossy port, and no egress queue refuses them. A class that is lossy everywhere is bounded at egress, so that one congested port does
+//! not take all memory.
 
 use std::fmt::Display;
 
@@ -49,13 +49,13 @@ pub(crate) fn classes(
     ports
 }
 
-/// Returns the bytes that all classes would queue before headroom if memory were unlimited.
+/// Returns the bytes queued before headroom if memory were unlimited.
 pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)
 }
 
-/// Returns the settings of a class at a port, as if the class were lossy at all other ports.
+/// Returns a class as if it were lossy at all other ports.
 fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings {
     let smallest_frame = value(document.switch.smallest_frame.as_ref(), document.hardware.smallest_frame());
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
@@ -110,7 +110,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON of a class; one determines a missing other.
+/// Returns XOFF and XON; one determines a missing other.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -122,7 +122,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF of an egress queue; one determines a missing other.
+/// Returns XON and XOFF; one determines a missing other.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);

@@ -1,22 +1,19 @@
-//! Uses of a device by the machine. They end when the device becomes a port.
+//! Uses of a device by the machine, which end when the device becomes a port.
 //!
-//! A use is an error if its end disconnects the machine or breaks another interface. It is a warning if only addresses
-//! become unreachable.
+//! A use whose end disconnects the machine or breaks another interface is an error. If only addresses become unreachable, it is a warning.
 
 use std::net::IpAddr;
 
 use crate::reader::problem::Problem;
 
-/// Uses of a device by the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// True for the loopback interface.
     pub loopback: bool,
-    /// Bridge, bond or similar above the device, such as `bridge br0`.
+    /// Bridge or bond above, such as `bridge br0`.
     pub master: Option<String>,
     /// True if the default route uses the device.
     pub default_route: bool,
-    /// Addresses of the device, without IPv6 link-local ones.
+    /// Addresses without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 

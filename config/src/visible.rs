@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-/// Makes control characters visible, except line feeds and tabs: they move a cursor, change colours or turn the writing direction.
+/// Makes control characters visible, which move a cursor, change colours or turn the writing direction; not line feeds and tabs.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.chars().any(|c| sign(c).is_some()) {

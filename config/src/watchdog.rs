@@ -69,7 +69,7 @@ fn obeyed(draft: &Draft<'_>) -> ClassSet {
     }
 }
 
-/// Formats milliseconds, rounded up so that the text is a valid setting.
+/// Formats milliseconds, rounded up to a valid setting.
 fn in_millis(time: Nanos) -> String {
     format!("{}ms", time.0 / 1_000_000 + 1)
 }

@@ -1,4 +1,4 @@
-//! Formats numbers for people: ranges, and digits in groups of three.
+//! Formats numbers for people: ranges, and grouped digits.
 
 /// Formats ascending numbers as ranges: `1, 10-19`.
 #[must_use]

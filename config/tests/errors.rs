@@ -1,4 +1,4 @@
-//! Tests that all errors are reported at once, at their places, with the allowed values.
+//! Tests that all errors are reported at once, in their places, with the allowed values.
 #![allow(clippy::unwrap_used)]
 
 use miette::{GraphicalReportHandler, GraphicalTheme};

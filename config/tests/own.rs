@@ -1,4 +1,4 @@
-//! Tests of `[policy.custom]`: parameters of all kinds, each refused at its place.
+//! Tests of `[policy.custom]`: each kind of parameter, refused at its place.
 #![allow(clippy::unwrap_used)]
 
 // proves: own-policy

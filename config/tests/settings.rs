@@ -1,4 +1,4 @@
-//! Tests of settings that follow from a file: layers, thresholds, sizes, memory.
+//! Tests of settings that follow from a file.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::memory::Held;
@@ -191,7 +191,7 @@ fn shared_memory_limits_default_to_the_pool() {
     let Memory::Shared(default) = two_ports("[memory]\nmodel = \"shared\"\n", "").switch.memory else {
         panic!()
     };
-    // The default pool is half of what two ports could queue: seven lossy queues of 8 ms, and a lossless one up to XOFF.
+    // Half of what two ports could queue: seven lossy queues of 8 ms, and a lossless one up to XOFF.
     assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 125_013));
     assert_eq!(default.alpha_log2, Some(0));
 }

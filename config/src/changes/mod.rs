@@ -1,7 +1,6 @@
 //! Differences between the configuration of a running switch and a new one, with or without a restart.
 //!
-//! The comparison destructures both values, so that no new field is forgotten. It includes defaults and computed
-//! values. Ports are identified by name; their order does not matter.
+//! The comparison destructures both values, so that no new field is forgotten, and includes defaults. Ports are identified by name.
 
 mod fields;
 mod notation;
@@ -18,18 +17,14 @@ use fields::differences;
 use notation::{Notation, absent};
 pub(crate) use places::vacated;
 
-/// Difference in one setting between two configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Setting in terms of the file, such as `port "a": class 3: xoff`.
     pub what: String,
-    /// Current value.
     pub before: String,
-    /// New value.
     pub after: String,
 }
 
-/// Differences between a running switch and a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Changes that a running switch can make.
@@ -42,7 +37,6 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns true if nothing differs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty() && self.restart.is_empty()
@@ -52,15 +46,13 @@ impl Changes {
         self.live.push(Change { what, before, after });
     }
 
-    /// Adds a change that needs a restart.
     pub fn restart(&mut self, what: String, before: String, after: String) {
         self.restart.push(Change { what, before, after });
     }
 }
 
 impl Config {
-    /// Returns `new` with its ports at their indices in this running configuration, and the changes. Removed ports
-    /// leave their index empty; added ports get spare indices.
+    /// Returns `new` with its ports at their indices in this running configuration, and the changes. Added ports get spare indices.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -148,7 +140,7 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Each reading of the file creates a new policy value; its debug output shows the parameters.
+    // Each reading of the file creates a new value; its debug output shows the parameters.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 

@@ -6,7 +6,7 @@ use super::{Change, Changes};
 use crate::Config;
 use crate::shell::{PortShell, Worker, Workers};
 
-/// Returns `new` with each port at its index in `running`. A port that gets none needs a restart.
+/// Returns `new` with each port at its index in `running`; other ports need a restart.
 pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
     let mut places: Vec<Option<PortId>> = Vec::new();
     for index in 0..new.switch.ports.len() {
@@ -66,7 +66,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     config
 }
 
-/// Returns the index that a port of that name has or had, else a spare index.
+/// Returns the index that a port of that name has or had, else a spare one.
 fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>]) -> Option<PortId> {
     let name = &new.switch.ports[index].name;
     let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);
@@ -89,7 +89,7 @@ fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> boo
     owner(old, place.index()) == owner(new, index)
 }
 
-/// Returns the settings of an index without its port: no arrivals and no pauses, but queued frames still leave.
+/// Returns the settings of a removed port: no arrivals and no pauses, but queued frames still leave.
 pub(crate) fn vacated(port: &PortSettings) -> PortSettings {
     let classes = port.classes.map(|class| ClassSettings {
         queue: class.queue,

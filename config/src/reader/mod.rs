@@ -17,10 +17,10 @@ pub use table::{Parsed, Table, closest, found};
 
 use problem::{ConfigError, Problem};
 
-/// Reads the TOML `text`, which messages call `name`. `build` converts the document.
+/// Reads the TOML `text` of file `name`; `build` converts the document.
 ///
 /// # Errors
-/// Returns all errors that `build` reports, or the first syntax error.
+/// All errors that `build` reports, or the first syntax error.
 ///
 /// # Panics
 /// If `build` returns `None` and reports no error.

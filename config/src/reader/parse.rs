@@ -1,4 +1,4 @@
-//! Parsers of values. The error of a parser lists the allowed values in words.
+//! Parsers of values, whose errors list the allowed values in words.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -24,14 +24,12 @@ const HOST_LEN_MAX: usize = 253;
 /// Value, or the key's word for "none", such as `"off"`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OrOff<T> {
-    /// The value.
     Is(T),
-    /// The key's word for "none".
     Off,
 }
 
 impl<T> OrOff<T> {
-    /// Returns the value; `None` for the key's word for "none".
+    /// Returns `None` for the key's word for "none".
     pub fn into_option(self) -> Option<T> {
         match self {
             OrOff::Is(value) => Some(value),
@@ -40,7 +38,7 @@ impl<T> OrOff<T> {
     }
 }
 
-/// Reads `word` as [`OrOff::Off`], other values by `parse`. If `word` is "off", `false` means the same.
+/// Reads `word` as [`OrOff::Off`], others by `parse`. For "off", `false` means the same.
 pub fn or_word<T>(
     word: &'static str,
     parse: impl FnOnce(&Value<'_>) -> Parsed<T>,
@@ -66,7 +64,7 @@ where
     }
 }
 
-/// Reads one of these words and returns the value of that word.
+/// Reads one of these words as its value.
 pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
     move |value| {
         let word = value.as_str().unwrap_or_default();
@@ -80,7 +78,6 @@ pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Pa
     }
 }
 
-/// Reads a log level.
 pub fn log_level(value: &Value<'_>) -> Parsed<&'static str> {
     choice(&["error", "warn", "info", "debug", "trace"].map(|level| (level, level)))(value)
 }
@@ -103,12 +100,11 @@ pub(crate) fn part(value: &Value<'_>) -> Parsed<f64> {
     share(value).ok().filter(|part| *part < 1.0).ok_or_else(|| "a number above 0 and below 1".into())
 }
 
-/// Reads a boolean.
 pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| "true or false".into())
 }
 
-/// Reads a size, or a bare number of bytes.
+/// Reads a size; a bare number is bytes.
 pub fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
     let bare = value.as_integer().and_then(|number| u64::try_from(number).ok()).map(Bytes);
     let size = bare.or_else(|| value.as_str().and_then(quantity::parse_bytes));
@@ -157,13 +153,11 @@ pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
     metres.ok_or_else(|| "a length up to \"1000km\", such as \"3m\" or \"2km\"".into())
 }
 
-/// Reads a class.
 pub fn class(value: &Value<'_>) -> Parsed<Class> {
     let class = value.as_integer().and_then(|number| u8::try_from(number).ok()).and_then(Class::new);
     class.ok_or_else(|| "a class from 0 to 7".into())
 }
 
-/// Reads a list of classes.
 pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
     list(value, class)
         .ok_or_else(|| "a list of classes from 0 to 7, such as [3] or [3, 4]".into())
@@ -232,7 +226,7 @@ pub fn name(value: &Value<'_>) -> Parsed<String> {
         .ok_or_else(|| format!("a name of 1 to {NAME_LEN_MAX} letters, digits, '.', '_' or '-'"))
 }
 
-/// Reads the name of a Linux interface.
+/// Reads a Linux interface's name.
 pub fn device(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
     let device =
@@ -242,14 +236,13 @@ pub fn device(value: &Value<'_>) -> Parsed<String> {
         .ok_or_else(|| format!("the name of an interface in `ip link` (1 to {DEVICE_LEN_MAX} bytes)"))
 }
 
-/// Reads the MAC address of one station.
+/// Reads an individual MAC address.
 pub fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
     let mac = value.as_str().and_then(MacAddr::parse);
     mac.filter(|mac| !mac.is_group())
         .ok_or_else(|| "the MAC address of one station, such as \"02:00:00:00:00:01\"".into())
 }
 
-/// Reads the address of an HTTP server.
 pub fn http(value: &Value<'_>) -> Parsed<HttpAt> {
     value.as_str().unwrap_or_default().parse()
 }
@@ -263,7 +256,7 @@ pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
         .ok_or_else(|| "a name that `ip netns` lists, or the absolute path of a namespace".into())
 }
 
-/// Reads the host names that HTTP requests may have.
+/// Reads the host names of HTTP requests.
 pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let host = |entry: &Value<'_>| {
@@ -275,7 +268,7 @@ pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Reads each entry of a list by `parse`. Returns `None` if an entry is not allowed.
+/// Reads each entry by `parse`; `None` if one is not allowed.
 pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

@@ -1,4 +1,4 @@
-//! Problems of a configuration: errors, warnings and notes with their places in the file.
+//! Errors, warnings and notes with their places in the file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,6 @@ use toml_span::Span;
 use crate::file::Unread;
 use crate::visible::{visible, visible_at};
 
-/// Error from reading a configuration.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ConfigError {
     #[error(transparent)]
@@ -20,7 +19,6 @@ pub enum ConfigError {
     Invalid(Box<Invalid>),
 }
 
-/// All errors of a file.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{name}: {} in the configuration, nothing was started", count(.problems.len()))]
 pub struct Invalid {
@@ -36,19 +34,17 @@ fn count(errors: usize) -> String {
 }
 
 impl Invalid {
-    /// Returns the errors in order of their places.
+    /// Returns the errors, sorted by place.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 }
 
-/// An error, a warning or a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Problem, and the allowed values.
     pub message: String,
-    /// Advice.
     pub help: Option<String>,
     /// Line and column from 1; `None` for the whole file.
     pub position: Option<(usize, usize)>,
@@ -64,7 +60,7 @@ struct Label {
 }
 
 impl Problem {
-    /// Reports that the table at `span` lacks `key`, with an example of the key.
+    /// Reports that a table lacks `key`, with an example.
     #[must_use]
     pub fn missing(heading: &str, key: &str, example: &str, span: Span) -> Problem {
         Problem::error(format!("`{key}` is missing in {heading}"))
@@ -91,14 +87,13 @@ impl Problem {
         self.severity == Severity::Error
     }
 
-    /// Adds advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds a place in the file with a label. The first place counts as the problem's own.
+    /// Adds a labelled place. The first one counts as the problem's own.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
@@ -164,7 +159,6 @@ impl Diagnostic for Problem {
     }
 }
 
-/// Problems of one file.
 #[derive(Debug, Default)]
 pub struct Problems {
     errors: Vec<Problem>,
@@ -172,17 +166,16 @@ pub struct Problems {
     notes: Vec<Problem>,
 }
 
-/// Warnings and notes of a valid file.
 #[derive(Debug)]
 pub struct Remarks {
-    /// Warnings: doubtful settings.
+    /// Doubtful settings.
     pub warnings: Vec<Problem>,
-    /// Notes: intentional settings with a cost.
+    /// Intentional settings that have a cost.
     pub notes: Vec<Problem>,
 }
 
 impl Problems {
-    /// Adds a problem, unless one with the same place and label exists: several ports may inherit a key.
+    /// Adds a problem, unless the same place and label exists: several ports may inherit a key.
     pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,
@@ -198,7 +191,6 @@ impl Problems {
         }
     }
 
-    /// Returns true if there is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         !self.errors.is_empty()

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
-/// Adds the entries of `below` that `over` lacks, and merges tables that both have.
+/// Adds entries of `below` that `over` lacks; merges tables that both have.
 pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {
@@ -21,7 +21,7 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// Moves the choice of policies to `[switch]`, and the parameters of policies to `[policy]` in `root`.
+/// Moves the choice of policies to `[switch]`, their parameters to `[policy]` in `root`.
 pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {
@@ -42,18 +42,17 @@ pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'d
     }
 }
 
-/// Creates an entry of a table, with its place `span` in the file.
+/// Creates a table's entry with its place in the file.
 pub fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
     (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
 }
 
-/// Creates a string, with its place `span` in the file.
+/// Creates a string with its place in the file.
 #[must_use]
 pub fn text<'de>(text: String, span: Span) -> Value<'de> {
     Value::with_span(ValueInner::String(text.into()), span)
 }
 
-/// Returns the table in `value`; `None` for another type.
 #[must_use]
 pub fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
     match value {
@@ -62,7 +61,6 @@ pub fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
     }
 }
 
-/// Returns the list in `value`; `None` for another type.
 #[must_use]
 pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
     match value {
@@ -71,7 +69,7 @@ pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
     }
 }
 
-/// Copies a value with its place in the file.
+/// Copies a value with its place.
 #[must_use]
 pub fn copied<'de>(value: &Value<'de>) -> Value<'de> {
     let inner = match value.as_ref() {

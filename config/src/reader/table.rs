@@ -1,4 +1,4 @@
-//! Tables of a document, with typed access to their values.
+//! Tables of a document, with typed access.
 
 use strsim::damerau_levenshtein;
 use toml_span::value::ValueInner;
@@ -14,12 +14,11 @@ pub type Parsed<T> = Result<T, String>;
 pub struct Table<'a, 'de> {
     name: &'a str,
     entries: &'a toml_span::value::Table<'de>,
-    /// Place of the table in the file.
     pub span: Span,
 }
 
 impl<'a, 'de> Table<'a, 'de> {
-    /// Returns `value` as the table `[name]` (empty for the whole document), or reports a wrong type.
+    /// Returns `value` as the table `[name]` (empty for the document), or reports a wrong type.
     pub fn of(name: &'a str, value: &'a Value<'de>, problems: &mut Problems) -> Option<Self> {
         let Some(entries) = value.as_table() else {
             problems.push(wrong(name, value, &format!("a table: [{name}]")));
@@ -28,13 +27,12 @@ impl<'a, 'de> Table<'a, 'de> {
         Some(Table { name, entries, span: value.span })
     }
 
-    /// Returns the value under `key`.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&'a Value<'de>> {
         self.entries.get(key)
     }
 
-    /// Returns the place of `key` in the file; without `key`, that of the table.
+    /// Returns the place of `key`, or without `key` the table's.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
@@ -65,7 +63,7 @@ impl<'a, 'de> Table<'a, 'de> {
         entries.iter().filter_map(|entry| Table::of(key, entry, problems)).collect()
     }
 
-    /// Returns the value under `key` with its place, or reports that it is not allowed.
+    /// Returns the value under `key` with its place, or reports a refused one.
     pub fn read<T>(
         &self,
         key: &str,
@@ -105,7 +103,7 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
 
 const FOUND_LEN_MAX: usize = 60;
 
-/// Formats a value for messages, in at most 60 characters.
+/// Formats a value in at most 60 characters.
 #[must_use]
 pub fn found(value: &Value<'_>) -> String {
     let whole = written(value);
@@ -132,7 +130,7 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns the candidate that is closest to a misspelt `word`, if any is close.
+/// Returns the candidate closest to a misspelt `word`, if any.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();
@@ -143,8 +141,7 @@ pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 /// Declares a struct with an optional field and a parser for each key of a table.
 ///
-/// `KEYS` has the names. `read` reads a [`Table`], and reports values that are not allowed. A `layered` struct can
-/// override another one. The calling crate depends on `toml-span`.
+/// `KEYS` has the names. `read` reads a [`Table`]. A `layered` struct can override another one. The calling crate depends on `toml-span`.
 ///
 /// ```
 /// use xoff_config::reader::{self, Table, parse};
