@@ -1,6 +1,5 @@
-//! The agent's thread sleeps until a frame arrives or a pause ends. It applies each change of the [`PauseController`]
-//! by one netlink message. Before it stops a class, it sends the [`Guard`] the end of the pause, so no class stays
-//! stopped if this thread dies or stalls.
+//! Agent's thread: sleeps until a frame arrives or a pause ends, and applies each change of the [`PauseController`] by a netlink message.
+//! Before it stops a class, it sends the [`Guard`] the end of the pause, so no class stays stopped if this thread dies or stalls.
 
 mod check;
 
@@ -52,7 +51,6 @@ pub enum AgentError {
         /// Fault, such as "cannot watch the link".
         fault: &'static str,
         device: String,
-        /// System error.
         source: io::Error,
     },
 }
@@ -80,11 +78,10 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Installs the queues of a device in the calling thread's network namespace. `guard` starts a process that must
-    /// call [`guard::run_guard`].
+    /// Installs the queues of a device in the thread's network namespace. `guard` starts a process that must call [`guard::run_guard`].
     ///
     /// # Errors
-    /// An [`AgentError`]; the device is left unchanged.
+    /// The device is left unchanged.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::System { fault, device: name.clone(), source };
@@ -128,7 +125,6 @@ impl Agent {
         })
     }
 
-    /// Returns the agent's state and counters, for any thread.
     #[must_use]
     pub fn view(&self) -> Arc<NicView> {
         Arc::clone(&self.view)

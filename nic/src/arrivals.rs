@@ -1,6 +1,5 @@
-//! Arrival times of frames: the kernel's timestamps, converted to the agent's clock. The timestamps' wall clock may be
-//! set at any time. So a frame is assumed to be no older than the last read that found none, and no earlier than its
-//! predecessor.
+//! Arrival times of frames: the kernel's timestamps, converted to the agent's clock. The wall clock may be set at any time, so a frame is
+//! assumed to be no older than the last read that found none, and no earlier than its predecessor.
 
 use xoff_wire::units::Nanos;
 

@@ -137,7 +137,7 @@ fn fullest() -> Bytes {
     Bytes(queues.max().unwrap_or(0))
 }
 
-/// Parses the receive queue of `sl local rem st tx_queue:rx_queue ..`, in hexadecimal digits.
+/// Parses the receive queue of `sl local rem st tx_queue:rx_queue ..`, in hexadecimal.
 fn queue(line: &str) -> Option<u64> {
     let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
     u64::from_str_radix(received, 16).ok()

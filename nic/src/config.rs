@@ -13,7 +13,7 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default of `nic.http`: the TCP port after a switch's default.
+/// Default of `nic.http`: the port after a switch's default.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
 const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
@@ -52,7 +52,7 @@ xoff_config::keys! {
     }
 }
 
-/// Settings from the command line or the file; all are optional.
+/// Optional settings from the command line or the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NicWishes {
     pub device: Option<String>,
@@ -74,43 +74,37 @@ pub struct NicWishes {
     pub log_format: Option<LogFormat>,
 }
 
-/// Complete settings of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NicSettings {
-    /// Interface name.
     pub device: String,
-    /// Line rate at layer 1.
     pub speed: BitRate,
     /// Lossless classes, which obey pauses.
     pub lossless: ClassSet,
-    /// Header field that determines a frame's class.
+    /// Header field that determines the class.
     pub trust: Trust,
     /// Class of a frame that lacks that field.
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
-    /// Settings of QCN's reaction points, one per class; `None` only counts CNMs.
+    /// QCN's reaction points, one per class; `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
-    /// True if the host obeys rates (GFC).
+    /// Obedience to rates (GFC).
     pub obey_rates: bool,
-    /// Backlog of a UDP socket at which the host pauses the switch; `None`: never.
+    /// Backlog of a UDP socket at which the host pauses the switch, if any.
     pub pause_above: Option<Bytes>,
     /// Duration of a sent pause, in quanta.
     pub pause_time: Quanta,
-    /// `peer_response` of the switch's port, if the operator has given it.
+    /// `peer_response` of the switch's port, if given by the operator.
     pub peer_response: Option<Nanos>,
-    /// True if the agent requests real-time priority and locked memory.
+    /// Request for real-time priority and locked memory.
     pub real_time: bool,
     /// HTTP address of `/metrics`, `/status` and `/healthz`.
     pub http: Option<HttpAt>,
-    /// Host names accepted in HTTP requests.
     pub http_hosts: Vec<String>,
-    /// Log level.
     pub log: &'static str,
     pub log_format: LogFormat,
 }
 
-/// A setting that is missing or impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicMissing {
     #[error("no interface is given: give --device eth0, or `device` in the file")]
@@ -133,23 +127,17 @@ pub enum NicMissing {
 
 impl NicWishes {
     /// Reads a configuration file.
-    ///
-    /// # Errors
-    /// The file is unreadable or invalid.
     pub fn load(path: &Path) -> Result<NicWishes, ConfigError> {
         NicWishes::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
-    /// Parses the text of a configuration file; error messages call the file `name`.
-    ///
-    /// # Errors
-    /// All problems, or the first syntax error.
+    /// Parses a configuration, called `name` in errors.
     pub fn from_toml(name: &str, text: &str) -> Result<NicWishes, ConfigError> {
         let (wishes, _) = reader::read(name, text, |root, problems| read(&root, problems))?;
         Ok(wishes)
     }
 
-    /// Returns the settings of `self`, completed by those of `below`.
+    /// Completes `self` by the settings of `below`.
     #[must_use]
     pub fn over(self, below: NicWishes) -> NicWishes {
         NicWishes {
@@ -173,7 +161,7 @@ impl NicWishes {
         }
     }
 
-    /// Completes the settings with defaults.
+    /// Completes the settings by defaults.
     ///
     /// # Errors
     /// A setting is missing or impossible.

@@ -1,5 +1,5 @@
-//! Pause controller of a host, a function of time and frames. It decides which class to stop, start or limit, and when
-//! to call it next. A [`Gate`] processes pauses and rates (GFC), as in the dataplane.
+//! Pause controller of a host, a function of time and frames: decides which class to stop, start or limit. A [`Gate`] processes pauses and
+//! rates (GFC), as in the dataplane.
 //!
 //! QCN has one reaction point per class: the kernel's frames carry no CN-TAG, and queueing disciplines know no flows. A
 //! CNM names the class by its encapsulated priority.
@@ -17,7 +17,7 @@ use crate::config::NicSettings;
 /// Minimum interval between changes of a class's rate.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
-/// Interval at which a limited class's sent bytes are reported.
+/// Interval of reports of limited classes' sent bytes.
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Interval between attempts to make a refused change.
@@ -26,7 +26,6 @@ pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 /// Maximum bytes reported at once, below a reaction point's shortest byte cycle, so that no cycle is skipped.
 const PORTION: u64 = 10_000;
 
-/// Change of a class's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Stops the class: no frame leaves.
@@ -44,7 +43,7 @@ struct AppliedState {
     again_from: Nanos,
 }
 
-/// Decides from received frames which classes to stop, start or limit.
+/// Decides which classes to stop, start or limit.
 #[derive(Debug)]
 pub struct PauseController {
     address: MacAddr,
@@ -60,7 +59,7 @@ pub struct PauseController {
 }
 
 impl PauseController {
-    /// Creates a controller for a device with this MAC address.
+    /// Creates a controller for a device's MAC address.
     #[must_use]
     pub fn new(settings: &NicSettings, address: MacAddr) -> PauseController {
         let line = settings.speed;
@@ -89,8 +88,7 @@ impl PauseController {
         }
     }
 
-    /// Processes MAC control or a CNM that arrived at `now`, perhaps before the previous call's time. Returns the
-    /// classes that it pauses.
+    /// Processes MAC control or a CNM that arrived at `now`, perhaps before the previous call's time. Returns the classes that it pauses.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };
@@ -126,12 +124,12 @@ impl PauseController {
         self.gate.link_lost(now);
     }
 
-    /// Changes the device's MAC address.
+    /// Changes the MAC address.
     pub const fn set_address(&mut self, address: MacAddr) {
         self.address = address;
     }
 
-    /// Reports the total bytes that a class has sent. The first report after a limit is only the start value.
+    /// Reports the total bytes that a class has sent, at first as start value.
     pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -147,7 +145,7 @@ impl PauseController {
         }
     }
 
-    /// Returns the limited classes, which need reports of sent bytes.
+    /// Returns the limited classes, whose sent bytes must be reported.
     #[must_use]
     pub fn counted(&self) -> ClassSet {
         let limited = |class: &Class| {
@@ -156,13 +154,13 @@ impl PauseController {
         Class::ALL.into_iter().filter(limited).collect()
     }
 
-    /// Returns true if a limited class has no report of sent bytes yet.
+    /// Returns whether a limited class has no report of sent bytes yet.
     #[must_use]
     pub fn needs_first_report(&self) -> bool {
         self.counted().iter().any(|class| self.reported[class.index()].is_none())
     }
 
-    /// Records a change that the kernel refused; [`next_change`](Self::next_change) returns it again later.
+    /// Records a refused change, which [`next_change`](Self::next_change) returns again later.
     pub fn refused(&mut self, now: Nanos, change: Change) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
         let applied = &mut self.applied[class.index()];
@@ -178,12 +176,12 @@ impl PauseController {
         }
     }
 
-    /// Records that the guard opened a class, which is stopped again if it is paused.
+    /// Records that the guard opened a class, to be stopped again if paused.
     pub const fn opened(&mut self, class: Class) {
         self.applied[class.index()].stopped = false;
     }
 
-    /// Returns the next change due at `now`. The caller repeats this until `None`.
+    /// Returns the next change due at `now`; repeat this until `None`.
     pub fn next_change(&mut self, now: Nanos) -> Option<Change> {
         let paused = self.gate.paused(now);
         self.paused = paused;
@@ -214,7 +212,7 @@ impl PauseController {
         None
     }
 
-    /// Returns when the next change is due if no frame arrives.
+    /// Returns when the next change is due without further frames.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let points = self.points.iter().flatten().map(ReactionPoint::next_deadline);
@@ -239,19 +237,16 @@ impl PauseController {
         }
     }
 
-    /// Returns the classes that the switch pauses.
     #[must_use]
     pub const fn paused(&self) -> ClassSet {
         self.paused
     }
 
-    /// Returns the classes whose queues are stopped.
     #[must_use]
     pub fn stopped(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.applied[class.index()].stopped).collect()
     }
 
-    /// Returns the counters of pause frames.
     #[must_use]
     pub fn pauses(&self, now: Nanos) -> PauseCounts {
         self.gate.counts(now)
@@ -269,13 +264,13 @@ impl PauseController {
         self.gate.until(class)
     }
 
-    /// Returns the numbers of received CNMs: all well-formed ones, well-formed ones by class, malformed ones by reason.
+    /// Returns the numbers of received CNMs: well-formed, those by class, and malformed by reason.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())
     }
 
-    /// Returns the address of the sender of the last obeyed pause.
+    /// Returns the sender of the last obeyed pause.
     #[must_use]
     pub const fn peer(&self) -> Option<MacAddr> {
         self.peer

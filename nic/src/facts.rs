@@ -15,7 +15,7 @@ use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;
 
-/// Drivers whose devices keep MAC control from the host while flow control is on.
+/// Drivers that keep MAC control from the host while flow control is on.
 const SWALLOWING: [&str; 16] = [
     "atlantic",
     "be2net",
@@ -35,28 +35,21 @@ const SWALLOWING: [&str; 16] = [
     "tg3",
 ];
 
-/// Capabilities of a device and its kernel, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// Interface name.
     pub device: String,
-    /// Driver, if known.
     pub driver: Option<String>,
-    /// Kind of queueing discipline that stops a class.
     pub leaf: Option<&'static str>,
-    /// Offloads that the agent would set, and later restore.
+    /// Offloads to be set, and later restored.
     pub offloads: String,
-    /// Delivery of pause frames to the host.
     pub mac_control: MacControl,
-    /// RDMA devices whose frames bypass the agent's queues.
+    /// RDMA devices, whose frames bypass the agent's queues.
     pub rdma: Vec<String>,
-    /// True if the agent may have real-time priority.
+    /// Permission for real-time priority.
     pub real_time: bool,
     /// Recommended `peer_response` before any measurement.
     pub peer_response: String,
-    /// Faults that prevent a start.
     pub errors: Vec<String>,
-    /// Problems that do not prevent a start.
     pub warnings: Vec<String>,
 }
 
@@ -74,7 +67,6 @@ pub enum MacControl {
 }
 
 impl Facts {
-    /// Determines the capabilities for these settings.
     #[must_use]
     pub fn of(settings: &NicSettings) -> Facts {
         let device = settings.device.as_str();
@@ -166,7 +158,7 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// Returns true for rxe, recognized by its parent, and siw, which has no device: both use the kernel's queues.
+/// Recognizes rxe by its parent, and siw, which has no device: both use the kernel's queues.
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()

@@ -1,8 +1,8 @@
 //! The guard: a second process, which opens queues that the agent failed to open.
 //!
-//! The kernel keeps a queue stopped even after the stopping process died. So the agent first sends its guard the end of
-//! the stop. The guard opens an overdue class and notifies the agent. If the agent dies, the guard starts all classes and
-//! restores the device. If both are killed together, the next start takes over the tree.
+//! The kernel keeps a queue stopped even after the stopping process died. So the agent first sends its guard the end of the stop. The guard
+//! opens an overdue class and notifies the agent. If the agent dies, the guard starts all classes and restores the device. If both are
+//! killed, the next start takes over the tree.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
@@ -75,7 +75,6 @@ impl Message {
     }
 }
 
-/// Events of a guard since the last check.
 #[derive(Debug)]
 pub struct GuardEvents {
     /// Classes that the guard opened; the agent must stop paused ones again.
@@ -84,7 +83,6 @@ pub struct GuardEvents {
     pub replaced: Option<io::Result<()>>,
 }
 
-/// The agent's connection to its guard.
 #[derive(Debug)]
 pub struct Guard {
     command: Command,
@@ -100,11 +98,7 @@ impl Guard {
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts a guard in the calling thread's network namespace; call this before the first change. `command` must call
-    /// [`run_guard`].
-    ///
-    /// # Errors
-    /// The system's error.
+    /// Starts a guard in the thread's network namespace, before the first change. `command` must call [`run_guard`].
     pub fn start(mut command: Command) -> io::Result<Guard> {
         command.process_group(0).stdout(Stdio::null());
         let (child, socket) = Guard::spawn(&mut command)?;
@@ -120,8 +114,8 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the time on the clock of [`now`] at which a class's stop ends. Call this before the stop, and with
-    /// [`Nanos::ZERO`] (running) after the start.
+    /// Sends the time of [`now`] at which a class's stop ends. Call this before the stop, and with [`Nanos::ZERO`] (running) after the
+    /// start.
     pub fn send_deadline(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -131,7 +125,7 @@ impl Guard {
     }
 
     fn say(&mut self, message: Message) {
-        // The guard has died, or left hundreds of messages unread: it will be replaced.
+        // The guard died, or left hundreds of messages unread: it will be replaced.
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
@@ -141,7 +135,7 @@ impl Guard {
         (!self.lost).then(|| self.socket.as_fd())
     }
 
-    /// Reads the guard's messages, and replaces a dead guard, at most every [`Guard::START_EVERY`].
+    /// Reads messages, and replaces a dead guard, at most every [`Guard::START_EVERY`].
     pub fn check(&mut self, now: Nanos) -> GuardEvents {
         let mut opened = ClassSet::NONE;
         let mut classes = [0; 64];
@@ -179,16 +173,12 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the process id of the guard.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Ends the guard of a restored device, and kills it if it is late.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn dismiss(mut self) -> io::Result<()> {
         self.say(Message::Farewell);
         self.socket.shutdown(Shutdown::Write)?;
@@ -203,16 +193,15 @@ impl Guard {
 /// Runs the guard; standard input is its socket.
 ///
 /// # Errors
-/// There is no tree to guard, or the device cannot be restored.
+/// There is no tree, or the device cannot be restored.
 pub fn run_guard(device: &str) -> Result<(), EgressError> {
     let system = |fault| move |source| EgressError::system(fault, device, source);
-    // The guard outlives its agent, so it ignores these signals. The kernel sends SIGHUP to a stopped guard whose agent
-    // died.
+    // The guard outlives its agent, so it ignores these signals. The kernel sends SIGHUP to a stopped guard whose agent died.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&ignored)).map_err(system("cannot register signal handlers"))?;
     }
-    // The index is read before any change, because the device may be renamed later.
+    // Before any change, because the device may be renamed later.
     let ifindex = egress::index_of(device)?;
     let mut egress = None;
     let agent = io::stdin()

@@ -1,5 +1,5 @@
-//! Notifications of the kernel about a device's link, and about changes of its queues by other programs. Requests of
-//! agent and guard are recognized by [a mark](MARK).
+//! Notifications of the kernel about the link, and changes of queues by other programs. [A mark](MARK) identifies requests of agent and
+//! guard.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};

@@ -1,11 +1,11 @@
-//! XOFFs whose classes are not stopped yet. A response time lasts from the first XOFF until the queue is stopped. If
-//! the class was resumed before, it lasts until the XOFF was read.
+//! XOFFs whose classes are not stopped yet. A response time lasts from the first XOFF until the queue is stopped; if the class was resumed
+//! before, until the XOFF was read.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// Arrival of the first XOFF that is unanswered, or of the first in the last batch.
+    /// Arrival of the first unanswered XOFF, or the first in the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,

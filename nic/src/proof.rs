@@ -1,5 +1,5 @@
-//! Times in which classes may have sent while paused, because another program had changed the queues. The kernel
-//! announces changes. An unannounced defect may be as old as the last check.
+//! Times in which classes may have sent while paused, because another program changed the queues. An unannounced defect may be as old as
+//! the last check.
 
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 

@@ -1,7 +1,6 @@
 //! Response time of this host, from the arrival of a pause frame to the confirmed stop.
 //!
-//! The switch loses even a single frame sent too late, so the recommendation is the maximum of the last [`WINDOW`]
-//! pauses.
+//! A single frame sent too late is lost, so the recommendation is the maximum of the last [`WINDOW`] pauses.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -15,7 +14,7 @@ const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 /// of TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
-/// Measured response times. The agent's thread writes them; any thread reads.
+/// Measured response times, written by the agent's thread.
 #[derive(Debug)]
 pub struct Response {
     times: FineHistogram,
@@ -48,13 +47,12 @@ impl Response {
         &self.times
     }
 
-    /// Returns an upper bound of a quantile (0 to 1) of the response times.
+    /// Returns an upper bound of a quantile (0 to 1).
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         Some(Nanos(self.times.quantile(quantile)?).min(self.longest()))
     }
 
-    /// Returns the longest response time, or zero.
     #[must_use]
     pub fn longest(&self) -> Nanos {
         Nanos(self.longest.get())
@@ -66,14 +64,14 @@ impl Response {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the `peer_response` that the switch needs: the longest recent response time, plus the time of the bytes
-    /// in the device. `None` after fewer than 100 pauses.
+    /// Returns the `peer_response` that the switch needs: the longest recent response time, plus the time of the bytes in the device.
+    /// `None` after fewer than 100 pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())
     }
 
-    /// Returns the recommendation, however few pauses were measured.
+    /// Returns the recommendation after any number of pauses.
     #[must_use]
     pub fn needed(&self) -> Nanos {
         let longest = self.recent.iter().map(Counter::get).max().unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Receives MAC control and CNMs by a filtering packet socket, which gets frames before a kernel bridge. A membership
-//! makes the device receive 01:80:C2:00:00:01; the kernel ends it with the process.
+//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge. A membership makes the device receive
+//! 01:80:C2:00:00:01; the kernel ends it with the process.
 //!
-//! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag. So the filter truncates such a frame below
-//! any valid length, and the receiver restores a tag, which the parser rejects.
+//! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag. So the filter truncates such a frame below any valid length,
+//! and the receiver restores a tag, which the parser rejects.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -25,7 +25,7 @@ const CNM: u32 = 0x22e7;
 const CN_TAG: u32 = 0x22e9;
 const ALL: u16 = 3;
 const FRAME_MAX: usize = 256;
-/// Maximum number of frames per read, so that a flood cannot occupy a real-time thread.
+/// Maximum frames per read, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
 const TAGGED_LEN: usize = 13;
 /// End of a frame that had a tag: an 802.1Q tag of any VLAN, and the EtherType behind it.
@@ -38,7 +38,7 @@ const FILTER: [SockFilter; 12] = {
     const LOAD_WORD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
-    /// Offsets of a frame's EtherType, and of a removed tag's flag, in metadata (SKF_AD_OFF and on).
+    /// Offsets of EtherType, and of a removed tag's flag, in metadata (SKF_AD_OFF and on).
     const PROTOCOL: u32 = 0xffff_f000;
     const TAG_PRESENT: u32 = 0xffff_f000 + 48;
     const INNER_TYPE: u32 = 16;

@@ -1,4 +1,4 @@
-//! State of a running agent, which the agent's threads write and any thread reads.
+//! State of a running agent, written by the agent's threads and read by any.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,37 +14,30 @@ use crate::egress::Defects;
 use crate::guard;
 use crate::response::Response;
 
-/// State of a running agent.
 #[derive(Debug)]
 pub struct NicView {
-    /// Agent's settings.
     pub settings: NicSettings,
-    /// Interface index of the device.
     pub ifindex: u32,
     pub(crate) address: Counter,
-    /// Queueing discipline that stops a class: `plug` or `tbf`.
+    /// Kind of leaf: `plug` or `tbf`.
     pub leaf: &'static str,
-    /// Counters of the port; those of queues are read from the kernel every second.
+    /// Counters of the port; the kernel's are read every second.
     pub counters: Arc<Counters>,
-    /// Measured response times.
     pub response: Response,
-    /// Frames queued, by class.
     pub waiting_frames: [Counter; CLASSES],
-    /// Frames that the kernel dropped, by class.
     pub dropped: [Counter; CLASSES],
-    /// CNMs received, by class.
     pub cnms: [Counter; CLASSES],
-    /// Longest single pause in nanoseconds, by class.
+    /// Longest pause in nanoseconds, by class.
     pub longest_pause: [Counter; CLASSES],
-    /// Changes of queues that the kernel refused.
+    /// Changes of queues refused by the kernel.
     pub refused: Counter,
     pub(crate) unsettled: Counter,
-    /// Repairs of queues that another program had changed.
+    /// Repairs of queues that another program changed.
     pub repairs: Counter,
     pub(crate) defects: Counter,
     /// Nanoseconds in which frames of a paused class may have left, by class.
     pub disobeyed: [Counter; CLASSES],
-    /// Times that another program deleted the queue, with its frames, by class.
+    /// Deletions of the queue by another program, by class.
     pub deleted: [Counter; CLASSES],
     /// MAC control frames and CNMs lost before they were read.
     pub missed: Counter,
@@ -52,13 +45,12 @@ pub struct NicView {
     pub guards_lost: Counter,
     /// Bytes queued in the host's fullest UDP socket.
     pub receive_backlog: Counter,
-    /// Number of checks of the queues, which take place every second.
+    /// Checks of the queues, one every second.
     pub looks: Counter,
-    /// True if the agent has real-time priority.
     pub real_time: AtomicBool,
-    /// Time of the start, on the clock of the counters.
+    /// Start on the clock of the counters.
     pub started_at: Nanos,
-    /// Time of the start, on the wall clock.
+    /// Start on the wall clock.
     pub started: SystemTime,
 }
 
@@ -96,7 +88,7 @@ impl NicView {
         }
     }
 
-    /// Returns the `peer_response` that the switch's port needs, measured or expected.
+    /// Returns the `peer_response` that the switch's port needs.
     #[must_use]
     pub fn peer_response(&self) -> Nanos {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
@@ -109,13 +101,12 @@ impl NicView {
         self.settings.peer_response.unwrap_or_else(expected)
     }
 
-    /// Returns the device's MAC address.
     #[must_use]
     pub fn address(&self) -> MacAddr {
         MacAddr::from_number(self.address.get())
     }
 
-    /// Describes the agent's faults, one text each.
+    /// Describes faults.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let dropped: u64 = self.settings.lossless.iter().map(|class| self.dropped[class.index()].get()).sum();
@@ -140,7 +131,6 @@ impl NicView {
         })
     }
 
-    /// Returns the missing or changed parts of the queues.
     #[must_use]
     pub fn defects(&self) -> Defects {
         Defects::from_number(self.defects.get())

@@ -1,5 +1,4 @@
-//! Checks and repairs of the agent's queues. Any privileged program may change the queues, and frames of paused classes
-//! may then leave.
+//! Checks and repairs of the agent's queues: if another program changes them, frames of paused classes may leave.
 
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
@@ -27,7 +26,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Checks and repairs the queues. Returns false if the guard opened a class meanwhile: then call this again.
+    /// Checks and repairs; returns false if the guard opened a class meanwhile: then call this again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));

@@ -1,4 +1,4 @@
-//! Tests in virtual time, one nanosecond before each threshold, and at it.
+//! Tests in virtual time, 1 ns before each threshold, and at it.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};

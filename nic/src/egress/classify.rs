@@ -1,5 +1,5 @@
-//! Program in classic BPF that classifies frames of the kernel's stack as a switch does
-//! ([`xoff_flow_control::classify`]). The outermost tag may be in the kernel's metadata instead of the frame.
+//! Classic BPF program that classifies frames of the kernel's stack as a switch does ([`xoff_flow_control::classify`]). The outermost tag
+//! may be in metadata.
 
 use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
@@ -12,7 +12,7 @@ pub(super) struct Classes {
     pub(super) class: [u32; 8],
 }
 
-/// Frame that wakes the kernel: zero addresses, and an EtherType for local experiments.
+/// Frame that wakes the kernel: zero addresses, EtherType for local experiments.
 pub(super) const WAKE_FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = *b"\x88\xb5xoffwake";

@@ -4,31 +4,26 @@ use std::fmt;
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
-/// Part of a tree of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Root queueing discipline.
     Root,
     /// Shaper of the whole line.
     Line,
-    /// Filter that drops frames whose only purpose is to wake the kernel.
+    /// Filter that drops frames sent only to wake the kernel.
     Waker,
     /// Filter that classifies frames.
     Classifier,
-    /// Another program's filter or class, which takes frames before xoff's.
+    /// Another program's filter or class, before xoff's.
     Foreign,
     /// Shaper of a class.
     Class(Class),
-    /// Queue of a class.
     Leaf(Class),
 }
 
-/// Set of missing or changed parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defects(u32);
 
 impl Defects {
-    /// The empty set.
     pub const NONE: Defects = Defects(0);
 
     const PARTS: [Part; 5] = [Part::Root, Part::Line, Part::Waker, Part::Classifier, Part::Foreign];
@@ -47,24 +42,21 @@ impl Defects {
         }
     }
 
-    /// Adds a missing or changed part.
     pub const fn insert(&mut self, part: Part) {
         self.0 |= Defects::bit(part);
     }
 
-    /// Returns true if the part is missing or changed.
     #[must_use]
     pub const fn contains(self, part: Part) -> bool {
         self.0 & Defects::bit(part) != 0
     }
 
-    /// Returns true if no part is missing or changed.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames may leave although they are stopped.
+    /// Returns the classes whose frames may leave although stopped.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =
@@ -74,7 +66,7 @@ impl Defects {
         Class::ALL.into_iter().filter(is_open).collect()
     }
 
-    /// Encodes the set as a number, for a counter.
+    /// Encodes the set for a counter.
     #[must_use]
     pub fn to_number(self) -> u64 {
         self.0.into()

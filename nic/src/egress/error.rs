@@ -4,7 +4,6 @@ use xoff_ebpf::EbpfError;
 use xoff_netlink::tc::TcError;
 use xoff_xdp::XdpError;
 
-/// Error of installing, changing or removing a tree of queues.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
     #[error("network device {device} does not exist in this namespace; `ip link` lists the existing ones")]
@@ -13,13 +12,7 @@ pub enum EgressError {
         "{device} has queueing discipline {kind} {handle} at its root, which xoff could not restore later: \
          remove it first (`tc qdisc del dev {device} root`)"
     )]
-    Stranger {
-        device: String,
-        /// Kind of the queueing discipline.
-        kind: String,
-        /// Handle of the queueing discipline.
-        handle: String,
-    },
+    Stranger { device: String, kind: String, handle: String },
     #[error(
         "this kernel has no queueing discipline that can stop a class ({tried}): it needs CONFIG_NET_SCH_PLUG or \
          CONFIG_NET_SCH_TBF (`modprobe sch_plug`, `modprobe sch_tbf`)"
@@ -32,31 +25,20 @@ pub enum EgressError {
         "{source}; the queues of a host that obeys PFC need CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_BPF (`modprobe sch_htb`, \
          `modprobe cls_bpf`), and CAP_NET_ADMIN"
     )]
-    Tree {
-        /// Kernel's error.
-        source: TcError,
-    },
+    Tree { source: TcError },
     #[error(
         "{device} has an MTU of {mtu}, but a tbf can only stop frames of up to 65,500 bytes: reduce the MTU"
     )]
-    TooLong {
-        device: String,
-        /// MTU in bytes.
-        mtu: u32,
-    },
+    TooLong { device: String, mtu: u32 },
     #[error(
         "another program has replaced the queues of {device}, so no class can be stopped: its root queueing discipline is \
          {root} now; remove that one, and start again"
     )]
-    Replaced {
-        device: String,
-        /// Current root queueing discipline.
-        root: String,
-    },
+    Replaced { device: String, root: String },
     #[error("{device} is not completely restored: {}", warnings.join("; "))]
     NotPutBack {
         device: String,
-        /// Failed restorations, as text.
+        /// Failed restorations.
         warnings: Vec<String>,
     },
     #[error(transparent)]
@@ -70,7 +52,6 @@ pub enum EgressError {
         /// Fault, such as "cannot wake the queues".
         fault: &'static str,
         device: String,
-        /// System error.
         source: io::Error,
     },
 }

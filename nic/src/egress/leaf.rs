@@ -1,7 +1,7 @@
-//! Queue of one class, which keeps its frames while it is stopped.
+//! Queue of one class, which keeps its frames while stopped.
 //!
-//! The kind `plug` is made for this. Without it `tbf` serves: each frame costs more than a stopped token bucket holds.
-//! The kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
+//! The kind `plug` is made for this. Without it `tbf` serves: each frame costs more than a stopped token bucket holds. The kernel polls a
+//! restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
 //!
 //! BPF queueing disciplines (Linux 6.16) are no third kind: the kernel accepts none below a shaper.
 
@@ -17,9 +17,7 @@ use super::error::EgressError;
 /// Kind of queue that can be stopped and started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
-    /// Queueing discipline `plug`.
     Plug,
-    /// Queueing discipline `tbf`, a token bucket.
     Tbf,
 }
 
@@ -38,10 +36,10 @@ impl Leaf {
         }
     }
 
-    /// Returns the kind that this kernel supports, found by trying in a new network namespace.
+    /// Returns the kind that this kernel supports, tried in a new network namespace.
     ///
     /// # Errors
-    /// The kernel has neither kind, or CAP_SYS_ADMIN is missing.
+    /// Neither kind is supported, or CAP_SYS_ADMIN is missing.
     pub fn of_this_kernel() -> Result<Leaf, EgressError> {
         let probe = thread::spawn(|| {
             let refused = |source| {

@@ -1,4 +1,4 @@
-//! The queues of a host that obeys PFC: a tree of queueing disciplines with a queue for each class.
+//! Queues of a host that obeys PFC: a tree of queueing disciplines with a queue for each class.
 //!
 //! ```text
 //!     786e:  htb          classifier by DSCP or PCP (classify)
@@ -16,8 +16,7 @@
 //! to it. So the device's own ring, which cannot be stopped, stays empty. MAC control frames leave first, unshaped and
 //! never stopped.
 //!
-//! Before the first change the [journal](Journal) records the device's state, so that the guard, the next agent or
-//! `xoff nic restore` can restore it.
+//! The [journal](Journal) first records the device's state, which the guard, the next agent or `xoff nic restore` can restore.
 
 mod classify;
 mod defects;
@@ -49,21 +48,18 @@ pub use settings::EgressSettings;
 pub use tree::QueueDump;
 pub(crate) use tree::class_of;
 
-/// Upper half of the sequence numbers of this program's netlink requests.
+/// Upper half of sequence numbers of own netlink requests.
 pub(crate) const MARK: u16 = 0x786e;
 
 /// Counters and backlog of a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeafCounts {
-    /// Frames sent.
     pub frames: u64,
     /// Bytes sent, without FCS.
     pub bytes: u64,
     /// Frames dropped because the leaf was full, or the frame too long.
     pub dropped: u64,
-    /// Frames queued.
     pub waiting_frames: u64,
-    /// Bytes queued.
     pub waiting_bytes: u64,
 }
 
@@ -81,20 +77,19 @@ impl LeafCounts {
     }
 }
 
-/// Result of repairing a device's queues.
 #[derive(Debug, Default)]
 pub struct Repair {
-    /// Parts that were missing or changed before the repair.
+    /// Parts missing or changed before the repair.
     pub found: Defects,
-    /// Parts that are missing or changed after the repair.
+    /// Parts missing or changed after the repair.
     pub left: Defects,
-    /// Classes whose leaf another program had deleted. Its frames are lost, and counted nowhere.
+    /// Classes whose leaf another program deleted. Its frames are lost, and counted nowhere.
     pub deleted: ClassSet,
-    /// Error that ended the repair early.
+    /// Error that ended the repair.
     pub refused: Option<EgressError>,
 }
 
-/// Tree of queues of a device, in the network namespace of the thread that opened it; usable from any thread.
+/// Tree of queues, in the network namespace of the thread that opened it; usable from any thread.
 #[derive(Debug)]
 pub struct Egress {
     tc: Conversation,
@@ -102,7 +97,7 @@ pub struct Egress {
     offloads: Offloads,
     neighbours: NeighbourQueues,
     before: SavedState,
-    /// Excludes other processes. `None` for a tree [found](Egress::find), which belongs to its creator.
+    /// Exclusion of other processes; `None` for a tree [found](Egress::find), which belongs to its creator.
     claim: Option<Claim>,
     journal: Journal,
     last: [Statistics; CLASSES],
@@ -116,10 +111,7 @@ impl Egress {
     const DRAIN: Duration = Duration::from_millis(300);
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state. Undoes changes of a killed switch, and makes none itself.
-    ///
-    /// # Errors
-    /// An [`EgressError`].
+    /// Claims the device and reads its state. Undoes a killed switch's changes; makes none itself.
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
         let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
@@ -128,9 +120,9 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // The changes of a killed switch are undone by now.
+        // A killed switch's changes are undone by now.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // The tree of a killed agent is taken over; its journal has the state before it.
+        // A killed agent's tree is taken over; its journal has the state before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
@@ -147,7 +139,7 @@ impl Egress {
     /// Builds the tree with every class running, or takes over a killed agent's tree with its frames.
     ///
     /// # Errors
-    /// An [`EgressError`]; the device is left unchanged.
+    /// The device is left unchanged.
     pub fn install(mut self, settings: &EgressSettings) -> Result<Egress, EgressError> {
         self.removed = false; // from here on, dropping it restores the device
         self.build(settings)?;
@@ -210,7 +202,7 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Finds the tree of a device, even if another process created it.
+    /// Finds a device's tree, even if another process created it.
     ///
     /// # Errors
     /// The device is missing, or the kernel refuses.
@@ -242,10 +234,6 @@ impl Egress {
         })
     }
 
-    /// Undoes the changes of a killed agent or switch.
-    ///
-    /// # Errors
-    /// Another process uses the device, or [`Egress::prepare`] fails.
     pub fn restore(ifindex: i32) -> Result<Option<Removed>, EgressError> {
         let mut egress = Egress::claimed(&name_of(ifindex)?, ifindex)?;
         let left = egress.left()?;
@@ -270,33 +258,23 @@ impl Egress {
     }
 
     /// Starts a class.
-    ///
-    /// # Errors
-    /// Those of [`Egress::stop`].
     pub fn start(&mut self, class: Class) -> Result<(), EgressError> {
         self.tc.send(self.tree.start(class))?;
         self.stopped.remove(class);
         self.tree.wake()
     }
 
-    /// Adapts the tree to the device's current MTU; call this periodically. After a refusal the previous MTU stays.
-    ///
-    /// # Errors
-    /// [`EgressError::TooLong`], or those of [`Egress::stop`].
+    /// Adapts the tree to the current MTU; call this periodically. After a refusal the previous MTU stays.
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         let mtu = self.mtu()?;
         self.tree.follow(&mut self.tc, mtu, self.stopped)
     }
 
     /// Reads the device's queues.
-    ///
-    /// # Errors
-    /// Those of [`Egress::stop`].
     pub fn dump(&mut self) -> Result<QueueDump, EgressError> {
         Ok(QueueDump::read(&mut self.tc, self.tree.ifindex())?)
     }
 
-    /// Records that the guard opened these classes.
     pub fn opened(&mut self, classes: ClassSet) {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
@@ -331,7 +309,7 @@ impl Egress {
         Ok(Repair { found, left, deleted, refused: repaired.err() })
     }
 
-    /// Prepares requests for the device's current MTU; returns true if it has changed.
+    /// Prepares requests for the current MTU; returns true if it has changed.
     ///
     /// # Errors
     /// [`EgressError::TooLong`], or the device is gone.
@@ -346,18 +324,12 @@ impl Egress {
             .map_err(|source| EgressError::system("cannot read the MTU", self.tree.device(), source))
     }
 
-    /// Limits the rate of a class; the line rate or more ends the limit.
-    ///
-    /// # Errors
-    /// Those of [`Egress::stop`].
+    /// Limits a class; the line rate or more ends the limit.
     pub fn limit(&mut self, class: Class, rate: BitRate) -> Result<(), EgressError> {
         Ok(self.tree.limit(&mut self.tc, class, rate)?)
     }
 
-    /// Returns the counts of each class's leaf since the installation.
-    ///
-    /// # Errors
-    /// Those of [`Egress::stop`].
+    /// Returns each leaf's counts since the installation.
     pub fn counts(&mut self) -> Result<[LeafCounts; CLASSES], EgressError> {
         for counts in &mut self.counts {
             (counts.waiting_frames, counts.waiting_bytes) = (0, 0);
@@ -370,13 +342,11 @@ impl Egress {
         Ok(self.counts)
     }
 
-    /// Returns the kind of leaf in use.
     #[must_use]
     pub fn leaf(&self) -> Leaf {
         self.tree.leaf()
     }
 
-    /// Returns the device's index.
     #[must_use]
     pub fn ifindex(&self) -> i32 {
         self.tree.ifindex()
@@ -388,16 +358,12 @@ impl Egress {
         self.tree.overrun()
     }
 
-    /// Returns warnings about settings that could not be made.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     /// Starts every class at the line rate.
-    ///
-    /// # Errors
-    /// Those of [`Egress::stop`].
     pub fn open(&mut self) -> Result<(), EgressError> {
         for class in Class::ALL {
             self.tc.send(self.tree.start(class))?;
@@ -412,7 +378,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device. If it `had_tree` and has another root now, that root is another program's and stays.
+    /// Restores the device. If it `had_tree`, another root now is another program's, and stays.
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -476,7 +442,7 @@ impl Drop for Egress {
 pub struct Removed {
     /// Frames lost in the queues, by class.
     pub lost: [u64; CLASSES],
-    /// Frames dropped because the leaf was full, by class.
+    /// Frames dropped from full leafs, by class.
     pub dropped: [u64; CLASSES],
     /// Warnings about settings that could not be restored.
     pub warnings: Vec<String>,
@@ -498,10 +464,7 @@ fn name_of(ifindex: i32) -> Result<String, EgressError> {
     name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("with index {ifindex}") })
 }
 
-/// Returns a device's index in the calling thread's network namespace.
-///
-/// # Errors
-/// The device is missing.
+/// Returns the index in the thread's network namespace.
 pub fn index_of(device: &str) -> Result<i32, EgressError> {
     let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
     index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })

@@ -13,7 +13,7 @@ pub(super) struct NeighbourQueues {
     files: [Option<File>; 2],
 }
 
-/// Limits in bytes for IPv4 and IPv6; `None` if the device lacks the family.
+/// Limits for IPv4 and IPv6; `None` if the device lacks the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NeighbourBytes([Option<u32>; 2]);
 
@@ -35,8 +35,7 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores limits that nobody has changed since. A renamed device, whose old files the kernel has removed, must be
-    /// in the calling thread's namespace.
+    /// Restores limits that nobody has changed since. A renamed device's old files are gone; it must be in the thread's namespace.
     pub(super) fn put_back(
         &self,
         device: &str,

@@ -1,4 +1,4 @@
-//! A device's state without the tree, which the [journal](xoff_xdp::Journal) records before any change.
+//! A device's state without the tree, recorded by the [journal](xoff_xdp::Journal).
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;
@@ -79,8 +79,8 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the settings to restore. A setting that another program has changed since keeps its current value.
-    /// `nodes` is `None` if the agent's queues are still there.
+    /// Returns the settings to restore. A setting that another program has changed since keeps its current value. `nodes` is `None` if the
+    /// agent's queues are still there.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -101,8 +101,8 @@ impl SavedState {
         })
     }
 
-    /// Replaces the tree in one request, so that a killed process leaves either the tree or the old root. After a
-    /// refusal tries the kind's defaults, then the device's default.
+    /// Replaces the tree in one request, so that a killed process leaves either the tree or the old root. After a refusal tries the kind's
+    /// defaults, then the device's.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();

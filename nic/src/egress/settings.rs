@@ -7,18 +7,16 @@ use crate::config::NicSettings;
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 const HEADERS: u32 = 14 + 8;
 
-/// Settings of a host's queues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressSettings {
-    /// Device, line rate and classification.
     pub nic: NicSettings,
-    /// Bytes of layer 1 by which a late timer may exceed the rate. They are part of the peer's headroom.
+    /// Bytes of layer 1 by which a late timer may exceed the rate; part of the peer's headroom.
     pub burst: Bytes,
     /// Maximum bytes queued per lossless class.
     pub limit_lossless: u32,
     /// Maximum bytes queued per lossy class.
     pub limit_lossy: u32,
-    /// Kind of queue; `None` chooses the best that the kernel supports.
+    /// Kind of queue; `None` for the best supported one.
     pub leaf: Option<Leaf>,
 }
 
@@ -32,7 +30,6 @@ impl EgressSettings {
     /// Default of `limit_lossy`, 4 MiB: more than an ordinary queue of a thousand frames.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
-    /// Returns the default settings of the queues.
     #[must_use]
     pub fn new(nic: NicSettings) -> EgressSettings {
         EgressSettings {
@@ -44,14 +41,14 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum bytes of layer 1 sent after a stop: the frame in the driver and the shaper's burst. A peer's
-    /// headroom must hold them.
+    /// Returns the maximum bytes of layer 1 sent after a stop: the frame in the driver and the shaper's burst. A peer's headroom must hold
+    /// them.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))
     }
 
-    /// Returns the bytes that the line sends in 100 us, the worst timer delay of an idle machine; at least two frames.
+    /// Returns the line's bytes in 100 us, the worst timer delay of an idle machine; at least two frames.
     #[must_use]
     pub fn burst_at(speed: BitRate) -> Bytes {
         const TWO_FRAMES: Bytes = Bytes(2 * 1542);

@@ -29,7 +29,7 @@ const LEAST: u16 = 60 + OVERHEAD;
 /// Longest frame in bytes that costs less than a bucket's maximum.
 const LONGEST: u32 = 65_522;
 
-/// Queues, classes and filters of a device, as the kernel reports them.
+/// Queues, classes and filters, as the kernel reports them.
 #[derive(Debug)]
 pub struct QueueDump {
     pub(super) qdiscs: Vec<Node>,
@@ -40,7 +40,7 @@ pub struct QueueDump {
 impl QueueDump {
     pub(super) fn read(tc: &mut Conversation, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
-        // The kernel refuses a dump of filters if their parent is missing.
+        // Without the parent, the kernel refuses a dump of filters.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
         Ok(QueueDump { qdiscs, classes: tc.classes(ifindex)?, filters })
     }
@@ -234,7 +234,7 @@ impl Tree {
             return Ok(());
         }
         let place = Place { ifindex: self.ifindex, parent: Handle::ROOT, handle: ROOT };
-        // The classifier comes last: without it frames leave at once, so no class gets frames before its leaf exists.
+        // The classifier comes last: no class gets frames before its leaf exists.
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
@@ -402,7 +402,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // The guaranteed rate is minimal, so that priorities decide about the rest.
+        // Minimal guarantee, so that priorities decide about the rest.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));
@@ -453,8 +453,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll the queues. Otherwise a bucket whose rate changed waits for a time computed from the old
-    /// rate. The tree's first filter drops the sent frame uncounted.
+    /// Makes the kernel poll the queues: otherwise a bucket whose rate changed waits for a time computed from the old rate. The tree's
+    /// first filter drops the sent frame uncounted.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());

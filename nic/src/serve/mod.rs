@@ -1,4 +1,4 @@
-//! HTTP server of a host's agent. Requests only read counters, so they never delay the agent.
+//! HTTP server of a host's agent. Requests read counters, and never delay the agent.
 
 mod metrics;
 mod status;
@@ -20,15 +20,12 @@ pub use status::{NicClassStatus, NicStatus};
 
 const INDEX: &str = "xoff nic\n/metrics    for Prometheus\n/status     everything, as JSON\n/healthz    200 while the host obeys pauses\n";
 
-/// Starts the thread that serves an agent's state over HTTP.
-///
-/// # Errors
-/// The system refuses the thread or its runtime.
+/// Starts the thread that serves the agent's state.
 pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlError> {
     control::serve_routes(http, routes(view))
 }
 
-/// Starts a thread that notifies the service manager as long as the agent works.
+/// Notifies the service manager as long as the agent works.
 pub fn agent_lives(view: Arc<NicView>) {
     let Some(every) = service::interval() else { return };
     let mut looks = 0;

@@ -1,5 +1,4 @@
-//! Classification by a real kernel while all classes are stopped: every frame joins the class that a switch's port
-//! would choose.
+//! Classification by a real kernel while all classes are stopped: every frame joins the class that a switch would choose.
 
 // proves: host-pauses
 
@@ -91,7 +90,7 @@ fn port() -> PortSettings {
 struct Road {
     how: &'static str,
     index: i32,
-    /// The last sender sends; the buffers of the others are full.
+    /// Only the last sender sends; the others' buffers are full.
     senders: Vec<PacketSender>,
 }
 
@@ -131,7 +130,7 @@ fn waiting(egress: &mut Egress) -> [u64; 8] {
 
 fn compare(settings: &EgressSettings, port: &PortSettings) {
     let bed = Bed::new();
-    // Silences multicast reports of the host's own IPv6.
+    // Silences IPv6 multicast reports.
     bed.namespace().sysctl(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap();
     bed.namespace().run(|| {
         let classifier = Classifier::new(port);

@@ -179,7 +179,7 @@ fn late_guard_leaves_device_to_next_agent() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    // This process adopts orphans: the kernel would wake a process group that became orphaned.
+    // The kernel would wake an orphaned process group.
     set_child_subreaper(true).unwrap();
     let (mut agent, mut lines) = agent(&bed, THIS);
     let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();

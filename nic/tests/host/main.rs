@@ -1,4 +1,4 @@
-//! Queues of a host that obeys PFC, over veth pairs. The tests need root and fail without it.
+//! Queues of a host that obeys PFC, over veth pairs; needs root.
 
 #![allow(clippy::unwrap_used)]
 

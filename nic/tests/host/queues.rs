@@ -135,8 +135,8 @@ fn higher_classes_leave_first() {
         (0..50).for_each(|_| sender.send(&long_frame(class.get() << 3)).unwrap());
     }
     classes.iter().for_each(|&class| egress.start(class).unwrap());
-    // A class with queued frames holds back all lower classes. Exceptions are the one frame that HTB guarantees each
-    // class, and frames that left before the higher classes were started.
+    // A class with queued frames holds back lower classes, except for one frame that HTB guarantees each class, and frames that left before
+    // higher classes were started.
     let early = |egress: &mut Egress| egress.counts().unwrap().map(|counts| counts.frames);
     let at_start = early(&mut egress);
     wait_for("the departure of all frames", || {

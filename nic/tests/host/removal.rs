@@ -1,4 +1,4 @@
-//! Restoration of the device's previous state, however the tree ends.
+//! Restoration of the device's state, however the tree ends.
 
 // proves: host-guard
 

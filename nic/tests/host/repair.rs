@@ -22,7 +22,7 @@ fn parts(parts: &[Part]) -> Defects {
     parts.iter().copied().collect()
 }
 
-/// Runs `tc` with words split at spaces; `_` stands for a space in a word.
+/// Runs `tc`; `_` stands for a space in a word.
 fn tc(bed: &Bed, words: &str) {
     let words = words.split(' ').map(|word| word.replace('_', " "));
     let output = bed.namespace().output(Command::new("tc").args(words.clone())).unwrap();
@@ -42,7 +42,7 @@ fn queues(bed: &Bed) -> String {
     };
     let filters = show("filter");
     let filters = filters.lines().map(|line| line.split(" id ").next().unwrap()).collect::<String>();
-    // The kernel lists classes and queues in an arbitrary order, and with counts of direct packets.
+    // The kernel lists classes and queues in any order, and counts direct packets.
     let mut lines: Vec<String> = (show("qdisc") + &show("class"))
         .lines()
         .map(|line| line.split(" direct_packets_stat").next().unwrap().to_owned())
