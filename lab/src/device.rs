@@ -19,7 +19,6 @@ pub(super) fn loopback_up(namespace: &Namespace) -> Result<(), LabError> {
     netlink(namespace, "bring lo up", |kernel| kernel.set_link(set_up(link_named("lo"), true)))
 }
 
-/// Network device in a namespace.
 #[derive(Clone, Debug)]
 pub struct Device {
     namespace: Namespace,
@@ -29,20 +28,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// Finds a device by name.
-    ///
-    /// # Errors
-    /// Fails if the namespace has no such device.
     pub fn find(namespace: &Namespace, name: &str) -> Result<Device, LabError> {
         let link = read_link(namespace, name)?;
         let (namespace, name) = (namespace.clone(), name.to_owned());
         Ok(Device { namespace, name, index: link.header.index, mac: mac_of(&link) })
     }
 
-    /// Returns the maximum payload of a frame, bytes.
-    ///
-    /// # Errors
-    /// Fails if the device is gone.
     pub fn mtu(&self) -> Result<u32, LabError> {
         let link = read_link(&self.namespace, &self.name)?;
         let mtu = link.attributes.iter().find_map(|attribute| match attribute {
@@ -52,19 +43,16 @@ impl Device {
         Ok(mtu.expect("a device has no MTU"))
     }
 
-    /// Returns the device's namespace.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Returns the device's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the interface index in the namespace.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
@@ -74,25 +62,18 @@ impl Device {
         i32::try_from(self.index).expect("an interface index is no positive int")
     }
 
-    /// Returns the MAC address.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.mac
     }
 
-    /// Sets the device up or down, and so the carrier of a veth's other end.
-    ///
-    /// # Errors
-    /// Fails if the device is gone.
+    /// Sets a veth's device up or down, and so the carrier of its other end.
     pub fn set_up(&self, up: bool) -> Result<(), LabError> {
         let what = format!("set {} {}", self.name, if up { "up" } else { "down" });
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
     }
 
     /// Deletes the device, and a veth's other end.
-    ///
-    /// # Errors
-    /// Fails if the device is gone.
     pub fn delete(&self) -> Result<(), LabError> {
         let what = format!("delete {}", self.name);
         let link = RouteNetlinkMessage::DelLink(link_at(self.index));
@@ -100,9 +81,6 @@ impl Device {
     }
 
     /// Adds an IP address; the first IPv6 one enables IPv6.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses the address.
     pub fn add_address(&self, address: IpAddr, prefix_len: u8) -> Result<(), LabError> {
         if address.is_ipv6() {
             self.silence_ipv6()?;
@@ -128,22 +106,16 @@ impl Device {
     }
 
     /// Adds a permanent neighbour entry.
-    ///
-    /// # Errors
-    /// Fails if the device is gone.
     pub fn add_neighbour(&self, address: IpAddr, mac: MacAddr) -> Result<(), LabError> {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries: without them, queries make the kernel reorder frames, and drop some uncounted.
-    ///
-    /// # Errors
-    /// Fails if the device is gone.
+    /// Adds stale entries: without them, queries make the kernel reorder frames, and drop some uncounted.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Other entries count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
+        // Others count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
@@ -164,10 +136,7 @@ impl Device {
         })
     }
 
-    /// Turns offloads off, for a kernel host beside a switch.
-    ///
-    /// # Errors
-    /// Fails if the device is gone.
+    /// Turns offloads off.
     pub fn finish_frames(&self) -> Result<(), LabError> {
         self.namespace.run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
             what: format!("turn offloads of {} off", self.name),
@@ -176,10 +145,6 @@ impl Device {
         })
     }
 
-    /// Reads the counters.
-    ///
-    /// # Errors
-    /// Fails if the device is gone.
     pub fn counters(&self) -> Result<Counters, LabError> {
         let link = read_link(&self.namespace, &self.name)?;
         let stats = link.attributes.iter().find_map(|attribute| match attribute {
@@ -198,9 +163,6 @@ impl Device {
     }
 
     /// Reads drops and backlog of the queueing disciplines.
-    ///
-    /// # Errors
-    /// Fails if the device is gone.
     pub fn queue(&self) -> Result<QueueCounts, LabError> {
         let what = format!("read the queueing discipline of {}", self.name);
         let qdiscs = netlink(&self.namespace, &what, |kernel| kernel.qdiscs(self.ifindex()))?;
@@ -230,7 +192,7 @@ impl Device {
     }
 }
 
-/// Counters of a device since its creation.
+/// Counters since the device's creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub rx_packets: u64,
@@ -239,7 +201,7 @@ pub struct Counters {
     pub tx_bytes: u64,
     /// Frames lost on receipt, errors included.
     pub rx_dropped: u64,
-    /// Frames lost before they were sent, errors included.
+    /// Frames lost before transmission, errors included.
     pub tx_dropped: u64,
 }
 
@@ -257,7 +219,6 @@ impl Counters {
         }
     }
 
-    /// Returns the lost frames of both directions.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.rx_dropped + self.tx_dropped

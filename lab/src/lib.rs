@@ -1,6 +1,6 @@
 //! Lab in one process: network namespaces and veth pairs.
 //!
-//! Nothing needs cleaning up: when the process ends, even by `kill -9`, the kernel removes its namespaces and devices.
+//! When the process ends, even by `kill -9`, the kernel removes its namespaces and devices.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), xoff_lab::LabError> {
@@ -42,23 +42,18 @@ pub use switches::Switches;
 pub use tap::Tie;
 pub use veth::{VethEnd, VethOptions};
 
-/// Builder of namespaces and veth pairs.
 #[derive(Debug, Default)]
 pub struct Lab {
     devices: Vec<Device>,
 }
 
 impl Lab {
-    /// Creates an empty lab.
     #[must_use]
     pub fn new() -> Lab {
         Lab::default()
     }
 
-    /// Creates a namespace with loopback up; `name` is for messages and its thread.
-    ///
-    /// # Errors
-    /// Returns [`LabError::Namespace`] without CAP_SYS_ADMIN.
+    /// Creates a namespace with loopback up; `name` also names its thread.
     pub fn namespace(&self, name: &str) -> Result<Namespace, LabError> {
         let namespace = Namespace::create(name)?;
         device::loopback_up(&namespace)?;
@@ -66,9 +61,6 @@ impl Lab {
     }
 
     /// Creates a veth pair, both ends up.
-    ///
-    /// # Errors
-    /// Returns the kernel's refusal.
     pub fn veth(
         &mut self,
         a: VethEnd<'_>,
@@ -80,10 +72,7 @@ impl Lab {
         Ok((a, b))
     }
 
-    /// Creates several veth pairs; see [`Lab::veth`].
-    ///
-    /// # Errors
-    /// Returns the first error; the other pairs exist.
+    /// Creates several veth pairs. After an error the other pairs exist.
     pub fn veths(
         &mut self,
         pairs: Vec<(VethEnd<'_>, VethEnd<'_>, VethOptions)>,
@@ -93,14 +82,12 @@ impl Lab {
         made.into_iter().collect()
     }
 
-    /// Returns all created veth ends.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 }
 
-/// Error of building a lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     #[error(

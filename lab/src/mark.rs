@@ -6,20 +6,14 @@ use xoff_netlink::packet_route::link::LinkAttribute;
 use super::netlink::netlink;
 use super::{LabError, Namespace};
 
-/// Marks a device, or a namespace by its loopback device.
-///
-/// # Errors
-/// Fails if the kernel refuses the alias.
+/// Marks a device; a loopback device marks its namespace.
 pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), LabError> {
     let mut link = link_named(device);
     link.attributes.push(LinkAttribute::IfAlias(mark.to_owned()));
     netlink(namespace, &format!("mark {device}"), |kernel| kernel.set_link(link))
 }
 
-/// Returns names and marks of a namespace's marked devices.
-///
-/// # Errors
-/// Fails if the kernel refuses to list the devices.
+/// Returns names and marks of marked devices.
 pub fn marks(namespace: &Namespace) -> Result<Vec<(String, String)>, LabError> {
     let mut marked = Vec::new();
     netlink(namespace, "list devices", |kernel| {

@@ -1,6 +1,6 @@
-//! Private files for the programs of one namespace: `/etc/hosts`, a `/sys` with its devices, a host name, and directories in memory.
+//! Private files of a namespace's programs: `/etc/hosts`, a `/sys` with its devices, a host name, and directories in memory.
 //!
-//! They are bind mounts in the mount namespace of the namespace's thread; nothing is written outside.
+//! They are bind mounts in the mount namespace of the namespace's thread.
 
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Covers `places` with directories in memory that contain `files`, for the calling thread.
+/// Covers `places` with directories in memory that contain `files`.
 pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> io::Result<()> {
     own_mounts(CloneFlags::empty())?;
     places.iter().filter(|place| Path::new(place).exists()).try_for_each(|place| in_memory(place))?;

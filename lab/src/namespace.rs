@@ -1,4 +1,4 @@
-//! Network namespace that a file descriptor and a thread keep alive.
+//! Network namespace, kept alive by a file descriptor and a thread.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Network namespace, shared by its clones. It ends with its last clone, child process, socket and thread.
+/// Network namespace, shared by its clones; ends with the last clone, child process, socket and thread.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -28,7 +28,7 @@ pub struct Namespace {
 struct Inner {
     name: String,
     file: File,
-    /// Thread inside the namespace, the parent of every child process.
+    /// Thread inside, the parent of every child process.
     keeper: Sender<Job>,
     keeper_id: Pid,
 }
@@ -38,10 +38,10 @@ impl Namespace {
         Namespace::kept(name, enter_new)
     }
 
-    /// Opens an existing namespace: a file in `/run/netns`, or a `/proc/PID/ns/net`.
+    /// Opens a namespace's file: in `/run/netns`, or `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// Returns [`LabError::Namespace`] if `file` is no network namespace, or may not be entered.
+    /// `file` is no network namespace, or may not be entered.
     pub fn existing(name: &str, file: File) -> Result<Namespace, LabError> {
         Namespace::kept(name, move || {
             setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
@@ -71,13 +71,12 @@ impl Namespace {
         Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper, keeper_id }) })
     }
 
-    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Runs `work` in a new thread inside, and propagates a panic. Its sockets stay in the namespace.
+    /// Runs `work` in a new thread inside, whose sockets stay there; propagates a panic.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -88,7 +87,6 @@ impl Namespace {
         })
     }
 
-    /// Starts a thread inside the namespace.
     pub fn spawn_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -101,9 +99,6 @@ impl Namespace {
     }
 
     /// Gives later programs their own `/etc/hosts` (text `hosts`), `/sys` and host name.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses a mount.
     pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
         let name = self.name().to_owned();
         self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {
@@ -114,9 +109,6 @@ impl Namespace {
     }
 
     /// Gives later programs private directories in memory at `places`, with `files`.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses a mount.
     pub fn own_directories(
         &self,
         places: &'static [&'static str],
@@ -129,41 +121,31 @@ impl Namespace {
         })
     }
 
-    /// Returns whether programs inside the namespace see a file at `path`.
+    /// Returns whether programs inside see a file.
     #[must_use]
     pub fn has_file(&self, path: &Path) -> bool {
         let path = path.to_owned();
         self.on_keeper(move || path.exists())
     }
 
-    /// Reads a file as programs inside the namespace see it.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read.
+    /// Reads a file as programs inside see it.
     pub fn read_file(&self, path: &Path) -> io::Result<String> {
         let path = path.to_owned();
         self.on_keeper(move || fs::read_to_string(path))
     }
 
-    /// Creates an empty file where programs inside the namespace see it.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be created.
+    /// Creates an empty file that programs inside see.
     pub fn create_file(&self, path: &Path) -> io::Result<File> {
         let path = path.to_owned();
         self.on_keeper(move || File::create(path))
     }
 
-    /// Returns the directory of the namespace files (`net`, `mnt`), valid while the namespace's thread lives.
     #[must_use]
     pub fn entrance(&self) -> PathBuf {
         format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
     }
 
     /// Starts a program inside, which is killed when the namespace's thread ends.
-    ///
-    /// # Errors
-    /// Returns errors of [`Command::spawn`].
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         self.on_keeper(move || command.spawn())
     }
@@ -177,18 +159,11 @@ impl Namespace {
         done.recv().expect("the namespace's thread dropped a job")
     }
 
-    /// Runs a program inside to its end.
-    ///
-    /// # Errors
-    /// Returns errors of [`Command::output`].
     pub fn output(&self, command: &mut Command) -> io::Result<Output> {
         self.run(|| command.output())
     }
 
     /// Writes a setting under `/proc/sys/net`.
-    ///
-    /// # Errors
-    /// Fails if the setting does not exist or rejects the value.
     pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), LabError> {
         self.run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).map_err(|source| LabError::Io {
             what: format!("set net/{setting} to {value}"),
@@ -197,7 +172,7 @@ impl Namespace {
         })
     }
 
-    /// Returns the inode, which identifies an existing namespace.
+    /// Returns the inode, which identifies a namespace.
     #[must_use]
     pub fn inode(&self) -> u64 {
         self.inner.file.metadata().expect("an open file").ino()

@@ -1,13 +1,13 @@
-//! Parallel work for many nodes, on a limited number of threads.
+//! Parallel work for many nodes, on a few threads.
 
 use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// More threads than usual processors, because they mostly wait for the kernel.
+/// More than usual processors, because threads mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
-/// Returns the results of `work` in order of items; propagates a panic.
+/// Returns results in order of items; propagates a panic.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());

@@ -4,10 +4,9 @@ use std::iter::Sum;
 
 use xoff_netlink::tc::Node;
 
-/// Counters of a queueing discipline, frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Frames dropped since the installation.
+    /// Dropped frames since the installation.
     pub dropped: u64,
     /// Frames queued now.
     pub waiting: u64,

@@ -17,7 +17,7 @@ impl Switches {
     /// Starts a switch in each namespace.
     ///
     /// # Errors
-    /// Returns the first failure with the index of its switch, and stops the others.
+    /// The first failure with its switch's index; the others are stopped.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
         let start = |(namespace, config): &(Namespace, Config)| {
             let running = namespace.run(|| run::start(config, &Privileges::Keep))?;
@@ -33,13 +33,12 @@ impl Switches {
         failed.map_or(Ok(switches), Err)
     }
 
-    /// Returns read access to each switch.
     #[must_use]
     pub fn views(&self) -> Vec<Arc<SwitchView>> {
         self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
     }
 
-    /// Stops the switches; returns final states, or errors of threads.
+    /// Returns final states, or errors of threads.
     pub fn stop(&mut self) -> Vec<Result<Status, ThreadError>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| namespace.run(|| running.stop()))
     }

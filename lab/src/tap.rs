@@ -4,8 +4,8 @@
 //!   guest -- TAP == veth -- veth -- switch      == every frame received at either leaves at the other (clsact, mirred)
 //! ```
 //!
-//! All frames pass, including MAC control frames, which a bridge would discard. A TAP has no line rate, so the veth is shaped to one.
-//! Few frames of a paused guest are then in flight.
+//! All frames pass, including MAC control, which a bridge would discard. A TAP has no line rate, so the veth is shaped to one; few frames
+//! of a paused guest are then in flight.
 
 use std::io;
 
@@ -18,17 +18,17 @@ use super::{Counters, Device, LabError};
 
 /// Bytes of FCS, preamble and gap, which the kernel does not count.
 const OVERHEAD: u16 = 24;
-/// Length of the shortest frame on layer 1, bytes.
+/// Bytes of the shortest frame on layer 1.
 const LEAST: u16 = 84;
 /// Minimum bucket depth, bytes: two frames of the usual MTU.
 const TWO_FRAMES: u32 = 3_200;
-/// Queue limit, bytes; more than QEMU sends ahead with `sndbuf`.
+/// Queued bytes, more than QEMU sends ahead with `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;
 
-/// Filter priority that identifies a tie.
+/// Priority that identifies a tie's filters.
 const OURS: u16 = 0x786f;
 
-/// Tie of a TAP device to a wire; dropping it unties the TAP.
+/// Tie of a TAP device to a wire, untied when dropped.
 #[derive(Debug)]
 pub struct Tie {
     tap: Device,
@@ -36,10 +36,10 @@ pub struct Tie {
 }
 
 impl Tie {
-    /// Ties a TAP to a wire's end in the same namespace, shaped to rate `line`.
+    /// Ties a TAP to a wire's end in its namespace, shaped to `line`.
     ///
     /// # Errors
-    /// Fails if the kernel lacks clsact, cls_bpf, mirred or tbf, or the TAP's clsact is taken.
+    /// The kernel lacks clsact, cls_bpf, mirred or tbf, or the TAP's clsact is taken.
     pub fn new(tap: Device, wire: &Device, line: BitRate) -> Result<Tie, LabError> {
         let [at_tap, at_wire] = [&tap, wire].map(Device::ifindex);
         let rate = Rate { bytes_per_second: line.bits_per_second() / 8, overhead: OVERHEAD, least: LEAST };
@@ -56,7 +56,6 @@ impl Tie {
         Ok(Tie { tap, before })
     }
 
-    /// Unties the TAP; further calls have no effect.
     pub fn untie(&self) {
         let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails harmlessly if the TAP is gone
     }
@@ -66,10 +65,6 @@ impl Tie {
         &self.tap
     }
 
-    /// Returns the TAP's counters since it was tied.
-    ///
-    /// # Errors
-    /// Fails if the TAP is gone.
     pub fn counters(&self) -> Result<Counters, LabError> {
         Ok(self.tap.counters()?.since(self.before))
     }
@@ -89,7 +84,7 @@ fn redirect(from: i32, to: i32) -> Request {
     Filter::redirect(OURS, to).put(Place { ifindex: from, parent: Handle::INGRESS, handle: Handle::NONE })
 }
 
-/// Removes filters that a killed process left.
+/// Removes a killed process's filters.
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     let left = talk(tap, |kernel| {
         let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly without a clsact

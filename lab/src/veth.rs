@@ -10,13 +10,11 @@ use xoff_wire::units::MacAddr;
 use super::netlink::netlink;
 use super::{Device, LabError, Namespace};
 
-/// Settings of both ends of a veth pair.
 #[derive(Clone, Debug)]
 pub struct VethOptions {
-    /// Maximum payload of a frame (MTU), bytes.
     pub mtu: u32,
     pub queues: u32,
-    /// Packets in the queueing discipline. With one, a full veth blocks the sender; without one (0) it drops.
+    /// Packets in the queueing discipline. With one, a full veth blocks the sender; with none it drops.
     pub txqueuelen: u32,
 }
 
@@ -37,16 +35,12 @@ pub struct VethEnd<'a> {
 }
 
 impl Namespace {
-    /// Returns the settings of a veth end in this namespace.
     #[must_use]
     pub fn end<'a>(&'a self, device: &'a str) -> VethEnd<'a> {
         VethEnd::new(self, device)
     }
 
-    /// Deletes a device group with all veth peers in one request, so that the kernel waits only once.
-    ///
-    /// # Errors
-    /// Fails if the group is empty.
+    /// Deletes a device group with all veth peers in one request: the kernel waits only once.
     pub fn delete_group(&self, group: u32) -> Result<(), LabError> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::Group(group));
@@ -60,14 +54,13 @@ impl<'a> VethEnd<'a> {
         VethEnd { namespace, name, mac: None, group: None, addresses: Vec::new() }
     }
 
-    /// Sets the MAC address; without it the kernel chooses one.
+    /// Sets the MAC address; by default the kernel chooses one.
     #[must_use]
     pub fn mac(mut self, mac: MacAddr) -> VethEnd<'a> {
         self.mac = Some(mac);
         self
     }
 
-    /// Sets the device group; see [`Namespace::delete_group`].
     #[must_use]
     pub fn group(mut self, group: u32) -> VethEnd<'a> {
         self.group = Some(group);
@@ -113,7 +106,7 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Silences existing namespaces until the other end is ready; a kernel without IPv6 lacks the setting.
+    // Existing namespaces stay silent until the other end is ready; a kernel without IPv6 lacks the setting.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {

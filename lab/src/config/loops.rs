@@ -1,7 +1,7 @@
 //! Checks that a broadcast neither loops nor reaches a switch twice.
 //!
-//! A switch floods to all ports outside groups and to one member of each group, but not to the ingress port or its group. Parallel wires
-//! therefore form no cycle if they are a group at both ends. All choices of members are checked.
+//! A switch floods to all ports outside groups and to one member of each group, but not to the ingress port or its group. So parallel wires
+//! form no cycle if they are a group at both ends. All choices of members are checked.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Follows a broadcast. In `memo` an unfinished port is `None`; reaching it again is a loop.
+    /// Follows a broadcast. An unfinished port is `None` in `memo`; reaching it again is a loop.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),

@@ -1,4 +1,4 @@
-//! File of a network of hosts and switches for `xoff lab`. All errors are reported at once, with their places.
+//! File of a network for `xoff lab`. All errors are reported at once, with their places.
 
 mod keys;
 mod loops;
@@ -28,23 +28,20 @@ const NETWORK: FileKind = FileKind {
     bytes_max: WRITTEN_MAX,
 };
 
-/// Network of a valid file.
 #[derive(Clone, Debug)]
 pub struct Network {
     pub name: String,
-    /// Hosts, in order of their first mention.
     pub hosts: Vec<Host>,
     pub switches: Vec<SwitchNode>,
     pub links: Vec<Link>,
     pub warnings: Vec<Problem>,
 }
 
-/// Host of the network, with its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     pub name: String,
     pub place: Place,
-    /// Arguments of the agent (`xoff nic`); `None` if no agent runs.
+    /// Arguments of the agent (`xoff nic`), if one runs.
     pub nic: Option<NicSettings>,
     pub interfaces: Vec<Interface>,
 }
@@ -52,10 +49,10 @@ pub struct Host {
 /// Location of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// New network namespace, made by the lab.
+    /// New namespace, made by the lab.
     #[default]
     Fresh,
-    /// Network namespace of `ip netns`.
+    /// Namespace of `ip netns`.
     Netns(String),
     /// Namespaces of the process with this id.
     Pid(i32),
@@ -73,7 +70,6 @@ pub struct NicSettings(pub Vec<(String, String)>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     pub device: String,
-    /// Index of the wire in [`Network::links`].
     pub link: usize,
     pub segment: usize,
     pub mac: MacAddr,
@@ -81,52 +77,34 @@ pub struct Interface {
     pub ipv6: (Ipv6Addr, u8),
 }
 
-/// Switch of the network.
 #[derive(Clone, Debug)]
 pub struct SwitchNode {
     pub name: String,
-    /// Configuration, whose devices have the names of the ports.
     pub config: Config,
 }
 
-/// Wire between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     pub ends: [End; 2],
     pub speed: BitRate,
-    /// Maximum payload of a frame (MTU), bytes.
     pub mtu: u32,
 }
 
-/// End of a wire, at a host or a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    Host {
-        /// Index of the host in [`Network::hosts`].
-        host: usize,
-        /// Index of the device in [`Host::interfaces`].
-        interface: usize,
-    },
-    Port {
-        /// Index of the switch in [`Network::switches`].
-        switch: usize,
-        /// Index of the port in the switch's configuration.
-        port: usize,
-    },
+    Host { host: usize, interface: usize },
+    Port { switch: usize, port: usize },
 }
 
 impl Network {
-    /// Reads the network's file at `path`, whose name is the network's default name.
-    ///
-    /// # Errors
-    /// Fails if the file is unreadable or invalid.
+    /// Reads the network's file, whose name is the network's default name.
     pub fn load(path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fine).take(keys::LAB_NAME_LEN_MAX).collect();
         let mut network = Network::from_toml(&path.display().to_string(), &text, &name, machine)?;
-        // Make the path absolute: agents run in other directories.
+        // Absolute, because agents run in other directories.
         let settings =
             network.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
         for (_, value) in settings.filter(|(key, _)| key == AGENT_FILE) {
@@ -137,10 +115,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Parses the `text` of `file`; `name` is the network's default name.
-    ///
-    /// # Errors
-    /// Returns all problems of the file, or its first syntax error.
+    /// Parses `text`; `name` is the network's default name.
     pub fn from_toml(file: &str, text: &str, name: &str, machine: &Machine) -> Result<Network, ConfigError> {
         let (network, remarks) =
             reader::read(file, text, |root, problems| read(&root, name, machine, problems))?;
@@ -152,7 +127,7 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
     let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    // The memory of all switches together is checked below.
+    // All switches' memory together is checked below.
     let alone = Machine { memory: None, ..machine.clone() };
     let configs = switches::configs(root, &file, &wiring, &alone, problems);
     if problems.has_errors() {

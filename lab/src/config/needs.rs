@@ -1,4 +1,4 @@
-//! Estimate of the memory that a network needs.
+//! Estimate of a network's memory.
 
 use xoff_config::memory::{PROCESS, Plan};
 use xoff_config::{Machine, Problem, Remedy};
@@ -6,25 +6,22 @@ use xoff_wire::units::Bytes;
 
 use super::Network;
 
-/// Memory of an agent and its guard process, measured as 4.5 MiB.
+/// Memory of an agent and its guard, measured as 4.5 MiB.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Memory that a network needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Name and memory plan of each switch.
     pub switches: Vec<(String, Plan)>,
     pub agents: u64,
 }
 
 impl Needs {
-    /// Returns the memory of all agents.
     #[must_use]
     pub fn of_agents(&self) -> Bytes {
         Bytes(self.agents.saturating_mul(AGENT.0))
     }
 
-    /// Returns the total memory, including the kernel's part.
+    /// Returns the total, including the kernel's part.
     #[must_use]
     pub fn total(&self) -> Bytes {
         let sum =
@@ -33,7 +30,7 @@ impl Needs {
         sum.saturating_sub(Bytes(beyond_one * PROCESS)) // all switches are threads of one process
     }
 
-    /// Returns an error with the most helpful setting if the memory is too small.
+    /// Returns an error with the most helpful setting if memory is too small.
     pub(super) fn shortage(
         &self,
         machine: &Machine,
@@ -69,7 +66,6 @@ impl Needs {
 }
 
 impl Network {
-    /// Returns the network's memory needs on `machine`.
     #[must_use]
     pub fn needs(&self, machine: &Machine) -> Needs {
         let switches =

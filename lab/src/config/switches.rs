@@ -1,5 +1,5 @@
-//! Builds each switch's configuration as if it had its own file: `[[switch]]` over `[defaults.switch]`, with a port for each wire
-//! (docs/lab.md). Values keep their places in the lab's file for errors.
+//! Builds each switch's configuration as if it had its own file: `[[switch]]` over `[defaults.switch]`, with a port for each wire. Values
+//! keep their places in the lab's file for errors.
 
 use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
@@ -99,7 +99,7 @@ fn root_of<'de>(
         }
     }
     if !switch.contains_key("workers") {
-        // One worker, because the lab's switches share the machine.
+        // The lab's switches share the machine, so one worker.
         let names = ports.iter().map(|(port, ..)| text(port.name.clone(), port.span)).collect();
         let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
         let worker = Value::with_span(ValueInner::Table(worker), span);
@@ -125,7 +125,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Sets small receive chunks by default: the kernel copies all frames of veth pairs.
+/// Sets small receive chunks by default: the kernel copies all veth frames.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);

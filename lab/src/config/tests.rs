@@ -203,7 +203,7 @@ fn leaf_spine_with_grouped_uplinks_is_accepted() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // A frame from leaf 1 to one spine would return, and its broadcast would arrive twice.
+    // A frame from leaf 1 to a spine would return; its broadcast would arrive twice.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
 }

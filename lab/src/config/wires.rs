@@ -1,4 +1,4 @@
-//! Topology of a network: nodes by name, ports, devices, and the wires that close a cycle of switches.
+//! Topology: nodes by name, ports, devices, and the wires that close a cycle of switches.
 
 use std::collections::BTreeMap;
 
@@ -231,7 +231,7 @@ impl Wiring {
     }
 }
 
-/// Returns a node's name as used in environment variables.
+/// Returns a name for environment variables.
 #[must_use]
 pub fn variable(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")

@@ -1,4 +1,4 @@
-//! Account of a network's frames, with the verdict whether lossless frames were lost.
+//! Account of frames, with the verdict whether lossless ones were lost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,26 +11,21 @@ use super::view::{EndStatus, InterfaceCounters, NetworkStatus};
 use xoff_switch::Promise;
 use xoff_switch::control::status::{PortStatus, Status};
 
-/// Account of frames of an ended network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// Verdict on the frames.
     pub verdict: NetworkVerdict,
-    /// Final counters.
     #[serde(flatten)]
     pub network: NetworkStatus,
 }
 
-/// Verdict whether the network lost lossless frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkVerdict {
-    /// Verdict: kept, not kept, or not proved.
     pub promise: Promise,
-    /// Lossless frames that the switches dropped.
+    /// Lossless frames dropped by switches.
     pub lossless_lost: u64,
-    /// Frames lost in the switches' devices and XDP sockets, if they may be lossless.
+    /// Frames lost in switches' devices and XDP sockets, if they may be lossless.
     pub unseen_lost: u64,
-    /// Frames of any class lost in the hosts' devices and queues.
+    /// Frames of any class lost in hosts' devices and queues.
     pub host_dropped: u64,
     /// Failures of switches and agents.
     #[serde(default)]
@@ -72,7 +67,6 @@ impl Account {
         Account { verdict, network }
     }
 
-    /// Formats the account as text.
     #[must_use]
     pub fn text(&self) -> String {
         let network = &self.network;
@@ -144,7 +138,7 @@ fn of_port(port: &PortStatus) -> EndCounts {
         |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
     let lost =
         vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
-    // A receiver counts flow lists as PFC frames.
+    // A receiver counts flow lists as PFC.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
     let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
@@ -217,7 +211,6 @@ fn classes(switches: &[Status]) -> String {
     table(&["switch", "class", "frames in", "out", "dropped", "pauses"], rows)
 }
 
-/// Formats a table with right-aligned numbers; empty without rows.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

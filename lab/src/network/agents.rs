@@ -1,4 +1,4 @@
-//! Agents (`xoff nic`): child processes that make the kernels of hosts obey pauses, one per device.
+//! Agents (`xoff nic`): child processes that make hosts' kernels obey pauses, one per device.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
@@ -147,7 +147,7 @@ fn serves_at(network: &str, host: &Host, index: usize) -> String {
 fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Result<Command> {
     let mut command = enter::child();
     command.arg(std::env::current_exe()?).arg("nic");
-    // Signals of the terminal do not end agents: hosts obey pauses until the network ends.
+    // No signals of the terminal: hosts obey pauses until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     let settings = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);

@@ -1,4 +1,4 @@
-//! Control of a network by other commands, over a Unix socket: one request and one reply per connection, as lines of JSON.
+//! Control of a network over a Unix socket: one request and one reply per connection, as lines of JSON.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -22,32 +22,26 @@ const ASK_WITHIN: Duration = Duration::from_secs(5);
 const REQUEST_LEN_MAX: u64 = 4_096;
 /// Delay before another accept if no file descriptor is free.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Maximum wait for a reply, longer than the wait for workers.
+/// Maximum wait for a reply, longer than for workers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// Request to a running network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Requests the [`Description`](super::view::Description).
     Describe,
-    /// Requests the [`NetworkStatus`](super::NetworkStatus).
     Status,
     /// Ends the network and requests its [`Account`](super::Account).
     Down,
 }
 
-/// Event that ends a running network.
 #[derive(Debug)]
 pub enum Event {
-    /// Request to end the network, whose connection waits for the account.
+    /// Request to end; its connection waits for the account.
     Down(UnixStream),
     Signal(i32),
-    /// End of the network's command.
     Ended,
 }
 
-/// Claim to a network name, with its socket.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
@@ -57,10 +51,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a name for a new network.
+    /// Claims a new network's name.
     ///
     /// # Errors
-    /// Returns [`NetworkError::Exists`] if a running network has the name; fails if the directory is not writable.
+    /// A running network has the name, or the directory is not writable.
     pub fn of(name: &str) -> Result<Claim, NetworkError> {
         let what = || NetworkError::io(format!("create a socket in {DIRECTORY}"));
         make_directory()?;
@@ -76,9 +70,6 @@ impl Claim {
     }
 
     /// Starts a thread that answers requests.
-    ///
-    /// # Errors
-    /// Fails if the system refuses the thread.
     pub fn answer(&self, view: Arc<NetworkView>, events: Sender<Event>) -> Result<(), NetworkError> {
         let listener = self.listener.try_clone().map_err(NetworkError::io("share a socket"))?;
         let serve = move || {
@@ -101,7 +92,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Last, so that a free name implies that the network is gone. A panic's log stays.
+        // Last: a free name implies that the network is gone. A panic's log stays.
         if !thread::panicking() {
             let _ = fs::remove_file(&self.log); // a network in the foreground has none
         }
@@ -110,10 +101,6 @@ impl Drop for Claim {
     }
 }
 
-/// Creates the root-only directory of sockets and logs.
-///
-/// # Errors
-/// Fails if the directory cannot be written.
 pub fn make_directory() -> Result<(), NetworkError> {
     let make = || {
         fs::create_dir_all(DIRECTORY)?;
@@ -122,7 +109,7 @@ pub fn make_directory() -> Result<(), NetworkError> {
     make().map_err(NetworkError::io(format!("make {DIRECTORY}")))
 }
 
-/// Removes sockets and logs of killed networks, except the log of `own`, under the caller's lock.
+/// Removes sockets and logs of killed networks, but not the log of `own`.
 fn remove_leftovers(own: &Path) {
     for name in named().filter(|name| !unix_socket::has_listener(&socket(name))) {
         let path = socket(&name);
@@ -154,10 +141,6 @@ fn serve_one(stream: UnixStream, view: &NetworkView, events: &Sender<Event>) -> 
     }
 }
 
-/// Sends a reply to a client.
-///
-/// # Errors
-/// Fails if the client has closed the connection.
 pub fn reply(mut stream: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
     writeln!(stream, "{}", serde_json::to_string(answer)?)
 }
@@ -173,7 +156,7 @@ pub fn all() -> Vec<String> {
 /// Returns `name`, or the only running network.
 ///
 /// # Errors
-/// Fails if no network runs, or several run and `name` is `None`.
+/// No network runs, or several without `name`.
 pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     if let Some(name) = name {
         return Ok(name.to_owned());
@@ -186,10 +169,10 @@ pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     }
 }
 
-/// Sends a request to network `name`; waits up to [`ANSWER_WITHIN`].
+/// Sends a request; waits up to [`ANSWER_WITHIN`].
 ///
 /// # Errors
-/// Fails if no such network runs, its process is stopped, or no reply comes in time.
+/// No such network runs, its process is stopped, or no reply comes in time.
 pub fn ask<T: DeserializeOwned>(name: &str, request: Request) -> Result<T, NetworkError> {
     let silent = |error: io::Error| {
         let name = name.to_owned();

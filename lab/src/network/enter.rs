@@ -1,4 +1,4 @@
-//! Entry into a node of a running network: this process changes its namespaces and becomes the program.
+//! Entry into a node of a running network: this process becomes the program.
 
 use std::fs::File;
 use std::io;
@@ -9,17 +9,11 @@ use nix::sched::{CloneFlags, setns};
 use super::names::Entrance;
 
 /// Enters the network namespace of a node.
-///
-/// # Errors
-/// Fails if the node is gone or may not be entered.
 pub fn enter_network(entrance: &Entrance) -> io::Result<()> {
     Ok(setns(File::open(&entrance.net)?, CloneFlags::CLONE_NEWNET)?)
 }
 
 /// Enters all namespaces of a node; the process must have one thread.
-///
-/// # Errors
-/// Fails if the node is gone or may not be entered.
 pub fn enter(entrance: &Entrance) -> io::Result<()> {
     let directory = std::env::current_dir();
     let (net, mnt, uts) =
@@ -32,8 +26,8 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a command to which the caller appends a program. The program ends with this process. The command works even where this
-/// executable's file is missing.
+/// Returns a command to which the caller appends a program, which ends with this process. The command works even without this executable's
+/// file.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -41,7 +35,7 @@ pub fn child() -> Command {
     command
 }
 
-/// Returns a shell's exit code for a failed start.
+/// Returns a shell's exit code of a failed start.
 #[must_use]
 pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }

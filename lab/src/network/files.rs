@@ -12,7 +12,6 @@ pub(super) fn agents(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
 }
 
-/// Returns the path of a background network's log file.
 #[must_use]
 pub fn log_file(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.log"))

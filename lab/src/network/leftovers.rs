@@ -27,9 +27,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// Start time, clock ticks since boot.
+    /// Start in clock ticks since boot.
     started: u64,
-    /// Id of the parent process; unused in a mark.
+    /// Id of the parent; unused in a mark.
     parent: i32,
 }
 
@@ -57,7 +57,6 @@ impl Process {
 /// Mark of a network on a namespace or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Network name.
     pub name: String,
     holder: Process,
     space: u64,
@@ -70,10 +69,7 @@ impl Display for Mark {
 }
 
 impl Mark {
-    /// Creates the mark of a network of this process.
-    ///
-    /// # Errors
-    /// Fails if `/proc` lacks this process.
+    /// Creates the mark of this process.
     pub fn of(name: &str) -> io::Result<Mark> {
         let holder = i32::try_from(std::process::id()).ok().and_then(Process::of);
         let holder = holder.ok_or_else(|| io::Error::other("/proc lacks this process"))?;
@@ -136,7 +132,7 @@ fn namespaces() -> BTreeMap<u64, Namespace> {
     namespaces.map(|namespace| (namespace.inode(), namespace)).collect()
 }
 
-/// Removes leftovers of killed networks; returns the networks' names.
+/// Returns the names of networks whose leftovers it removed.
 pub fn sweep() -> BTreeSet<String> {
     let own = fs::metadata("/proc/self/ns/net").map(|namespace| namespace.ino()).unwrap_or(0);
     let namespaces = namespaces();
@@ -227,7 +223,7 @@ mod tests {
         };
         set_mark(&ours, "lo", &mark("gone", |mark| mark.holder.started += 1)).unwrap();
         set_mark(&held, "lo", &mark("held", |_| ())).unwrap();
-        // In another PID namespace the id belongs to another process.
+        // Another PID namespace's id belongs to another process.
         let foreign_pid = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
         set_mark(&foreign, "lo", &mark("elsewhere", foreign_pid)).unwrap();
         let start = |namespace: &Namespace| {

@@ -1,6 +1,6 @@
-//! Network of switches, and of hosts that run any programs, described by one file (`xoff lab`).
+//! Network of switches, and of hosts that run any programs (`xoff lab`).
 //!
-//! The network ends with the process that made it. Programs that still run are ended by the next network.
+//! The network ends with its process. Remaining programs are ended by the next network.
 
 pub mod account;
 mod agents;
@@ -28,7 +28,6 @@ pub use files::log_file;
 pub use running::RunningNetwork;
 pub use view::{NetworkStatus, NetworkView};
 
-/// Error of starting or controlling a network.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum NetworkError {
     #[error(transparent)]
@@ -92,7 +91,6 @@ pub enum NetworkError {
 }
 
 impl NetworkError {
-    /// Returns a function that adds action `what` to an error.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
         let what = what.into();
         move |error| NetworkError::Io { what, error }

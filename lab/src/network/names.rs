@@ -1,4 +1,4 @@
-//! Names for a network's programs: `/etc/hosts`, and environment variables (docs/lab.md), with node names in upper case, '_' for '-'.
+//! Names for a network's programs: `/etc/hosts`, and environment variables (docs/lab.md).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Returns the namespace files in a directory such as `/proc/PID/ns`.
+    /// Returns the files in a directory such as `/proc/PID/ns`.
     #[must_use]
     pub fn below(directory: &Path) -> Entrance {
         let [net, mnt, uts] = ["net", "mnt", "uts"].map(|file| directory.join(file));

@@ -1,4 +1,4 @@
-//! Existing namespaces of hosts, kept open: their process may end and its id be reused.
+//! Existing namespaces of hosts, kept open: a process may end, its id be reused.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use super::names::Entrance;
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) net: File,
-    /// Namespaces in which programs run, for a process or container.
+    /// Namespaces of programs, for a process or container.
     pub(super) programs: Option<Held>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Held {
 
 impl Held {
     fn of(pid: &str) -> io::Result<Held> {
-        // Files opened through one directory belong to one process.
+        // Files below one directory belong to one process.
         let directory = File::open(format!("/proc/{pid}/ns"))?;
         let open = |name: &str| File::open(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
         Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })
@@ -39,7 +39,7 @@ impl Held {
     }
 }
 
-/// Finds the existing namespaces of a host; `None` for a new one.
+/// Finds a host's existing namespaces, if any.
 pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
     let no_place = |reason: String| NetworkError::NoPlace { host: host.name.clone(), reason };
     let of_process = |pid: &str, what: &str| -> Result<Option<Found>, NetworkError> {

@@ -23,15 +23,14 @@ use crate::config::{End, Host, Interface, Network, Place};
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
 use xoff_switch::control::{Answer, snapshot};
 
-/// Maximum wait for empty queues.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Device group of switch ports, which are deleted at once.
+/// Group of switch ports, deleted at once.
 const PORTS: u32 = 1;
-/// Discard port (RFC 863), on which no program listens.
+/// Discard port (RFC 863), without listener.
 const DISCARD: u16 = 9;
 
-/// Running network; dropping it removes the network.
+/// Running network, removed when dropped.
 #[derive(Debug)]
 pub struct RunningNetwork {
     view: Arc<NetworkView>,
@@ -45,7 +44,7 @@ pub struct RunningNetwork {
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted on drop, because the kernel would remove them late or never.
+/// Wires, deleted on drop: the kernel would remove them late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
@@ -73,7 +72,7 @@ impl RunningNetwork {
     /// Starts the network, until `is_stopped` returns true.
     ///
     /// # Errors
-    /// Returns the system's refusal or [`NetworkError::Stopped`]; nothing is left of the network.
+    /// The system's refusal or [`NetworkError::Stopped`]; nothing is left of the network.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,
@@ -98,7 +97,7 @@ impl RunningNetwork {
             lab: Lab::new(),
         };
         let (devices, ties) = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
-        // Before the switches start: once they have opened the other ends, the driver refuses changes of offloads.
+        // Before the switches: once they have opened the other ends, the driver refuses changes of offloads.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let receives_control = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
         let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !receives_control(host));
@@ -108,7 +107,7 @@ impl RunningNetwork {
             switch: network.switches[index].name.clone(),
             error: Box::new(error),
         })?;
-        // After the switches' start, because they forward these frames.
+        // After the switches, because they forward these frames.
         introduce(&network, &devices)?;
         let (views, since) = (running.views(), Instant::now());
         let socket_drops_before =
@@ -128,13 +127,12 @@ impl RunningNetwork {
         })
     }
 
-    /// Returns read access to the network's state.
     #[must_use]
     pub fn view(&self) -> &Arc<NetworkView> {
         &self.view
     }
 
-    /// Ends programs, switches and agents; returns the account.
+    /// Ends programs, switches and agents.
     #[must_use]
     pub fn down(mut self) -> Account {
         leftovers::end_members(&self.made, &self.agents.pids());
@@ -147,7 +145,7 @@ impl RunningNetwork {
         // The agents' counters end with the agents.
         let with_agents = self.view.status().map(|status| status.hosts);
         let mut failed = Vec::new();
-        // Switches stop before agents, so that senders in containers stay paused.
+        // Before agents, so that senders in containers stay paused.
         let ended = self.switches.stop().into_iter().zip(&self.view.views);
         let ended = ended.map(|(ended, view)| {
             ended.unwrap_or_else(|error| {
@@ -164,7 +162,7 @@ impl RunningNetwork {
         Account::of(network, failed, waiting)
     }
 
-    /// Describes non-empty queues, whose frames are in no counter.
+    /// Describes non-empty queues, whose frames no counter has.
     fn waiting(&self) -> Vec<String> {
         let hosts = self.view.network.hosts.iter().zip(&self.view.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
@@ -189,7 +187,7 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
-        // Other threads may keep the state, and so the ties, alive.
+        // Other threads may keep the state, and so the ties.
         self.view.ties.iter().for_each(Tie::untie);
     }
 }
@@ -219,7 +217,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // Without a broadcast address, switches learn from the host's first frame.
+        // Without broadcast address, switches learn from the host's first frame.
         let _ = sent;
     });
     Ok(())

@@ -1,4 +1,4 @@
-//! Sinks for control frames to hosts without agent: without a socket, the kernel would count these frames as lost (`rx_dropped`).
+//! Sinks for control frames to hosts without agent: the kernel would count them as lost (`rx_dropped`).
 
 use std::io;
 use std::os::fd::AsFd as _;

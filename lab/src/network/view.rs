@@ -16,15 +16,13 @@ use xoff_nic::serve::NicStatus;
 use xoff_switch::control::status::Status;
 use xoff_switch::control::{self, SwitchView};
 
-/// Status of a running network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkStatus {
     pub name: String,
-    /// Time since the network's start, ns.
+    /// Time since the start, ns.
     pub uptime_nanos: u64,
     pub hosts: Vec<HostStatus>,
     pub links: Vec<LinkStatus>,
-    /// Status of each switch, as on `/status`.
     pub switches: Vec<Status>,
 }
 
@@ -36,32 +34,28 @@ pub struct HostStatus {
     /// True if the host should have an agent.
     pub nic: bool,
     pub interfaces: Vec<InterfaceStatus>,
-    /// Datagrams refused by full sockets since the network's start; zero for a virtual machine.
+    /// Datagrams refused by full sockets since the start; zero for a virtual machine.
     pub socket_drops: u64,
 }
 
 impl HostStatus {
-    /// Returns whether an agent is missing.
     #[must_use]
     pub fn lacks_agent(&self) -> bool {
         self.nic && self.interfaces.iter().any(|interface| interface.agent.is_none())
     }
 }
 
-/// Status of a host's network device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterfaceStatus {
     pub device: String,
     pub mac: String,
     pub ipv4: String,
     pub ipv6: String,
-    /// Counters; `None` if unreadable.
     pub counters: Option<InterfaceCounters>,
     /// Status of the agent; `None` without an answer.
     pub agent: Option<NicStatus>,
 }
 
-/// Counters of a host's network device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceCounters {
     pub tx_frames: u64,
@@ -70,7 +64,7 @@ pub struct InterfaceCounters {
     pub rx_frames: u64,
     /// Bytes received, without FCS.
     pub rx_bytes: u64,
-    /// Frames lost before they were sent.
+    /// Frames lost before transmission.
     pub tx_dropped: u64,
     /// Frames lost on receipt, except control frames to hosts without agent.
     pub rx_dropped: u64,
@@ -81,14 +75,12 @@ pub struct InterfaceCounters {
 }
 
 impl InterfaceCounters {
-    /// Returns the sum of the lost frames.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.tx_dropped + self.rx_dropped + self.queue_dropped
     }
 }
 
-/// Wire of a network, with the names of its ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
     pub ends: [EndStatus; 2],
@@ -96,7 +88,6 @@ pub struct LinkStatus {
     pub speed_bits_per_second: u64,
 }
 
-/// End of a wire, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndStatus {
     pub node: String,
@@ -104,7 +95,7 @@ pub struct EndStatus {
     pub is_switch: bool,
 }
 
-/// Facts for other processes that run programs in a network.
+/// Facts for processes that run programs in a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     pub name: String,
@@ -115,7 +106,6 @@ pub struct Description {
     pub links: Vec<LinkStatus>,
 }
 
-/// Read access to a running network.
 #[derive(Debug)]
 pub struct NetworkView {
     pub(super) network: Network,
@@ -143,10 +133,10 @@ impl NetworkView {
         }
     }
 
-    /// Reads all counters of hosts and switches.
+    /// Reads all counters.
     ///
     /// # Errors
-    /// Fails if the system lacks resources to query workers.
+    /// The system lacks resources to query workers.
     pub fn status(&self) -> std::io::Result<NetworkStatus> {
         let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
         let ask = |view: &Arc<SwitchView>| {
@@ -156,7 +146,7 @@ impl NetworkView {
         Ok(self.status_with(self.views.iter().map(ask).collect()))
     }
 
-    /// Returns the status with the given states of switches.
+    /// Returns the status with these states of switches.
     #[must_use]
     pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
         let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));
@@ -225,7 +215,7 @@ impl NetworkView {
         }
     }
 
-    /// Reads counters; a TAP's are its guest's, with directions exchanged.
+    /// Reads counters; a TAP's are its guest's, with exchanged directions.
     fn counters(
         &self,
         host: &Host,
