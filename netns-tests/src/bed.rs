@@ -14,7 +14,6 @@ use xoff_wire::units::MacAddr;
 
 use crate::{Config, Exit, Host, LaunchOptions, Switch};
 
-/// Plan of a test bed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     binary: PathBuf,
@@ -28,13 +27,13 @@ pub struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
-    /// The bed excludes all other beds, because its traffic is paced or its test makes claims about time.
+    /// Bed that excludes all others: its traffic is paced or its test makes claims about time.
     Exclusive,
     Shared,
 }
 
 impl Plan {
-    /// Plans a bed for the switch in `binary`: IPv4 only, an MTU of 1500, one queue, no other bed at the same time.
+    /// Plans a bed with IPv4 only, an MTU of 1500, one queue, no other bed at the same time.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
@@ -42,22 +41,21 @@ impl Plan {
         Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
     }
 
-    /// Allows other beds at the same time. The test must only send single frames and make no claims about time.
+    /// Allows other beds at the same time: the test only sends single frames and makes no claims about time.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
         self.sharing = Sharing::Shared;
         self
     }
 
-    /// Places the last `hosts` hosts behind a second, far switch. Its ports are p1, p2, .., too. The last port of each switch leads to the
-    /// other.
+    /// Places the last `hosts` hosts behind a second, far switch, whose ports are p1, p2, .., too. The last port of each switch leads to
+    /// the other.
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
         self.far = hosts;
         self
     }
 
-    /// Sets the number of wires between the two switches. They join the last ports of both, in the same order.
     #[must_use]
     pub fn trunks(mut self, trunks: u8) -> Plan {
         self.trunks = trunks;
@@ -71,21 +69,18 @@ impl Plan {
         self
     }
 
-    /// Sets the MTU of all wires in bytes.
     #[must_use]
     pub fn mtu(mut self, mtu: u32) -> Plan {
         self.options.mtu = mtu;
         self
     }
 
-    /// Sets the number of queues of all devices.
     #[must_use]
     pub fn queues(mut self, queues: u32) -> Plan {
         self.options.queues = queues;
         self
     }
 
-    /// Creates the namespaces and wires, but no switch.
     #[must_use]
     pub fn build(self) -> Bed {
         let lock = lock_beds(&self.binary, self.sharing);
@@ -135,7 +130,7 @@ fn start(devices: Vec<Device>) -> Vec<Host> {
     })
 }
 
-/// Namespaces of a test bed: one for the switch, with ports p1, p2, .., and one for each host.
+/// Namespaces of a test bed: the switch, with ports p1, p2, .., and each host.
 pub struct Bed {
     hosts: Vec<Host>,
     ports: Vec<Device>,
@@ -149,43 +144,38 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Returns the host with this number, from 1.
     #[must_use]
     pub fn host(&self, number: usize) -> &Host {
         &self.hosts[number - 1]
     }
 
-    /// Returns the switch's device that leads to host `number`.
     #[must_use]
     pub fn port(&self, number: usize) -> &Device {
         &self.ports[number - 1]
     }
 
-    /// Returns the namespace of the switch.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Returns the namespace of the far switch.
     #[must_use]
     pub fn far_namespace(&self) -> &Namespace {
         &self.far
     }
 
-    /// Returns a configuration of the switch with all its ports and these lines in `[defaults]`; see [`Config`].
+    /// Returns a configuration with all ports and these lines in `[defaults]`; see [`Config`].
     #[must_use]
     pub fn config(&self, defaults: &str) -> Config {
         Config::new(u8::try_from(self.ports.len()).unwrap(), defaults)
     }
 
-    /// Starts the switch and waits until it is ready; see [`Switch::start`].
     #[must_use]
     pub fn start(&self, config: &Config) -> Switch {
         self.start_in(&self.namespace, config)
     }
 
-    /// Drops at the switch's devices during its start are no losses, so they are added to the baseline.
+    /// Drops at the switch's devices during its start are no losses: they join the baseline.
     fn start_in(&self, namespace: &Namespace, config: &Config) -> Switch {
         let before = counters(&self.lab);
         let switch = Switch::start(&self.binary, namespace, &config.to_string());
@@ -203,34 +193,27 @@ impl Bed {
         switch
     }
 
-    /// Returns a configuration of the far switch with all its ports.
     #[must_use]
     pub fn far_config(&self, defaults: &str) -> Config {
         Config::new(self.far_ports, defaults)
     }
 
-    /// Starts the far switch and waits until it is ready.
     #[must_use]
     pub fn start_far(&self, config: &Config) -> Switch {
         self.start_in(&self.far, config)
     }
 
-    /// Starts the switch without waiting; see [`Switch::launch`].
     #[must_use]
     pub fn launch(&self, config: &Config) -> Switch {
         Switch::launch(&self.binary, &self.namespace, &config.to_string())
     }
 
-    /// Starts the switch with options, without waiting; see [`Switch::launch_with`].
     #[must_use]
     pub fn launch_with(&self, options: LaunchOptions, config: &Config) -> Switch {
         Switch::launch_with(options, &self.binary, &self.namespace, &config.to_string())
     }
 
     /// Runs a program in the switch's namespace. Calls `meanwhile` every 50 ms with the number of earlier calls.
-    ///
-    /// # Panics
-    /// Panics if the program fails.
     pub fn watched_by(&self, mut program: Command, mut meanwhile: impl FnMut(u32)) {
         program.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = self.namespace.spawn(program).unwrap();
@@ -297,8 +280,8 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEn
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Excludes all other beds, in threads and processes, until the returned lock is dropped. A command that makes its own bed needs the lock,
-/// because beds with paced traffic disturb each other.
+/// Excludes all other beds, in threads and processes, until the lock is dropped. A command that makes its own bed needs the lock, because
+/// beds with paced traffic disturb each other.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     lock_beds(binary.as_ref(), Sharing::Exclusive)

@@ -12,7 +12,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Configures ports p1, p2, .. on devices of the same names. The lines `defaults` must set a speed.
+    /// Configures ports p1, p2, .. on devices of the same names; `defaults` must set a speed.
     #[must_use]
     pub fn new(ports: u8, defaults: &str) -> Config {
         let port = |number| format!("name = \"p{number}\"\ndevice = \"p{number}\"\n");
@@ -24,7 +24,6 @@ impl Config {
         }
     }
 
-    /// Adds lines to the table `[switch]`.
     #[must_use]
     pub fn switch(mut self, lines: &str) -> Config {
         self.switch += lines;
@@ -32,7 +31,7 @@ impl Config {
         self
     }
 
-    /// Adds lines to the table of port `number`, from 1.
+    /// Adds lines to port `number`, from 1.
     #[must_use]
     pub fn port(mut self, number: usize, lines: &str) -> Config {
         let port = &mut self.ports[number - 1];
@@ -41,7 +40,7 @@ impl Config {
         self
     }
 
-    /// Adds tables, such as `[class.3]` or `[fdb]`.
+    /// Adds tables, such as `[class.3]`.
     #[must_use]
     pub fn more(mut self, tables: &str) -> Config {
         self.more += tables;
@@ -52,7 +51,7 @@ impl Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // LLDP is off by default, because taps would capture its frames, too.
+        // Taps would capture LLDP frames, too.
         let lldp = if self.defaults.contains("lldp") { "" } else { "lldp = false\n" };
         write!(f, "[switch]\n{}\n[defaults]\n{lldp}{}\n\n{}", self.switch, self.defaults, self.more)?;
         self.ports.iter().try_for_each(|port| write!(f, "\n[[port]]\n{port}"))

@@ -7,19 +7,19 @@ use pcap::{Capture, Linktype, Packet, PacketHeader};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-/// Returns these fields of a frame as tshark prints them; missing fields are empty.
+/// Returns fields as tshark prints them; missing fields are empty.
 #[must_use]
 pub fn tshark(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(Command::new("tshark"), frame, fields)
 }
 
-/// Returns these fields of a frame as tshark prints them with the dissectors of `scripts/wireshark`.
+/// Returns fields as tshark prints them with the dissectors of `scripts/wireshark`.
 #[must_use]
 pub fn tshark_with_ours(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(tshark_of_ours(), frame, fields)
 }
 
-/// Returns a tshark command that loads the dissectors of `scripts/wireshark`.
+/// Returns a tshark that loads the dissectors of `scripts/wireshark`.
 #[must_use]
 pub fn tshark_of_ours() -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/wireshark/xoff.lua");
@@ -39,7 +39,7 @@ fn read(mut command: Command, frame: &[u8], fields: &[&str]) -> Vec<String> {
     line.trim_end_matches('\n').split('|').map(str::to_owned).collect()
 }
 
-/// Returns the layers and fields of a frame by scapy: `{"Ether": {"dst": ..}, "IP": {..}, ..}`.
+/// Returns layers and fields by scapy: `{"Ether": {"dst": ..}, "IP": {..}, ..}`.
 #[must_use]
 pub fn scapy(frame: &[u8]) -> Value {
     const SCRIPT: &str = r#"
@@ -59,7 +59,6 @@ print(json.dumps(layers))
     serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error} in {printed}"))
 }
 
-/// Writes frames into a capture file.
 pub fn save<'a>(path: &Path, frames: impl IntoIterator<Item = &'a [u8]>) {
     let mut file = Capture::dead(Linktype::ETHERNET).unwrap().savefile(path).unwrap();
     for frame in frames {

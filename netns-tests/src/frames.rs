@@ -1,4 +1,4 @@
-//! Builds frames byte by byte. Pause frames follow the standard, without the switch's encoder, so that a test does not share its mistakes.
+//! Builds frames byte by byte. Pause frames are built without the switch's encoder, so that a test does not share its mistakes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,22 +9,16 @@ use xoff_wire::units::MacAddr;
 
 /// Local experimental EtherType 1 of IEEE 802. Hosts ignore such frames, bridges forward them.
 pub const EXPERIMENTAL: u16 = 0x88b5;
-/// EtherType of MAC control frames (PAUSE, PFC).
 pub const MAC_CONTROL: u16 = 0x8808;
-/// Destination address of PAUSE and PFC frames.
 pub const PAUSE_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 1]);
 
-/// Broadcast address.
 pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-/// EtherType of IPv4.
 pub const IPV4: u16 = 0x0800;
-/// EtherType of IPv6.
 pub const IPV6: u16 = 0x86dd;
 
 const CUSTOMER_TAG: u16 = 0x8100;
 
-/// Builder of a frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
     header: Vec<u8>,
@@ -33,20 +27,19 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates an empty frame from `source` to `destination`.
     #[must_use]
     pub fn new(source: MacAddr, destination: MacAddr) -> Frame {
         let header = [destination.0, source.0].concat();
         Frame { header, ether_type: EXPERIMENTAL, payload: Vec::new() }
     }
 
-    /// Adds an 802.1Q tag. A second tag becomes the inner one.
+    /// Adds an 802.1Q tag; a second one becomes the inner one.
     #[must_use]
     pub fn tag(self, pcp: u8, vid: u16) -> Frame {
         self.tag_of_type(CUSTOMER_TAG, pcp, vid)
     }
 
-    /// Adds a VLAN tag of any type, such as 0x88a8 for 802.1ad.
+    /// Adds a VLAN tag of a type such as 0x88a8 (802.1ad).
     #[must_use]
     pub fn tag_of_type(mut self, tag_type: u16, pcp: u8, vid: u16) -> Frame {
         self.header.extend(tag_type.to_be_bytes());
@@ -54,7 +47,6 @@ impl Frame {
         self
     }
 
-    /// Sets the EtherType and payload.
     #[must_use]
     pub fn payload(mut self, ether_type: u16, payload: &[u8]) -> Frame {
         self.ether_type = ether_type;
@@ -62,13 +54,13 @@ impl Frame {
         self
     }
 
-    /// Sets the experimental EtherType and a number, which [`sequence`] reads.
+    /// Sets the experimental EtherType and a number for [`sequence`].
     #[must_use]
     pub fn numbered(self, number: u32) -> Frame {
         self.payload(EXPERIMENTAL, &number.to_be_bytes())
     }
 
-    /// Sets a UDP datagram in IPv4 to the discard port.
+    /// Adds UDP in IPv4 to the discard port.
     #[must_use]
     pub fn udp(self, dscp: u8, data: &[u8]) -> Frame {
         let mut bytes = vec![0; 28 + data.len()];
@@ -93,7 +85,7 @@ impl Frame {
         self.payload(IPV4, &bytes)
     }
 
-    /// Sets an IPv6 packet without a next header.
+    /// Adds IPv6 without next header.
     #[must_use]
     pub fn ipv6(self, dscp: u8, data: &[u8]) -> Frame {
         let mut bytes = vec![0; 40];
@@ -107,13 +99,13 @@ impl Frame {
         self.payload(IPV6, &bytes)
     }
 
-    /// Returns the bytes of the frame without FCS, padded to 60.
+    /// Returns the frame without FCS, padded to 60 bytes.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         self.build_len(60)
     }
 
-    /// Returns the bytes of the frame without FCS, padded to `len`.
+    /// Returns the frame without FCS, padded to `len` bytes.
     #[must_use]
     pub fn build_len(&self, len: usize) -> Vec<u8> {
         let mut bytes = self.header.clone();
@@ -124,7 +116,7 @@ impl Frame {
     }
 }
 
-/// Returns a PFC frame with (class, quanta) for each enabled class.
+/// Returns a PFC frame with (class, quanta) of each enabled class.
 #[must_use]
 pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     let mut bytes = Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x01, 0x01]).build();
@@ -136,7 +128,7 @@ pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a PFC frame that asks for the line rate / 2^`step` in a class (GFC).
+/// Returns a frame that requests the line rate / 2^`step` in a class (GFC).
 #[must_use]
 pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
     let mut bytes = pfc(source, &[]);
@@ -147,33 +139,31 @@ pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
     bytes
 }
 
-/// Returns an 802.3x PAUSE frame.
 #[must_use]
 pub fn pause(source: MacAddr, quanta: u16) -> Vec<u8> {
     let [high, low] = quanta.to_be_bytes();
     Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x00, 0x01, high, low]).build()
 }
 
-/// Returns true if the untagged frame has this EtherType.
+/// Returns true if an untagged frame has this EtherType.
 #[must_use]
 pub fn has_type(bytes: &[u8], ether_type: u16) -> bool {
     bytes.get(12..14) == Some(&ether_type.to_be_bytes())
 }
 
-/// Returns the EtherType of a frame with or without a tag; 0 for a truncated frame.
+/// Returns the EtherType behind any tag; 0 for a truncated frame.
 #[must_use]
 pub fn ether_type(bytes: &[u8]) -> u16 {
     let at = if tag_of(bytes).is_some() { 16 } else { 12 };
     bytes.get(at..at + 2).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-/// Returns true if the frame is a PFC frame.
 #[must_use]
 pub fn is_pfc(bytes: &[u8]) -> bool {
     has_type(bytes, MAC_CONTROL) && bytes.get(14..16) == Some(&[0x01, 0x01])
 }
 
-/// Returns the pause time of `class` in a PFC frame in quanta, if the class is enabled.
+/// Returns the quanta of `class` in a PFC frame, if enabled.
 #[must_use]
 pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     let at = 18 + 2 * usize::from(class);
@@ -181,14 +171,14 @@ pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     enabled.then(|| u16::from_be_bytes([bytes[at], bytes[at + 1]]))
 }
 
-/// Returns (PCP, VID) of the outer 802.1Q tag, if any.
+/// Returns (PCP, VID) of the outer 802.1Q tag.
 #[must_use]
 pub fn tag_of(bytes: &[u8]) -> Option<(u8, u16)> {
     let control = u16::from_be_bytes([*bytes.get(14)?, *bytes.get(15)?]);
     has_type(bytes, CUSTOMER_TAG).then_some(((control >> 13) as u8, control & 0xfff))
 }
 
-/// Returns the number in a [`Frame::numbered`] frame, tagged or not.
+/// Returns the number of a [`Frame::numbered`] frame, tagged or not.
 #[must_use]
 pub fn sequence(bytes: &[u8]) -> Option<u32> {
     let at = if tag_of(bytes).is_some() { 16 } else { 12 };

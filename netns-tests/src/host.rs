@@ -14,7 +14,7 @@ use xoff_wire::units::MacAddr;
 use crate::frames::{EXPERIMENTAL, Frame};
 use crate::tap::{self, Tap};
 
-/// Host of a test bed. Host n, from 1, has the addresses 02:00:00:00:00:n, 10.0.0.n and fd00::n.
+/// Host n of a test bed, from 1, has the addresses 02:00:00:00:00:n, 10.0.0.n and fd00::n.
 pub struct Host {
     number: u8,
     device: Device,
@@ -23,8 +23,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// EtherTypes that each host receives by a socket, since no stack handles them. The kernel counts a tagged frame as dropped if only a
-/// capture received it; it looks below one tag.
+/// EtherTypes received by a socket, since no stack handles them. The kernel counts a tagged frame as dropped if only a capture received it;
+/// it looks below one tag.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {
@@ -34,13 +34,13 @@ impl Host {
         sender.filter("less 1", true).unwrap(); // it never reads
         let takers = TAKEN.iter().map(|&ether_type| taker(&device, ether_type)).collect();
         let host = Host { number, device, tap, sender: RefCell::new(sender), takers };
-        // Offloads are off, so that sent frames are complete: with checksum, tag, and at most the MTU. GRO is on: it keeps the order on a
-        // veth device when a sender changes its CPU.
+        // Without offloads sent frames are complete: with checksum, tag, and at most the MTU. GRO keeps the order on a veth device when a
+        // sender changes its CPU.
         host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
         host
     }
 
-    /// Closes all sockets in parallel. The kernel takes long for each, but no longer for many at once.
+    /// Closes all sockets in parallel, because the kernel takes long for each.
     pub(crate) fn end(hosts: impl IntoIterator<Item = Host>) {
         thread::scope(|scope| {
             for Host { tap, sender, takers, .. } in hosts {
@@ -51,37 +51,32 @@ impl Host {
         });
     }
 
-    /// Returns the MAC address of the host with this number.
     #[must_use]
     pub const fn mac_of(number: u8) -> MacAddr {
         MacAddr([2, 0, 0, 0, 0, number])
     }
 
-    /// Returns the host's number, from 1.
     #[must_use]
     pub fn number(&self) -> u8 {
         self.number
     }
 
-    /// Returns the host's MAC address.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.device.mac()
     }
 
-    /// Returns the host's IPv4 address.
     #[must_use]
     pub fn ipv4(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 0, 0, self.number)
     }
 
-    /// Returns the host's IPv6 address, if the bed has IPv6.
+    /// Returns the IPv6 address, if the bed has IPv6.
     #[must_use]
     pub fn ipv6(&self) -> Ipv6Addr {
         Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, self.number.into())
     }
 
-    /// Returns the host's device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
@@ -92,13 +87,12 @@ impl Host {
         self.device.namespace()
     }
 
-    /// Returns the tap, which captures all frames that arrive at the host.
+    /// Returns the tap, which captures all arriving frames.
     #[must_use]
     pub fn tap(&self) -> &Tap {
         &self.tap
     }
 
-    /// Creates a frame from this host to `other`.
     #[must_use]
     pub fn to(&self, other: &Host) -> Frame {
         Frame::new(self.mac(), other.mac())
@@ -111,7 +105,6 @@ impl Host {
         });
     }
 
-    /// Sends frames with a pause of `gap` between them.
     pub fn send_all(&self, frames: impl IntoIterator<Item = Vec<u8>>, gap: Duration) {
         for frame in frames {
             self.send(frame);
@@ -119,7 +112,7 @@ impl Host {
         }
     }
 
-    /// Runs a program at the host and returns its output; panics if the program fails.
+    /// Returns the program's output; panics if it fails.
     pub fn run(&self, program: &str, args: &[&str]) -> String {
         let child = self.start(program, args);
         let output = child.wait_with_output().unwrap();
@@ -133,7 +126,7 @@ impl Host {
         printed
     }
 
-    /// Starts a program at the host, with its output in pipes.
+    /// Starts a program with its output in pipes.
     pub fn start(&self, program: &str, args: &[&str]) -> Child {
         let mut command = dies_with_us(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -147,7 +140,7 @@ fn taker(device: &Device, ether_type: u16) -> Socket {
     device.namespace().run(|| Socket::new(Domain::PACKET, Type::RAW, Some(protocol))).unwrap()
 }
 
-/// Returns a command for a program that is killed when this process ends for any reason.
+/// Returns a command that is killed when this process ends for any reason.
 pub(crate) fn dies_with_us(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);

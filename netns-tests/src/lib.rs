@@ -1,7 +1,7 @@
-//! Harness of the namespace tests: a test bed of hosts around the real `xoff` binary. It requires root.
+//! Harness of the namespace tests: hosts around the real `xoff` binary. It requires root.
 //!
 //! A [`Host`] sends frames byte by byte, captures arriving frames, and runs programs. [`decode`] uses tshark and scapy. [`Bed::finish`]
-//! stops the switch of a [`Bed`] and checks its promise.
+//! stops the switch and checks its promise.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // test code, in a crate because several tests share it
@@ -28,10 +28,10 @@ pub use traffic::{Reports, RunningTraffic, Traffic, stream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Timeout of waits for expected events, much longer than these take.
+/// Timeout of expected events, far beyond their time.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until `ready` returns a value; panics after [`PATIENCE`]. `what` names the awaited event in the message.
+/// Waits until `ready` returns a value; panics after [`PATIENCE`] with `what`.
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

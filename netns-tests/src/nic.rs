@@ -1,4 +1,4 @@
-//! Harness of `xoff nic`: a host with its agent, and a peer in the role of its switch.
+//! Harness of `xoff nic`: a host with its agent, and a peer as its switch.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use xoff_wire::units::MacAddr;
 use crate::host::dies_with_us;
 use crate::{Host, PATIENCE, one_bed_at_a_time, wait_for};
 
-/// Host under test, 10.0.0.1, joined by a wire to its peer, 10.0.0.2. Both devices are named eth0.
+/// Host under test, 10.0.0.1, wired to its peer, 10.0.0.2. Both devices are named eth0.
 pub struct Wire {
     binary: PathBuf,
     namespace: Namespace,
@@ -32,7 +32,6 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Builds host and peer, without an agent.
     #[must_use]
     pub fn build(binary: impl AsRef<Path>) -> Wire {
         let lock = one_bed_at_a_time(&binary);
@@ -47,25 +46,22 @@ impl Wire {
         Wire { binary: binary.as_ref().to_owned(), namespace: here, device, peer, lab, _lock: lock }
     }
 
-    /// Returns the peer, which has the role of the switch.
     #[must_use]
     pub fn peer(&self) -> &Host {
         &self.peer
     }
 
-    /// Returns the namespace of the host under test.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Returns the MAC address of the host under test.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.device.mac()
     }
 
-    /// Runs a program at the host under test; returns output and exit status.
+    /// Runs a program at the host; returns output and exit status.
     #[must_use]
     pub fn run(&self, program: impl AsRef<Path>, args: &str) -> (String, ExitStatus) {
         let mut command = Command::new(program.as_ref());
@@ -74,13 +70,13 @@ impl Wire {
         (String::from_utf8_lossy(&text).into_owned(), output.status)
     }
 
-    /// Returns the queueing disciplines and offloads of the device, as `tc` and `ethtool` print them.
+    /// Returns queueing disciplines and offloads, as `tc` and `ethtool` print them.
     #[must_use]
     pub fn state(&self) -> String {
         self.run("tc", "qdisc show dev eth0").0 + &self.run("ethtool", "-k eth0").0
     }
 
-    /// Starts `xoff nic --device eth0` without waiting until it is ready.
+    /// Starts `xoff nic --device eth0`, which may not be ready yet.
     #[must_use]
     pub fn launch(&self, args: &str) -> Agent {
         let directory = TempDir::new().unwrap();
@@ -94,7 +90,6 @@ impl Wire {
         Agent { namespace: self.namespace.clone(), child: child.unwrap(), directory }
     }
 
-    /// Starts the agent and waits until it is ready.
     #[must_use]
     pub fn start(&self, args: &str) -> Agent {
         let mut agent = self.launch(args);
@@ -107,7 +102,7 @@ impl Wire {
         agent
     }
 
-    /// Sends `count` datagrams of 1000 bytes to the peer, numbered from 0. The program's send buffer holds only a few.
+    /// Sends `count` datagrams of 1000 bytes, numbered from 0; the send buffer holds only a few.
     #[must_use]
     pub fn send(&self, port: u16, dscp: u8, count: u32) -> DatagramSender {
         let sent = Arc::new(AtomicU32::new(0));
@@ -127,14 +122,14 @@ impl Wire {
         DatagramSender { sent, thread }
     }
 
-    /// Returns the numbers of the datagrams that arrived at a port of the peer.
+    /// Returns the numbers of datagrams that arrived at the peer.
     #[must_use]
     pub fn arrived(&self, port: u16) -> Vec<u32> {
         let frames = self.peer.tap().matching(|frame| is_datagram_to(frame, port));
         frames.iter().map(|frame| u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap())).collect()
     }
 
-    /// Waits until `count` datagrams have arrived at a port of the peer; returns their numbers.
+    /// Waits for `count` datagrams at the peer; returns their numbers.
     pub fn await_arrival(&self, port: u16, count: u32) -> Vec<u32> {
         wait_for(&format!("{count} datagrams"), || {
             let arrived = self.arrived(port);
@@ -161,14 +156,12 @@ fn is_datagram_to(frame: &[u8], port: u16) -> bool {
     frame.len() >= 46 && frame[12..14] == [8, 0] && frame[23] == 17 && frame[36..38] == port.to_be_bytes()
 }
 
-/// Program at the host that sends datagrams.
 pub struct DatagramSender {
     sent: Arc<AtomicU32>,
     thread: JoinHandle<()>,
 }
 
 impl DatagramSender {
-    /// Returns how many datagrams the kernel has accepted.
     #[must_use]
     pub fn sent(&self) -> u32 {
         self.sent.load(Relaxed)
@@ -181,7 +174,6 @@ impl DatagramSender {
     }
 }
 
-/// Running `xoff nic` process.
 pub struct Agent {
     namespace: Namespace,
     child: Child,
@@ -189,13 +181,11 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Returns the process ID of the agent.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the status that the agent serves at `/status`.
     #[must_use]
     pub fn status(&self) -> NicStatus {
         let text = self.get("/status").unwrap_or_else(|| panic!("no /status:\n{}", self.stderr()));
@@ -221,24 +211,22 @@ impl Agent {
         self.namespace.run(|| get().ok()?.body_mut().read_to_string().ok())
     }
 
-    /// Sends a signal to the agent.
     pub fn signal(&self, signal: Signal) {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Sends a signal to the agent and waits for its end; returns exit status and log.
+    /// Waits for the end after a signal; returns exit status and log.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()
     }
 
-    /// Waits for the agent's end; returns exit status and log.
+    /// Waits for the end; returns exit status and log.
     pub fn wait(&mut self) -> (ExitStatus, String) {
         let status = wait_for("the end of the agent", || self.child.try_wait().unwrap());
         (status, self.stderr())
     }
 
-    /// Returns the agent's log so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         let path = self.directory.path().join("stderr");

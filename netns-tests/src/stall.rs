@@ -4,7 +4,7 @@
 //! loaded virtual machine may break that. A failed test runs again only after a measured stall; lost frames and drop counters are never a
 //! reason.
 //!
-//! Each repetition is a line in a file, given by `XOFF_STALLS` or beside the test binary.
+//! Repetitions are lines in a file, given by `XOFF_STALLS` or beside the test binary.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -23,13 +23,13 @@ use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
 const ATTEMPTS: u32 = 3;
-/// Maximum number of repetitions in a test run. Beyond it the run fails.
+/// Maximum repetitions in a test run, which fails beyond it.
 const REPETITIONS_MAX: usize = 6;
 /// Stall budget of switches that report no other.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
 /// Stall budget in the configuration of `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Stall that the hosts of these commands tolerate: their rings hold 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
+/// Stall that these commands' hosts tolerate: their rings hold 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ thread_local! {
     static STALL_REPORT: Cell<StallReport> = const { Cell::new(StallReport::NONE) };
 }
 
-/// Runs a test. Repeats it if it failed while the machine stalled longer than a budget.
+/// Runs a test, again if it failed while the machine stalled longer than a budget.
 pub fn unstalled(test: impl Fn()) {
     attempt(&TestRun::current(), test);
 }
@@ -75,7 +75,7 @@ struct TestRun {
 }
 
 impl TestRun {
-    /// Returns the current test run: all processes of a run of nextest, or this process.
+    /// Returns all processes of a run of nextest, or this process.
     fn current() -> TestRun {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
@@ -99,7 +99,7 @@ impl TestRun {
     }
 }
 
-/// Threads, one for each core, that measure how late they wake up.
+/// Threads, one a core, that measure how late they wake up.
 struct WakeupMonitor {
     stop: Arc<AtomicBool>,
     longest: Arc<AtomicU64>,
@@ -142,7 +142,7 @@ impl WakeupMonitor {
     }
 }
 
-/// Records the stalls that `xoff demo` or `xoff experiment` reported.
+/// Records the stalls in a report of `xoff demo` or `xoff experiment`.
 pub fn note_lab(report: &Value) {
     let beyond = |key: &str, budget: Duration| {
         report[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
@@ -153,7 +153,7 @@ pub fn note_lab(report: &Value) {
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }
 
-/// Records the stalls that a switch's workers reported.
+/// Records the stalls of a switch's workers.
 pub fn note_switch(status: &Status) {
     for worker in &status.workers {
         note(worker.stalls > 0, Duration::from_nanos(worker.stall_budget_nanos));

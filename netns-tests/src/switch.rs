@@ -18,25 +18,22 @@ use crate::{Config, PATIENCE, stall, wait_for};
 
 const CONTROL: &str = "http://127.0.0.1:9464";
 
-/// Running switch process.
 pub struct Switch {
     namespace: Namespace,
     child: Child,
     directory: TempDir,
 }
 
-/// Options for starting a switch process, besides its configuration.
 #[derive(Debug, Default)]
 pub struct LaunchOptions {
     /// Destination of the log; `None` for a file that [`Switch::stderr`] reads.
     pub stderr: Option<Stdio>,
-    /// Soft and hard limit of open files; `None` to inherit the limits.
+    /// Soft and hard limit of open files; `None` to inherit them.
     pub descriptors: Option<(u64, u64)>,
     pub environment: Vec<(&'static str, String)>,
     pub arguments: Vec<OsString>,
 }
 
-/// Result of a switch process that ended.
 #[derive(Debug)]
 pub struct Exit {
     pub status: ExitStatus,
@@ -45,12 +42,11 @@ pub struct Exit {
 }
 
 impl Switch {
-    /// Starts `binary run FILE` in `namespace`, and waits until the switch is ready.
+    /// Starts `binary run FILE`, and waits until the switch is ready.
     pub fn start(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch(binary, namespace, config).ready()
     }
 
-    /// Waits until the switch is ready.
     #[must_use]
     pub fn ready(mut self) -> Switch {
         wait_for("readiness of the switch", || {
@@ -62,12 +58,12 @@ impl Switch {
         self
     }
 
-    /// Starts the switch without waiting; the start may fail.
+    /// Starts the switch without waiting; this may fail.
     pub fn launch(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch_with(LaunchOptions::default(), binary, namespace, config)
     }
 
-    /// Starts the switch with `options` without waiting; the start may fail.
+    /// Starts the switch with `options` without waiting; this may fail.
     pub fn launch_with(options: LaunchOptions, binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("switch.toml");
@@ -82,13 +78,11 @@ impl Switch {
         Switch { namespace: namespace.clone(), child, directory }
     }
 
-    /// Returns the path of the switch's configuration file.
     #[must_use]
     pub fn config_file(&self) -> PathBuf {
         self.directory.path().join("switch.toml")
     }
 
-    /// Returns the status that the switch serves at `/status`.
     #[must_use]
     pub fn status(&self) -> Status {
         let text = self.get("/status").unwrap_or_else(|error| panic!("/status: {error}"));
@@ -98,25 +92,24 @@ impl Switch {
         status
     }
 
-    /// Returns the status of port `number`, from 1.
+    /// Returns port `number`, from 1.
     #[must_use]
     pub fn port(&self, number: usize) -> PortStatus {
         self.status().ports.swap_remove(number - 1)
     }
 
-    /// Returns the status of one class of port `number`, from 1.
+    /// Returns one class of port `number`, from 1.
     #[must_use]
     pub fn class(&self, number: usize, class: usize) -> ClassStatus {
         self.port(number).classes.swap_remove(class)
     }
 
-    /// Returns the metrics that the switch serves at `/metrics`.
     #[must_use]
     pub fn metrics(&self) -> String {
         self.get("/metrics").unwrap_or_else(|error| panic!("/metrics: {error}"))
     }
 
-    /// Returns the HTTP status and text of `/healthz`.
+    /// Returns status and text of `/healthz`.
     #[must_use]
     pub fn health(&self) -> (u16, String) {
         let url = format!("{CONTROL}/healthz");
@@ -128,7 +121,6 @@ impl Switch {
         self.namespace.run(request)
     }
 
-    /// Returns the resident memory of the process in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
@@ -136,18 +128,16 @@ impl Switch {
         line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1_024
     }
 
-    /// Returns the process ID of the switch.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
-    /// Overwrites the configuration file, for the next reload.
+    /// Overwrites the file, for the next reload.
     pub fn write(&self, config: &Config) {
         fs::write(self.directory.path().join("switch.toml"), config.to_string()).unwrap();
     }
 
-    /// Sends a signal to the switch.
     pub fn signal(&self, signal: Signal) {
         signal::kill(self.pid(), signal).unwrap();
     }
@@ -161,7 +151,6 @@ impl Switch {
         });
     }
 
-    /// Waits until the switch ends.
     pub fn wait(mut self) -> Exit {
         let status = wait_for("the end of the switch", || self.child.try_wait().unwrap());
         Exit { status, stdout: self.read("stdout"), stderr: self.stderr() }
@@ -179,7 +168,6 @@ impl Switch {
         self.wait()
     }
 
-    /// Returns the switch's log so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.read("stderr")
@@ -190,7 +178,7 @@ impl Switch {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the counters that tell where frames are, for messages of failed tests.
+    /// Returns the counters that show where frames are.
     fn summary(&self) -> String {
         let Ok(text) = self.get("/status") else { return String::new() };
         let Ok(status) = serde_json::from_str::<Status>(&text) else { return String::new() };
@@ -209,10 +197,7 @@ impl Switch {
         lines.join("\n")
     }
 
-    /// Sends a PUT request to the switch; returns status and body.
-    ///
-    /// # Errors
-    /// Returns an error if there is no reply.
+    /// Sends a PUT request; returns status and body.
     pub fn put(&self, path: &str, body: &str) -> Result<(u16, String), ureq::Error> {
         let url = format!("{CONTROL}{path}");
         self.namespace.run(|| {
@@ -224,9 +209,6 @@ impl Switch {
     }
 
     /// Returns the body of a GET request to the switch.
-    ///
-    /// # Errors
-    /// Returns an error without a reply, or for an error status.
     pub fn get(&self, path: &str) -> Result<String, ureq::Error> {
         let url = format!("{CONTROL}{path}");
         let get = || ureq::get(&url).config().timeout_global(Some(PATIENCE)).build().call();

@@ -1,4 +1,4 @@
-//! Captures all frames that arrive at a device, with their VLAN tags: libpcap reinserts those that the kernel removes.
+//! Captures all frames that arrive at a device, with VLAN tags, which libpcap reinserts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use crate::{frames, wait_for};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// Time of arrival since the epoch, by the kernel's clock.
+    /// Arrival since the epoch, by the kernel's clock.
     pub at: Duration,
-    /// Bytes of the frame, without FCS.
+    /// Frame without FCS.
     pub bytes: Vec<u8>,
 }
 
-/// Returns the current time, by the clock of [`CapturedFrame::at`].
+/// Returns the time by the clock of [`CapturedFrame::at`].
 #[must_use]
 pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
@@ -33,7 +33,6 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Starts to capture at a device.
     #[must_use]
     pub fn on(device: &Device) -> Tap {
         let mut capture = open(device, WATCHING);
@@ -46,23 +45,21 @@ impl Tap {
         Tap { captured, stopped, wake, thread: Some(thread) }
     }
 
-    /// Returns all frames captured so far.
     #[must_use]
     pub fn all(&self) -> Vec<CapturedFrame> {
         self.captured.lock().unwrap().clone()
     }
 
-    /// Returns the captured frames for which `wanted` returns true.
+    /// Returns the `wanted` captured frames.
     pub fn matching(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).cloned().collect()
     }
 
-    /// Counts the captured frames for which `wanted` returns true.
     pub fn count(&self, wanted: impl Fn(&[u8]) -> bool) -> usize {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).count()
     }
 
-    /// Waits until `count` captured frames are `wanted`; returns all of those.
+    /// Waits for `count` `wanted` frames; returns all of those.
     pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         wait_for(&format!("{count} frames"), || {
             let found = self.matching(&wanted);
@@ -70,18 +67,17 @@ impl Tap {
         })
     }
 
-    /// Returns the numbers of the captured [`numbered`](crate::frames::Frame::numbered) frames.
+    /// Returns the numbers of [`numbered`](crate::frames::Frame::numbered) frames.
     #[must_use]
     pub fn numbers(&self) -> Vec<u32> {
         self.captured.lock().unwrap().iter().filter_map(|frame| frames::sequence(&frame.bytes)).collect()
     }
 
-    /// Waits for a frame with this number; returns the first one.
+    /// Waits for the first frame with this number.
     pub fn numbered(&self, number: u32) -> CapturedFrame {
         self.wait(1, |bytes| frames::sequence(bytes) == Some(number)).swap_remove(0)
     }
 
-    /// Discards the frames captured so far.
     pub fn clear(&self) {
         self.captured.lock().unwrap().clear();
     }
@@ -97,9 +93,9 @@ impl Drop for Tap {
     }
 }
 
-/// Buffer size of a capturing socket in bytes, enough for several seconds of traffic.
+/// Buffer bytes of a capturing socket, enough for several seconds.
 const WATCHING: i32 = 64 << 20;
-/// Buffer size of a sending socket in bytes. Small, because the buffer is mapped and unmapped for every host of every test.
+/// Buffer bytes of a sending socket, few because the buffer is mapped and unmapped for every host of every test.
 pub(crate) const SENDING: i32 = 64 << 10;
 
 pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {

@@ -1,7 +1,7 @@
 //! Traffic between hosts that obey pauses.
 //!
-//! All hosts announce their addresses and open their devices before any of them sends, so no frame is flooded because of a late receiver.
-//! A run ends when all sent frames have arrived, or no frame arrives for a while.
+//! All hosts announce their addresses and open their devices before any of them sends, so no frame is flooded because of a late receiver. A
+//! run ends when all sent frames have arrived, or no frame arrives for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -16,21 +16,21 @@ use xoff_wire::units::{BitRate, Nanos};
 
 use crate::{Host, stall};
 
-/// Maximum duration of a run, much longer than runs take.
+/// Maximum duration of a run, far beyond usual ones.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time without arrivals after which missing frames count as lost.
 const QUIET: Duration = Duration::from_secs(1);
-/// Number of frames in a host's ring: half a second at 200 Mb/s.
+/// Frames in a host's ring: half a second at 200 Mb/s.
 const RING: u32 = 8192;
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
-/// Returns a stream of `count` frames to a host. `rate` is in bits per second on the line, such as `"50M"`.
+/// Returns a stream of `count` frames; `rate` is bits per second on the line, such as `"50M"`.
 #[must_use]
 pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())
 }
 
-/// Builder of traffic between the hosts of a test bed.
+/// Builder of traffic between hosts.
 pub struct Traffic<'a> {
     line: BitRate,
     qcn: Option<ReactionSettings>,
@@ -44,40 +44,39 @@ impl<'a> Traffic<'a> {
         Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
     }
 
-    /// Gives all hosts that are added from now on rate limiters and CN-TAGs.
+    /// Gives hosts that are added from now on rate limiters and CN-TAGs.
     #[must_use]
     pub fn rate_limited(mut self) -> Traffic<'a> {
         self.qcn = Some(ReactionSettings::STANDARD);
         self
     }
 
-    /// Adds a host that only receives.
     #[must_use]
     pub fn sink(self, host: &'a Host) -> Traffic<'a> {
         self.source(host, &[])
     }
 
-    /// Adds a host that also sends `streams`, in the syntax of `xoff traffic`, each with a count.
+    /// Adds a host with `streams` in the syntax of `xoff traffic`, each with a count.
     #[must_use]
     pub fn source(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)
     }
 
-    /// Adds a sending host that treats pauses by `obedience`.
+    /// Adds a sender that treats pauses by `obedience`.
     #[must_use]
     pub fn source_that(self, host: &'a Host, streams: &[String], obedience: Obedience) -> Traffic<'a> {
         let options = HostOptions { obedience, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// Adds a sending host that obeys flow lists (OFC).
+    /// Adds a sender that obeys flow lists (OFC).
     #[must_use]
     pub fn source_of_flows(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_flows: true, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// Adds a sending host that obeys rates (GFC).
+    /// Adds a sender that obeys rates (GFC).
     #[must_use]
     pub fn source_of_rates(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_rates: true, ..self.options(host) };
@@ -100,7 +99,6 @@ impl<'a> Traffic<'a> {
         self
     }
 
-    /// Starts all hosts.
     #[must_use]
     pub fn start(self) -> RunningTraffic {
         self.introduce();
@@ -113,7 +111,7 @@ impl<'a> Traffic<'a> {
         RunningTraffic { hosts }
     }
 
-    /// Announces the address of each host, and waits until all hosts, and so all switches, have received the announcements.
+    /// Announces each host's address; waits until all hosts, and so all switches, have received it.
     fn introduce(&self) {
         for (host, ..) in &self.hosts {
             let hello = announce::gratuitous_arp(host.mac());
@@ -124,7 +122,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Runs the traffic until all frames have arrived or are lost.
+    /// Runs until all frames have arrived or are lost.
     #[must_use]
     pub fn run(self) -> Reports {
         self.start().finish()
@@ -164,19 +162,17 @@ pub struct RunningTraffic {
 }
 
 impl RunningTraffic {
-    /// Returns how many frames all hosts together have sent.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.total(|progress| &progress.sent)
     }
 
-    /// Returns how many frames all hosts together have received.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.total(|progress| &progress.received)
     }
 
-    /// Returns how many frames of a class a host has received.
+    /// Returns the frames of a class that a host received.
     #[must_use]
     pub fn received_at(&self, host: &Host, class: usize) -> u64 {
         let running_host = self.hosts.iter().find(|running_host| running_host.number == host.number());
@@ -190,7 +186,7 @@ impl RunningTraffic {
         self.wait(&format!("{frames} frames to arrive"), || self.received() >= frames);
     }
 
-    /// Waits until all frames are sent, and have arrived or are lost; returns the reports.
+    /// Waits until all frames are sent, and have arrived or are lost.
     #[must_use]
     pub fn finish(self) -> Reports {
         let expected = self.hosts.iter().map(|host| host.expected).sum();
@@ -216,7 +212,7 @@ impl RunningTraffic {
         self.hosts.iter().flat_map(|host| volumes(&host.progress)).map(|volume| volume.frames.get()).sum()
     }
 
-    /// Waits until `done` returns true; panics after a minute. `what` names the awaited event in the message.
+    /// Waits until `done` returns true; panics after a minute with `what`.
     pub fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
@@ -233,7 +229,7 @@ impl RunningTraffic {
     }
 }
 
-/// Final reports of all hosts, settled between senders and receivers.
+/// Final reports of all hosts.
 #[derive(Debug)]
 pub struct Reports {
     numbers: Vec<u8>,
@@ -247,7 +243,7 @@ impl Reports {
         &self.reports[place.expect("the host did not take part in the traffic")]
     }
 
-    /// Returns what host `to` received of a stream of host `from`.
+    /// Returns a stream of host `from` as received by host `to`.
     #[must_use]
     pub fn received(&self, from: &Host, stream: u8, to: &Host) -> &ReceivedStream {
         let key = (u16::from(from.number()), stream);
@@ -258,7 +254,7 @@ impl Reports {
             .expect("the receiver has no report of the stream")
     }
 
-    /// Asserts that every stream of these classes arrived complete, once and in order, and that no host dropped a frame.
+    /// Asserts that every stream of these classes arrived complete, once and in order, and no host dropped a frame.
     pub fn assert_lossless(&self, classes: &[u8]) {
         for report in &self.reports {
             let streams = report.received.iter().filter(|stream| classes.contains(&stream.class));

@@ -4,7 +4,7 @@ use crate::{PATIENT, bed};
 
 const HOSTS: u8 = 8;
 
-/// Number of frames in a lossless stream to host 1, and to each other host.
+/// Frames in a lossless stream to host 1, and to each other host.
 const FRAMES: [u64; 2] = [1_000, 300];
 
 const MODELS: [&str; 4] = [

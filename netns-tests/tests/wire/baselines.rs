@@ -18,7 +18,7 @@ fn send_pfc(host: &Host, classes: &[u8], quanta: u16) {
     host.send(frames::pfc(host.mac(), &times));
 }
 
-/// Sends a frame that counts as `counted` bytes, and waits until the switch has counted it.
+/// Sends a frame that counts as `counted` bytes, and waits for its counting.
 fn send(bed: &Bed, switch: &Switch, (from, to): (usize, usize), class: u8, counted: usize) {
     let index = usize::from(class);
     let before = switch.class(from, index).rx_frames;

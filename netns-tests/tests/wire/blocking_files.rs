@@ -25,7 +25,7 @@ fn replace_by_pipe(file: &Path) {
     mkfifo(file, Mode::S_IRWXU).unwrap();
 }
 
-/// Starts a reload that hangs at its file. Waits until further reloads are refused.
+/// Starts a reload that hangs at its file; waits until further ones are refused.
 fn waiting_reload(bed: &Bed) -> Child {
     let start = || {
         let mut command = Command::new(BINARY);

@@ -34,7 +34,6 @@ struct DecodedFrame {
     /// Direction of the frame: `in`, `out`, or empty.
     direction: &'static str,
     comment: String,
-    /// Pause time of class 3 in quanta.
     pause: String,
     at: f64,
     len: usize,
@@ -117,7 +116,7 @@ impl LiveCapture {
         })
     }
 
-    /// Ends the capture as Ctrl-C does; returns frames and summary.
+    /// Ends the capture as Ctrl-C does.
     fn end(mut self) -> (Vec<DecodedFrame>, String) {
         interrupt(&self.capture);
         let output = self.capture.wait_with_output().unwrap();
@@ -175,7 +174,7 @@ fn pauses_in_both_directions(config: &str) {
     let (lines, summary) = live.end();
     assert_eq!(summary, "10 frames captured, 0 missed\n");
 
-    // Frames of one port must be in the order of events. Between ports the order may differ.
+    // Only within a port frames are in the order of events.
     let of = |port: &str| {
         lines.iter().filter(|line| line.port == port).map(DecodedFrame::event).collect::<Vec<_>>()
     };
@@ -305,7 +304,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     bytes
 }
 
-/// The switch asks host 1 for whatever host 2 asked the switch for: pauses, a rate, and the pause of a flow.
+/// The switch requests from host 1 whatever host 2 requests: pauses, a rate, and the pause of a flow.
 #[test]
 fn capture_of_control_contains_rates_flow_lists_and_lldp() {
     let bed = bed_beside_others(2).build();

@@ -1,4 +1,4 @@
-//! Devices that disappear and return. Their ports open again, and other ports lose nothing.
+//! Devices that disappear and return: ports open again, others lose nothing.
 
 // proves: devices
 
@@ -19,7 +19,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
-/// Process that keeps a host's namespace, so that `ip` can name it.
+/// Keeps a host's namespace, so that `ip` can name it.
 struct NamespaceHolder(Child);
 
 impl NamespaceHolder {
@@ -35,7 +35,7 @@ impl Drop for NamespaceHolder {
     }
 }
 
-/// Recreates the wire of a port. `with` is added to the `ip` options of the switch's end.
+/// Recreates the wire of a port, with `ip` options `with` at the switch's end.
 pub fn recreate_wire(bed: &Bed, number: usize, with: &str) {
     let host = bed.host(number);
     let holder = NamespaceHolder::at(host);
@@ -65,7 +65,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// Removes the device of port 2 while frames are queued for it, and adds a new device of the same name.
+/// Replaces the device of port 2 while frames are queued for it.
 fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnce(&Bed)) {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(SMALL));
@@ -218,8 +218,7 @@ fn return_of_a_device_costs_other_ports_no_frame() {
             "{port:?}"
         );
     }
-    // Frames flooded to the second device are lost with it, and its counters can no longer be read. So the promise is not kept or not
-    // proved.
+    // Frames flooded to the second device are lost with its counters: the promise is not kept or not proved.
     let exit = switch.stop();
     assert!(
         [Some(1), Some(3)].contains(&exit.status.code()),
@@ -228,7 +227,7 @@ fn return_of_a_device_costs_other_ports_no_frame() {
     );
 }
 
-/// Packet memory is bound to the socket of the first open port. Here that port is removed, too.
+/// Packet memory is bound to the socket of the first open port, which is removed, too.
 #[test]
 fn switch_survives_removal_of_all_its_devices() {
     let bed = bed(2).build();

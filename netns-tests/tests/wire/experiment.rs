@@ -40,7 +40,7 @@ fn experiment(args: &[&str]) -> Command {
     command
 }
 
-/// Runs an experiment that compares lossless `policies`, and returns its report, which must have the keys `numbers`.
+/// Runs an experiment with lossless `policies`; its report must have the keys `numbers`.
 fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("plot.svg");
@@ -117,7 +117,6 @@ fn incast(is_selected: impl Fn(&Variant) -> bool) {
     }
 }
 
-/// Returns true for variants of PFC that signal senders by QCN or ECN.
 fn signals_senders(variant: &Variant) -> bool {
     ["qcn-", "pfc-ecn"].iter().any(|prefix| variant.name.starts_with(prefix))
 }
@@ -223,7 +222,7 @@ fn deadlock_experiment_loses_no_frame() {
     });
 }
 
-/// Runs a QCN experiment. All CNMs must come from the congestion points of the variant.
+/// Runs a QCN experiment. All CNMs must come from the variant's congestion points.
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];

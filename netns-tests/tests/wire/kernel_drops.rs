@@ -1,4 +1,4 @@
-//! Frames that the kernel drops during a stall. Each counts once, by the classes that its port carried meanwhile.
+//! Frames that the kernel drops during a stall, each counted once, by the classes that its port carried meanwhile.
 
 // proves: kernel-drops
 
@@ -12,7 +12,7 @@ use crate::{bed, frame};
 const MANY: u32 = 4_000;
 
 struct StallOutcome {
-    /// Number of sent frames that no host received, less those that counters report as dropped.
+    /// Sent frames that no host received, less the reported drops.
     missing: u64,
     received_of_class_3: u64,
     verdict: Verdict,
@@ -27,8 +27,7 @@ fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
 
 const SMALL_CHUNKS: &str = "receive_chunks = \"small\"";
 
-/// Stops the switch while frames of these classes and lengths arrive; `before` of them arrive ahead of the stop. `memory` has keys of
-/// `[memory]`.
+/// Stops the switch while frames of these classes and lengths arrive, `before` of them ahead of the stop. `memory` has keys of `[memory]`.
 fn stall_of(
     memory: &str,
     mode: &str,
@@ -131,12 +130,12 @@ fn class_lost_before_the_switch_counts_as_lossless() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Number of frames that a stall must not lose at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 bytes with 20
-/// of overhead.
+/// Frames that a stall must not lose at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 bytes with 20 of
+/// overhead.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Number of whole receive chunks: a worker may keep up to 31 chunks outside the fill ring.
+/// Whole receive chunks: a worker may keep up to 31 chunks outside the fill ring.
 const WHOLE: u32 = PROMISED + 31;
-/// Number of small receive chunks: one more for each 512 bytes.
+/// Small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 // proves: memory, headroom

@@ -14,7 +14,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 pub(super) const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
 
-/// Directory for network files. It also locks out all other beds.
+/// Directory for network files, which also excludes all other beds.
 pub(super) struct Workspace {
     pub(super) directory: TempDir,
     _alone: Flock<File>,
@@ -95,7 +95,7 @@ fn lab_of_five_lines_accounts_for_every_frame() {
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
     let ledger = &account["switches"][0]["ledger"];
     assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
-    // After the report, the hosts' kernels may send further frames, which only the switch's ledger contains.
+    // The hosts' kernels may send further frames after the report.
     assert!(ledger["received"].as_u64().unwrap() >= sent(0) + sent(1), "{account}");
     assert_eq!(ledger["balanced"], true);
 }
@@ -213,7 +213,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
     let devices_before = devices();
     for name in ["side-a", "side-b"] {
         let file = workspace.file(name, FIVE_LINES);
-        // The process group ends like that of a closed terminal.
+        // The process group ends as when a terminal is closed.
         let output = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
         assert_eq!(output, format!("{}\n", named(name)));
     }
@@ -278,7 +278,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
 fn next_lab_removes_leftovers_of_a_killed_one() {
     let workspace = Workspace::new();
     let file = workspace.file("killed", FIVE_LINES);
-    // With a shared pipe the test would wait for the output of the sleeping program.
+    // With a shared pipe the test would wait for the sleeping program's output.
     let script = "xoff lab exec h1 -- sh -c 'echo $$; exec sleep 1000'";
     let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
     let mut victim = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script])

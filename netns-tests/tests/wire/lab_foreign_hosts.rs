@@ -1,4 +1,4 @@
-//! `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP device.
+//! `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP.
 
 // proves: lab-account
 
@@ -35,7 +35,7 @@ fn lab_leaves_foreign_namespace_and_process_unchanged() {
     let sockets = Path::new("/run/xoff/lab").join(file.file_stem().unwrap());
     let json = workspace.directory.path().join("status.json");
     let json = json.to_str().unwrap();
-    // The lab looks up a process only once, since its ID may be reused after its end.
+    // A process is looked up only once, since its ID may be reused.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} && xoff lab exec gone -- ping -c 1 10.1.0.1 &&
                   {BINARY} nic status --url unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{json}", mortal.id());
@@ -93,7 +93,7 @@ fn lab_finds_container_by_name() {
     assert!(message.contains("No such object: barrel"), "{message}");
 }
 
-/// Python program that overflows a socket's buffer.
+/// Program that overflows a socket's buffer.
 const BEFORE: &str = r#"
 import socket, sys
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -105,7 +105,7 @@ for number in range(100):
 sys.exit("RcvbufErrors 0" if open("/proc/thread-self/net/snmp").read().split("Udp: ")[2].split()[4] == "0" else 0)
 "#;
 
-/// Python program that sends frames to a TAP device without a reader.
+/// Program that sends frames to a TAP device without a reader.
 const UNREAD: &str = r#"
 import fcntl, os, socket, struct, sys
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -132,7 +132,7 @@ fn drops_before_the_lab_count_as_no_loss() {
     let mut guest = Command::new("python3");
     let mut guest = guest.args(["-c", &full]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut guest).0, "full");
-    // A queue of 500 frames holds the network's own frames.
+    // The queue of 500 frames holds the network's own frames.
     succeed(Command::new("ip").args(["link", "set", &tap, "txqueuelen", "500"]));
     let dropped_at_tap = fs::read_to_string(format!("/sys/class/net/{tap}/statistics/tx_dropped")).unwrap();
     let network = format!(
@@ -150,7 +150,7 @@ fn drops_before_the_lab_count_as_no_loss() {
     assert_eq!(account["hosts"][1]["interfaces"][0]["counters"]["rx_dropped"], 0, "{account}");
 }
 
-/// Python program of a guest behind a TAP device: sends numbered lossless frames, counts pauses and received frames.
+/// Program of a guest behind a TAP: sends numbered lossless frames, counts pauses and received frames.
 const GUEST: &str = r#"
 import fcntl, os, select, socket, struct, sys, time
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -177,7 +177,7 @@ print("pauses" if pauses else "no pause", "came", came, flush=True)
 sys.stdin.read()  # a guest that goes lets fall what still comes
 "#;
 
-/// Python program of a receiver that reports when all datagrams of the guest have arrived.
+/// Program of a receiver that reports when all datagrams of the guest have arrived.
 const AT_H1: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -197,7 +197,7 @@ for _ in range(20): s.sendto(b"back", ("10.1.0.3", 7))
 print("all came")
 "#;
 
-/// Python program that sends faster than the line until the guest's datagrams have arrived.
+/// Program that sends faster than the line until the guest's datagrams have arrived.
 const AT_H2: &str = r#"
 import os, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -242,7 +242,7 @@ fn guest_behind_tap_is_paused_without_loss() {
     let (ready, mut guest_output) = first_line(&mut guest);
     let go = format!("/proc/{}/fd/0", guest.id());
     let at = |name: &str| workspace.directory.path().join(name).display().to_string();
-    // The guest does not answer ARP, so its address is set by hand.
+    // The guest does not answer ARP.
     let script = format!(
         "set -e
          xoff lab exec h1 -- ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev eth0

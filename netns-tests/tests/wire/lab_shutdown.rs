@@ -38,7 +38,7 @@ fn agents_of_a_lab_have_their_own_process_group() {
 fn lab_down_kills_command_that_ignores_signals() {
     let workspace = Workspace::new();
     let file = workspace.file("stubborn", FIVE_LINES);
-    // The command must be a single process, so that none is left after the kill.
+    // A single process, so that none is left after the kill.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
@@ -164,7 +164,7 @@ fn signal_during_startup_ends_the_lab() {
     holder.wait().unwrap();
 }
 
-/// The agents never start, because their configuration is a pipe without a writer.
+/// The agents never start: their configuration is a pipe without a writer.
 #[test]
 fn signal_ends_lab_with_slow_agents() {
     let workspace = Workspace::new();

@@ -1,4 +1,4 @@
-//! A peer that obeys pauses late: within the time covered by headroom, and later.
+//! A peer that obeys pauses late: within the headroom's time, and later.
 
 use nix::sys::signal::Signal;
 use xoff_host::Obedience;
@@ -11,7 +11,7 @@ use crate::{BINARY, bed};
 const RESPONSE_QUANTA: u16 = 3906;
 const FRAME: u64 = 1518;
 
-/// Runs a sender that obeys pauses `late` quanta late. Returns the reports, and how many frames it had sent before it obeyed.
+/// Runs a sender that obeys pauses `late` quanta late. Returns the frames sent before, too.
 fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));
@@ -144,7 +144,7 @@ fn alert_names_host_configured_with_wrong_speed() {
     for event in ["event=peer-too-fast phase=began port=p1", "event=loss phase=began"] {
         wait_for(event, || switch.stderr().contains(event).then_some(()));
     }
-    // The metric of the alert rises at the sender's port only.
+    // The alert's metric rises at the sender's port only.
     let first = of(&switch.metrics(), "p1");
     let later = wait_for("it to rise", || Some(switch.metrics()).filter(|metrics| of(metrics, "p1") > first));
     assert_eq!(of(&later, "p2"), 0.0);

@@ -37,7 +37,6 @@ fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-/// Debian's lldpd, which is ended on drop.
 struct Lldpd {
     process: Child,
     directory: tempfile::TempDir,
@@ -83,7 +82,7 @@ impl Lldpd {
 
 impl Drop for Lldpd {
     fn drop(&mut self) {
-        // This is lldpd's monitor process, which ends the others.
+        // lldpd's monitor process ends the others.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.process.wait();
@@ -146,7 +145,7 @@ fn lldpd_at_host_interface_reaches_the_neighbor() {
         _ => Lldpd::start(kernel, "p1"),
     };
     let mut daemons = [0, 1].map(begin);
-    // lldpd may neither send nor receive on an interface that has just come up. It is restarted then.
+    // lldpd may neither send nor receive on an interface that has just come up, and is restarted then.
     let mut round = 0;
     wait_for("both to know each other", || {
         daemons.iter().for_each(|lldpd| _ = lldpd.query(&["update"]));

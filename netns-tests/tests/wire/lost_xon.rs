@@ -26,7 +26,7 @@ fn class_resumes_at_expiry_if_its_xon_is_lost() {
             wait_for("the end of the pause", || {
                 (switch.class(2, 3).pause_received.durations.count == u64::from(pause)).then_some(())
             });
-            // The first status may be inconsistent: `nanos` of an expired pause rises until the switch has ended it.
+            // `nanos` of an expired pause rises until the switch has ended it.
             let ended = switch.class(2, 3).pause_received;
             assert_eq!(Duration::from_nanos(ended.durations.sum_nanos), PAUSE * pause, "{ended:?}");
             assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");

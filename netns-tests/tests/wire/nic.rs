@@ -1,4 +1,4 @@
-//! `xoff nic`: the kernel's stack obeys pauses, and the device is restored at the end.
+//! `xoff nic`: the kernel's stack obeys pauses; the device is restored at the end.
 
 // proves: host-pauses
 
@@ -223,7 +223,7 @@ fn host_sends_again_after_its_agent_is_killed() {
     wait_for("queued frames", || (agent.class(3).waiting_frames > 0).then_some(()));
     assert!(wire.arrived(LOSSLESS).is_empty());
     agent.end(Signal::SIGKILL);
-    // Frames dropped with the queues are not counted here, so how many arrive does not matter.
+    // Frames dropped with the queues are not counted here.
     sender.finish();
     wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
     wire.peer().tap().clear();

@@ -1,4 +1,4 @@
-//! `xoff nic` killed at any moment. The guard, `nic restore` or the next agent must restore the device.
+//! `xoff nic` killed at any moment: guard, `nic restore` or the next agent restore the device.
 
 // proves: host-guard
 
@@ -16,7 +16,7 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
 const SLOW: &str = "--speed 1M";
-/// Moments in milliseconds after the agent's start: before, during and after its changes.
+/// Milliseconds after the agent's start: before, during and after its changes.
 const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
 
 fn state(wire: &Wire) -> String {
@@ -32,7 +32,7 @@ fn is_halted(process: &str) -> bool {
     state.is_none_or(|state| "TZX".contains(state))
 }
 
-/// Kills the guard, if there is one, then the agent. Waits, because signals take effect late.
+/// Kills the guard, if any, then the agent. Waits, because signals take effect late.
 fn kill_both(agent: Agent) {
     let id = agent.id();
     agent.signal(Signal::SIGSTOP); // a stopped agent starts no other guard
@@ -51,7 +51,7 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// Kills an agent at each moment. `check` compares the device's state with the state before.
+/// Kills an agent at each moment; `check` compares the device's state with the state before.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
@@ -109,7 +109,7 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     assert!(!ended.success() && text.contains("another xoff"), "{text}");
     kill_both(agent);
     assert!(wire.arrived(LOSSLESS).is_empty(), "the class is no longer paused");
-    // Settings that an operator changed in the meantime must stay.
+    // An operator's later changes must stay.
     assert!(wire.run("ethtool", "-K eth0 gso on").1.success());
     let theirs = "net.ipv4.neigh.eth0.unres_qlen_bytes=77777";
     assert!(wire.run("sysctl", &format!("-w {theirs}")).1.success());
@@ -120,6 +120,6 @@ fn nic_restore_resumes_class_and_keeps_later_changes() {
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
-    // The entry in the journal belongs to the device, even if its address changes.
+    // The journal's entry belongs to the device, even if its address changes.
     assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

@@ -1,4 +1,4 @@
-//! `xoff nic` repairs queues that other programs changed, and reports how long pauses may not have been obeyed.
+//! `xoff nic` repairs queues that others changed, and reports how long pauses may not have been obeyed.
 
 // proves: host-guard
 

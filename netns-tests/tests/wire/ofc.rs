@@ -9,7 +9,7 @@ use crate::{PATIENT, bed};
 /// Settings whose thresholds leave room for frames that arrive while a flow list is in flight.
 const THRESHOLDS: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"50KB\"\n[policy.ofc]\nalpha = 0.25";
 
-/// Adds the policy OFC. The peers of `ofc_ports` support it.
+/// Adds OFC, which the peers of `ofc_ports` support.
 fn ofc(config: Config, ofc_ports: &[usize]) -> Config {
     let config = config.switch(PATIENT).switch("policy = \"ofc\"").more(THRESHOLDS);
     ofc_ports.iter().fold(config, |config, &port| config.port(port, "ofc_peer = true"))

@@ -1,4 +1,4 @@
-//! The machine's own stack makes no address on a port. Devices that the machine needs are refused.
+//! The machine's stack makes no address on a port. Devices that the machine needs are refused.
 
 // proves: own-stack
 
@@ -22,7 +22,7 @@ fn ip(bed: &Bed, words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Builds a bed of two hosts in which the kernel makes an IPv6 address on port 1 when the port comes up.
+/// Builds a bed whose kernel makes an IPv6 address on port 1 when it comes up.
 fn with_ipv6() -> Bed {
     let bed = bed_beside_others(2).build();
     ip(&bed, "link set p1 down");
@@ -155,7 +155,7 @@ fn returned_device_gets_no_kernel_address() {
     assert_eq!(own_addresses(&bed), "eui64");
 }
 
-/// Returns the error of `xoff check`, which must be the same as that of `xoff run`.
+/// Returns the error of `xoff check`, which must be that of `xoff run`.
 fn refused_by_both(bed: &Bed, config: &Config) -> String {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");

@@ -13,7 +13,7 @@ use crate::{bed_beside_others, frame};
 const ALL_AT_MAXIMUM: [(u8, u16); 8] =
     [(0, 65535), (1, 65535), (2, 65535), (3, 65535), (4, 65535), (5, 65535), (6, 65535), (7, 65535)];
 
-/// Starts a switch whose pauses would last half a minute.
+/// Starts a switch whose pauses last half a minute.
 fn start(defaults: &str) -> (Bed, Switch) {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config(&format!("speed = \"1M\"\n{defaults}")));

@@ -1,5 +1,4 @@
-//! PFC received by the switch: host 1 sends, host 2 pauses. The paused time is exact by the switch's clock. A frame may leave late, but
-//! never early.
+//! PFC received by the switch: host 1 sends, host 2 pauses. A frame may leave late, but never early.
 
 // proves: pause-timing
 
@@ -36,7 +35,7 @@ impl PauseFixture {
         self.bed.host(1).send(frame(self.bed.host(1), self.bed.host(2), class, number));
     }
 
-    /// Sends a PFC frame and waits until the switch is paused; returns the time of sending.
+    /// Sends PFC and waits until the switch is paused; returns the time of sending.
     fn pause(&self, classes: &[(u8, u16)]) -> Duration {
         let sent = now();
         self.bed.host(2).send(frames::pfc(self.bed.host(2).mac(), classes));
@@ -54,7 +53,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Returns how long the class was paused, once the pause has ended. `nanos` of an expired pause rises until the switch ends it.
+    /// Returns how long the class was paused, after the end: `nanos` of an expired pause rises until the switch ends it.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

@@ -36,7 +36,7 @@ fn send_three(bed: &Bed, class: u8, first: u32) {
     }
 }
 
-/// Waits for MAC control frames, and returns the one after the first `skipped`.
+/// Waits for the MAC control frame after the first `skipped`.
 fn control_frame(bed: &Bed, skipped: usize) -> Vec<u8> {
     let control = |bytes: &[u8]| frames::ether_type(bytes) == frames::MAC_CONTROL;
     bed.host(1).tap().wait(skipped + 1, control).swap_remove(skipped).bytes

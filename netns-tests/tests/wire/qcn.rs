@@ -93,7 +93,7 @@ fn cnm_quotes_the_sampled_frame() {
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
         b.tap().wait(3, with_cn_tag);
-        // The hosts' kernels drop tagged frames of unknown protocols, so `finish` would fail. Only the verdict is checked.
+        // The hosts' kernels drop tagged frames of unknown protocols, so `finish` would fail.
         assert!(switch.status().verdict.lossless);
         assert!(switch.stop().status.success());
     }
@@ -168,8 +168,7 @@ fn wireshark_dissector_flags_malformed_cnms_and_lists() {
     };
     assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
     let cut = list[..list.len() - 1].to_vec();
-    // These lists are malformed for the switch, too: cut off; a pause outside of the vector; a second class in the vector; no flow; flows
-    // that resume beside a pause.
+    // Malformed: cut off; a pause outside of the vector; a second class in the vector; no flow; flows that resume beside a pause.
     for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
         assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
         assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));

@@ -13,7 +13,7 @@ use crate::{BINARY, bed, frame};
 const FLOWS: u16 = 64;
 const DATAGRAMS: u16 = 20;
 
-/// Sends from many UDP ports, so that the kernel uses all queues of the device. Returns (source port, number) of each frame.
+/// Sends from many UDP ports, so that the kernel uses all queues. Returns each frame's (source port, number).
 fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     let (source, destination) = (from.ipv4(), to.ipv4());
     let receiver = to.namespace().run(|| UdpSocket::bind((destination, 5_000))).unwrap();
@@ -217,7 +217,7 @@ fn port_reopens_to_use_added_queues() {
     );
 }
 
-/// The MTU is too small for the switch to reopen the port, so frames of the new queue bypass the switch.
+/// The MTU is too small for reopening the port, so frames of the new queue bypass the switch.
 #[test]
 fn queues_that_switch_cannot_use_leave_verdict_unproved() {
     let bed = bed(2).queues(2).build();

@@ -14,7 +14,7 @@ fn config(ports: u8) -> Config {
     at("100M", ports)
 }
 
-/// Returns a configuration with lines so slow that a pause lasts more than three seconds.
+/// Returns lines so slow that a pause lasts more than three seconds.
 fn slow(ports: u8) -> Config {
     at("10M", ports)
 }
@@ -178,7 +178,7 @@ fn removed_port_sends_xon_and_drains_its_queues() {
     switch.write(&small(3));
     let mut reload = Command::new(BINARY);
     reload.arg("reload");
-    // The peer sends its XON only after it has received the switch's.
+    // The peer sends XON only after the switch's.
     let is_let_go = |bytes: &[u8]| frames::pfc_time(bytes, 3) == Some(0);
     let mut lets_go = true;
     bed.watched_by(reload, |_| {

@@ -162,7 +162,7 @@ fn routed_hosts_reach_each_other() {
     let router = status.router.unwrap();
     assert!(router.routes_v4 >= 9 && router.routes_v6 >= 9, "{router:?}");
     assert!(router.interfaces.iter().all(|it| it.to_host > 0 && it.from_host > 0), "{router:?}");
-    // While neighbours are known, almost no packet is passed to the kernel.
+    // With known neighbours, almost no packet is passed to the kernel.
     let before = fabric.ip("-s link show p1");
     let to_host = |fabric: &Fabric| fabric.switch.status().router.unwrap().interfaces[0].to_host;
     let punted = to_host(&fabric);
@@ -374,7 +374,7 @@ fn restart_of_routing_daemon_loses_no_frame() {
 fn missed_route_messages_make_switch_read_all_routes() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
-    // A stopped switch reads no route messages, so that their buffer overflows.
+    // The buffer overflows, because a stopped switch reads no route messages.
     fabric.switch.signal(Signal::SIGSTOP);
     batch(fabric.bed.far_namespace(), &many(30_000, "add", "via 172.16.2.2"));
     fabric.switch.signal(Signal::SIGCONT);
@@ -389,7 +389,7 @@ fn missed_route_messages_make_switch_read_all_routes() {
         "{}",
         page.total
     );
-    // The kernel reports only the removal of the address, not that of the routes that went with it.
+    // The kernel reports only the removal of the address, not of its routes.
     fabric.ip("address del 172.16.2.1/24 dev p2");
     wait_for("none to be left", || (fabric.switch.status().router.unwrap().routes_v4 < 100).then_some(()));
     fabric.ping(1, "fd16:2::2");

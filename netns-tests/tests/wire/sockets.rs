@@ -13,7 +13,6 @@ fn socket(name: &str) -> PathBuf {
     Path::new("/run/xoff").join(format!("test-{}-{name}.sock", std::process::id()))
 }
 
-/// Runs an `xoff` command outside of the bed's namespaces.
 fn xoff(args: &[&str]) -> Output {
     Command::new(BINARY).args(args).output().unwrap()
 }
