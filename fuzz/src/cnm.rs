@@ -1,4 +1,4 @@
-//! Fuzz target: any frame, parsed as a congestion notification message (CNM).
+//! Fuzz target: any frame as a congestion notification message (CNM).
 
 use xoff_wire::Header;
 use xoff_wire::cnm::{Cnm, CnmError, Envelope};

@@ -1,4 +1,4 @@
-//! Fuzz target: any frame, parsed as a rate frame of GFC.
+//! Fuzz target: any frame as a rate frame of GFC.
 
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError, Rates};

@@ -2,7 +2,7 @@
 
 use xoff_wire::{FlowKey, Header, Malformed, dscp, vlan};
 
-/// Parses the header of a frame as a switch does, and rewrites its DSCP.
+/// Parses a header as a switch does, and rewrites its DSCP.
 pub fn check(bytes: &[u8]) {
     let header = match Header::parse(bytes) {
         Ok(header) => header,

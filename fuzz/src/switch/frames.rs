@@ -8,7 +8,7 @@ use xoff_wire::{CnTag, Cnm, FlowKey, FlowPauseWriter, MacControl, Operation, Pfc
 
 use super::input::Input;
 
-/// Returns a data frame to any address, in any VLAN and class, with or without IP and a CN-TAG.
+/// Returns a frame to any address, in any VLAN and class, with or without IP and a CN-TAG.
 pub fn data(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     let mut bytes = [input.address(star).0, input.address(star).0].concat();
     let tag = any_tag(input);
@@ -41,7 +41,7 @@ pub fn notice(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     cnm.encode(&envelope).as_bytes().to_vec()
 }
 
-/// Returns arbitrary bytes that the test bed cannot take for a damaged frame of its own.
+/// Returns bytes that the test bed cannot take for a damaged frame of its own.
 pub fn any(input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = input.bytes(u8::MAX);
     for at in 0..bytes.len() {

@@ -1,5 +1,5 @@
-//! Fuzz target: a whole switch under streams of hosts, arbitrary frames, link flaps and policy changes. The test bed
-//! checks all promises after each event.
+//! Fuzz target: a whole switch under streams, arbitrary frames, link flaps and policy changes. The test bed checks all promises after each
+//! event.
 //!
 //! ```text
 //!   bytes --> plan     configuration
@@ -22,13 +22,12 @@ use xoff_testkit::bed::{Flow, Obeys, Star, Stream};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
 use xoff_wire::{Header, MacControl, Pfc, Rates};
 
-/// Maximum number of steps of an input, which bounds its cost.
+/// Maximum steps of an input, which bound its cost.
 const STEPS_MAX: usize = 64;
 
-/// Names and counts of events. A count of zero in all inputs shows what they do not exercise.
+/// Counts of events by name. A count of zero in all inputs shows what they do not exercise.
 pub type Reached = [(&'static str, u64); 18];
 
-/// Runs the configuration and script of an input to the end.
 pub fn check(bytes: &[u8]) -> Reached {
     let mut input = Input(bytes);
     let mut run = Run::new(&mut input);
@@ -125,7 +124,7 @@ impl Run {
         }
     }
 
-    /// Delivers these bytes at a port, even if the class is paused.
+    /// Delivers bytes at a port, even if the class is paused.
     fn come(&mut self, port: usize, bytes: &[u8]) {
         let settings = &self.settings.ports[port];
         if let Ok(header) = Header::parse(bytes)

@@ -64,7 +64,7 @@ pub fn any(input: &mut Input<'_>) -> (SwitchPlan, Nanos) {
     (plan, peer_response)
 }
 
-/// Returns `kind` if it supports `class` with these settings, otherwise PFC.
+/// Returns `kind` if it supports `class`, otherwise PFC.
 pub fn fitting(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> PolicyKind {
     if kind.misfit(class, settings).is_none() { kind } else { PolicyKind::Pfc }
 }
@@ -92,7 +92,7 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
     }
 }
 
-/// The byte's remainder by 3 decides about halts, the rest about rate, delay and order.
+/// Remainders by 3 decide about halts, the rest about rate, delay and order.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
     let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };
