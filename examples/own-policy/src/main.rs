@@ -1,5 +1,5 @@
-//! `xoff` with a custom flow-control policy, equal shares: a port is paused when it holds more than an equal share of
-//! the bytes queued for an output, until it holds half. PFC's thresholds apply as well, so no frame is lost.
+//! `xoff` with a custom policy, equal shares: a port is paused when it holds more than an equal share of an output's queued bytes, until it
+//! holds half. PFC's thresholds apply as well, so no frame is lost.
 
 use std::process::ExitCode;
 
@@ -35,7 +35,6 @@ impl PolicyFactory for EqualShares {
     }
 }
 
-/// Policy of one class.
 #[derive(Debug)]
 struct OfClass {
     class: Class,

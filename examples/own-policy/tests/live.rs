@@ -1,4 +1,4 @@
-//! Tests of the example as a switch on real wires: alone, as a shadow, as a replacement of PFC under load, and in an experiment.
+//! Tests of the example on real wires: alone, as a shadow, instead of PFC under load, and in an experiment.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
