@@ -1,5 +1,4 @@
-//! Measures the simulator's speed with a permutation on a k-ary fat-tree of 100 Gb/s. Prints one JSON object. Usage:
-//! `permutation K [SEED]`.
+//! Measures the simulator's speed: prints JSON for a permutation on a 100 Gb/s fat-tree. Usage: `permutation K [SEED]`.
 
 use std::time::Instant;
 

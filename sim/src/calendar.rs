@@ -1,7 +1,7 @@
 //! Event queue, ordered by time, then by subject.
 //!
-//! The reach is the minimum time in which an event affects a neighboring place. [`Order::ByPlace`] takes all events of
-//! a place within such a span together, while its data is in the cache. Both orders give every place the same events.
+//! The reach is the minimum time in which an event affects a neighboring place. [`Order::ByPlace`] takes a place's
+//! events within such a span together, while its data is cached. Both orders give every place the same events.
 
 mod turns;
 mod wheel;
@@ -44,8 +44,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     ByTime,
-    /// Events grouped by place, and ordered by time within a place. The span is the reach: the minimum time until an event affects another
-    /// place.
+    /// Events grouped by place, ordered by time within a place. The span is the reach.
     ByPlace(Picos),
 }
 
@@ -69,12 +68,11 @@ pub(crate) struct Calendar {
     horizons: Box<[Picos]>,
     current: Vec<Entry>,
     soon: Soon,
-    /// First place of the next turn, if known.
     ahead: Option<u32>,
 }
 
 impl Calendar {
-    /// Creates an empty queue; fastest if few events of a part fall into a bucket of 2^`width_log2` picoseconds.
+    /// Fastest if few events of a part fall into a bucket of 2^`width_log2` picoseconds.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {
@@ -130,7 +128,7 @@ impl Calendar {
                 self.horizons[turn.part] = turn.horizon;
                 self.gather(turn.part, turn.horizon);
                 self.ahead = next(self).map(|turn| self.parts.least(turn.part));
-                // Not sorted by key: in the order by place, entries compare as plain numbers, which is faster.
+                // Not sorted by key: in the order by place, comparing entries as plain numbers is faster.
                 self.current.sort_unstable_by(|one, other| other.cmp(one));
             }
         }

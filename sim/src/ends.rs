@@ -7,7 +7,7 @@ use crate::time::Picos;
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// Returns the number as an index.
+    /// Returns the index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -23,7 +23,7 @@ pub struct End {
     pub port: PortId,
 }
 
-/// Rate and delay of a link, equal in both directions.
+/// Rate and delay of a link, in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Line {

@@ -1,4 +1,4 @@
-//! Events, encoded as subjects of the [`calendar`](crate::calendar).
+//! Events, encoded as [`calendar`](crate::calendar) subjects.
 
 use crate::ends::{LinkId, NodeId};
 

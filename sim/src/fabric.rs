@@ -29,7 +29,7 @@ const END: Picos = Picos(Picos::NEVER.0 - 1);
 
 const EVENTS_WANTED: u64 = 16;
 
-/// Running simulation, generic over switches and hosts ([`Node`]). All consequences of an event at its time are complete before the next
+/// Running simulation, generic over switches and hosts ([`Node`]). An event's consequences at its time precede the next
 /// event.
 #[derive(Debug)]
 pub struct Fabric<S = SwitchNode, H = Host> {
@@ -53,23 +53,23 @@ struct Visit {
 #[allow(missing_docs)] // the names say it
 pub struct Tally {
     pub events: u64,
-    /// Frames that reached the end of a link, MAC control included.
+    /// Frames that reached a link's end, MAC control included.
     pub hops: u64,
 }
 
-/// Event that the simulation has processed.
+/// Processed event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
-    /// The last bit of a frame left this end of a link.
+    /// The last bit of a frame left.
     Left(End),
-    /// A frame reached this end of a link, or was lost on the way to it.
+    /// A frame arrived, or was lost on the way.
     Arrived(End),
     /// A timer of this node expired.
     Due(NodeId),
 }
 
 impl FabricEvent {
-    /// Returns the node at which the event happened.
+    /// Returns the event's node.
     #[must_use]
     pub const fn node(self) -> NodeId {
         match self {
@@ -83,7 +83,7 @@ impl Fabric {
     /// Builds a plan with ideal switches and plain hosts.
     ///
     /// # Panics
-    /// Panics if [`Plan::check`] rejects the plan.
+    /// If [`Plan::check`] rejects the plan.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed) -> Fabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -95,17 +95,17 @@ impl Fabric {
     /// Starts a flow at a host.
     ///
     /// # Panics
-    /// Panics without such a host, or before it has sent all of another flow.
+    /// Without such a host, or before it has sent all of another flow.
     pub fn begin(&mut self, host: u32, flow: &Flow) {
         self.at_host(host, |at, net| at.begin(host, flow, net));
     }
 }
 
 impl<H: Node> Fabric<SwitchNode, H> {
-    /// Installs the routing tables of the fabric's `plan`; routers have none before.
+    /// Installs routing tables; routers have none before. `plan` must be the fabric's.
     ///
     /// # Panics
-    /// Panics if there is no such switch.
+    /// Without such a switch.
     pub fn route(&mut self, plan: &Plan) {
         for (switch, forwarding) in (0..).zip(plan.forwarding()) {
             if let Some(fib) = &forwarding.fib {
@@ -114,22 +114,22 @@ impl<H: Node> Fabric<SwitchNode, H> {
         }
     }
 
-    /// Reloads a switch's settings, except forwarding. `plan` and `seed` must be the fabric's. Settings that a running
-    /// switch cannot change must be equal (see [`Revision`]). The packet memory must suffice for both; the forwarding
-    /// database keeps its capacity.
+    /// Reloads a switch's settings, except forwarding. `plan` and `seed` must be the fabric's. Unchangeable settings
+    /// must be equal (see [`Revision`]). The packet memory must suffice for both; the forwarding database keeps its
+    /// capacity.
     ///
     /// # Panics
-    /// Panics if there is no such switch.
+    /// Without such a switch.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
         let settings = Box::new(complete_settings(plan, seed, switch, settings));
         self.at_switch(switch, |node, net| node.request(Request::Revise(settings), net));
     }
 
-    /// Stops a switch, after it has sent XON, and starts another at `begins`. Frames in it, and frames that arrive
-    /// meanwhile, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and `seed` must be the fabric's.
+    /// Stops a switch after it has sent XON, and starts another at `begins`. Frames inside, or arriving meanwhile, are
+    /// lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and `seed` must be the fabric's.
     ///
     /// # Panics
-    /// Panics if there is no such switch.
+    /// Without such a switch.
     pub fn restart(
         &mut self,
         plan: &Plan,
@@ -158,7 +158,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Builds a plan with custom switches and hosts.
     ///
     /// # Panics
-    /// Panics if [`Plan::check`] rejects the plan.
+    /// As [`Fabric::new`] does.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -188,31 +188,31 @@ impl<S: Node, H: Node> Fabric<S, H> {
         Fabric { net, switches, hosts, tally: Tally::default(), traces, reach, lead }
     }
 
-    /// Returns the current simulated time.
+    /// Returns the simulated time.
     #[must_use]
     pub fn now(&self) -> Picos {
         self.net.now()
     }
 
-    /// Returns the counts of processed events.
+    /// Returns the counts.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Returns a hash of all events so far; equal runs have equal hashes.
+    /// Returns a hash of all events; equal runs have equal hashes.
     #[must_use]
     pub fn digest(&self) -> u64 {
         Trace::digest(&self.traces)
     }
 
-    /// Returns the switches, in the order of the plan.
+    /// Returns the switches in the plan's order.
     #[must_use]
     pub fn switches(&self) -> &[S] {
         &self.switches
     }
 
-    /// Returns the hosts, in the order of the plan.
+    /// Returns the hosts in the plan's order.
     #[must_use]
     pub fn hosts(&self) -> &[H] {
         &self.hosts
@@ -221,7 +221,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Calls a function on a host.
     ///
     /// # Panics
-    /// Panics if there is no such host.
+    /// Without such a host.
     pub fn at_host<T>(&mut self, host: u32, done: impl FnOnce(&mut H, &mut Net) -> T) -> T {
         done(&mut self.hosts[host as usize], &mut self.net)
     }
@@ -229,7 +229,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Calls a function on a switch.
     ///
     /// # Panics
-    /// Panics if there is no such switch.
+    /// Without such a switch.
     pub fn at_switch<T>(&mut self, switch: u32, done: impl FnOnce(&mut S, &mut Net) -> T) -> T {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
@@ -237,7 +237,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Takes a link down or up; frames in flight are lost.
     ///
     /// # Panics
-    /// Panics if there is no such end.
+    /// Without such an end.
     pub fn set_link(&mut self, at: At, is_up: bool) {
         let one = self.link_from(self.end(at));
         let other = self.net.links.back(one);
@@ -254,10 +254,10 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// From now on, drops each frame sent from this end for which `loses` returns true.
+    /// Drops further frames sent from this end for which `loses` returns true.
     ///
     /// # Panics
-    /// Panics if there is no such end.
+    /// Without such an end.
     pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let link = self.link_from(self.end(from));
         self.net.links.lose(link, Box::new(loses));
@@ -266,7 +266,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Applies faults to MAC control sent from this end.
     ///
     /// # Panics
-    /// Panics if there is no such end.
+    /// Without such an end.
     pub fn harm_control(&mut self, from: At, faults: ControlFaults, seed: Seed) {
         let end = self.end(from);
         let stream =
@@ -274,13 +274,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.harm_control(self.link_from(end), faults, fastrand::Rng::with_seed(stream));
     }
 
-    /// Returns the sum of all links' fault counters.
+    /// Returns the fault counters of all links together.
     #[must_use]
     pub fn fault_counts(&self) -> FaultCounts {
         self.net.links.fault_counts()
     }
 
-    /// Yields the fault counters of links with faults, by the sending end.
+    /// Yields the fault counters of faulty links, by sending end.
     pub fn fault_counts_by_end(&self) -> impl Iterator<Item = (At, FaultCounts)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.fault_counts_by_link().map(move |(link, fault_counts)| {
@@ -293,7 +293,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         })
     }
 
-    /// Converts an end of the plan to its node and port in the fabric.
+    /// Returns the node and port of an end of the plan.
     #[must_use]
     pub fn end(&self, at: At) -> End {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
@@ -307,13 +307,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.leaving(end).unwrap_or_else(|| panic!("the fabric has no {end:?}"))
     }
 
-    /// Processes all events due by `end`; with [`Picos::NEVER`], all events until none remains.
+    /// Processes all events due by `end`; [`Picos::NEVER`] means until none remains.
     pub fn run_until(&mut self, end: Picos) {
         while self.take_turn(end) {}
         self.wait_until(end);
     }
 
-    /// Runs until `end`, or until a node [reports](Net::report), and returns that node.
+    /// Runs until `end`, or until a node [reports](Net::report); returns that node.
     pub fn run_until_report(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.reports.is_empty()
             && let Some(next) = self.take_by_time(end)
@@ -330,26 +330,27 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns how far a node may be ahead of others in time: two [reaches](Fabric::reach), up to eight in a large fabric.
+    /// Returns how far a node's time may be ahead of others: two [reaches](Fabric::reach), up to eight in a large
+    /// fabric.
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
     }
 
-    /// Returns the reach: the time of an empty frame over the fastest link. No event affects another node sooner.
+    /// Returns the reach: the time of an empty frame on the fastest link. No event affects another node sooner.
     #[must_use]
     pub fn reach(&self) -> Picos {
         self.reach
     }
 
-    /// Advances the time to `end`. No event may be due before.
+    /// Advances the time to `end`, before which no event may be due.
     pub fn wait_until(&mut self, end: Picos) {
         if end <= END {
             self.net.links.now = self.net.now().max(end);
         }
     }
 
-    /// Processes events until none remains. Never returns after a deadlock, since pauses are refreshed forever.
+    /// Processes events until none remains. Never returns after a deadlock: pauses are refreshed forever.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }
@@ -455,7 +456,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Returns the number of frames in the pool that are in no node and on no link. Nonzero means a bug.
+    /// Returns how many frames of the pool are in no node and on no link. Nonzero means a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
@@ -473,8 +474,8 @@ impl FirstLinks {
     }
 }
 
-/// Returns the width of a calendar bucket, as a power of two in picoseconds. The wheel must cover three times a long frame plus the
-/// largest delay, since a neighbor may be two of these behind.
+/// Returns a calendar bucket's width, as a power of two in picoseconds. The wheel must cover three times a long frame
+/// plus the largest delay: a neighbor may be two of these behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

@@ -6,31 +6,31 @@ use crate::time::Picos;
 
 pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// Faults of MAC control frames in one direction of a link, each as a share of 1,024 frames.
+/// Faults of MAC control frames in one direction of a link, as shares of 1,024 frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlFaults {
-    /// Frames that are lost.
+    /// Lost frames.
     pub lost: u16,
-    /// Frames that are delayed, so that later ones overtake them.
+    /// Frames delayed so that later ones overtake them.
     pub late: u16,
-    /// Frames that are delivered twice: on time, and again later.
+    /// Frames delivered on time, and again later.
     pub again: u16,
-    /// Frames that are delivered with a changed byte, which the FCS does not detect.
+    /// Frames with a changed byte that the FCS does not detect.
     pub harmed: u16,
     /// Maximum delay of late frames.
     pub late_by: Picos,
 }
 
-/// Counts of frames affected by link faults.
+/// Frames affected by link faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// Lost frames that are not MAC control.
     pub lost: u64,
     /// Lost MAC control frames.
     pub lost_control: u64,
-    /// MAC control frames that were delayed or duplicated.
+    /// Delayed or duplicated MAC control frames.
     pub late: u64,
-    /// MAC control frames that were corrupted.
+    /// Corrupted MAC control frames.
     pub harmed: u64,
 }
 

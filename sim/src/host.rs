@@ -8,7 +8,7 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Number of frame bytes that the host writes: enough for a switch to detect equal headers.
+/// Frame bytes that the host writes: enough for a switch to detect equal headers.
 const HEAD: usize = 60;
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
@@ -16,7 +16,6 @@ const SEQUENCE: std::ops::Range<usize> = 18..20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Flow {
-    /// Number of the receiving host.
     pub to: u32,
     pub class: Class,
     /// Frame length in bytes, without FCS; at least 60.
@@ -46,7 +45,7 @@ pub struct Host {
     gate: Box<Gate>,
 }
 
-/// Returns the MAC address of the host with this number.
+/// Returns the MAC address of a host.
 #[must_use]
 pub fn address(number: u32) -> MacAddr {
     let [a, b, c, d] = number.to_be_bytes();
@@ -87,25 +86,25 @@ impl Host {
         net.wake(self.place, flow.from);
     }
 
-    /// Returns how many frames were sent, including one on the line.
+    /// Returns how many frames were sent or are on the line.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Returns how many frames were received.
+    /// Returns the number of received frames.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns how many bytes were received, without FCS.
+    /// Returns the received bytes, without FCS.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.bytes_received
     }
 
-    /// Returns when the last frame had arrived completely.
+    /// Returns when the last frame had arrived.
     #[must_use]
     pub fn last_received(&self) -> Picos {
         self.last_received
@@ -117,7 +116,7 @@ impl Host {
         self.out_of_order
     }
 
-    /// Returns the gate, which obeys received pauses and counts them.
+    /// Returns the gate, which obeys and counts received pauses.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate

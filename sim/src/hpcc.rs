@@ -1,5 +1,4 @@
-//! Reads topologies and flows in the format of the ns-3 simulator of the HPCC paper (SIGCOMM 2019), which other
-//! simulators share.
+//! Reads topologies and flows in the format of HPCC's ns-3 simulator (SIGCOMM 2019), which other simulators share.
 //!
 //! ```text
 //!   topology                                   flows
@@ -8,8 +7,8 @@
 //!   a b rate delay error_rate   for each link
 //! ```
 //!
-//! Line breaks, and words after the announced ones, are ignored, as in ns-3. Switches and hosts share one numbering
-//! from 0. Interfaces are numbered at each node from 1, in the order of the links.
+//! Line breaks and words beyond the announced ones are ignored. Switches and hosts share one numbering from 0.
+//! Interfaces count from 1 at each node, in the order of links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +22,7 @@ use crate::plan::{At, Plan};
 use crate::time::Picos;
 use crate::topology::{Build, EdgeError, Edges, Name, line_of};
 
-/// Maximum number of nodes: host addresses hold the number in 16 bits.
+/// Maximum number of nodes: host addresses have 16 bits for it.
 const NODES_MAX: u32 = 65_536;
 
 /// Error in a file, with the line number.
@@ -40,11 +39,11 @@ pub struct ImportError {
 pub struct Imported {
     pub plan: Plan,
     pub nodes: Nodes,
-    /// Sending ends of lossy links, each with the share of frames that the link loses.
+    /// Sending ends of lossy links, each with its share of lost frames.
     pub lossy: Vec<(At, f64)>,
 }
 
-/// Translation of node numbers: the file counts all nodes, the plan counts hosts and switches separately.
+/// Node numbers of the file, which counts all nodes, in the plan, which counts hosts and switches separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     names: Vec<Name>,
@@ -66,10 +65,10 @@ impl Nodes {
         of
     }
 
-    /// Returns the number of a host or switch in the file.
+    /// Returns a node's number in the file.
     ///
     /// # Panics
-    /// Panics if there is no such end.
+    /// Without such an end.
     #[must_use]
     pub fn id(&self, at: At) -> u32 {
         match at {
@@ -78,10 +77,10 @@ impl Nodes {
         }
     }
 
-    /// Returns the number of an interface in the file, from 1 at each node.
+    /// Returns an interface's number in the file, from 1 at each node.
     ///
     /// # Panics
-    /// Panics if there is no such end.
+    /// Without such an end.
     #[must_use]
     pub fn interface(&self, at: At) -> u32 {
         match at {
@@ -104,10 +103,10 @@ impl Nodes {
     }
 }
 
-/// Reads a topology. Frames take shortest paths.
+/// Reads a topology, with shortest paths.
 ///
 /// # Errors
-/// Returns an error with the first invalid line.
+/// Names the first invalid line.
 pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     let mut tokens = Tokens::new(text);
     let count: u32 = tokens.number("the total number of nodes")?;
@@ -215,14 +214,14 @@ fn describe(nodes: &Nodes, error: &EdgeError) -> String {
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlow {
     pub plan: FlowPlan,
-    /// UDP port of the receiver; it is only repeated in results.
+    /// UDP port of the receiver, only repeated in results.
     pub port: u16,
 }
 
 /// Reads flows between the hosts of a topology.
 ///
 /// # Errors
-/// Returns an error with the first invalid line.
+/// Names the first invalid line.
 pub fn flows(text: &str, nodes: &Nodes) -> Result<Vec<ImportedFlow>, ImportError> {
     let mut tokens = Tokens::new(text);
     let count: u32 = tokens.number("the number of flows")?;

@@ -1,5 +1,5 @@
-//! Ideal switches: they never stall, put one frame at a time on a line without a driver queue, and have peers as fast as the standard
-//! requires ([`xoff_config::Hardware::Ideal`]).
+//! Ideal switches: they never stall, put one frame at a time on a line, and have peers as fast as the standard requires
+//! ([`xoff_config::Hardware::Ideal`]).
 
 use std::sync::Arc;
 
@@ -33,29 +33,29 @@ impl Ideal {
         Ideal { line }
     }
 
-    /// Returns the headroom of a lossless class at a port.
+    /// Returns a lossless class's headroom at a port.
     ///
     /// # Panics
-    /// Panics if the line is above 1.6 Tb/s, or longer than 1,000 km.
+    /// If the line is above 1.6 Tb/s, or longer than 1,000 km.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         let class = Class::ALL[3].index();
         self.config(1).headroom[0][class].expect("class 3 has no headroom")
     }
 
-    /// Returns a kind of switch whose XON threshold is the amount that a peer may send until it reacts. XOFF is twice that.
+    /// Returns the switch with XON at the amount that a peer may send until it reacts, and XOFF at twice that.
     ///
     /// # Panics
-    /// Panics as [`Ideal::headroom`] does.
+    /// As [`Ideal::headroom`] does.
     #[must_use]
     pub fn switch(&self, ports: u8) -> SwitchKind {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns a kind of switch with a port for each of `lines`, and packet memory for the classes in `lossy`.
+    /// Returns the switch with these `lines`, and packet memory for the `lossy` classes.
     ///
     /// # Panics
-    /// Panics as [`Ideal::headroom`] does.
+    /// As [`Ideal::headroom`] does.
     #[must_use]
     pub fn of(lines: &[Line], lossy: ClassSet) -> SwitchKind {
         kind(&Ideal::configured(lines), lossy)
@@ -77,8 +77,8 @@ impl Ideal {
     }
 }
 
-/// Returns a kind of switch with packet memory for full lossy queues. If no port learns, the forwarding database only has room for static
-/// addresses, since a fabric has many such tables.
+/// Returns the switch with packet memory for full lossy queues. If no port learns, the forwarding database holds only
+/// static addresses, since a fabric has many such tables.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
@@ -102,7 +102,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
 }
 
-/// Returns, for each port, how many frames its ring holds while the driver is blocked.
+/// Returns each port's ring size in frames, for use while the driver is blocked.
 #[must_use]
 pub fn rings(config: &Config) -> Arc<[u32]> {
     config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()

@@ -11,18 +11,18 @@ pub struct Impairments {
 }
 
 impl Impairments {
-    /// Blocks the driver until `until`.
+    /// Blocks the driver.
     pub fn stall(&mut self, until: Nanos) {
         self.looks_from = self.looks_from.max(until);
     }
 
-    /// Blocks transmission at `port` until `until`.
+    /// Blocks transmission at a port.
     pub fn refuse(&mut self, port: PortId, until: Nanos) {
         let from = self.sends_from.entry(port).or_default();
         *from = (*from).max(until);
     }
 
-    /// Delays completions until `until`.
+    /// Delays completions.
     pub fn complete_late(&mut self, until: Nanos) {
         self.completes_from = self.completes_from.max(until);
     }
@@ -33,7 +33,7 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns true if the driver is blocked, or the block ends exactly now: a poll is already scheduled then.
+    /// Returns true if the driver is blocked, or the block ends now: a poll is scheduled then.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
@@ -51,13 +51,13 @@ impl Impairments {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// Returns the time of the driver's next poll if it wants to poll at `wanted`.
+    /// Returns the time of the driver's next poll, `wanted` at the earliest.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)
     }
 
-    /// Returns and forgets the ports that can transmit again.
+    /// Takes the ports that can transmit again.
     pub fn take_healed(&mut self, now: Nanos) -> PortSet {
         let mut healed = PortSet::NONE;
         self.sends_from.retain(|port, from| {
@@ -70,7 +70,7 @@ impl Impairments {
         healed
     }
 
-    /// Returns true if no impairment is active.
+    /// Returns true without an active impairment.
     #[must_use]
     pub fn is_well(&self, now: Nanos) -> bool {
         !self.stalls(now) && !self.completes_late(now) && self.sends_from.is_empty()

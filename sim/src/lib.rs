@@ -1,5 +1,5 @@
-//! Simulator of lossless fabrics: every switch is xoff's own dataplane; links, hosts and time are simulated. No
-//! sockets, threads or clocks: one seed determines a run to the picosecond.
+//! Simulator of lossless fabrics: xoff's own dataplane in every switch, and simulated links, hosts and time. One seed
+//! determines a run to the picosecond.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,5 +1,4 @@
-//! One direction of a link. Frames in flight form a chain through the [pool](crate::pool); only the first is in the
-//! calendar.
+//! One direction of a link. Frames in flight are chained in the [pool](crate::pool); only the first is in the calendar.
 
 use std::collections::BTreeMap;
 

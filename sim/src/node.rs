@@ -10,36 +10,36 @@ use crate::time::Picos;
 
 /// Switch or host of a fabric.
 pub trait Node {
-    /// Processes a frame that has arrived completely; the node now owns it.
+    /// Processes a completely arrived frame, which the node now owns.
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net);
 
-    /// Processes the departure of a frame's last bit: the line is free.
+    /// Processes the departure of a frame's last bit, which frees the line.
     fn left(&mut self, port: PortId, net: &mut Net);
 
-    /// Processes a wakeup. A node may have several wakeups scheduled.
+    /// Processes a wakeup, of which several may be scheduled.
     fn due(&mut self, net: &mut Net);
 
-    /// Processes a link change; frames in flight were lost. A frame on a down line still occupies it until its end, but is lost, as are
-    /// frames started while it is down.
+    /// Processes a link change; frames in flight were lost. A frame on a down line occupies it until its end, but is
+    /// lost, like frames started while it is down.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
 
-    /// Prefetches data needed soon, in steps from 0; returns true if more steps follow. Called for switches only.
+    /// Prefetches data needed soon, in steps from 0; returns true if more steps follow. Only for switches.
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         let _ = (step, net);
         false
     }
 
-    /// Returns how many frames of the pool are in the node, without those on its lines.
+    /// Returns how many frames are in the node, without those on its lines.
     fn holds(&self) -> u64;
 }
 
-/// Identity of a node, with the numbers of its links.
+/// Identity of a node and its links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
-    /// Number of port 0's link; links of further ports have the following numbers.
+    /// Port 0's link; further ports' links follow.
     first_link: u32,
 }
 
@@ -53,14 +53,14 @@ impl Place {
         LinkId(self.first_link + u32::from(port.0))
     }
 
-    /// Returns the number of the node in the plan.
+    /// Returns the node's number in the plan.
     #[must_use]
     pub const fn id(self) -> NodeId {
         self.id
     }
 }
 
-/// Simulation state that all nodes share: time, links and frames.
+/// State shared by all nodes: time, links and frames.
 #[derive(Debug)]
 pub struct Net {
     pub(crate) links: Links,
@@ -70,14 +70,14 @@ pub struct Net {
 }
 
 impl Net {
-    /// Returns the current simulated time.
+    /// Returns the simulated time.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Picos {
         self.links.now
     }
 
-    /// Starts a frame on a line, which must be free.
+    /// Starts a frame on a free line.
     #[inline]
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
         let link = at.link_out(port);

@@ -5,7 +5,7 @@ use xoff_wire::units::PortId;
 use crate::plan::{At, Plan};
 
 impl Plan {
-    /// Returns, for each switch, the lowest-numbered port of a shortest path to a host.
+    /// Returns each switch's lowest-numbered port on a shortest path to a host.
     #[must_use]
     pub fn ways_to(&self, host: u32) -> Vec<Option<PortId>> {
         let switches = self.switches() as usize;

@@ -8,7 +8,7 @@ use crate::host::Flow;
 use crate::seed::{Purpose, Seed};
 use crate::time::{Pace, Picos};
 
-/// Returns each host's receiver in a random permutation; no host sends to itself.
+/// Returns each host's receiver in a random permutation, never the host itself.
 #[must_use]
 pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     // Sattolo's algorithm yields a single cycle, so no host sends to itself.
@@ -20,7 +20,7 @@ pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     to
 }
 
-/// Starts a random permutation of hosts, each host at a random time within one frame time. `frame_len` is without FCS.
+/// Starts a permutation, each host at a random time within one frame time. `frame_len` is without FCS.
 pub fn begin(fabric: &mut Fabric, line: Line, class: Class, frame_len: u32, seed: Seed) {
     let hosts = u32::try_from(fabric.hosts().len()).expect("more hosts than 32 bits can count");
     let to = derangement(hosts, seed);

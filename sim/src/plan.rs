@@ -22,9 +22,9 @@ pub struct SwitchKind {
 /// Forwarding tables of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
-    /// Static MAC addresses, each with its port or the first port of its group.
+    /// Static MAC addresses, each with its port or its group's first port.
     pub statics: Vec<(MacAddr, PortId)>,
-    /// Groups of ports that lead to the same place.
+    /// Groups of ports to the same place.
     pub groups: Vec<GroupSettings>,
     /// Routing table if ports are routed (see [`Router`](crate::Router)).
     pub fib: Option<Arc<Fib>>,
@@ -39,7 +39,7 @@ struct PlannedSwitch {
 /// End of a link in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Port of a switch: number of the switch, number of the port.
+    /// Number of a switch, number of its port.
     Switch(u32, u8),
     /// Number of a host.
     Host(u32),
@@ -54,7 +54,7 @@ impl fmt::Display for At {
     }
 }
 
-/// Reason why a plan cannot be built.
+/// Reason why no fabric can be built.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
@@ -83,7 +83,7 @@ impl Plan {
         number(self.switches.len()) - 1
     }
 
-    /// Adds a host at a port of a switch; returns the host's number.
+    /// Adds a host at a switch's port; returns its number.
     pub fn add_host(&mut self, switch: u32, port: u8, line: Line) -> u32 {
         let host = self.hosts;
         self.hosts += 1;
@@ -91,7 +91,7 @@ impl Plan {
         host
     }
 
-    /// Adds a link with the same properties in both directions.
+    /// Adds a link, equal in both directions.
     pub fn link(&mut self, a: At, b: At, line: Line) {
         self.links.push((a, b, line));
     }
@@ -108,22 +108,22 @@ impl Plan {
         number(self.switches.len())
     }
 
-    /// Returns all links, each once.
+    /// Returns each link once.
     #[must_use]
     pub fn links(&self) -> &[(At, At, Line)] {
         &self.links
     }
 
-    /// Returns the kind of a switch.
+    /// Returns a switch's kind.
     ///
     /// # Panics
-    /// Panics if there is no such switch.
+    /// Without such a switch.
     #[must_use]
     pub fn kind(&self, switch: u32) -> &SwitchKind {
         &self.switches[switch as usize].kind
     }
 
-    /// Yields the forwarding of each switch.
+    /// Yields each switch's forwarding.
     pub fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
@@ -159,18 +159,18 @@ impl Plan {
         settings
     }
 
-    /// Adds a static MAC address that leads to this port, or to the group of which it is the first port.
+    /// Adds a static MAC address at a port, or at the group of which it is the first port.
     ///
     /// # Panics
-    /// Panics if there is no such switch.
+    /// Without such a switch.
     pub fn lead(&mut self, switch: u32, station: MacAddr, port: PortId) {
         self.switches[switch as usize].forwarding.statics.push((station, port));
     }
 
-    /// Checks that a fabric can be built from the plan.
+    /// Checks that a fabric can be built.
     ///
     /// # Errors
-    /// Returns an error if a port does not have exactly one link, a link ends nowhere, or there are too many links.
+    /// If a port has no link or several, a link ends nowhere, or there are too many.
     pub fn check(&self) -> Result<(), PlanError> {
         self.directions().map(drop)
     }

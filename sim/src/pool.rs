@@ -1,5 +1,5 @@
-//! Pool of all frames in the fabric. A frame stays in its cell from sender to receiver. The pool keeps a frame's first bytes, or all on
-//! request. Switches refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
+//! Pool of all frames in the fabric. A frame stays in its cell, with its first bytes, or all on request. Switches refer
+//! to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
 
@@ -12,17 +12,17 @@ use crate::time::Picos;
 pub(crate) use chain::Chain;
 
 const HEAD: usize = 128;
-/// Free bytes before a frame, for tags that switches insert.
+/// Free bytes before a frame, for inserted tags.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// Number of bytes from the frame's start to the end of the ports over IPv4. They must be in the first cache line of a cell.
+/// Bytes up to the end of the ports over IPv4, which must be in a cell's first cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Number of frame bytes that enter the trace: they contain host addresses and sequence numbers.
+/// Frame bytes in the trace: they contain host addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
@@ -30,7 +30,7 @@ const NONE: u32 = u32::MAX;
 const KEPT_WHOLE: u8 = u8::MAX;
 const _: () = assert!(BYTES < KEPT_WHOLE as usize);
 
-/// Reference to a frame of the pool.
+/// Reference to a pooled frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub(crate) number: u32,
@@ -67,11 +67,11 @@ impl Cell {
     }
 }
 
-/// Cells per block. A block is filled in order and reused only when empty, so that consecutive frames are adjacent in memory. At worst,
-/// each frame occupies a block.
+/// Cells per block. Blocks are filled in order and reused only when empty, so that consecutive frames are adjacent in
+/// memory. At worst, each frame occupies a block.
 const BLOCK: u8 = 8;
 
-/// Memory of all frames in the fabric.
+/// Memory of the fabric's frames.
 #[derive(Debug, Default)]
 pub struct Pool {
     cells: Vec<Cell>,
@@ -91,7 +91,7 @@ impl Pool {
         self.taken.iter().map(|taken| usize::from(*taken)).sum::<usize>() - self.next.len()
     }
 
-    /// Adds a frame of `len` bytes whose first bytes are `head`.
+    /// Adds a frame of `len` bytes, of which `head` are the first.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most HEAD
     pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
@@ -103,7 +103,7 @@ impl Pool {
         packet
     }
 
-    /// Adds a frame and keeps all its bytes. A long frame then has no room for tags.
+    /// Adds a frame with all its bytes. Long frames then have no room for tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {
@@ -149,7 +149,7 @@ impl Pool {
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
-    /// Returns the first bytes of a frame, or all bytes if they are kept.
+    /// Returns a frame's first bytes, or all that are kept.
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
@@ -198,7 +198,7 @@ impl Pool {
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
-        // The cell is soon filled again. Its second cache line must be prefetched for that, since it was not read.
+        // The cell is soon refilled; its second cache line was not read, so must be prefetched.
         prefetch(&cell.bytes[LINE - offset_of!(Cell, bytes)]);
         let block = packet.number / u32::from(BLOCK);
         let taken = &mut self.taken[block as usize];

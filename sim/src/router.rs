@@ -1,5 +1,4 @@
-//! Routing table of a simulated router, which runs no routing protocol. Slow-path traffic has no host to go to: it is dropped and counted
-//! by reason.
+//! Routing table of a simulated router, without routing protocol. Slow-path traffic is dropped and counted by reason.
 
 use std::net::Ipv4Addr;
 
@@ -17,7 +16,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router with an interface per port and these MAC addresses.
+    /// Creates a router with one MAC address per port.
     #[must_use]
     pub fn new(settings: &SwitchSettings, addresses: impl IntoIterator<Item = MacAddr>) -> Router {
         let interface = |((port, mac), settings): ((u8, MacAddr), &PortSettings)| {
@@ -28,16 +27,15 @@ impl Router {
         Router { interfaces: interfaces.collect(), routes: Routes::default() }
     }
 
-    /// Adds an IP address that belongs to the router itself.
+    /// Adds an IP address of the router.
     pub fn own(&mut self, address: Ipv4Addr) {
         self.put((address, 32), Target::Host(PuntReason::Local));
     }
 
-    /// Adds a route to a network (address, prefix length) through next hops (port, MAC address). Without next hops the network is
-    /// unreachable.
+    /// Adds a route to a network (address, prefix length) by next hops (port, MAC address); unreachable without any.
     ///
     /// # Panics
-    /// Panics if there is no such port.
+    /// Without such a port.
     pub fn lead(&mut self, network: (Ipv4Addr, u8), stations: impl IntoIterator<Item = (PortId, MacAddr)>) {
         let hop = |(port, station): (PortId, MacAddr)| {
             assert!(port.index() < self.interfaces.len(), "the router has no {port:?}");
@@ -47,7 +45,7 @@ impl Router {
         self.put(network, Target::Hops(hops));
     }
 
-    /// Builds the routing table, which spreads flows over equal-cost paths by `spread`.
+    /// Builds the routing table, with flows spread over equal-cost paths.
     #[must_use]
     pub fn fib(&self, spread: Spread) -> Fib {
         Fib::new(&self.interfaces, std::slice::from_ref(&self.routes), spread)

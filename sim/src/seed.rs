@@ -7,7 +7,7 @@ use crate::time::Picos;
 /// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Hashes of tables and flow paths, and choice of frames to mark.
+    /// Hashes of tables and paths, and choice of frames to mark.
     Hash = 1,
     /// Choice of receivers and flows.
     Load = 2,
@@ -21,12 +21,12 @@ pub enum Purpose {
     Stalls = 6,
 }
 
-/// Seed of a run. Each node and purpose has its own random stream, so that further nodes or random numbers do not change those of others.
+/// Seed of a run. Each node and purpose has its own random stream, independent of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// Returns the seed of a node's random stream for a purpose.
+    /// Returns the seed of a node's random stream.
     #[must_use]
     pub const fn number(self, node: NodeId, purpose: Purpose) -> u64 {
         mix(mix(mix(self.0) ^ node.0 as u64) ^ purpose as u64)
@@ -39,7 +39,7 @@ impl Seed {
         HashSeed([first, mix(!first)])
     }
 
-    /// Returns a random stream for the whole run.
+    /// Returns a run-wide random stream.
     #[must_use]
     pub fn stream(self, purpose: Purpose) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.number(NodeId(u32::MAX), purpose))

@@ -3,7 +3,7 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Mark of a packet that was sent, but whose slot is not yet free.
+/// Mark of a sent packet whose slot is not yet free.
 const SENT: u32 = 1 << 31;
 
 #[derive(Debug)]

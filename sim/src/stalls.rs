@@ -8,9 +8,9 @@ use crate::time::Picos;
 /// Random stalls of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// Mean gap between stalls; gaps are exponentially distributed.
+    /// Mean gap between stalls; exponentially distributed.
     pub gap: Nanos,
-    /// Range of the duration of stalls, which is uniformly distributed.
+    /// Range of uniformly distributed durations.
     pub length: RangeInclusive<Nanos>,
     /// Time from which no stall begins.
     pub until: Nanos,

@@ -22,8 +22,8 @@ use driver_backlog::DriverBacklog;
 pub use driver_backlog::ImpairmentCounts;
 pub(crate) use driver_backlog::Request;
 
-/// Simulated switch: the real dataplane with a simulated driver. The driver acts at once and gives each line one frame at a time, unless
-/// it is [impaired](SwitchNode::stall).
+/// Simulated switch: the real dataplane with a simulated driver, which acts at once and gives each line one frame at a
+/// time, unless [impaired](SwitchNode::stall).
 #[derive(Debug)]
 pub struct SwitchNode {
     pub(crate) place: Place,
@@ -46,7 +46,7 @@ pub struct SwitchNode {
 pub struct SlotCounts {
     pub data: u32,
     pub control: u32,
-    /// For each port, how many data frames its ring holds while the driver is blocked. Ports beyond the list have no limit.
+    /// Each port's ring size in data frames, for use while the driver is blocked; unlimited for ports beyond the list.
     pub rings: Arc<[u32]>,
 }
 
@@ -73,16 +73,16 @@ impl SwitchNode {
         }
     }
 
-    /// Returns the counters of the switch.
+    /// Returns the switch's counters.
     #[must_use]
     pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Adds a tap, which sees the frames of the switch.
+    /// Adds a tap on the switch's frames.
     ///
     /// # Errors
-    /// Returns the tap if the switch has no room for another one.
+    /// Returns the tap without room for it.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
         self.switch.batch(net.now().floor()).put_tap(id, tap)?;
         self.taps.push(id);
@@ -95,7 +95,7 @@ impl SwitchNode {
         &self.switch
     }
 
-    /// Returns how many arriving frames were dropped because slots or ring were full.
+    /// Returns how many arriving frames found slots or ring full.
     #[must_use]
     pub fn receive_drops(&self) -> u64 {
         self.impairment_counts.receive_drops
@@ -114,7 +114,7 @@ impl SwitchNode {
         self.step(net, |_, _| ());
     }
 
-    /// Installs a routing table when the driver next polls.
+    /// Installs a routing table at the driver's next poll.
     pub fn set_fib(&mut self, fib: Arc<Fib>, net: &mut Net) {
         self.request(Request::Route(fib), net);
     }
@@ -130,7 +130,7 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Not inlined: the code of the frame path barely fits the instruction cache.
+    /// Not inlined: the frame path barely fits the instruction cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();
@@ -164,7 +164,7 @@ impl SwitchNode {
         self.free.remove(port);
     }
 
-    /// Returns how many frames are in the switch and on its lines.
+    /// Returns the number of frames inside and on the lines.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held
@@ -209,7 +209,7 @@ impl Node for SwitchNode {
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         self.switch.prefetch(step);
-        // Data behind a pointer is prefetched one step after the cache line with the pointer.
+        // Data behind a pointer is prefetched one step after the pointer.
         let port = |ago| {
             let port = u8::try_from(step.checked_sub(ago)?).ok().map(PortId)?;
             (port.index() < self.sending.len()).then_some(port)

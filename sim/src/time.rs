@@ -1,9 +1,8 @@
-//! Time in picoseconds: at every usual rate, a byte takes a whole number of them. For the dataplane, times are rounded down to
-//! nanoseconds.
+//! Time in picoseconds: a byte takes a whole number at every usual rate. The dataplane gets nanoseconds, rounded down.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Time since the start of a run, or a span of time, in picoseconds; at most 213 days.
+/// Time since a run's start, or a span, in picoseconds; at most 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -11,7 +10,7 @@ const PER_NANO: u64 = 1_000;
 const PER_SECOND: u64 = 1_000_000_000_000;
 
 impl Picos {
-    /// Start of a run, or a span of zero length.
+    /// Start of a run, or an empty span.
     pub const ZERO: Picos = Picos(0);
     /// Time that never comes.
     pub const NEVER: Picos = Picos(u64::MAX);
@@ -35,14 +34,14 @@ impl Picos {
         Nanos(self.0 / PER_NANO)
     }
 
-    /// Returns the time that is `span` later.
+    /// Returns the time `span` later.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Picos) -> Picos {
         Picos(self.0.saturating_add(span.0))
     }
 
-    /// Returns the span from `earlier` to this time; zero if `earlier` is later.
+    /// Returns the span since `earlier`; zero if that is later.
     #[inline]
     #[must_use]
     pub const fn since(self, earlier: Picos) -> Picos {
@@ -75,13 +74,13 @@ impl Pace {
         Pace { rate, picos_per_byte }
     }
 
-    /// Returns the rate of the line.
+    /// Returns the line's rate.
     #[must_use]
     pub const fn rate(self) -> BitRate {
         self.rate
     }
 
-    /// Returns the transmission time of `bytes`, rounded up. The caller adds preambles and gaps.
+    /// Returns the transmission time of `bytes`, rounded up. Callers add preambles and gaps.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Picos {

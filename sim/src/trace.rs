@@ -1,8 +1,8 @@
-//! Digest of a node's events: runs with equal digests had equal events.
+//! Digest of a node's events, equal for equal runs.
 
 use crate::time::Picos;
 
-/// Multiplier of the hash: digits of the golden ratio, an odd number with well-mixed bits.
+/// Multiplier of the hash: the golden ratio's digits, odd and well-mixed.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Simulated host of `xoff traffic`, exact to the nanosecond.
 //!
-//! A real host is a program: it sleeps and stalls, and hands several frames at a time to its driver. Received frames then wait, and frames
-//! in the driver leave despite a pause.
+//! A real host sleeps and stalls, and hands frames to its driver in batches. Received frames then wait, and frames in
+//! the driver leave despite a pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,16 +32,15 @@ pub struct TrafficSettings {
     pub address: MacAddr,
     /// Number that identifies the host in its frames.
     pub id: u16,
-    /// Maximum delay that a stream with a rate catches up.
+    /// Maximum delay that streams with a rate catch up.
     pub catch_up: Nanos,
-    /// QCN reaction point settings. Streams then carry a CN-TAG and slow down when CNMs arrive.
+    /// Reaction point settings: streams carry a CN-TAG, and slow down when CNMs arrive.
     pub qcn: Option<ReactionSettings>,
     pub streams: Vec<Stream>,
-    /// Totals that other threads can read while the host runs.
+    /// Totals that other threads can read.
     pub progress: Arc<Progress>,
-    /// Maximum sending rate, independent of the line.
+    /// Maximum sending rate besides the line's.
     pub rate: BitRate,
-    /// Timing of the host's program.
     pub habits: Habits,
     /// Random stalls of the program, with their seed.
     pub stalls: Option<(Stalls, Seed)>,
@@ -54,12 +53,12 @@ pub struct Habits {
     pub nap: Nanos,
     /// Delay between wakeup and the program's start.
     pub wake: Nanos,
-    /// Number of bytes in the driver from which the program hands over no further frame.
+    /// Bytes in the driver from which the program hands over no frame.
     pub commit: Bytes,
 }
 
 impl Habits {
-    /// Program that never sleeps and hands over one frame at a time.
+    /// Program without sleep that hands over one frame at a time.
     pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, wake: Nanos::ZERO, commit: Bytes(1) };
 }
 
@@ -92,13 +91,13 @@ struct Running {
 }
 
 impl TrafficHost {
-    /// Creates a host that neither sends nor receives yet.
+    /// Creates an idle host.
     #[must_use]
     pub const fn new(place: Place, _: Line) -> TrafficHost {
         TrafficHost { place, sending: VecDeque::new(), due: Nanos::NEVER, running: None }
     }
 
-    /// Starts sending and receiving by these settings.
+    /// Starts sending and receiving.
     pub fn begin(&mut self, settings: TrafficSettings, net: &mut Net) {
         let TrafficSettings { address, id, catch_up, qcn, streams, progress, rate: line, habits, stalls } =
             settings;
@@ -131,7 +130,7 @@ impl TrafficHost {
     /// Sends a single frame before the start.
     ///
     /// # Panics
-    /// Panics if the line is not free.
+    /// If the line is busy.
     pub fn emit(&mut self, frame: &[u8], net: &mut Net) {
         assert!(self.sending.is_empty(), "the line still carries a frame");
         let packet = net.pool.add_whole(frame);
@@ -139,7 +138,7 @@ impl TrafficHost {
         self.sending.push_back(packet);
     }
 
-    /// Returns the report of the host up to `now`.
+    /// Returns the report up to `now`.
     #[must_use]
     pub fn report(&self, now: Picos) -> HostReport {
         self.running.as_ref().map_or_else(HostReport::default, |host| host.report(now.floor()))
@@ -283,7 +282,7 @@ impl Node for TrafficHost {
     }
 
     fn due(&mut self, net: &mut Net) {
-        // An earlier event may have moved this wakeup to a later time.
+        // An earlier event may have postponed this wakeup.
         if self.due > net.now().floor() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Fabrics of real switches: checks times that can be computed, and invariants.
+//! Fabrics of real switches: computed times, and invariants.
 
 // proves: sim-timing
 
@@ -210,7 +210,7 @@ fn plan_with_unlinked_port_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
-/// Results are compared with a stored table; update it after an intended change.
+/// Update the stored table after an intended change.
 // proves: sim-results
 #[test]
 fn results_of_small_fabrics_equal_stored_table() {

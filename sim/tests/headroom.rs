@@ -1,11 +1,9 @@
-//! PFC headroom, to the byte: in the worst case that a standard peer may cause, it is just enough; with a byte less, a
-//! frame is lost.
+//! PFC headroom, to the byte: just enough in a standard peer's worst case; with a byte less, a frame is lost.
 //!
 //! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to one byte below XOFF; then a
-//! frame of maximum length crosses the threshold. One picosecond before that, another maximum frame starts toward the
-//! station, so that the pause frame waits for nearly all of it. The station starts frames until the last picosecond
-//! that the standard allows, the last one of maximum length. No pause expires meanwhile: an expiry is up to a
-//! nanosecond late, which costs no headroom.
+//! maximum frame crosses the threshold. One picosecond earlier, another starts toward the station and delays the pause
+//! frame. The station starts frames until the last picosecond that the standard allows, the last one of maximum length.
+//! No pause expires meanwhile: an expiry is up to a nanosecond late, which costs no headroom.
 #![allow(clippy::unwrap_used)]
 
 // proves: headroom
@@ -22,18 +20,18 @@ use xoff_wire::mac_control::{MacControl, Pfc};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Quanta, TAGS};
 
 const LOSSLESS: Class = Class::ALL[3];
-/// Maximum frame length in bytes without FCS: an MTU of 1500, with both tags.
+/// Maximum frame length in bytes without FCS: MTU 1500, both tags.
 const LONGEST: u32 = 1_514 + TAGS;
 const SHORTEST: u32 = 60;
 const PFC_FRAME: u32 = 60;
 const XOFF: u64 = 40_000;
 const BEGIN: Picos = Picos::from_micros(10);
 
-/// Response times of 802.3 31B.3.7, as (rate in Gb/s, quanta). A response lasts from the last bit of a pause frame to the last start of a
-/// frame.
+/// Response times of 802.3 31B.3.7, as (rate in Gb/s, quanta), from the last bit of a pause frame to the last start of
+/// a frame.
 const RESPONSES: [(u64, u64); 5] = [(1, 2), (10, 60), (40, 118), (100, 394), (400, 905)];
 
-/// Station that obeys a pause exactly after its response time, to the picosecond.
+/// Station that obeys pauses after its response time, to the picosecond.
 #[derive(Debug)]
 struct Station {
     place: Place,
@@ -140,8 +138,8 @@ impl Case {
         self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
     }
 
-    /// Returns the time from the end of the crossing frame until the station stops: cable, wait for a frame that
-    /// started one picosecond ago, pause frame, cable, response.
+    /// Returns the time from the crossing frame's end until the station stops: cable, wait for a frame that started one
+    /// picosecond ago, pause frame, cable, response.
     fn window(self) -> Picos {
         let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
         let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
@@ -181,7 +179,7 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Sends frames of these lengths, then maximum frames. At time `delaying`, a frame starts toward the station.
+/// Sends frames of these lengths, then maximum frames. At `delaying`, a frame starts toward the station.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));
@@ -248,7 +246,7 @@ fn exact_worst_case_fills_headroom_to_last_byte() {
     }
 }
 
-/// The computed headroom includes preambles and gaps, which buffers do not hold, and rounds times up to nanoseconds and bytes.
+/// Computed headroom includes preambles and gaps, which buffers do not hold, and rounds up to nanoseconds and bytes.
 #[test]
 fn computed_headroom_exceeds_worst_case_only_by_gaps() {
     for case in cases() {

@@ -28,7 +28,7 @@ fn time_of(frames: u64) -> Picos {
     Picos(Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0 * frames)
 }
 
-/// Returns the arrival time of the last of `frames`; the first leaves a switch at `begin`.
+/// Returns the arrival of the last of `frames`; the first leaves a switch at `begin`.
 fn come(begin: impl Into<Picos>, frames: u64) -> Picos {
     begin.into().after(time_of(frames)).after(LINE.delay)
 }
@@ -210,7 +210,7 @@ fn stalled_switch_neither_sends_nor_obeys_pauses() {
     assert_eq!([xoffs(&fabric, 0, 1), xoffs(&fabric, 0, 2)], [1, 1]);
     check(&fabric);
 
-    // Switch 1 pauses switch 0, which is stalled.
+    // Switch 1 pauses the stalled switch 0.
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
     fabric.begin(0, &flow(1, 2_000, Picos::ZERO));
     fabric.run_until(begin);
@@ -230,7 +230,7 @@ fn stalled_switch_neither_sends_nor_obeys_pauses() {
     check(&fabric);
 }
 
-/// Blocks the line of host 0 for 4 ms, so that hosts 1 and 2 are paused. Returns the refreshes sent to host 1 within 1 ms.
+/// Blocks host 0's line for 4 ms, so that hosts 1 and 2 are paused. Returns the refreshes to host 1 within 1 ms.
 fn held() -> (Fabric, u64) {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 5_000);
@@ -293,7 +293,7 @@ fn timers_of_sleeping_driver_are_late_by_wakeup_delay() {
     assert_eq!(refreshed(wake, at_once), at_once, "time of the refresh");
 }
 
-/// Returns the maximum number of lost frames of nine hosts, over many start times of one stall.
+/// Returns the maximum loss of nine hosts over many start times of one stall.
 fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     let run = |begin: u64| {
         let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());
@@ -310,7 +310,7 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
 }
 
-/// The headroom covers the standard's peer response, two maximum frames, and the commit. The hosts here use almost 4 us less.
+/// Headroom covers the standard's peer response, two maximum frames, and the commit. The hosts use almost 4 us less.
 #[test]
 fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
@@ -337,7 +337,7 @@ fn blocked_line_gets_no_frames_while_others_do() {
 fn frame_already_on_blocked_line_still_leaves() {
     let mut fabric = star(2, "", |_| ());
     fabric.begin(1, &flow(0, 3, Picos::ZERO));
-    // At this time the first frame has just started on the switch's line.
+    // The first frame has just started on the switch's line.
     let begin = come(Picos::ZERO, 1);
     fabric.run_until(begin);
     let end = Nanos::from_micros(20);
@@ -349,7 +349,7 @@ fn frame_already_on_blocked_line_still_leaves() {
     check(&fabric);
 }
 
-/// The frame on the line leaves after 122 ns. Another frame arrives after 60 ns; the line is unblocked after 100 ns.
+/// The frame on the line leaves after 122 ns. Another arrives after 60 ns; the block ends after 100 ns.
 #[test]
 fn block_ended_while_line_is_busy_changes_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());

@@ -1,4 +1,4 @@
-//! Chooses the part whose turn is next in the order by place, and the end of the turn.
+//! Chooses the next part in the order by place, and the end of its turn.
 //!
 //! An event affects another [part](Parts) no sooner than one reach per link between them, and its own no sooner than
 //! along the shortest round trip. A turn ends before any pending event elsewhere can affect the part.
@@ -10,23 +10,21 @@
 //!   other  ======|=====|-----------|-----------|  the other side, and spans two reaches
 //! ```
 //!
-//! One side begins while no part can go that far. Among parts that can, the last active one is next, since its data is
-//! in the cache.
+//! One side begins while no part can go that far. The last active part comes first: its data is cached.
 
 use crate::time::Picos;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// For each pair of parts, the number of links on the shortest path; for a part and itself, on its shortest round trip. At most
-    /// [`FAR`].
+    /// Links on the shortest path between two parts; on a part's shortest round trip for itself. At most [`FAR`].
     apart: Box<[Box<[u8]>]>,
     waits: Box<[bool]>,
     least: Box<[u32]>,
 }
 
-/// Maximum lead of a part over another, in reaches. Greater distances count as this one, which only shortens turns. The end of a run
-/// depends on the value.
+/// Maximum lead of a part over another, in reaches. Cutting greater distances to it only shortens turns. A run's end
+/// depends on it.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -113,7 +111,7 @@ impl Turns {
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
         debug_assert!(reach > Picos::ZERO, "a reach of zero leaves turns without events");
         let can_begin = |part: usize| firsts[part] < end;
-        // A turn counts as long at three quarters of the full span: events are sparse, so neighbors are rarely exactly one reach apart.
+        // Three quarters of the full span count as a long turn: sparse events are rarely exactly one reach apart.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));

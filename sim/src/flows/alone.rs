@@ -10,7 +10,7 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Calculator of a flow's path and ideal time, alone in a fabric of store-and-forward switches; exact to the picosecond.
+/// Calculator of a flow's path and ideal time, alone among store-and-forward switches; exact to the picosecond.
 #[derive(Clone, Debug)]
 pub struct Alone {
     payload_max: u32,
@@ -31,7 +31,7 @@ fn routed(fib: &Fib, host: u32) -> Option<PortId> {
 }
 
 impl Alone {
-    /// Prepares the calculator for a plan, whose equal-cost paths must have equal lines.
+    /// Prepares for a plan whose equal-cost paths have equal lines.
     #[must_use]
     pub fn new(plan: &Plan, payload_max: u32) -> Alone {
         let mut hosts = vec![None; plan.hosts() as usize];
@@ -70,7 +70,7 @@ impl Alone {
         }
     }
 
-    /// Returns the lines on the path from one host to another, if there is a path.
+    /// Returns the lines on the path between two hosts, if any.
     #[must_use]
     pub fn way(&self, from: u32, to: u32) -> Option<Vec<Line>> {
         let (line, mut at) = *self.hosts.get(from as usize)?;
@@ -88,21 +88,21 @@ impl Alone {
         (at == At::Host(to)).then_some(lines)
     }
 
-    /// Returns rate and delay of a host's line.
+    /// Returns a host's line.
     #[must_use]
     pub fn line(&self, host: u32) -> Line {
         self.hosts[host as usize].0
     }
 
-    /// Returns a flow's completion time alone in the fabric; [`Picos::NEVER`] without a path.
+    /// Returns a flow's completion time alone; [`Picos::NEVER`] without a path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan) -> Picos {
         let count = frames(plan.bytes, self.payload_max);
         let on_line = |sequence| Bytes::on_line(frame_len(payload(plan.bytes, self.payload_max, sequence)));
         let (first, last) = (on_line(0), on_line(count - 1));
         let Some(way) = self.way(plan.from, plan.to) else { return Picos::NEVER };
-        // `before` and `end`: arrival of the last frame but one, and of the last, at the end of each link. `slowest`: time of a full frame
-        // on the slowest line so far, which spaces all frames but the last.
+        // `before`, `end`: arrivals of the last two frames at the end of each link. `slowest`: time of a full frame on
+        // the slowest line so far, which spaces all frames but the last.
         let (mut before, mut end, mut slowest) = (0, 0, 0);
         for line in way {
             let pace = Pace::of(line.rate);

@@ -2,7 +2,7 @@
 //! SIGCOMM 2015, section 3.1 and Algorithm 1).
 //!
 //! Fast recovery has five rounds, as in the paper's text and fluid model; its algorithm, which counts from one, would
-//! have four. Timers are not events: their effects are computed on the next call.
+//! have four. Timers take effect on the next call, without events.
 
 use xoff_wire::units::{BitRate, Bytes};
 
@@ -23,7 +23,8 @@ pub struct DcqcnSettings {
     pub fast_recovery: u32,
     /// `R_AI`: increase of the target rate per round.
     pub additive: BitRate,
-    /// `R_HAI`: increase of the target rate once rounds by time and by bytes both exceed fast recovery, times the smaller excess.
+    /// `R_HAI`: increase of the target rate, times the smaller excess, once rounds by time and by bytes both exceed
+    /// fast recovery.
     pub hyper: BitRate,
     /// Minimum sending rate.
     pub rate_min: BitRate,
@@ -34,8 +35,8 @@ pub struct DcqcnSettings {
 }
 
 impl Default for DcqcnSettings {
-    /// Returns g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us. Chosen here: `R_HAI` ten times `R_AI`,
-    /// as in 802.1Qau; minimum rate 100 Mb/s, as in the setup of HPCC's simulations; class 6 for notifications.
+    /// Returns g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us. Chosen here: `R_HAI` ten times `R_AI`
+    /// (802.1Qau); minimum rate 100 Mb/s (HPCC's simulations); class 6 for notifications.
     fn default() -> DcqcnSettings {
         DcqcnSettings {
             gain: 1.0 / 256.0,

@@ -19,7 +19,7 @@ use crate::seed::Seed;
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 
-/// Simulated fabric with its loads and flows.
+/// Simulated fabric with loads and flows.
 pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
     flows: Vec<SenderFlow>,
@@ -38,7 +38,7 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Memory of an idle flow in bytes, without its timer (16 bytes) and congestion control.
+/// Bytes of an idle flow, without its timer (16 bytes) and congestion control.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
@@ -46,7 +46,7 @@ impl FlowFabric {
     /// Builds a plan with dataplane switches.
     ///
     /// # Panics
-    /// Panics if a port of the plan has no link, or two.
+    /// If a port has no link, or two.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed, settings: HostSettings) -> FlowFabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -60,7 +60,7 @@ impl<S: Node> FlowFabric<S> {
     /// Builds a plan with custom switches.
     ///
     /// # Panics
-    /// Panics if a port of the plan has no link, or two.
+    /// As [`FlowFabric::new`] does.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -89,10 +89,10 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Adds a flow, whose tag stays unchanged; returns the flow's number.
+    /// Adds a flow, keeping its tag; returns its number.
     ///
     /// # Panics
-    /// Panics if a host does not exist, or sends to itself.
+    /// If a host does not exist, or sends to itself.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
         self.add_at(plan, None)
     }
@@ -115,23 +115,23 @@ impl<S: Node> FlowFabric<S> {
     /// Makes a host a slow receiver.
     ///
     /// # Panics
-    /// Panics if there is no such host, or it is slow already.
+    /// Without such a host, or if it is slow already.
     pub fn slow_down(&mut self, host: u32, receiver: SlowReceiver) {
         self.fabric.at_host(host, |at, _| at.slow_down(receiver));
     }
 
-    /// Adds a load; returns its number, which becomes the tag of its flows.
+    /// Adds a load; returns its number, which tags its flows.
     ///
     /// # Panics
-    /// Panics as [`FlowFabric::add`] does.
+    /// As [`FlowFabric::add`] does.
     pub fn add_load(&mut self, load: impl Load + Send + 'static) -> u16 {
         self.add_load_at(load, None)
     }
 
-    /// Adds a load whose flows send at most at rate `most` each, counting headers and gaps.
+    /// Adds a load; each flow's rate, with headers and gaps, is at most `most`.
     ///
     /// # Panics
-    /// Panics as [`FlowFabric::add`] does.
+    /// As [`FlowFabric::add`] does.
     pub fn add_load_at(&mut self, load: impl Load + Send + 'static, most: Option<BitRate>) -> u16 {
         let tag = u16::try_from(self.loads.len()).expect("more loads than 16 bits can count");
         self.loads.push(Box::new(load));
@@ -140,7 +140,7 @@ impl<S: Node> FlowFabric<S> {
         tag
     }
 
-    /// Yields the loads in the order of their tags.
+    /// Yields the loads by tag.
     pub fn loads(&self) -> impl Iterator<Item = &dyn Load> {
         self.loads.iter().map(|load| load.as_ref() as &dyn Load)
     }
@@ -156,7 +156,7 @@ impl<S: Node> FlowFabric<S> {
         self.new_flows = flows;
     }
 
-    /// Processes all events due by `end`. Loads add further flows when flows end.
+    /// Processes all events due by `end`, and flows that loads add.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
             while let Some(host) = self.fabric.run_until_report(end) {
@@ -168,8 +168,8 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Runs until all flows have ended, or until `limit`; returns true if all ended. If no load [listens](Load::listens), runs on for the
-    /// [lead](Fabric::lead).
+    /// Runs until all flows have ended, or until `limit`; returns true if all ended. If no load
+    /// [listens](Load::listens), continues for the [lead](Fabric::lead).
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -188,7 +188,8 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // A node is ahead of pending events by at most the lead, so all causes of the last flow's end are processed by then.
+        // Nodes are at most the lead ahead of pending events, so all causes of the last flow's end are processed by
+        // then.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));
@@ -232,16 +233,16 @@ impl<S: Node> FlowFabric<S> {
         self.flows.len()
     }
 
-    /// Yields the current record of each flow, in the order of numbers.
+    /// Yields each flow's record, by number.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
         (0..self.flows.len())
             .map(|flow| self.record(u32::try_from(flow).expect("more flows than 32 bits can count")))
     }
 
-    /// Returns the current record of a flow.
+    /// Returns a flow's record so far.
     ///
     /// # Panics
-    /// Panics if there is no such flow.
+    /// Without such a flow.
     #[must_use]
     pub fn record(&self, flow: u32) -> FlowRecord {
         let SenderFlow { host, number } = self.flows[flow as usize];
@@ -267,10 +268,10 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns how many frames of a flow its receiver has accepted, without duplicates.
+    /// Returns how many frames of a flow arrived, without duplicates.
     ///
     /// # Panics
-    /// Panics if there is no such flow.
+    /// Without such a flow.
     #[must_use]
     pub fn received(&self, flow: u32) -> u32 {
         self.received_by(self.sent(flow)).received()
@@ -289,10 +290,10 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the rate that congestion control allows a flow, in bits per second on the line (with preamble and gap).
+    /// Returns the rate that congestion control allows a flow, in b/s on the line (with preamble and gap).
     ///
     /// # Panics
-    /// Panics if there is no such flow.
+    /// Without such a flow.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
         let SenderFlow { host, number } = self.flows[flow as usize];
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))
@@ -304,13 +305,13 @@ impl<S: Node> FlowFabric<S> {
         &self.alone
     }
 
-    /// Returns the fabric that runs the flows.
+    /// Returns the fabric.
     #[must_use]
     pub fn fabric(&self) -> &Fabric<S, FlowHost> {
         &self.fabric
     }
 
-    /// Returns the fabric for changes during the run, such as faults.
+    /// Returns the fabric for changes, such as faults.
     pub fn fabric_mut(&mut self) -> &mut Fabric<S, FlowHost> {
         &mut self.fabric
     }

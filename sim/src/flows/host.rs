@@ -41,8 +41,8 @@ struct Reply {
     port: u16,
 }
 
-/// Host that sends and receives many flows. It obeys pauses by the same [`Gate`] as a live host. Answers leave first, then data in round
-/// robin over classes and flows. Nothing is allocated per frame.
+/// Host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host. Answers precede data,
+/// which is sent in round robin over classes and flows. Nothing is allocated per frame.
 #[derive(Debug)]
 pub struct FlowHost {
     place: Place,
@@ -73,7 +73,7 @@ pub struct FlowHost {
 }
 
 impl FlowHost {
-    /// Creates the host with this number.
+    /// Creates the host.
     #[must_use]
     pub fn new(place: Place, number: u32, line: Line, settings: &Arc<HostSettings>) -> FlowHost {
         let mut gate = Gate::new(line.rate, settings.obedience, false);
@@ -112,7 +112,7 @@ impl FlowHost {
         }
     }
 
-    /// Places the host in a network of its own behind a router.
+    /// Moves the host to a network of its own behind a router.
     #[must_use]
     pub fn behind(self, gateway: Option<MacAddr>) -> FlowHost {
         FlowHost { gateway, ..self }
@@ -184,7 +184,7 @@ impl FlowHost {
         self.reactions.get_mut(number as usize)?.rate(now)
     }
 
-    /// Returns the gate, which obeys received pauses and counts them.
+    /// Returns the gate, which obeys and counts received pauses.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
@@ -231,7 +231,7 @@ impl FlowHost {
             next = next.min(intake.next(net.now().floor()));
         }
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // While a frame is on the line, no other frame can leave; the gate is checked when the frame ends.
+        // No frame can leave while another is on the line; the gate is checked when that frame ends.
         if self.is_free && (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
             next = next.min(Picos::from(self.gate_change));
         }
@@ -279,7 +279,7 @@ impl FlowHost {
             if under_way.is_held {
                 flow.wait = Wait::Resume;
             } else if under_way.next == under_way.frames {
-                // All frames of the flow were acknowledged while it waited to retransmit.
+                // All the flow's frames were acknowledged while it waited to retransmit.
                 self.settle(number, now);
             } else {
                 return self.start_data(number, net);
@@ -323,7 +323,8 @@ impl FlowHost {
             self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
-            // A frame delayed by the host's other flows is compensated by at most one frame time, so that the flow keeps its rate.
+            // At most one frame time of delay by the host's other flows is compensated, so that the flow keeps its
+            // rate.
             Some(most) => {
                 let span = most.time_of(bytes);
                 under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))

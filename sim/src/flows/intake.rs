@@ -1,5 +1,5 @@
-//! Slow receiver: it buffers frames that exceed its rate, and pauses its switch by PFC ([`Held`]). Answers to its own flows are processed
-//! at once.
+//! Slow receiver: buffers frames that exceed its rate, and pauses its switch by PFC ([`Held`]). It processes answers at
+//! once.
 
 use std::collections::VecDeque;
 
@@ -11,23 +11,23 @@ use xoff_wire::{MacControl, Pfc};
 use super::segment::Segment;
 use crate::time::{Pace, Picos};
 
-/// Duration of a pause; a refresh is sent after half of it.
+/// Duration of a pause, which is refreshed after half of it.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
 /// Parameters of a slow receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowReceiver {
-    /// Maximum rate of processing, counting headers and gaps.
+    /// Maximum processing rate, with headers and gaps.
     pub rate: BitRate,
-    /// Buffer size per class, FCS included; frames beyond the buffer are dropped.
+    /// Buffer size per class, FCS included; further frames are dropped.
     pub buffer: Bytes,
     /// Buffered bytes of a class that cause an XOFF.
     pub xoff: Bytes,
-    /// Buffered bytes of a class below which the receiver sends XON.
+    /// Buffered bytes of a class below which XON is sent.
     pub xon: Bytes,
     /// Start of the slow period.
     pub begin: Picos,
-    /// End of the slow period. Frames still buffered are then processed at line rate.
+    /// End of the slow period: buffered frames are processed at line rate.
     pub end: Picos,
 }
 
@@ -36,11 +36,11 @@ pub struct SlowReceiver {
 #[allow(missing_docs)] // the names say it
 pub struct ReceiverPause {
     pub class: Class,
-    /// Time at which the XOFF left.
+    /// Departure of the XOFF.
     pub start: Nanos,
-    /// Time at which XON or a link change ended the pause.
+    /// End by XON or a link change.
     pub end: Option<Nanos>,
-    /// Number of times the XOFF was repeated.
+    /// Number of repeated XOFFs.
     pub refreshes: u64,
 }
 

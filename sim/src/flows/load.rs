@@ -1,26 +1,26 @@
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// Load: chooses the flows of a run, deterministically by its seed.
+/// Load: chooses a run's flows, deterministically by seed.
 pub trait Load {
-    /// Adds the initial flows; their start times may lie in the future.
+    /// Adds the initial flows, which may start later.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if the load needs calls of [`Load::ended`], which cost speed.
+    /// Returns true if the load needs [`Load::ended`], which costs speed.
     fn listens(&self) -> bool;
 
-    /// Reacts to the end of a flow of this load; may add further flows.
+    /// Reacts to the end of a flow of this load; may add flows.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         let _ = (flow, plan, new_flows);
     }
 
-    /// Returns the load's queries, if it sends queries.
+    /// Returns the load's queries, if any.
     fn queries(&self) -> &[Query] {
         &[]
     }
 }
 
-/// Collector of the flows that a load adds.
+/// Collector of flows that a load adds.
 #[derive(Debug)]
 pub struct NewFlows<'fabric> {
     now: Picos,
@@ -29,18 +29,18 @@ pub struct NewFlows<'fabric> {
 }
 
 impl NewFlows<'_> {
-    /// Creates a collector; the first flow gets number `first`.
+    /// Creates a collector; `first` is the first flow's number.
     pub fn new(now: Picos, first: u32, flows: &mut Vec<FlowPlan>) -> NewFlows<'_> {
         NewFlows { now, first, flows }
     }
 
-    /// Returns the current simulated time.
+    /// Returns the simulated time.
     #[must_use]
     pub fn now(&self) -> Picos {
         self.now
     }
 
-    /// Adds a flow; returns its number. The fabric sets the flow's tag.
+    /// Adds a flow; returns its number. The fabric sets the tag.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
         let flow = self.first + u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
         self.flows.push(plan);
@@ -52,23 +52,23 @@ impl NewFlows<'_> {
     }
 }
 
-/// Query of a host to several servers, with its result.
+/// Query of a host to several servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Query {
-    /// Host that sent the query.
+    /// Querying host.
     pub asker: u32,
     pub start: Picos,
     /// Arrival of the last answer, if all arrived.
     pub finish: Option<Picos>,
-    /// Time by which all answers must arrive to be useful.
+    /// Time by which all answers must arrive.
     pub deadline: Option<Picos>,
-    /// Number of answers that have not arrived.
+    /// Number of missing answers.
     pub open: u32,
 }
 
 impl Query {
-    /// Returns true if all answers arrived, and before the deadline if there is one.
+    /// Returns true if all answers arrived by the deadline, if any.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

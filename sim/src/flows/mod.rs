@@ -1,4 +1,4 @@
-//! Flows: their plans, the hosts that send and receive them, and their results.
+//! Flows: plans, hosts and results.
 //!
 //! ```text
 //!   load --> FlowPlan --> FlowFabric --> FlowHost (from) ==> switches ==> FlowHost (to) --> FlowRecord
@@ -37,24 +37,23 @@ use xoff_wire::units::Class;
 
 use crate::time::Picos;
 
-/// Plan of one flow.
+/// Plan of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct FlowPlan {
-    /// Number of the sending host.
     pub from: u32,
-    /// Number of the receiving host, which is not the sender.
+    /// Receiving host, which is not the sender.
     pub to: u32,
     pub class: Class,
     /// Total payload in bytes.
     pub bytes: u64,
     /// Earliest start of the first frame.
     pub start: Picos,
-    /// Number of the load that the flow belongs to; [`FlowFabric`] sets it.
+    /// Number of the flow's load; [`FlowFabric`] sets it.
     pub tag: u16,
 }
 
-/// Record of a flow: its plan and its result so far.
+/// Plan of a flow, and its result so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct FlowRecord {
@@ -69,15 +68,15 @@ pub struct FlowRecord {
     pub start: Picos,
     /// Arrival of the last missing byte, if the flow has ended.
     pub finish: Option<Picos>,
-    /// Completion time that the flow would have alone in the fabric.
+    /// Completion time if alone in the fabric.
     pub ideal: Picos,
     /// Data frames sent, retransmissions included.
     pub frames_sent: u32,
-    /// Data frames that were sent again.
+    /// Data frames sent again.
     pub frames_resent: u32,
     /// Retransmission timeouts of the sender.
     pub timeouts: u32,
-    /// Frames received with an ECN congestion mark.
+    /// Frames received with an ECN mark.
     pub marked: u32,
     /// CNPs that the receiver sent, plus CNMs that the sender received.
     pub cnps: u32,

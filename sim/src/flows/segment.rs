@@ -1,11 +1,11 @@
-//! Frame of a flow: Ethernet, IPv4, UDP, and a transport header of RoCEv2's length, so that switches treat it as RDMA.
+//! Frame of a flow, with a transport header of RoCEv2's length, so that switches treat it as RDMA.
 //!
 //! ```text
 //!   0         14      34     42     43        46       50         54      62
 //!   | Ethernet | IPv4 | UDP  | kind | (zero)  | number | sequence | sent  | payload
 //! ```
 //!
-//! `number` identifies the flow at the destination host. An acknowledgement repeats the time `sent` of its data frame.
+//! `number` identifies the flow at the destination. An acknowledgement repeats its data frame's `sent`.
 
 use xoff_wire::Cnm;
 use xoff_wire::flow::mix;

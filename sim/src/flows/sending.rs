@@ -1,4 +1,4 @@
-//! State of a flow at its sender; boxed while active, since most flows are idle.
+//! Sender's state of a flow; boxed while active, since most flows are idle.
 
 use xoff_wire::units::Class;
 

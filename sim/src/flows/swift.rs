@@ -1,15 +1,15 @@
 //! Swift (Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, SIGCOMM 2020,
 //! Algorithm 1).
 //!
-//! Hosts answer at once here, so there is no window for endpoint delay. Senders do not know the number of hops, so the
-//! base target includes the paper's hop scaling.
+//! Hosts answer at once, so no window for endpoint delay exists. Senders do not know the number of hops, so the base
+//! target includes the paper's hop scaling.
 
 use crate::time::Picos;
 
 /// Parameters of Swift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwiftSettings {
-    /// Target delay while the window is large: round trip plus tolerated queueing.
+    /// Target delay of large windows: round trip plus tolerated queueing.
     pub target: Picos,
     /// Additive increase of the window per round trip, in frames.
     pub additive: f64,
@@ -17,17 +17,18 @@ pub struct SwiftSettings {
     pub decrease: f64,
     /// Maximum share of the window that is cut at once.
     pub decrease_max: f64,
-    /// Maximum addition to the target delay, for the smallest window in `flow_windows`.
+    /// Maximum addition to the target delay, for the smallest of `flow_windows`.
     pub flow_range: Picos,
-    /// Range of windows, in frames, over which the addition to the target falls from `flow_range` to zero.
+    /// Range of windows, in frames, over which the addition to the target falls to zero.
     pub flow_windows: [f64; 2],
     /// Minimum and maximum window in frames. Below one frame, the sender spaces its frames.
     pub windows: [f64; 2],
 }
 
 impl Default for SwiftSettings {
-    /// Returns ai 1, beta 0.8, maximum decrease 0.5, as usual in implementations. The paper leaves target delays to the fabric. Chosen
-    /// here: 25 us, plus up to 100 us for windows from 100 down to 0.1 frames; windows from 0.001 to 1,000 frames.
+    /// Returns ai 1, beta 0.8, maximum decrease 0.5, as usual in implementations; the paper sets no target delays.
+    /// Chosen here: 25 us, plus up to 100 us for windows from 100 down to 0.1 frames; windows from 0.001 to 1,000
+    /// frames.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),

@@ -22,18 +22,18 @@ pub struct TimelySettings {
     pub high: Picos,
     /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
-    /// N: number of samples without a rising round-trip time after which the rate rises by N times delta.
+    /// N: samples without a rising round-trip time after which the rate rises by N times delta.
     pub hyper_after: u32,
     /// Minimum sending rate.
     pub rate_min: BitRate,
-    /// Initial rate as a share of line rate. The paper starts at 1 / (N + 1) with N flows. If many flows start at line rate, one increase
-    /// of the round-trip time cuts all to the minimum.
+    /// Initial share of line rate; 1 / (N + 1) with N flows in the paper. If many flows start at line rate, one
+    /// increase of the round-trip time cuts all to the minimum.
     pub start: f64,
 }
 
 impl Default for TimelySettings {
-    /// Returns alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5, as published. The idle
-    /// round-trip time of 20 us is from HPCC's simulations. Chosen here: minimum rate 10 Mb/s, start at line rate.
+    /// Returns alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5, as published. Idle round-trip
+    /// time 20 us, as in HPCC's simulations. Chosen here: minimum rate 10 Mb/s, start at line rate.
     fn default() -> TimelySettings {
         TimelySettings {
             gain: 0.875,

@@ -8,7 +8,7 @@ use super::swift::SwiftSettings;
 use super::timely::TimelySettings;
 use crate::time::Picos;
 
-/// Settings that all hosts of a run share.
+/// Settings of all hosts of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSettings {
     /// Transport of all flows.
@@ -19,9 +19,9 @@ pub struct HostSettings {
     pub obedience: Obedience,
     /// True if hosts obey flow lists (OFC).
     pub obeys_flows: bool,
-    /// True if hosts obey rates that switches ask for (GFC).
+    /// True if hosts obey requested rates (GFC).
     pub obeys_rates: bool,
-    /// Settings of the QCN reaction point, which replaces RoCE's `control`. Each host and flow adds its number to the seed.
+    /// QCN reaction point settings, which replace RoCE's `control`. Each host and flow adds its number to the seed.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -44,7 +44,7 @@ impl Default for HostSettings {
 pub enum Transport {
     /// Sends each frame once at line rate, without answers or ECN. A flow that loses a frame never ends.
     LineRate,
-    /// Reliable delivery in order, as RDMA over Converged Ethernet.
+    /// Reliable, ordered delivery as RDMA over Converged Ethernet.
     Roce(RoceSettings),
 }
 
@@ -53,19 +53,19 @@ pub enum Transport {
 pub struct RoceSettings {
     /// Maximum unacknowledged payload, at least one frame; `None` for no limit.
     pub window: Option<Bytes>,
-    /// Number of frames per acknowledgement, at least 1.
+    /// Frames per acknowledgement, at least 1.
     pub ack_every: u32,
     /// Class of acknowledgements; `None` for the class of the flow.
     pub ack_class: Option<Class>,
-    /// Time without acknowledgement after which the sender retransmits.
+    /// Time without acknowledgement until retransmission.
     pub timeout: Picos,
     /// Congestion control algorithm of senders.
     pub control: Control,
 }
 
 impl Default for RoceSettings {
-    /// Returns no window limit and an acknowledgement per frame in the flow's class, as in HPCC's simulations (`L2_ACK_INTERVAL 1`).
-    /// Chosen here: timeout 4.096 us * 2^8 (IBTA, local ACK timeout 8).
+    /// Returns no window limit, and acknowledgements per frame in the flow's class, as HPCC's simulations
+    /// (`L2_ACK_INTERVAL 1`). Chosen here: timeout 4.096 us * 2^8 (IBTA, local ACK timeout 8).
     fn default() -> RoceSettings {
         RoceSettings {
             window: None,
@@ -80,7 +80,7 @@ impl Default for RoceSettings {
 /// Congestion control algorithm of senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Control {
-    /// No congestion control: only pauses limit senders.
+    /// Only pauses limit senders.
     #[default]
     None,
     /// DCQCN: receivers report ECN marks by CNPs (SIGCOMM 2015).

@@ -27,18 +27,16 @@ impl Times {
     }
 }
 
-/// Load in which each pair sends one burst after another, with a gap after each.
+/// Load in which each pair sends burst after burst, each followed by a gap.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct OnOff {
     pub pairs: Vec<(u32, u32)>,
     pub class: Class,
     pub sizes: Sizes,
-    /// Gap after a burst, and before the first one.
+    /// Gap after a burst, and before the first.
     pub off: Times,
-    /// Time from which pairs send.
     pub from: Picos,
-    /// Time from which no burst begins.
     pub until: Picos,
     rngs: Vec<fastrand::Rng>,
     open: HashMap<u32, usize>,
@@ -89,7 +87,7 @@ impl Load for OnOff {
     }
 }
 
-/// Load whose receivers answer each flow by a flow back to the sender.
+/// Load whose receivers answer each flow by another.
 #[derive(Clone, Debug)]
 pub struct Replies<L> {
     load: L,
@@ -100,7 +98,7 @@ pub struct Replies<L> {
 }
 
 impl<L: Load> Replies<L> {
-    /// Creates a load with the flows of `load` and their replies. A reply follows its flow's end after `thought`.
+    /// Adds replies to the flows of `load`. A reply follows its flow's end after `thought`.
     #[must_use]
     pub fn new(load: L, sizes: Sizes, thought: Times, seed: Seed) -> Replies<L> {
         let rng = seed.stream(Purpose::Load);

@@ -5,7 +5,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Parameters of a division of flows among pairs.
+/// Division of flows among pairs.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Draw {
@@ -16,7 +16,7 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Divides the flows among the pairs at random. Every division is equally likely, including pairs without flows.
+/// Divides the flows among the pairs. Every division is equally likely, including pairs without flows.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);

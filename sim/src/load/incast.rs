@@ -13,25 +13,22 @@ use crate::time::Picos;
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct IncastSettings {
-    /// Hosts that send queries, independently of each other.
+    /// Hosts that send independent queries.
     pub askers: Vec<u32>,
-    /// Hosts that may be queried.
     pub servers: Vec<u32>,
-    /// Number of servers per query, drawn at random from all but the querying host.
+    /// Servers per query, drawn from all but the querying host.
     pub fan_in: u32,
     pub class: Class,
-    /// Size of a request in bytes; with 0, servers answer at once.
+    /// Size of a request in bytes; 0 if servers answer at once.
     pub question: u64,
     pub answer: Sizes,
-    /// Time between queries of a host: from the end of the previous query, or from its start if `is_open`. The first query follows `from`.
+    /// Time to a host's next query from the previous one's end, or from its start if `is_open`. The first follows
+    /// `from`.
     pub gap: Times,
-    /// True if queries start without waiting for the end of earlier ones.
+    /// True if queries do not wait for earlier ones to end.
     pub is_open: bool,
-    /// Maximum duration of a query; `None` for no deadline.
     pub deadline: Option<Picos>,
-    /// Time from which hosts send queries.
     pub from: Picos,
-    /// Time from which no query starts.
     pub until: Picos,
 }
 
@@ -51,7 +48,7 @@ pub struct Incast {
 }
 
 impl Incast {
-    /// Creates the load; `seed` determines gaps, servers and sizes.
+    /// Creates the load; the seed determines gaps, servers and sizes.
     #[must_use]
     pub fn new(settings: IncastSettings, seed: Seed) -> Incast {
         Incast { settings, rng: seed.stream(Purpose::Load), queries: Vec::new(), parts: HashMap::new() }

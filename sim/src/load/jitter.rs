@@ -3,7 +3,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Load that delays each flow of another load, uniformly at random.
+/// Load that randomly delays another load's flows.
 pub struct Jittered {
     load: Box<dyn Load + Send>,
     within: Picos,
@@ -11,7 +11,7 @@ pub struct Jittered {
 }
 
 impl Jittered {
-    /// Delays each flow by up to `within`. Zero uses no random numbers.
+    /// Delays each flow uniformly by up to `within`. Zero uses no random numbers.
     #[must_use]
     pub fn new(load: Box<dyn Load + Send>, within: Picos, seed: Seed) -> Jittered {
         Jittered { load, within, rng: seed.stream(Purpose::Start) }

@@ -7,7 +7,7 @@ use crate::permutation::derangement;
 use crate::seed::Seed;
 use crate::time::Picos;
 
-/// Load that is a fixed list of flows.
+/// Fixed list of flows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed(pub Vec<FlowPlan>);
 
@@ -23,14 +23,14 @@ impl Load for Listed {
     }
 }
 
-/// Draws a random permutation: each host sends one flow to another host and receives one.
+/// Draws a permutation: each host sends and receives one flow.
 #[must_use]
 pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: Seed) -> Vec<FlowPlan> {
     let to = derangement(hosts, seed);
     (0..).zip(to).map(|(from, to)| FlowPlan { from, to, class, bytes, start, tag: 0 }).collect()
 }
 
-/// Returns one flow per host, to the host `ahead` places further on a ring. Over two or more links, buffers can wait for each other in a
+/// Returns one flow per host, to the host `ahead` places further on a ring. Over two or more links, buffers can form a
 /// cycle.
 #[must_use]
 pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> Vec<FlowPlan> {
@@ -58,7 +58,7 @@ pub enum ParseError {
 /// Parses one flow per line: sender, receiver, class, bytes, start in nanoseconds. `#` begins a comment.
 ///
 /// # Errors
-/// Returns an error if a line is malformed, or a host is not below `hosts`.
+/// If a line is malformed, or a host is not below `hosts`.
 pub fn parse_flows(text: &str, hosts: u32) -> Result<Vec<FlowPlan>, ParseError> {
     let mut flows = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {

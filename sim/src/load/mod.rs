@@ -1,4 +1,4 @@
-//! Loads: open ones fix all flows in advance ([`Listed`], [`poisson`]), closed ones add flows when earlier ones end.
+//! Loads: open ones fix all flows in advance ([`Listed`], [`poisson`]), closed ones react to ends of flows.
 
 mod closed;
 mod draw;

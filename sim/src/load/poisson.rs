@@ -10,22 +10,20 @@ use crate::time::Picos;
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Poisson {
-    /// Hosts, each of which sends to all others with equal probability.
+    /// Hosts, which send to all others with equal probability.
     pub hosts: Vec<u32>,
     pub class: Class,
     pub sizes: Sizes,
-    /// Mean load of each host as a share of `line`, counting headers, preambles and gaps.
+    /// Mean load of each host as a share of `line`, with headers, preambles and gaps.
     pub load: f64,
     pub line: BitRate,
     /// Maximum payload of a frame in bytes.
     pub payload_max: u32,
-    /// Time from which flows start.
     pub from: Picos,
-    /// Time from which no flow starts.
     pub until: Picos,
 }
 
-/// Draws the flows in the order of their starts. Each host has its own random stream.
+/// Draws the flows by start. Each host has its own random stream.
 #[must_use]
 pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     let bytes = mean_on_line(&load.sizes, load.payload_max);
@@ -53,8 +51,8 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Returns the mean bytes of a flow on the line, headers and gaps included. Accurate to about 1 in 10,000, since a last frame counts with
-/// its mean size.
+/// Returns the mean bytes of a flow on the line, headers and gaps included, to about 1 in 10,000: a last frame counts
+/// with its mean size.
 #[must_use]
 pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
     const POINTS: u32 = 100_000;

@@ -1,18 +1,17 @@
 //! Distributions of flow sizes: tables of sizes with cumulative percentages.
 //!
-//! The interpolation between rows matters: by linear instead of logarithmic interpolation, the means of the tables EDU1 and EDU2 are three
-//! times as large.
+//! With linear instead of logarithmic interpolation, the means of the tables EDU1 and EDU2 are three times as large.
 
 use thiserror::Error;
 
 /// Interpolation between two rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Sizes between two rows are uniformly distributed.
+    /// Sizes are uniformly distributed.
     Linear,
-    /// Logarithms of sizes between two rows are uniformly distributed; below the first row, from one byte.
+    /// Logarithms of sizes are uniformly distributed; below the first row, from one byte.
     Log,
-    /// Only the sizes of the rows occur: the larger of two.
+    /// Only sizes of rows occur: the larger of two.
     Step,
 }
 
@@ -50,7 +49,7 @@ const TABLES: [(&str, &str); 5] = [
 ];
 
 impl Sizes {
-    /// Returns a distribution with this size only.
+    /// Returns a single size.
     #[must_use]
     pub fn fixed(bytes: u64) -> Sizes {
         Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }
@@ -62,22 +61,22 @@ impl Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
     }
 
-    /// Returns a built-in table by its name; the README of `data/` names the sources.
+    /// Returns a built-in table; the README of `data/` names the sources.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
         let (_, text) = TABLES.iter().find(|(table, _)| *table == name)?;
         Sizes::parse(text, between).ok()
     }
 
-    /// Yields the names of all built-in tables.
+    /// Yields the names of built-in tables.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|(name, _)| *name)
     }
 
-    /// Parses a table: size in bytes and cumulative percentage in each line. `#` begins a comment.
+    /// Parses lines of size in bytes and cumulative percentage. `#` begins a comment.
     ///
     /// # Errors
-    /// Returns an error if a line is malformed, values decrease, or the last percentage is not 100.
+    /// If a line is malformed, values decrease, or the last percentage is not 100.
     pub fn parse(text: &str, between: Between) -> Result<Sizes, SizesError> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
@@ -99,13 +98,13 @@ impl Sizes {
         }
     }
 
-    /// Returns the interpolation between rows.
+    /// Returns the interpolation.
     #[must_use]
     pub fn between(&self) -> Between {
         self.between
     }
 
-    /// Returns the size in bytes that a share of flows (0 to 1) does not exceed.
+    /// Returns the size in bytes at a quantile (0 to 1).
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
     pub fn at(&self, share: f64) -> u64 {
@@ -124,7 +123,7 @@ impl Sizes {
         (size.round() as u64).max(1)
     }
 
-    /// Draws a random size in bytes.
+    /// Draws a size in bytes.
     #[must_use]
     pub fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
         self.at(rng.f64())

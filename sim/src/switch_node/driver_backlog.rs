@@ -1,11 +1,11 @@
-//! Simulates a switch whose driver is impaired: events wait until the driver polls. The driver then takes turns as a worker thread does
-//! ([`Driver`]), until no event waits.
+//! Simulates a switch whose driver is impaired: events wait until the driver polls. It then takes turns ([`Driver`])
+//! until none waits.
 //!
-//! * During a [stall](SwitchNode::stall), everything waits; a line only finishes its frame.
-//! * A driver with a [wakeup delay](SwitchNode::wake_after) stalls for that delay whenever it was idle.
+//! * During a [stall](SwitchNode::stall), all waits; a line only finishes its frame.
+//! * With a [wakeup delay](SwitchNode::wake_after), an idle driver stalls for that delay first.
 //! * While a line is [blocked](SwitchNode::refuse), or completions are [delayed](SwitchNode::complete_late), the
 //!   driver processes all other events at once.
-//! * After a [restart](super::restart), the new switch begins some time after the old one has ended.
+//! * After a [restart](super::restart), the new switch begins after the old one's end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::slots::View;
 use crate::stalls::{StallTimes, Stalls};
 use crate::time::Picos;
 
-/// Counts of driver impairments, and of frames lost by them.
+/// Driver impairments, and frames lost by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ImpairmentCounts {
@@ -36,10 +36,10 @@ pub struct ImpairmentCounts {
     pub stalled: Nanos,
     /// Duration of the longest stall.
     pub longest: Nanos,
-    /// Arriving frames dropped because slots or ring were full, as with an empty fill ring.
+    /// Arriving frames that found slots or ring full, as with an empty fill ring.
     pub receive_drops: u64,
     pub restarts: u64,
-    /// Frames lost by restarts: those in the old switch, and those that arrived before the new one began.
+    /// Frames in the old switch, and frames that arrived before the new one began.
     pub lost_in_restarts: u64,
 }
 
@@ -105,7 +105,7 @@ impl DriverBacklog {
         begin
     }
 
-    /// Waiting frames minus pending completions, whose frames still count in the switch.
+    /// Waiting frames, minus pending completions, which still count in the switch.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -159,29 +159,29 @@ impl Environment<PortRings, View<'_>> for Requests<'_> {
 }
 
 impl SwitchNode {
-    /// Stalls the driver until `until`: it processes no event.
+    /// Stalls the driver: it processes no event until `until`.
     pub fn stall(&mut self, until: Nanos, net: &mut Net) {
         let now = net.now().floor();
         let begin = self.impair(until, net).stall(now, until);
         self.note_stall(begin, until);
     }
 
-    /// Blocks transmission at `port` until `until`. A frame already on the line still leaves.
+    /// Blocks transmission at `port` until `until`. A frame on the line still leaves.
     ///
     /// # Panics
-    /// Panics if there is no such port.
+    /// Without such a port.
     pub fn refuse(&mut self, port: PortId, until: Nanos, net: &mut Net) {
         assert!(port.index() < self.sending.len(), "the switch has no {port:?}");
         self.free.remove(port);
         self.impair(until, net).impairments.refuse(port, until);
     }
 
-    /// Delays completions until `until`. Sent frames still count against `commit`; once that is used up, only pause frames leave.
+    /// Delays completions until `until`. Once sent frames use up `commit`, only pause frames leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.impair(until, net).impairments.complete_late(until);
     }
 
-    /// Stalls the driver at random times, in addition to random stalls set earlier.
+    /// Stalls the driver at random, in addition to earlier settings.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let stall_times = StallTimes::new(stalls, net.now().floor(), rng);
@@ -191,13 +191,13 @@ impl SwitchNode {
         }
     }
 
-    /// Makes the driver sleep while idle, with this delay at each wakeup.
+    /// Makes the idle driver sleep, with this delay at wakeup.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;
     }
 
-    /// Returns the counts of impairments so far.
+    /// Returns the counts of impairments.
     #[must_use]
     pub const fn impairment_counts(&self) -> ImpairmentCounts {
         self.impairment_counts
@@ -321,7 +321,7 @@ impl SwitchNode {
         }
         while self.turn(&mut backlog, net) {}
         self.follow_up(net);
-        // All requests queued before the restart were for the old switch; later ones are for the new switch.
+        // Requests queued before the restart are for the old switch, later ones for the new.
         let restart = backlog.requests.pop_front();
         self.backlog = Some(backlog);
         if let Some(restart) = restart {

@@ -1,9 +1,8 @@
-//! Restart: a switch ends, and another one begins in its place.
+//! Restart: another switch begins in a switch's place.
 //!
-//! The old switch's XON frames leave each line first, even after it is gone. Frames in the switch, and frames that
-//! arrive before the new one begins, are lost. The new switch has the same settings and routes, but no learned
-//! addresses and no knowledge of its peers' pauses: until a peer repeats its pause, it may receive more than it has
-//! room for. Links and counters continue.
+//! The old switch's XON frames leave each line first. Frames inside, or arriving before the new switch begins, are
+//! lost. The new switch has the same settings and routes, but no learned addresses. It does not know its peers' pauses:
+//! until a peer repeats its pause, it may receive more than it has room for. Links and counters continue.
 
 use std::sync::Arc;
 

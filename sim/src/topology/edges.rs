@@ -8,7 +8,7 @@ use crate::ends::Line;
 use crate::plan::Plan;
 use crate::time::Picos;
 
-/// Error in the text of a fabric.
+/// Error in a list of edges.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum EdgeError {
@@ -85,13 +85,14 @@ impl Edges {
     }
 }
 
-/// Parses a fabric with one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a comment.
+/// Parses one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a
+/// comment.
 ///
-/// Ports of a switch are numbered in the order of the text, those to hosts first, by host number. A switch's layer is its distance from a
-/// switch with hosts.
+/// Ports are numbered in the order of the text, after those to hosts, by host number. A switch's layer is its distance
+/// from a switch with hosts.
 ///
 /// # Errors
-/// Returns an error if a line is malformed, a host has two links, or a number is missing.
+/// If a line is malformed, a host has two links, or a number is missing.
 pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
     let mut edges = Edges::default();
     for (number, text) in (1..).zip(text.lines()) {

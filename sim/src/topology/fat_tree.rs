@@ -4,8 +4,8 @@ use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Fat-tree: pods of edge and aggregation switches below a core. Each edge switch has a line to each aggregation
-/// switch of its pod, each core switch to one of every pod.
+/// Fat-tree of pods below a core. Edge switches have lines to their pod's aggregation switches, core switches to one
+/// aggregation switch of every pod.
 ///
 /// Switches are numbered by layer, then by pod; hosts by edge switch. Ports toward hosts come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +14,13 @@ pub struct FatTree {
     pub pods: u8,
     pub edges: u8,
     pub aggregations: u8,
-    /// Total number of core switches: a multiple of `aggregations`.
+    /// Core switches in total: a multiple of `aggregations`.
     pub cores: u16,
     pub hosts: u8,
     pub host_line: Line,
-    /// Properties of lines between edge and aggregation switches.
+    /// Lines between edge and aggregation switches.
     pub edge_line: Line,
-    /// Properties of lines between aggregation and core switches.
+    /// Lines between aggregation and core switches.
     pub core_line: Line,
 }
 
@@ -28,7 +28,7 @@ impl FatTree {
     /// Returns the fat-tree of `k`-port switches: `k` pods, `k² / 4` core switches, `k³ / 4` hosts.
     ///
     /// # Panics
-    /// Panics if `k` is odd, or not between 4 and 128.
+    /// If `k` is odd, or not between 4 and 128.
     #[must_use]
     pub fn regular(k: u8, line: Line) -> FatTree {
         assert!(
@@ -52,7 +52,7 @@ impl FatTree {
     /// oversubscribed 2 : 1 at the edge.
     ///
     /// # Panics
-    /// Panics if the rate of `line` exceeds 800 Gb/s.
+    /// If the rate of `line` exceeds 800 Gb/s.
     #[must_use]
     pub fn ofc(line: Line) -> FatTree {
         let twice =
@@ -79,7 +79,7 @@ impl FatTree {
     /// Builds the graph.
     ///
     /// # Panics
-    /// Panics if the core switches cannot be divided equally among the aggregation switches of a pod.
+    /// If `cores` is no multiple of `aggregations`.
     #[must_use]
     pub fn graph(&self) -> Graph {
         let each = self.cores.checked_div(self.aggregations.into()).unwrap_or_default();
@@ -122,7 +122,7 @@ impl FatTree {
     /// Builds the plan.
     ///
     /// # Panics
-    /// Panics as [`FatTree::graph`] does.
+    /// As [`FatTree::graph`] does.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         self.graph().plan(build)

@@ -15,15 +15,15 @@ type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
 
 type Made = (Vec<Line>, u8, Arc<SwitchKind>);
 
-/// Factory that makes the switches of a fabric from their lines.
+/// Factory of a fabric's switches.
 pub struct Build<'a> {
     kind: Box<Kinds<'a>>,
     spread: Box<dyn Fn(u8) -> Spread + 'a>,
 }
 
 impl<'a> Build<'a> {
-    /// Creates a factory from a function of a switch's lines (by port) and layer (0 has the hosts). All frames of a flow take the same
-    /// path.
+    /// Creates a factory that calls `kind` with a switch's lines (by port) and layer (0 has the hosts). A flow takes
+    /// one path.
     #[must_use]
     pub fn new(kind: impl Fn(&[Line], u8) -> Arc<SwitchKind> + 'a) -> Build<'a> {
         Build { kind: Box::new(kind), spread: Box::new(|_| Spread::Flow) }
@@ -35,7 +35,7 @@ impl<'a> Build<'a> {
         Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
-    /// Creates a factory that calls `kind` once for equal lines and layers.
+    /// Creates a factory that calls `kind` once per lines and layer.
     #[must_use]
     pub fn cached(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
         let cache: Mutex<Vec<Made>> = Mutex::default();
@@ -51,7 +51,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Sets how switches of a layer spread frames over equal-cost paths.
+    /// Sets how a layer spreads frames over equal-cost paths.
     #[must_use]
     pub fn spreading(self, spread: impl Fn(u8) -> Spread + 'a) -> Build<'a> {
         Build { spread: Box::new(spread), ..self }
@@ -70,7 +70,7 @@ struct GraphSwitch {
     ports: Vec<(Neighbour, Line)>,
 }
 
-/// Graph of a fabric. Ports are numbered as hosts and links are added.
+/// Graph of a fabric, with ports in the order of added hosts and links.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     switches: Vec<GraphSwitch>,
@@ -79,7 +79,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Adds a switch of this layer (0 has the hosts); returns its number.
+    /// Adds a switch of a layer (0 has the hosts); returns its number.
     pub fn add_switch(&mut self, layer: u8) -> u32 {
         self.switches.push(GraphSwitch { layer, ports: Vec::new() });
         number(self.switches.len() - 1)
@@ -88,7 +88,7 @@ impl Graph {
     /// Adds a host at a switch; returns its number.
     ///
     /// # Panics
-    /// Panics if there is no such switch, or it has no free port number.
+    /// Without such a switch or a free port number.
     pub fn add_host(&mut self, switch: u32, line: Line) -> u32 {
         let port = self.port(switch, Neighbour::Host, line);
         self.hosts.push((switch, port, line));
@@ -98,7 +98,7 @@ impl Graph {
     /// Adds a link between two switches.
     ///
     /// # Panics
-    /// Panics if there is no such switch, or it has no free port number.
+    /// Without such a switch or a free port number.
     pub fn link(&mut self, a: u32, b: u32, line: Line) {
         let [next_a, next_b] = [a, b].map(|switch| self.next_port(switch));
         let (at_a, at_b) = (
@@ -128,9 +128,9 @@ impl Graph {
 
     /// Builds the plan with shortest paths.
     ///
-    /// A switch with routed ports routes to each host's network over all equal-cost paths. Others bridge, with a group
-    /// of ports toward a place. If the port sets of two places overlap without being equal, each place uses one port,
-    /// by its number. Do not mix both: a bridge does not know the addresses of routers.
+    /// Switches with routed ports route to each host's network over all equal-cost paths. Others bridge, with a group
+    /// of ports toward a place, or one port, by the place's number, if two places' port sets overlap without being
+    /// equal. Do not mix both: bridges do not know router addresses.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let distances: BTreeMap<u32, Vec<u32>> =
@@ -146,7 +146,7 @@ impl Graph {
         })
     }
 
-    /// Builds the plan with the ports that `paths` returns from one switch to another.
+    /// Builds the plan with ports by `paths` from one switch to another.
     #[must_use]
     pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
         let mut plan = Plan::default();

@@ -25,7 +25,7 @@ pub fn single(hosts: u8, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// Returns a row of switches with a host at each end.
+/// Returns a row of switches, with one host at each end.
 #[must_use]
 pub fn chain(switches: u32, line: Line) -> Plan {
     let mut graph = Graph::default();
@@ -44,7 +44,7 @@ pub fn chain(switches: u32, line: Line) -> Plan {
 /// Returns the ideal [`FatTree::regular`].
 ///
 /// # Panics
-/// Panics if `k` is odd, or not between 4 and 128.
+/// As [`FatTree::regular`] does.
 #[must_use]
 pub fn fat_tree(k: u8, line: Line) -> Plan {
     FatTree::regular(k, line).plan(&Build::ideal())

@@ -2,9 +2,9 @@ use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Leaf-spine: each leaf has a line to each spine.
+/// Leaf-spine: lines between all leaves and spines.
 ///
-/// Leaves are numbered before spines, hosts by leaf, ports of hosts before those of spines.
+/// Leaves are numbered before spines, hosts by leaf, ports to hosts before those to spines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct LeafSpine {
@@ -12,9 +12,9 @@ pub struct LeafSpine {
     pub spines: u8,
     pub hosts: u8,
     pub host_line: Line,
-    /// Properties of lines between leaf and spine.
+    /// Lines between leaf and spine.
     pub spine_line: Line,
-    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so that buffers can wait for each other in a cycle.
+    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so that buffers can form a cycle.
     pub without: Vec<(u8, u8)>,
 }
 
@@ -39,16 +39,16 @@ impl LeafSpine {
     }
 }
 
-/// Dumbbell: two switches with hosts, and one line between the switches.
+/// Dumbbell: two switches with hosts, joined by one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Dumbbell {
-    /// Number of hosts at switch 0.
+    /// Hosts at switch 0.
     pub left: u8,
-    /// Number of hosts at switch 1.
+    /// Hosts at switch 1.
     pub right: u8,
     pub host_line: Line,
-    /// Properties of the line between the switches.
+    /// Line between the switches.
     pub trunk: Line,
 }
 
@@ -65,7 +65,7 @@ impl Dumbbell {
     }
 }
 
-/// Ring of switches. All frames travel in one direction, so that buffers can wait for each other in a cycle.
+/// Ring in which frames travel in one direction, so that buffers can form a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ring {
@@ -80,7 +80,7 @@ impl Ring {
     /// Builds the plan.
     ///
     /// # Panics
-    /// Panics if there are fewer than three switches.
+    /// If there are fewer than three switches.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         assert!(self.switches >= 3, "a ring has {} switches; it needs at least three", self.switches);
@@ -92,15 +92,16 @@ impl Ring {
         for (at, next) in switches.iter().zip(switches.iter().cycle().skip(1)) {
             graph.link(*at, *next, self.ring_line);
         }
-        // Each switch has its port to the previous switch first, then to the next; only at switch 0 the order is reversed.
+        // At switch 0 the port to the next switch comes first, elsewhere the port to the previous one.
         let ahead = |at: u32| if at == 0 { self.hosts } else { self.hosts + 1 };
         graph.plan_by(build, |at, _| vec![ahead(at)])
     }
 }
 
-/// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (in the paper 40 Gb/s, 20 ns).
+/// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (40 Gb/s, 20 ns there).
 ///
-/// Hosts 0 and 1 are at the first switch, hosts 2 to 9 at the third. Host 0 sends flow F0 to host 8; all other senders send to host 9.
+/// Hosts 0 and 1 are at the first switch, hosts 2 to 9 at the third. Host 0 sends flow F0 to host 8; all others to host
+/// 9.
 #[must_use]
 pub fn ofc_fig1(line: Line, build: &Build) -> Plan {
     let mut graph = Graph::default();

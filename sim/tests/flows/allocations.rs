@@ -4,7 +4,7 @@ use xoff_sim::{Picos, Seed};
 
 use super::{LINE, flow};
 
-/// Two thousand buckets of the calendar grow on demand; after the warm-up, one of them may still grow.
+/// After the warm-up, one of the calendar's two thousand buckets may still grow.
 #[test]
 fn frames_of_flows_allocate_no_memory() {
     let plan = FatTree::regular(4, LINE).plan(&Build::ideal());

@@ -84,8 +84,9 @@ fn share(senders: u32) -> f64 {
     forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
 }
 
-/// Returns the probability that a frame is marked at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or Delay,
-/// CoNEXT 2016): rates are equal shares of the line, and alpha, target and rate are constant. Units are frames and seconds.
+/// Returns the marking probability at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or
+/// Delay, CoNEXT 2016): rates are equal shares of the line, and alpha, target and rate are constant. In frames and
+/// seconds.
 fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let cut = seconds(settings.cnp_interval);
@@ -104,11 +105,11 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// Returns the probability that a frame is marked at the fixed point of a model of cycles from one notification to the next.
+/// Returns the marking probability at the fixed point of a model of cycles between notifications.
 ///
-/// The receiver is silent for the notification interval, and then until the first mark; timers restart with each
-/// notification. The target falls by the gap between target and rate at the end of a cycle, not by the fluid model's
-/// larger mean gap. Cycles are too short for rounds by bytes.
+/// The receiver is silent for the notification interval, then until the first mark; timers restart with each
+/// notification. The target falls by the final gap between target and rate, not by the fluid model's larger mean gap.
+/// Cycles are too short for rounds by bytes.
 fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let [interval, timer, decay] =
@@ -134,8 +135,8 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// The fluid model ignores single frames, randomness, and the order of cuts and rounds, so it predicts the mean queue only roughly. The
-/// model of cycles is close.
+/// The fluid model ignores single frames, randomness, and the order of cuts and rounds, so it only roughly predicts the
+/// mean queue. The model of cycles is close.
 #[test]
 fn dcqcn_queue_and_rates_reach_predicted_fixed_point() {
     let settings = DcqcnSettings::default();
@@ -183,7 +184,7 @@ fn receiver_keeps_minimum_gap_between_cnps_of_a_flow() {
 fn delay_based_control_keeps_queue_short_and_line_busy() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
     let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
-    // Maximum queues. Swift: a target of 15 us, less 5 us of an empty path, plus the addition for small windows. TIMELY: from its
+    // Maximum queues. Swift: target of 15 us, less 5 us of empty path, plus the small windows' addition. TIMELY:
     // thresholds.
     for (name, control, ack_every, queue_max) in
         [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]

@@ -83,7 +83,7 @@ explore! {
             control: controls()[control],
             ..RoceSettings::default()
         };
-        // A window deadlocks if acknowledgements come only after more frames than it allows.
+        // Acknowledgements at intervals longer than the window would deadlock.
         let roce = if roce.window.is_some() || control == 2 { RoceSettings { ack_every: 1, ..roce } } else { roce };
         let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
         let repeater = |place, _: SwitchSettings, _: SlotCounts| Repeater::new(place, seed, lost_percent);

@@ -1,4 +1,4 @@
-//! Fabrics with flows: checks times that can be computed, and invariants.
+//! Fabrics with flows: computed times, and invariants.
 
 mod allocations;
 mod closed;

@@ -13,9 +13,9 @@ use super::{LOSSLESS, LOSSY, check, dropped, flow, line};
 
 const LONG: u64 = 1 << 40;
 
-/// Runs two flows of host 0 through a switch with congestion points at its inputs. The culprit sends 3 Gb/s to host 4, which hosts 1 to 3
-/// overload; the victim sends 7 Gb/s to host 5. Returns the records after 60 ms, the victim's payload in Gb/s in the second half, and the
-/// XOFFs to host 0.
+/// Runs two flows of host 0 through a switch with congestion points at its inputs. The culprit sends 3 Gb/s to host 4,
+/// which hosts 1 to 3 overload; the victim sends 7 Gb/s to host 5. Returns records after 60 ms, the victim's Gb/s of
+/// payload in the second half, and XOFFs to host 0.
 fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -59,7 +59,7 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
 fn culprit_obeys_cnms_and_victim_gets_none() {
     let (alone, slow, pauses) = shared_input(None);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
-    // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses limit both flows of host 0 to the culprit's share.
+    // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses limit both flows to the culprit's share.
     assert!(slow < 6.0, "{slow} Gb/s");
     let (notified, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
     assert!(notified[..4].iter().all(|flow| flow.cnps > 0), "{notified:?}");

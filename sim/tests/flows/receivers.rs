@@ -10,7 +10,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
 
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 
-/// Payload of a frame in bytes. Below: size of the frame in a buffer, and its time at 20 Gb/s.
+/// Payload bytes of a frame. Below: its size in a buffer, and its time at 20 Gb/s.
 const PAYLOAD: u64 = 1_456;
 const FRAME: u64 = 1_518;
 const TAKES: Picos = Picos(1_538 * 400);
@@ -61,7 +61,7 @@ fn slow_receiver_processes_frames_at_exactly_its_rate() {
 fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
     let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
     let held = |receiver| at_port(&frames(receiver, LOSSLESS, 10).0, |class| class.xoff_received.get());
-    // Ten frames arrive five times as fast as they are processed: one has been processed when the last one arrives.
+    // Frames arrive five times as fast as they are processed: one is done when the tenth arrives.
     assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(receiver(xoff, FRAME))), [1, 0]);
     let paused =
         |xon| at_port(&frames(receiver(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
@@ -76,7 +76,7 @@ fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
 
 #[test]
 fn slow_receiver_drops_lossy_frames_beyond_its_buffer() {
-    // When the last of ten frames arrives, one has been processed. The sixth frame arrives exactly when the first has been processed.
+    // When the last of ten frames arrives, one has been processed. The sixth arrives exactly when the first is done.
     for (count, buffer, lost) in
         [(10, 9 * FRAME, 0), (10, 9 * FRAME - 1, 1), (6, 5 * FRAME, 0), (6, 5 * FRAME - 1, 1)]
     {
@@ -122,7 +122,7 @@ fn receiver_is_slow_only_in_its_slow_period() {
     let (_, record) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 100);
     let slow = frames(SLOW, LOSSLESS, 100).1;
     assert!(ideal.took() < record.took() && record.took() < slow.took());
-    // 24 frames arrive in the slow period; each takes four fifths of its slow time longer.
+    // 24 frames arrive in the slow period; each is four fifths of its slow time late.
     let late = record.took().expect("the flow has not ended").since(ideal.ideal);
     assert!(late.0.abs_diff(24 * TAKES.0 * 4 / 5) < 2 * TAKES.0, "{late:?}");
     let (_, longer) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 400);
@@ -186,7 +186,7 @@ fn slow_receiver_repeats_pause_after_link_recovery() {
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// A pause of 65,535 quanta at 100 Gb/s lasts just below 335,540 ns. No other event happens in that time.
+/// A pause of 65,535 quanta at 100 Gb/s lasts just below 335,540 ns, without other events.
 #[test]
 fn slow_receiver_refreshes_pause_at_exactly_half_its_time() {
     let mut fabric = held_at_ten(BitRate::from_mbps(1));

@@ -74,7 +74,7 @@ fn lone_flow_takes_exactly_its_ideal_time() {
     }
 }
 
-/// Ideal times of three frames over 100 Gb/s and then 10 Gb/s, computed by hand.
+/// Times of three frames over 100 Gb/s and then 10 Gb/s, computed by hand.
 #[test]
 fn ideal_time_follows_the_slowest_line() {
     let mut fabric = FlowFabric::new(

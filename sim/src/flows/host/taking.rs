@@ -13,13 +13,13 @@ impl FlowHost {
         self.intake = Some(Box::new(Intake::new(receiver, self.pace, address(self.number))));
     }
 
-    /// Returns how many frames of a class a slow receiver dropped.
+    /// Returns how many frames a slow receiver dropped.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
         self.intake.as_ref().map_or(0, |intake| intake.dropped(class))
     }
 
-    /// Returns the pauses that a slow receiver sent to its switch, in order.
+    /// Returns a slow receiver's pauses, in order.
     #[must_use]
     pub fn pauses(&self) -> &[ReceiverPause] {
         self.intake.as_ref().map_or(&[], |intake| intake.pauses())
