@@ -1,4 +1,4 @@
-//! Builds control frames for tests: well-formed ones, and ones with errors made on purpose.
+//! Builds control frames for tests, well-formed or with intended errors.
 
 use std::net::SocketAddr;
 
@@ -10,13 +10,13 @@ use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc
 pub enum Control {
     /// PFC frame or 802.3x PAUSE frame.
     Pause(MacControl),
-    /// Rates that a switch asks for (GFC).
+    /// Requested rates (GFC).
     Rates(Rates),
-    /// List of flows to pause or resume (OFC).
+    /// Flows to pause or resume (OFC).
     Flows {
         operation: Operation,
         class: Class,
-        /// Keys of the flows: at least one, at most as many as fit into a frame.
+        /// Keys of at least one flow, at most as many as fit into a frame.
         flows: Vec<FlowKey>,
     },
 }
@@ -36,23 +36,20 @@ impl Control {
     }
 }
 
-/// Errors to put into a well-formed frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
-    /// Bytes to overwrite in the frame.
     pub overwrites: Vec<Overwrite>,
-    /// Length in bytes to cut the frame to; `None` leaves the length unchanged.
+    /// Length in bytes to cut the frame to; `None` to keep the length.
     pub truncate: Option<usize>,
 }
 
-/// Bytes to write at an offset of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overwrite {
     offset: usize,
     bytes: Vec<u8>,
 }
 
-/// Builds the control frame with the source `address`, then applies `distortion`.
+/// Builds the control frame from `address`, then applies `distortion`.
 #[must_use]
 pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Vec<u8> {
     let mut bytes = control.encode(address);
@@ -138,7 +135,7 @@ fn parse_list(text: &str) -> Result<Control, String> {
     Err(format!("{} flows do not fit into a frame; list at most {}", flows.len(), writer.flows()))
 }
 
-/// Parses a flow, such as `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80` or
+/// Parses `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80` or
 /// `88b5/02:00:00:00:00:01/02:00:00:00:00:02`.
 fn parse_flow(text: &str) -> Option<FlowKey> {
     let mut parts = text.split('/');

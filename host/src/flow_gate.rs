@@ -1,9 +1,8 @@
-//! Pauses of single flows at a host (OFC).
+//! Pauses of single flows (OFC).
 
 use xoff_wire::units::{BitRate, Class, Nanos};
 use xoff_wire::{FlowKey, FlowPause, Operation};
 
-/// Flows that are paused at present.
 #[derive(Debug)]
 pub struct FlowGate {
     line: BitRate,
@@ -12,13 +11,13 @@ pub struct FlowGate {
 }
 
 impl FlowGate {
-    /// Creates a gate without paused flows. A quantum is 512 bit times at rate `line`.
+    /// Creates a gate without paused flows; `line` determines the quantum.
     #[must_use]
     pub const fn new(line: BitRate) -> FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Applies a received flow list. For each flow, the last list counts.
+    /// Applies a flow list. For each flow, the last list counts.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));
@@ -29,26 +28,23 @@ impl FlowGate {
         self.changed = true;
     }
 
-    /// Resumes all flows of `class`.
     pub fn resume(&mut self, class: Class) {
         self.paused.retain(|&(other, ..)| other != class);
         self.changed = true;
     }
 
-    /// Removes expired pauses; returns true if the paused flows have changed since the last call.
+    /// Removes expired pauses; returns true if paused flows have changed since the last call.
     pub fn take_change(&mut self, now: Nanos) -> bool {
         let before = self.paused.len();
         self.paused.retain(|&(.., until)| until > now);
         std::mem::take(&mut self.changed) || self.paused.len() < before
     }
 
-    /// Returns true if the flow is paused.
     #[must_use]
     pub fn holds(&self, class: Class, flow: &FlowKey) -> bool {
         self.paused.iter().any(|(other, held, _)| (*other, held) == (class, flow))
     }
 
-    /// Returns when the next pause expires.
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         self.paused.iter().map(|&(.., until)| until).min().unwrap_or(Nanos::NEVER)

@@ -1,6 +1,6 @@
-//! Flows with sizes of a measured distribution and Poisson arrivals (open loop), determined by a seed.
+//! Flows with sizes of a measured distribution and Poisson arrivals (open loop), by seed.
 //!
-//! A distribution is a list of (size in bytes, cumulative percent), with straight lines between points. `edu1` and `edu2` are the
+//! A distribution has points (size in bytes, cumulative percent), joined by straight lines. `edu1` and `edu2` are the
 //! university data centers of Benson, Akella and Maltz (IMC 2010).
 
 use fastrand::Rng;
@@ -12,7 +12,6 @@ const EDU2: &str = include_str!("../data/edu2-flow-size.cdf");
 
 const QUOTED_MAX: usize = 60;
 
-/// Distribution of flow sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSizes {
     points: Vec<(f64, f64)>,
@@ -34,7 +33,7 @@ pub enum FlowSizesError {
 }
 
 impl FlowSizes {
-    /// Returns the built-in distribution `edu1` or `edu2`.
+    /// Returns `edu1` or `edu2`.
     #[must_use]
     pub fn named(name: &str) -> Option<FlowSizes> {
         let text = match name {
@@ -45,10 +44,10 @@ impl FlowSizes {
         Some(FlowSizes::parse(text).expect("a built-in distribution is malformed"))
     }
 
-    /// Parses lines of "bytes percent". Skips empty lines and lines that begin with #.
+    /// Parses lines of "bytes percent", except empty ones and those that begin with #.
     ///
     /// # Errors
-    /// Returns an error if a line is not two numbers, values decrease, or the last percent is not 100.
+    /// If a line is not two numbers, values decrease, or the last percent is not 100.
     pub fn parse(text: &str) -> Result<FlowSizes, FlowSizesError> {
         let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
         for (index, found) in text.lines().enumerate() {
@@ -79,7 +78,7 @@ impl FlowSizes {
         whole(size_a + (size_b - size_a) * along)
     }
 
-    /// Returns the mean of `cost` over all sizes, each by its probability.
+    /// Returns the mean of `cost` over the distribution.
     #[must_use]
     pub fn mean(&self, cost: impl Fn(u32) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several steps per straight line, each evaluated at its middle
@@ -104,18 +103,16 @@ fn whole(size: f64) -> u32 {
     size.round().max(1.0) as u32
 }
 
-/// Flow that has arrived at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Number of the flow in its stream, from 0.
     pub id: u32,
-    /// Size of the flow in bytes.
     pub bytes: u32,
-    /// Time from which the sender can send the flow.
+    /// Time from which the flow can be sent.
     pub began: Nanos,
 }
 
-/// Endless random sequence of flows in the order of arrival.
+/// Endless random sequence of flows by arrival.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     sizes: FlowSizes,
@@ -125,7 +122,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates the sequence. Flows arrive after `start`, at a mean interval of `interval_mean`.
+    /// Creates the sequence; flows arrive after `start`.
     #[must_use]
     pub fn new(sizes: FlowSizes, interval_mean: Nanos, start: Nanos, seed: u64) -> Arrivals {
         let mut arrivals = Arrivals {
@@ -138,13 +135,12 @@ impl Arrivals {
         arrivals
     }
 
-    /// Returns the next flow without removing it.
     #[must_use]
     pub const fn peek(&self) -> Flow {
         self.next
     }
 
-    /// Removes and returns the next flow.
+    /// Removes the next flow.
     pub fn take(&mut self) -> Flow {
         let flow = self.next;
         self.next.id = flow.id.wrapping_add(1);

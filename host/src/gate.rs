@@ -1,4 +1,4 @@
-//! How a host treats pauses: it obeys them, ignores them, or applies pauses and resumes after a fixed delay.
+//! Reaction of a host to pauses: at once, never, or after a fixed delay.
 
 use std::collections::VecDeque;
 
@@ -9,50 +9,45 @@ use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum number of delayed pause frames. One more applies the oldest frame early.
+/// Maximum number of delayed pause frames; one more applies the oldest early.
 const PENDING_MAX: usize = 4096;
 
-/// Reaction of a host to pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Obedience {
-    /// The host obeys pause frames at once.
     #[default]
     Obey,
-    /// The host obeys pause frames this long after receipt.
+    /// The host obeys this long after receipt.
     Late(Nanos),
-    /// The host ignores pause frames.
     Ignore,
 }
 
-/// Counts of the pauses received for a class.
+/// Pauses received for a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPauses {
     pub xoff: u64,
     pub xon: u64,
-    /// Total time that the class was paused.
     pub paused: Nanos,
-    /// Duration of the longest pause.
     pub longest: Nanos,
 }
 
-/// Counts of received pause frames.
+/// Received pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseCounts {
     pub pfc_frames: u64,
-    /// PFC frames with a flow list that the host obeyed (OFC).
+    /// PFC frames with an obeyed flow list (OFC).
     pub flow_frames: u64,
-    /// PFC frames with rates that the host obeyed (GFC).
+    /// PFC frames with obeyed rates (GFC).
     pub rate_frames: u64,
-    /// 802.3x PAUSE frames received.
+    /// 802.3x PAUSE frames.
     pub pause_frames: u64,
     /// Well-formed pause frames for classes that do not obey pauses.
     pub ignored: u64,
-    /// Malformed or unknown MAC control frames, which pause nothing, by [`MacControlError::index`].
+    /// Malformed or unknown MAC control frames, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
     pub classes: [ClassPauses; CLASSES],
 }
 
-/// Gate of a host: the classes that must not send at present.
+/// Gate of a host: classes that must not send.
 #[derive(Debug)]
 pub struct Gate {
     obedience: Obedience,
@@ -66,7 +61,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate without pauses. A quantum is 512 bit times at rate `line`. With `obey_802_3x` a PAUSE frame pauses all classes.
+    /// Creates a gate without pauses; `line` determines the quantum. With `obey_802_3x` a PAUSE frame pauses all
+    /// classes.
     #[must_use]
     pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
         let pending = match obedience {
@@ -85,14 +81,14 @@ impl Gate {
         }
     }
 
-    /// Makes only `classes` obey pauses; other classes ignore them.
+    /// Makes only `classes` obey pauses.
     #[must_use]
     pub fn obeying_classes(mut self, classes: ClassSet) -> Gate {
         self.classes = classes;
         self
     }
 
-    /// Makes the gate obey flow lists (OFC). A gate with delay, or without OFC, treats a list as a pause of its class.
+    /// Makes the gate obey flow lists (OFC). With delay, or without OFC, a list pauses its class.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
@@ -106,25 +102,25 @@ impl Gate {
         self
     }
 
-    /// Returns the rate limit of a class, as of the last [`Gate::paused`].
+    /// Returns a class's rate limit, as of the last [`Gate::paused`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
     }
 
-    /// Returns the beginning of the current pause of a class.
+    /// Returns the begin of a class's current pause.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.paused.since(class)
     }
 
-    /// Returns the expiry of the current pause of a class.
+    /// Returns the expiry of a class's current pause.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.paused.until(class)
     }
 
-    /// Charges a sent frame to the rate limit of its class; `bytes` include preamble and gap.
+    /// Charges a sent frame to its class's rate limit; `bytes` include preamble and gap.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -132,13 +128,12 @@ impl Gate {
         }
     }
 
-    /// Returns the paused flows if they have changed since the last call.
+    /// Returns the paused flows if changed since the last call.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
         flows.take_change(now).then_some(flows)
     }
 
-    /// Processes a received MAC control frame.
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8]) {
         match MacControl::parse(header, head) {
             Ok(MacControl::Pfc(pfc)) => {
@@ -163,7 +158,6 @@ impl Gate {
         }
     }
 
-    /// Returns the classes that must not send at `now`.
     #[inline]
     pub fn paused(&mut self, now: Nanos) -> ClassSet {
         while let Some(&(at, pfc)) = self.pending.front().filter(|pending| pending.0 <= now) {
@@ -176,7 +170,7 @@ impl Gate {
         ClassSet(self.paused.classes().0 | slowed.0)
     }
 
-    /// Returns the next time at which [`Gate::paused`] may change without a frame.
+    /// Returns when [`Gate::paused`] may next change without a frame.
     #[inline]
     #[must_use]
     pub fn next_change(&self) -> Nanos {
@@ -186,7 +180,7 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// Ends all pauses and rate limits, because the link was lost.
+    /// Ends all pauses and rate limits at a loss of the link.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         let resumed = self.paused.receive(now, ClassSet::ALL, &Default::default());
@@ -199,7 +193,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counts; current pauses count up to `now`.
+    /// Returns the counts, with current pauses up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;

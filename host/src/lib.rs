@@ -1,6 +1,5 @@
-//! The decisions of an `xoff traffic` host: when to send which frame, obedience to pauses, and an account of all
-//! frames. The crate has no socket, clock or thread. A driver, such as `xoff_traffic` or a simulator, passes in time
-//! and bytes.
+//! Decisions of an `xoff traffic` host: frames to send, obedience to pauses, and an account of all frames. It has no
+//! socket, clock or thread: a driver, such as `xoff_traffic` or a simulator, passes in time and bytes.
 //!
 //! ```text
 //!   stream  -->  schedule  -->  sender  -->  payload ---+
@@ -10,11 +9,11 @@
 //!               obey pauses, CNMs                          track
 //! ```
 //!
-//! A driver passes each received frame to the [`Gate`] (MAC control), the [`Notices`] (CNMs) or the [`Sink`] (all
-//! else). It asks the [`Sender`] for the next frame, and makes a [`HostReport`] at the end.
+//! The driver passes received frames to the [`Gate`] (MAC control), the [`Notices`] (CNMs) or the [`Sink`] (all else).
+//! The [`Sender`] returns the next frame. A [`HostReport`] is made at the end.
 //!
-//! The example is a whole driver: a sender and a sink on one wire in virtual time. A pause of class 3 stops the
-//! sender for 1000 quanta, which are 512 microseconds at a gigabit.
+//! A whole driver, with sender and sink on one wire in virtual time. A pause of class 3 lasts 1000 quanta: 512
+//! microseconds at a gigabit.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Rate limiter of a stream: a QCN reaction point, the pacing of frames, and samples of the rate over time.
+//! Rate limiter of a stream: a QCN reaction point, with samples of the rate.
 
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
@@ -8,10 +8,9 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum number of samples. Beyond it, every second sample is dropped and the interval doubles.
+/// Maximum number of samples; then every second one is dropped, and the interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
-/// Rate limiter of a stream.
 #[derive(Debug)]
 pub struct Limiter {
     point: ReactionPoint,
@@ -27,9 +26,9 @@ pub struct Limiter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Time of the sample, in nanoseconds since the host began.
+    /// Time since the host began, ns.
     pub at_ns: u64,
-    /// Current rate in Mb/s on the line (with preamble and gap).
+    /// Rate in Mb/s on the line (with preamble and gap).
     pub mbps: f64,
     /// Target rate in Mb/s on the line (with preamble and gap).
     pub target_mbps: f64,
@@ -38,16 +37,14 @@ pub struct RateSample {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimiterReport {
     pub cnms: u64,
-    /// Quantized feedback of the last CNM, 0 to 63.
+    /// Quantized feedback (0 to 63) of the last CNM.
     pub feedback_last: u8,
-    /// Mean quantized feedback of all CNMs; 0 without any.
+    /// Mean quantized feedback; 0 without CNMs.
     pub feedback_mean: f64,
-    /// Samples of the rates over time.
     pub rates: Vec<RateSample>,
 }
 
 impl Limiter {
-    /// Creates a limiter for stream `index` on `line`.
     #[must_use]
     pub fn new(settings: &ReactionSettings, index: usize, line: BitRate, now: Nanos) -> Limiter {
         Limiter {
@@ -63,14 +60,14 @@ impl Limiter {
         }
     }
 
-    /// Returns the time from which the next frame may be sent.
+    /// Returns the time from which a frame may be sent.
     #[inline]
     #[must_use]
     pub const fn free_at(&self) -> Nanos {
         self.pace.free_at()
     }
 
-    /// Returns true if the rate limit is below the line's rate.
+    /// Returns true if the limit is below line rate.
     #[inline]
     #[must_use]
     pub fn is_limiting(&self) -> bool {
@@ -85,7 +82,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Lowers the rate because a CNM with this feedback arrived.
+    /// Lowers the rate by a CNM's feedback.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;
@@ -94,7 +91,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Advances the limiter to `now`, and takes a sample if due.
+    /// Advances to `now`, and takes a sample if due.
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.point.next_deadline() {
             self.point.advance(now);
@@ -140,7 +137,7 @@ impl Limiter {
     }
 }
 
-/// Parses settings of a reaction point, such as `ai=1M,hai=10M,time=15ms`. Missing parameters have the standard's values.
+/// Parses reaction point settings such as `ai=1M,hai=10M,time=15ms`. Defaults are the standard's.
 ///
 /// # Errors
 /// Describes the allowed values.

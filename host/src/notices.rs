@@ -1,5 +1,4 @@
-//! Receipt of CNMs. Malformed CNMs slow down no stream and are counted by reason. A limited number of well-formed ones is kept as
-//! received.
+//! Receipt of CNMs. Malformed ones have no effect and are counted by reason; a limited number of others is kept.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,6 @@ use xoff_wire::cnm::LEN_MAX;
 use xoff_wire::units::{MacAddr, Nanos};
 use xoff_wire::{Cnm, CnmError, Header};
 
-/// Counts and copies of received CNMs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notices {
     received: u64,
@@ -17,10 +15,9 @@ pub struct Notices {
     captured: Vec<CapturedCnm>,
 }
 
-/// A CNM as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedCnm {
-    /// Time of receipt, on the clock that all reports use.
+    /// Time of receipt, by the clock of all reports.
     pub at: Nanos,
     bytes: [u8; LEN_MAX],
     len: usize,
@@ -34,47 +31,44 @@ impl CapturedCnm {
         CapturedCnm { at, bytes, len }
     }
 
-    /// Returns the frame without FCS.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// Report of received CNMs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CnmReport {
     pub received: u64,
     /// Well-formed CNMs for a stream that does not exist or has no rate limiter.
     pub unknown: u64,
-    /// Malformed CNMs, by reason of refusal.
+    /// Malformed CNMs by reason.
     pub refused: BTreeMap<String, u64>,
-    /// The first 4096 well-formed CNMs, in the order of receipt.
+    /// The first 4096 well-formed CNMs, in order.
     #[serde(skip)]
     pub captured: Vec<CapturedCnm>,
 }
 
-/// Maximum number of copies: 500 KB at a host with rate limiters.
+/// Maximum number of copies: 500 KB per host with rate limiters.
 const CAPTURED_MAX: usize = 4096;
 
-/// Number of a rate limiter, and the quantized feedback for it.
+/// Number of a rate limiter, and its quantized feedback.
 pub type Notice = (u16, u8);
 
 impl Notices {
-    /// Creates empty counts. Without `limiters`, no CNM is kept.
     #[must_use]
     pub fn new(limiters: bool) -> Notices {
         let room = if limiters { CAPTURED_MAX } else { 0 };
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Processes a received CNM; returns the rate limiter that it addresses, and its feedback.
+    /// Processes a CNM; returns the addressed rate limiter and the feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
     }
 
-    /// Processes a received CNM; returns it if it is well-formed and for this host.
+    /// Processes a CNM; returns it if well-formed and for this host.
     pub fn read(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Cnm> {
         if header.dst != address && !header.dst.is_group() {
             return None;
@@ -94,13 +88,12 @@ impl Notices {
         }
     }
 
-    /// Returns the number of well-formed CNMs.
     #[must_use]
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the numbers of malformed CNMs, by [`CnmError::index`].
+    /// Returns malformed CNMs, by [`CnmError::index`].
     #[must_use]
     pub const fn refused(&self) -> &[u64; CnmError::COUNT] {
         &self.refused
@@ -111,7 +104,6 @@ impl Notices {
         self.unknown += 1;
     }
 
-    /// Returns the report of counts and copies.
     #[must_use]
     pub fn report(&self) -> CnmReport {
         let refused = CnmError::ALL.iter().map(|reason| (reason.name().into(), self.refused[reason.index()]));

@@ -1,7 +1,7 @@
-//! Paces frames to the rate of a virtual line. Fractions of a nanosecond carry over.
+//! Paces frames to a virtual line's rate. Fractions of a nanosecond carry over.
 //!
-//! The sender supplies the earliest time at which a frame could have started. So a late sender catches up, but an idle line saves no
-//! credit.
+//! The sender supplies the earliest possible start of a frame, so that it catches up when late, but saves no credit
+//! when idle.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -31,7 +31,7 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with a frame of `bytes` (with preamble and gap), from `earliest` on or when the line is free.
+    /// Occupies the line with a frame of `bytes` (with preamble and gap), at `earliest` or when free.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {

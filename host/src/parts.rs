@@ -7,14 +7,13 @@ use crate::sender::Sender;
 use crate::sink::Sink;
 use crate::stream::Stream;
 
-/// Parts of a live or simulated host from which its report is made.
+/// Parts of a live or simulated host for its report.
 #[derive(Debug)]
 pub struct HostParts<'host> {
     pub address: MacAddr,
-    /// Number that identifies the host in its frames.
+    /// Number of the host in its frames.
     pub id: u16,
     pub line: BitRate,
-    /// Configured streams.
     pub streams: &'host [Stream],
     pub sender: &'host Sender,
     pub sink: &'host Sink,
@@ -23,7 +22,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// Returns the report of the run. A live host adds its device and that device's losses.
+    /// Returns the report. A live host adds its device, and losses there.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

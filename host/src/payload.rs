@@ -1,7 +1,6 @@
 //! Content of a data frame: Ethernet (tag and CN-TAG if configured), IPv4, and UDP with a [`Stamp`].
 //!
-//! A stream's headers are built once, as a [`Template`]. Bytes behind the stamp are arbitrary. The stamp is big-endian
-//! and fits into a 64-byte frame:
+//! Bytes behind the stamp are arbitrary. The stamp is big-endian and fits into a 64-byte frame:
 //!
 //! | offset | field |
 //! |---|---|
@@ -26,11 +25,11 @@ use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_wire::units::{Class, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey, Header, Tci, cn_tag};
 
-/// Length in bytes of a [`Stamp`] without flow.
+/// Bytes of a [`Stamp`] without flow.
 pub const STAMP_LEN: usize = 18;
-/// Length in bytes of a [`FlowStamp`].
+/// Bytes of a [`FlowStamp`].
 pub const FLOW_STAMP_LEN: usize = 18;
-/// Maximum number of bytes that [`Template::write`] writes.
+/// Maximum bytes that [`Template::write`] writes.
 pub const HEAD_MAX: usize = ETHERNET + 2 * TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
 const MASK_48: u64 = (1 << 48) - 1;
 
@@ -42,16 +41,15 @@ const MAGIC: u16 = 0x786F;
 const FLAG_END: u8 = 0x80;
 const FLAG_FLOW: u8 = 0x40;
 
-/// Header fields of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// MAC address of the destination host; its IPv4 address is derived from this.
+    /// MAC address of the destination host, which determines its IPv4 address.
     pub dst: MacAddr,
-    /// MAC address of the next router; `None` if the destination is on this network.
+    /// MAC address of the next router, if any.
     pub via: Option<MacAddr>,
     pub src: MacAddr,
     pub tag: Option<Tci>,
-    /// Congestion notification tag (802.1Qau), if any.
+    /// Congestion notification tag (802.1Qau).
     pub cn_tag: Option<CnTag>,
     pub dscp: u8,
     /// ECN bits, 0 to 3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
@@ -60,26 +58,22 @@ pub struct Headers {
     pub destination_port: u16,
 }
 
-/// Stamp in a frame: its sender, position and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Number of the sending host.
     pub sender: u16,
-    /// Number of the stream at the sender.
     pub stream: u8,
-    /// Class whose pauses the sending stream obeys.
+    /// Class whose pauses the stream obeys.
     pub class: Class,
     /// True in an end marker, which carries no data.
     pub end: bool,
-    /// Position in the stream from 0, 48 bits; in an end marker, the number of data frames.
+    /// Position from 0, 48 bits; in an end marker, the number of data frames.
     pub sequence: u64,
     /// Time of sending, 48 bits; in an end marker, that of the first frame.
     pub sent: Nanos,
-    /// Flow that the frame belongs to, if any.
     pub flow: Option<FlowStamp>,
 }
 
-/// Stamp of a flow: a number of bytes that complete together.
+/// Stamp of a flow: bytes that complete together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     /// Number of the flow in its stream.
@@ -109,7 +103,6 @@ pub struct Template {
 }
 
 impl Template {
-    /// Prepares the headers.
     #[must_use]
     pub fn new(headers: &Headers) -> Template {
         let tags = usize::from(headers.tag.is_some()) + usize::from(headers.cn_tag.is_some());
@@ -125,13 +118,13 @@ impl Template {
         Template { head, ip_at, stamp_at, ip_sum }
     }
 
-    /// Returns the minimum frame length (without FCS).
+    /// Returns the minimum frame length, without FCS.
     #[must_use]
     pub fn len_min(&self, with_flow: bool) -> usize {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
     }
 
-    /// Returns the UDP payload in bytes of a frame of `frame_len` bytes (without FCS).
+    /// Returns the bytes of UDP payload in a frame of `frame_len` bytes (without FCS).
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
@@ -152,7 +145,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Writes headers and stamp as [`Template::write`], with another UDP source port.
+    /// Writes as [`Template::write`], with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);
@@ -197,13 +190,13 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     }
 }
 
-/// Derives the IPv4 address of a host from its MAC address: 10, then the last three bytes.
+/// Derives a host's IPv4 address from its MAC address: 10, then the last three bytes.
 #[must_use]
 pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Leaves lengths and the IPv4 checksum to be filled in. IPv4 allows to omit the UDP checksum.
+/// Leaves lengths and IPv4 checksum open, and the optional UDP checksum zero.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the head is too short for an IPv4 header");
     ip.set_version(4);
@@ -237,26 +230,22 @@ fn write_stamp(at: &mut [u8], stamp: &Stamp) {
     }
 }
 
-/// Received data frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Stamp that the sender wrote.
     pub stamp: Stamp,
     pub dst: MacAddr,
     /// 802.1Q tag at receipt.
     pub tag: Option<Tci>,
     /// DSCP at receipt.
     pub dscp: u8,
-    /// True if a switch marked the frame as "congestion experienced".
+    /// True with the ECN mark "congestion experienced".
     pub congested: bool,
-    /// UDP payload of the frame in bytes.
+    /// Bytes of UDP payload.
     pub payload: usize,
 }
 
-/// Received frame, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Data frame of a stream.
     Data(Arrival),
     /// Data frame with a wrong length or IPv4 checksum.
     Corrupt,
@@ -264,7 +253,7 @@ pub enum Parsed {
     Other,
 }
 
-/// Parses a received frame of `frame_len` bytes (without FCS), given its first [`HEAD_MAX`] bytes.
+/// Parses a frame of `frame_len` bytes (without FCS) by its first [`HEAD_MAX`] bytes.
 #[inline]
 #[must_use]
 pub fn parse(header: &Header, head: &[u8], frame_len: usize) -> Parsed {

@@ -1,29 +1,29 @@
-//! Totals of traffic by class, for displays of progress during a run.
+//! Totals of traffic by class, for display during a run.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::{Bytes, CLASSES};
 
-/// Totals of one host. Only the host's thread writes them; others read.
+/// Totals of a host, which only its thread writes.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Data frames sent, by class of their stream.
+    /// Data frames sent, by stream class.
     pub sent: [Volume; CLASSES],
     /// Data frames received, by the class whose pauses their sender obeys.
     pub received: [Volume; CLASSES],
     pub(super) senders: Box<[(u16, Volume)]>,
-    /// Flag that is 1 once all streams are complete.
+    /// Flag: 1 once all streams are complete.
     pub all_sent: Counter,
 }
 
 impl Progress {
-    /// Creates totals that also count received frames by sender, for senders with these numbers.
+    /// Creates totals that also count frames received from these senders.
     #[must_use]
     pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
         let senders = numbers.into_iter().map(|number| (number, Volume::default()));
         Progress { senders: senders.collect(), ..Progress::default() }
     }
 
-    /// Returns the frames received from a sender; `None` if the sender has no total of its own.
+    /// Returns the frames received from a sender, if it has a total of its own.
     #[must_use]
     pub fn received_from(&self, sender: u16) -> Option<&Volume> {
         self.place_of(sender).map(|place| &self.senders[place].1)
@@ -34,16 +34,14 @@ impl Progress {
     }
 }
 
-/// Amount of traffic.
 #[derive(Debug, Default)]
 pub struct Volume {
     pub frames: Counter,
-    /// Bytes on the line: with FCS, preamble and gap.
+    /// Bytes with FCS, preamble and gap.
     pub line_bytes: Counter,
 }
 
 impl Volume {
-    /// Counts one frame of `line_bytes`.
     #[inline]
     pub fn add(&self, line_bytes: Bytes) {
         self.frames.add(1);

@@ -12,7 +12,7 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// Creates a gate without limits. Rates that switches ask for are fractions of `line`.
+    /// Creates a gate without limits; requested rates are fractions of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
         RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
@@ -23,7 +23,7 @@ impl RateGate {
         self.keep(now, changed);
     }
 
-    /// Returns the classes that must wait for their rate limit.
+    /// Returns the classes that must wait.
     pub fn slowed(&mut self, now: Nanos) -> ClassSet {
         let over = self.kept.expire(now);
         self.keep(now, over);
@@ -33,7 +33,7 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// Returns the rate limit of `class`, as of the last [`RateGate::slowed`].
+    /// Returns the limit of `class`, as of the last [`RateGate::slowed`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)
@@ -45,7 +45,7 @@ impl RateGate {
         }
     }
 
-    /// Returns the next time at which [`RateGate::slowed`] may change without a frame.
+    /// Returns when [`RateGate::slowed`] may next change without a frame.
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         let waiting = self.pacers.iter().flatten().map(Pacer::free_at).filter(|&at| at > self.now);

@@ -1,10 +1,10 @@
-//! The report of a host, also as JSON (`--json`) with stable keys.
+//! Report of a host, also as JSON (`--json`) with stable keys.
 //!
-//! * `bytes` are those of frames with FCS.
+//! * `bytes` include FCS.
 //! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions. Rates are
 //!   measured from the end of the first frame to the end of the last.
-//! * `lost` frames were sent and never arrived. Before an end marker or [`settle`], `sent_known` is false, and `sent`
-//!   is one more than the highest sequence number received.
+//! * `lost` frames never arrived. Before an end marker or [`settle`], `sent_known` is false, and `sent` is the highest
+//!   sequence number received plus one.
 //! * `missed_at_start` frames were sent before the host was ready ([`Incoming::missed_at_start`]).
 
 use std::collections::BTreeMap;
@@ -21,38 +21,32 @@ use crate::stream::Stream;
 use xoff_wire::MacControlError;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
-/// Report of a host's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     pub device: String,
     pub address: String,
-    /// Number that identifies the host in its frames.
+    /// Number of the host in its frames.
     pub sender: u16,
-    /// Rate of the line in Mb/s.
+    /// Line rate in Mb/s.
     pub line_mbps: f64,
-    /// Duration of the run in nanoseconds.
+    /// Duration in nanoseconds.
     pub elapsed_ns: u64,
-    /// Longest time in nanoseconds that the machine kept the host's program from running.
+    /// Longest scheduling gap of the host's program, ns.
     pub longest_gap_ns: u64,
-    /// Median delay of the program's wakeups in nanoseconds.
+    /// Median delay of wakeups, ns.
     #[serde(default)]
     pub usual_gap_ns: u64,
     pub sent: Vec<SentStream>,
-    /// Streams that the host received, ordered by sender and stream.
+    /// Received streams, by sender and stream.
     pub received: Vec<ReceivedStream>,
-    /// Pause frames that the host received.
     pub pauses: PauseReport,
-    /// Congestion notifications that the host received.
     pub cnms: CnmReport,
-    /// Received frames that belong to no stream.
     pub unsorted: UnsortedReport,
-    /// Frames lost between wire and host.
     pub drops: DropReport,
-    /// True if the run ended because the interface was deleted.
+    /// True if the interface's deletion ended the run.
     pub device_gone: bool,
 }
 
-/// Counts of a sent stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentStream {
     pub stream: u8,
@@ -69,7 +63,6 @@ pub struct SentStream {
     pub qcn: Option<LimiterReport>,
 }
 
-/// Counts of a received stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReceivedStream {
     pub sender: u16,
@@ -95,29 +88,28 @@ pub struct ReceivedStream {
     pub pcp: BTreeMap<String, u64>,
     /// Frames by DSCP at receipt.
     pub dscp: BTreeMap<String, u64>,
-    /// Frames that switches marked as "congestion experienced".
+    /// Frames with the ECN mark "congestion experienced".
     pub congested: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flows: Option<FlowReport>,
 }
 
-/// Completion of a stream's flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {
     pub completed: u64,
     pub incomplete: u64,
-    /// Flows that were not tracked, because too many were incomplete at once.
+    /// Flows not tracked, because too many were incomplete.
     pub untracked: u64,
     pub completion_ns: Distribution,
     pub by_size: Vec<FlowBucket>,
 }
 
-/// Flows whose sizes are in one range.
+/// Flows of a size range.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
-    /// Size in bytes below which flows are in the range; absent if there is no limit.
+    /// Exclusive upper limit of sizes in bytes, if any.
     pub below_bytes: Option<u32>,
-    /// Completion times of the flows in nanoseconds.
+    /// Completion times, ns.
     pub completion_ns: Distribution,
 }
 
@@ -134,17 +126,16 @@ pub struct Distribution {
     pub max: u64,
 }
 
-/// Counts of received pause frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PauseReport {
     pub pfc_frames: u64,
-    /// PFC frames with rates that the host obeyed (GFC).
+    /// PFC frames with obeyed rates (GFC).
     pub rate_frames: u64,
-    /// PFC frames with a flow list that the host obeyed (OFC).
+    /// PFC frames with an obeyed flow list (OFC).
     pub flow_frames: u64,
-    /// 802.3x PAUSE frames received.
+    /// 802.3x PAUSE frames.
     pub pause_frames: u64,
-    /// MAC control frames that pause nothing, by reason of refusal.
+    /// MAC control frames without effect, by reason.
     pub refused: BTreeMap<String, u64>,
     pub classes: Vec<ClassPauseReport>,
 }
@@ -160,32 +151,31 @@ pub struct ClassPauseReport {
 /// Received frames that belong to no stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnsortedReport {
-    /// Data frames addressed to another host.
+    /// Data frames to another host.
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of streams beyond the maximum number of streams.
+    /// Data frames of streams beyond the maximum number.
     pub untracked: u64,
     /// Frames that are not data of a stream.
     pub other: u64,
-    /// Announcements of its own address that the host sent.
+    /// Address announcements sent.
     pub announcements_sent: u64,
 }
 
 /// Frames lost between wire and host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
-    /// Increases of XDP and device counters during the run, by counter.
+    /// Increases of XDP and device counters, by counter.
     pub counters: BTreeMap<String, u64>,
-    /// Sum of the losses, without `rx_too_long`. The kernel counts some losses several times.
+    /// Sum without `rx_too_long`. The kernel counts some losses several times.
     pub total: u64,
-    /// Counters that could not be read, so that losses may be hidden.
+    /// Unreadable counters, which may hide losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unread: Vec<String>,
 }
 
 impl SentStream {
-    /// Returns the report of a sent stream.
     #[must_use]
     pub fn new(index: usize, stream: &Stream, sent: &Sent) -> SentStream {
         let (frames, last_line) = (sent.frames, sent.line_bytes.0 / sent.frames.max(1));
@@ -251,19 +241,19 @@ fn lost(sent: u64, frames: u64, repeated: u64) -> u64 {
 }
 
 impl ReceivedStream {
-    /// Returns the number of different frames received.
+    /// Returns the number of different frames.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the time of the last arrival if all `count` frames arrived.
+    /// Returns the last arrival if all `count` frames arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost`, given the number of frames that the sender reports.
+    /// Corrects `sent` and `lost` by the sender's number of frames.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -274,7 +264,7 @@ impl ReceivedStream {
         );
     }
 
-    /// Describes losses, repetitions and reordering of the stream, if any.
+    /// Describes losses, repetitions and reordering, if any.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let wrong: Vec<String> = [
@@ -303,7 +293,7 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Lists the reasons why the run was not lossless in `classes`: no traffic, imperfect or untracked streams, drops at the host.
+    /// Lists why the run was not lossless in `classes`: no traffic, imperfect or untracked streams, drops at the host.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =
@@ -337,7 +327,7 @@ pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Corrects receivers' reports by the senders' reports, and adds streams of which nothing arrived.
+/// Corrects receivers' reports by senders' reports, and adds streams of which nothing arrived.
 pub fn settle(reports: &mut [HostReport]) {
     let sent: Vec<(u16, SentStream)> = reports
         .iter()
@@ -422,7 +412,6 @@ impl From<&PauseCounts> for PauseReport {
 }
 
 impl UnsortedReport {
-    /// Converts the counts of a sink.
     #[must_use]
     pub fn new(unsorted: Unsorted, announcements_sent: u64) -> UnsortedReport {
         let Unsorted { foreign, corrupt, untracked, other } = unsorted;

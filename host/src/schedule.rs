@@ -12,7 +12,7 @@ pub enum Due {
     Since(Nanos),
     /// No frame is due before this time.
     At(Nanos),
-    /// No frame will ever be due.
+    /// No frame will be due.
     Over,
 }
 
@@ -58,7 +58,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates the schedule. A delayed stream catches up at most `catch_up`.
+    /// Creates the schedule. A delayed stream catches up by at most `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -106,7 +106,7 @@ impl Schedule {
         if due <= now { Due::Since(due) } else { Due::At(due) }
     }
 
-    /// Returns the next frame. Call it only after [`Due::Since`].
+    /// Returns the next frame, after [`Due::Since`] only.
     #[inline]
     #[must_use]
     pub fn next_frame(&self) -> NextFrame {
@@ -116,7 +116,7 @@ impl Schedule {
         }
     }
 
-    /// Counts the next frame, due since `since`, as sent.
+    /// Counts the frame due since `since` as sent.
     #[inline]
     pub fn sent(&mut self, now: Nanos, since: Nanos) {
         if let Some(rate) = &mut self.rate {

@@ -1,9 +1,9 @@
-//! Sending half of a host: chooses and writes the next frame.
+//! Sending half of a host: chooses and writes frames.
 //!
-//! Streams with a configured rate come first, in the order of their waiting times. Other streams share the line round robin. After a
-//! pause, a stream catches up its own rate within bounds, but no credit of the line was saved.
+//! Streams with a configured rate come first, by waiting time. Others share the line round robin. After a pause a
+//! stream catches up its own rate within bounds, but saves no credit of the line.
 //!
-//! A completed stream sends end markers in its class, from which sinks compute losses.
+//! A completed stream sends end markers in its class, by which sinks compute losses.
 
 use std::mem;
 use std::sync::Arc;
@@ -18,24 +18,23 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey};
 
-/// Number of end markers of a stream; several, because some may be lost.
+/// End markers of a stream; some may be lost.
 pub const END_MARKERS: u8 = 3;
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
-/// Source port of stream 0 and flow 0: the first dynamic port.
+/// Source port of stream 0 and flow 0: first dynamic port.
 const PORT_BASE: u16 = 49152;
 
 /// Next step of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Send this frame.
     Send(Turn),
     /// Wait until this time, or until pauses change.
     Wait(Nanos),
-    /// Stop, since all streams are complete.
+    /// All streams are complete.
     Done,
 }
 
-/// Next frame of a stream, chosen but not sent.
+/// Chosen frame of a stream, not yet sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     stream: usize,
@@ -45,7 +44,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns the length of the frame in bytes, without FCS.
+    /// Returns the length in bytes, without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.frame.len
@@ -55,32 +54,28 @@ impl Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderSettings {
     pub address: MacAddr,
-    /// Number that identifies the host in its frames.
+    /// Number of the host in its frames.
     pub id: u16,
     pub line: BitRate,
-    /// Maximum delay of the host's own making that streams catch up.
+    /// Maximum delay by the host itself that streams catch up.
     pub catch_up: Nanos,
     pub end_markers: u8,
-    /// Settings of rate limiters. With them, all streams have a limiter and a CN-TAG.
+    /// Settings of rate limiters; with them, all streams have a limiter and a CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 
-/// Counts of a stream's sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     pub frames: u64,
-    /// Bytes of data frames, with FCS.
+    /// Bytes with FCS.
     pub bytes: Bytes,
-    /// Bytes of data frames on the line: with FCS, preamble and gap.
+    /// Bytes with FCS, preamble and gap.
     pub line_bytes: Bytes,
-    /// Time of the first data frame.
     pub first: Nanos,
-    /// Time of the last data frame.
     pub last: Nanos,
     pub end_markers: u8,
 }
 
-/// Sending half of a host.
 #[derive(Debug)]
 pub struct Sender {
     settings: SenderSettings,
@@ -90,7 +85,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Order in which streams are served, lowest first: streams with a rate by waiting time, then round robin.
+/// Order of streams, lowest first: those with a rate by waiting time, then round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -108,7 +103,7 @@ struct Outgoing {
     flow: FlowKey,
     held: bool,
     is_blocked: bool,
-    /// Time at which the last pause ended.
+    /// End of the last pause.
     let_go: Nanos,
     end_markers: u8,
     next_marker: Option<Nanos>,
@@ -116,7 +111,6 @@ struct Outgoing {
 }
 
 impl Sender {
-    /// Creates a sender whose streams begin at `now`.
     #[must_use]
     pub fn new(streams: &[Stream], settings: SenderSettings, now: Nanos, progress: Arc<Progress>) -> Sender {
         let outgoing = |(index, stream)| Outgoing::new(index, stream, &settings, now);
@@ -129,7 +123,7 @@ impl Sender {
         }
     }
 
-    /// Chooses the next frame, from streams whose class is not in `paused`.
+    /// Chooses a frame of a class not in `paused`.
     #[inline]
     pub fn choose(&mut self, now: Nanos, paused: ClassSet) -> Choice {
         if self.line.free_at() > now {
@@ -168,13 +162,12 @@ impl Sender {
         }
     }
 
-    /// Returns the class of a chosen frame.
     #[must_use]
     pub fn class(&self, turn: &Turn) -> Class {
         self.streams[turn.stream].class
     }
 
-    /// Writes the head of a chosen frame into `frame`, and counts it as sent.
+    /// Writes a chosen frame's head, and counts it as sent.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
         let stream = &mut self.streams[turn.stream];
@@ -195,7 +188,6 @@ impl Sender {
         }
     }
 
-    /// Advances all rate limiters to `now`.
     pub fn advance(&mut self, now: Nanos) {
         self.streams
             .iter_mut()
@@ -210,14 +202,13 @@ impl Sender {
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Passes a CNM to the stream with this CN-TAG; returns false if no stream has it.
+    /// Passes a CNM to the stream with this CN-TAG; returns false if there is none.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
         limiter.map(|limiter| limiter.notified(now, feedback)).is_some()
     }
 
-    /// Yields the report of each stream's rate limiter.
     pub fn limiters(&self) -> impl Iterator<Item = Option<LimiterReport>> {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
@@ -229,12 +220,11 @@ impl Sender {
         }
     }
 
-    /// Ends all streams: only end markers are sent from now on.
+    /// Ends all streams: only end markers follow.
     pub fn stop(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
     }
 
-    /// Yields the counts of each stream.
     pub fn sent(&self) -> impl Iterator<Item = &Sent> {
         self.streams.iter().map(|stream| &stream.sent)
     }

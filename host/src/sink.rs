@@ -1,10 +1,10 @@
-//! Receiving half of a host: counts amount, order, latency and priorities of each stream.
+//! Receiving half of a host: counts each stream.
 //!
 //! After a stream's first frame nothing is allocated.
 //!
-//! Frames sent before the sink was ready are missed at the start, not lost. The sink knows how long it had been ready at the first
-//! arrival. The end marker tells how long the sender had been sending when it sent that frame. Each duration comes from one clock. If the
-//! sender's is longer, the frames before the lowest received one were missed.
+//! Frames sent before the sink was ready are missed at the start, not lost. Two durations decide, each of one clock:
+//! the sink's from ready to first arrival, and the sender's from its first frame to that one. If the sender's is
+//! longer, frames before the lowest received one were missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +19,12 @@ use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
 
 const STREAMS_MAX: usize = 1024;
 const FLOWS_MAX: usize = 4096;
-/// Sizes in bytes that divide flows into ranges for reports; each is an exclusive upper limit.
+/// Size ranges of flows in reports: exclusive upper limits in bytes.
 pub const FLOW_BUCKETS: [u32; 4] = [10_000, 100_000, 1_000_000, u32::MAX];
 
 const LATENCY_MAX: u64 = 100 * 1_000_000_000;
 const LATENCY_DIGITS: u8 = 2;
 
-/// Receiving half of a host.
 #[derive(Debug)]
 pub struct Sink {
     address: MacAddr,
@@ -41,35 +40,32 @@ pub struct Sink {
 /// Received frames that belong to no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsorted {
-    /// Data frames flooded to this host, but addressed to another.
+    /// Data frames flooded to this host.
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of streams beyond the sink's maximum number of streams.
+    /// Data frames of streams beyond the maximum number.
     pub untracked: u64,
     /// Frames that are not data of a stream.
     pub other: u64,
 }
 
-/// Counts of a received stream.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Number of the sending host.
     pub sender: u16,
-    /// Number of the stream at its sender.
+    /// Stream number at the sender.
     pub stream: u8,
     /// Class whose pauses the sender obeys.
     pub class: Class,
     progress_place: Option<usize>,
-    /// Number of data frames, repetitions included.
+    /// Data frames, repetitions included.
     pub frames: u64,
-    /// Bytes of data frames, with FCS.
+    /// Bytes with FCS.
     pub bytes: Bytes,
-    /// Bytes of data frames on the line: with FCS, preamble and gap.
+    /// Bytes with FCS, preamble and gap.
     pub line_bytes: Bytes,
-    /// UDP payload in bytes, without repetitions.
+    /// Bytes of UDP payload, without repetitions.
     pub payload: Bytes,
-    /// Received sequence numbers.
     pub tracker: Tracker,
     lowest: u64,
     /// Sending time of the first received frame.
@@ -79,36 +75,31 @@ pub struct Incoming {
     watched: Nanos,
     /// Number of frames sent, known from an end marker.
     pub total: Option<u64>,
-    /// Time of the first arrival.
     pub first: Nanos,
-    /// Bytes of the first frame on the line: measured rates exclude it.
+    /// Line bytes of the first frame, excluded from rates.
     pub first_line_bytes: Bytes,
     pub first_payload: Bytes,
-    /// Time of the last arrival.
     pub last: Nanos,
-    /// Latencies of frames in nanoseconds.
+    /// Latencies, ns.
     pub latency: Histogram<u64>,
-    /// Number of frames by PCP; the last element counts untagged frames.
+    /// Frames by PCP; the last element is for untagged ones.
     pub pcp: [u64; CLASSES + 1],
-    /// Number of frames by DSCP.
     pub dscp: [u64; 64],
-    /// Number of frames that switches marked as "congestion experienced".
+    /// Frames with the ECN mark "congestion experienced".
     pub congested: u64,
-    /// Flows of the stream, if it has flows.
     pub flows: Option<Box<FlowsReceived>>,
 }
 
-/// Received flows of a stream.
 #[derive(Debug)]
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
     refused: Tracker,
-    /// Completion times in nanoseconds, for each range of [`FLOW_BUCKETS`].
+    /// Completion times (ns) by range of [`FLOW_BUCKETS`].
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
 }
 
 impl Sink {
-    /// Creates a sink that receives from `ready` on. With `promiscuous` it accepts frames to any address.
+    /// Creates a sink that receives from `ready` on; if `promiscuous`, frames to any address.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -123,7 +114,7 @@ impl Sink {
         }
     }
 
-    /// Processes a received frame of `frame_len` bytes (without FCS); returns true if it is data for this host.
+    /// Processes a frame of `frame_len` bytes (without FCS); returns true if it is data for this host.
     #[inline]
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8], frame_len: u32) -> bool {
         match parse(header, head, frame_len as usize) {
@@ -145,7 +136,6 @@ impl Sink {
         &self.streams
     }
 
-    /// Returns the counts of frames that belong to no stream.
     #[must_use]
     pub const fn unsorted(&self) -> Unsorted {
         self.unsorted
@@ -252,26 +242,26 @@ impl Incoming {
         }
     }
 
-    /// Returns the minimum number of frames that the sender has sent.
+    /// Returns the minimum number of sent frames.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// Returns how many frames were sent before the sink was ready.
+    /// Returns how many frames preceded the sink's start.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;
         if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
-    /// Returns the rate on the line (with preambles and gaps) from the first arrival to the last, in b/s.
+    /// Returns the rate on the line (with preambles and gaps) between first and last arrival, b/s.
     #[must_use]
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
 
-    /// Returns the rate of UDP payload without repetitions from the first arrival to the last, in b/s.
+    /// Returns the rate of UDP payload without repetitions between first and last arrival, b/s.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
@@ -304,25 +294,24 @@ impl FlowsReceived {
         }
     }
 
-    /// Refuses flows whose first frames were missed, since they would never complete.
+    /// Refuses flows whose first frames were missed: they would never complete.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
 
-    /// Returns the number of flows not tracked, because too many were incomplete at once.
+    /// Returns the number of flows not tracked, because too many were incomplete.
     #[must_use]
     pub const fn untracked(&self) -> u64 {
         self.refused.distinct()
     }
 
-    /// Returns the number of flows with missing frames.
     #[must_use]
     pub fn incomplete(&self) -> usize {
         self.incomplete.len()
     }
 }
 
-/// Returns the rate of `bytes` in `span` in bits per second; 0 for an empty span.
+/// Returns the rate in b/s; 0 for an empty span.
 #[must_use]
 pub fn rate(bytes: Bytes, span: Nanos) -> f64 {
     if span == Nanos::ZERO { 0.0 } else { bytes.0 as f64 * 8e9 / span.0 as f64 }
@@ -400,8 +389,7 @@ mod tests {
     // proves: traffic
     #[test]
     fn frames_sent_before_sink_start_count_as_missed() {
-        // The sender's clock is ahead by an offset of 1000 ns. Frame 5 is sent at 4000 ns, and arrives when the sink has been ready for
-        // `watched`.
+        // The sender's clock is 1000 ns ahead. Frame 5 is sent at 4000 ns; the sink has then been ready for `watched`.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());

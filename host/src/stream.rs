@@ -1,4 +1,4 @@
-//! Streams of frames from one sender to one destination in one class, and their command line:
+//! Streams from a sender to a destination in a class, and their command line:
 //!
 //! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`
 
@@ -10,7 +10,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 
-/// Maximum number of streams of a sender: frames carry the number in one byte.
+/// Maximum number of a sender's streams: frames have one byte for it.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -18,59 +18,48 @@ const SIZE_MAX: u32 = 9018;
 const TAG_LEN: u32 = 4;
 const FLOW_SIZE_MIN: u32 = 128;
 
-/// Stream of frames to one destination in one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
     /// Class whose pauses the stream obeys.
     pub class: Class,
     pub tag: Option<Tci>,
     pub dscp: u8,
-    /// ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
+    /// ECN bits: 0 not capable, 1 ECT(1), 2 ECT(0).
     pub ecn: u8,
-    /// MAC address of the destination host.
     pub dst: MacAddr,
-    /// MAC address of the next router; `None` if the destination is on this network.
+    /// MAC address of the next router, if any.
     pub via: Option<MacAddr>,
-    /// Source MAC address; `None` for that of the host.
+    /// Source MAC address; `None` for the host's.
     pub src: Option<MacAddr>,
     /// UDP source port; `None` for 49152 + the stream's number, and a port for each flow.
     pub source_port: Option<u16>,
     pub destination_port: u16,
-    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, and four more with a tag. With flows, the maximum size.
+    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, four more with a tag; with flows, the maximum.
     pub size: u32,
-    /// Rate on the line (with FCS, preamble and gap); `None` for that of the line.
+    /// Rate on the line (with FCS, preamble and gap); `None` for line rate.
     pub rate: Option<BitRate>,
-    /// Maximum number of frames; in a stream of flows, of flows.
+    /// Maximum number of frames, or of flows.
     pub count: Option<u64>,
-    /// Maximum duration of the stream.
     pub duration: Option<Nanos>,
-    /// Delay between the host's start and the stream's.
+    /// Delay after the host's start.
     pub start: Nanos,
-    /// Distribution of the frames over time.
     pub pattern: Pattern,
 }
 
-/// Distribution of a stream's frames over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Pattern {
-    /// Evenly spaced frames at the stream's rate.
+    /// Evenly spaced frames.
     #[default]
     Constant,
-    /// Evenly spaced frames during `on`, then silence during `off`, repeatedly.
-    OnOff {
-        /// Duration of the sending phase.
-        on: Nanos,
-        /// Duration of the silent phase.
-        off: Nanos,
-    },
-    /// Bursts at each multiple of `every` on the machine's clock, so that all its hosts send at once.
+    /// Evenly spaced frames during `on`, then silence during `off`.
+    OnOff { on: Nanos, off: Nanos },
+    /// Bursts at multiples of `every` on the machine's clock, simultaneous at all its hosts.
     Incast {
         /// Bytes of a burst with FCS, rounded up to whole frames.
         burst: Bytes,
-        /// Interval between the starts of bursts.
         every: Nanos,
     },
-    /// Flows that arrive at random, with the stream's rate as mean load. Up to 256 flows are served at once, round robin.
+    /// Flows that arrive at random, with the stream's rate as mean load; up to 256 are served round robin.
     Flows { sizes: FlowSizes, seed: u64 },
 }
 
@@ -97,14 +86,14 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Returns the frame length in bytes without FCS.
+    /// Returns the frame length without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.size - FCS
     }
 }
 
-/// Errors in the streams of a command line, displayed one per line.
+/// Errors in streams, displayed one per line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamErrors(Vec<String>);
 
@@ -116,10 +105,10 @@ impl fmt::Display for StreamErrors {
 
 impl std::error::Error for StreamErrors {}
 
-/// Parses the streams of a command line.
+/// Parses streams.
 ///
 /// # Errors
-/// Returns all errors of all streams, with the allowed values.
+/// Returns all errors, with the allowed values.
 pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamErrors> {
     let mut errors = Vec::new();
     let mut streams = Vec::new();
@@ -224,7 +213,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Lists all keys of a stream with their values, for `--help`.
+/// Lists all keys of a stream, for `--help`.
 #[must_use]
 pub fn keys_help() -> String {
     let default = |default: &str| match default {

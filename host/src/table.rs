@@ -6,7 +6,6 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::report::{Distribution, HostReport, ReceivedStream, listed};
 
-/// Report of a host that displays as tables.
 #[derive(Debug)]
 pub struct Readable<'a>(pub &'a HostReport);
 

@@ -1,13 +1,11 @@
-//! Received sequence numbers: exact counts from a bitmap of the last [`WINDOW`] numbers.
+//! Received sequence numbers, counted by a bitmap of the last [`WINDOW`].
 //!
 //! * A *reordered* frame arrives after a higher number (RFC 4737).
 //! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]): it may be
 //!   new or repeated.
 
-/// Number of bits in the bitmap.
 pub const WINDOW: u64 = 1 << 16;
 
-/// Sequence numbers that were received of a stream.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     arrived: Box<[u64]>,
@@ -70,25 +68,24 @@ impl Tracker {
         self.distinct
     }
 
-    /// Returns the number of repeated frames.
     #[must_use]
     pub const fn duplicated(&self) -> u64 {
         self.duplicated
     }
 
-    /// Returns how many frames arrived after a higher sequence number.
+    /// Returns how many frames followed a higher number.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Returns the number of frames too late to be told from repetitions.
+    /// Returns how many frames were too late to be told from repetitions.
     #[must_use]
     pub const fn beyond_window(&self) -> u64 {
         self.beyond_window
     }
 
-    /// Returns the highest sequence number received, plus one.
+    /// Returns the highest received number plus one.
     #[must_use]
     pub const fn sent_at_least(&self) -> u64 {
         self.next

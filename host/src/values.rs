@@ -3,50 +3,33 @@
 use xoff_config::quantity;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
-/// Parses a bit rate on the line.
-///
-/// # Errors
-/// Describes the allowed values.
 pub fn rate(text: &str) -> Result<BitRate, String> {
     quantity::parse_rate(text)
         .ok_or_else(|| "a rate is a number of bits per second such as 200M or 2.5G, at most 1.6T".into())
 }
 
-/// Maximum duration: sums of such durations cannot overflow a clock.
+/// Maximum duration, whose sums cannot overflow a clock.
 const YEAR: Nanos = Nanos::from_millis(365 * 24 * 3600 * 1000);
 
 /// Parses a duration of at most a year.
-///
-/// # Errors
-/// Describes the allowed values.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     quantity::parse_time(text)
         .filter(|&span| span <= YEAR)
         .ok_or_else(|| "a time is a number and a unit: 50us, 1.5ms, 10s; at most a year".into())
 }
 
-/// Parses an amount of data.
-///
-/// # Errors
-/// Describes the allowed values.
 pub fn bytes(text: &str) -> Result<Bytes, String> {
     quantity::parse_bytes(text)
         .ok_or_else(|| "an amount of data is a number and a unit: 1500B, 64KB, 64KiB".into())
 }
 
-/// Parses an Ethernet address, or `broadcast`.
-///
-/// # Errors
-/// Describes the allowed values.
+/// Parses a MAC address, or `broadcast`.
 pub fn mac(text: &str) -> Result<MacAddr, String> {
     let address = if text == "broadcast" { Some(MacAddr::BROADCAST) } else { MacAddr::parse(text) };
     address.ok_or_else(|| "an address is six bytes such as 02:00:00:00:00:01, or broadcast".into())
 }
 
 /// Parses classes: `3`, `3,4`, or `all`.
-///
-/// # Errors
-/// Describes the allowed values.
 pub fn classes(text: &str) -> Result<ClassSet, String> {
     if text == "all" {
         return Ok(ClassSet::ALL);

@@ -1,4 +1,4 @@
-//! Repeated sending of single frames through a packet socket, so that a host may run on the same interface.
+//! Sends single frames repeatedly by a packet socket, which leaves the interface usable for a host.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,10 +10,9 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 use xoff_wire::units::{MacAddr, Nanos};
 
-/// Maximum delay until a request to stop is noticed.
+/// Maximum delay until a stop is noticed.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
-/// Error of a device that sends single frames.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     #[error(
@@ -30,7 +29,6 @@ pub enum LinkError {
     Send { device: String, source: io::Error },
 }
 
-/// Device on which to send single frames.
 #[derive(Debug)]
 pub struct Link {
     device: String,
@@ -40,10 +38,10 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens `device` in the calling thread's network namespace.
+    /// Opens `device` in the thread's network namespace.
     ///
     /// # Errors
-    /// Returns an error if the device does not exist, or privileges are missing.
+    /// If the device does not exist, or privileges are missing.
     pub fn open(device: &str) -> Result<Link, LinkError> {
         let (to, address) = link_address(device).ok_or_else(|| LinkError::NoDevice(device.to_owned()))?;
         let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)
@@ -51,16 +49,12 @@ impl Link {
         Ok(Link { device: device.to_owned(), to, address, socket })
     }
 
-    /// Returns the MAC address of the device.
     #[must_use]
     pub const fn address(&self) -> MacAddr {
         self.address
     }
 
     /// Sends one frame.
-    ///
-    /// # Errors
-    /// Returns an error if the kernel refuses the frame.
     pub fn send(&self, frame: &[u8]) -> Result<(), LinkError> {
         let sent = sendto(self.socket.as_raw_fd(), frame, &self.to, MsgFlags::empty());
         let refused =
@@ -76,20 +70,19 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
     })
 }
 
-/// Times at which frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub every: Nanos,
     /// Maximum number of rounds through all frames.
     pub count: Option<u64>,
-    /// Maximum duration of sending.
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn until `timing` ends or `stop` is set; returns the number of frames sent. Late frames are not caught up.
+/// Sends `frames` in turn until `timing` ends or `stop` is set, and returns their number. Late frames are not caught
+/// up.
 ///
 /// # Errors
-/// Returns an error if the kernel refuses a frame.
+/// If the kernel refuses a frame.
 pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool) -> Result<u64, LinkError> {
     let begin = Instant::now();
     let end = timing.duration.map(|duration| begin + Duration::from_nanos(duration.0));

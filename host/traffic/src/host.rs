@@ -1,9 +1,10 @@
-//! A host: an interface, a sender, a sink, and the loop between them.
+//! Host: an interface, a sender, a sink, and their loop.
 //!
-//! While data is moving, the loop sleeps a little longer, so that frames move in batches and the switch under test keeps its core. Pacing
-//! catches up the delay.
+//! While data is moving, the loop sleeps a little longer, so that frames move in batches and the switch under test
+//! keeps its core. Pacing catches up the delay.
 //!
-//! Frames in the kernel can no longer be paused. So the loop hands over a small amount at a time, and processes pause frames in between.
+//! Frames in the kernel can no longer be paused, so the loop hands over few at a time, and processes pause frames in
+//! between.
 
 use std::io;
 use std::sync::Arc;
@@ -26,58 +27,55 @@ use super::station::{Station, nap};
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
 
-/// Maximum delay until a request to stop is noticed.
+/// Maximum delay until a stop is noticed.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Time for which a stopped host still sends end markers and pending frames.
+/// Time for which a stopped host sends end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time for which a host still receives after its last stream and last frame.
+/// Time for which a host receives after its last stream and last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
-/// Settings of a host.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a choice of its own
 pub struct HostOptions {
-    /// Name of the interface, in the calling thread's network namespace.
+    /// Interface name, in the thread's network namespace.
     pub device: String,
-    /// MAC address of the host; `None` for that of the interface.
+    /// MAC address; `None` for the interface's.
     pub address: Option<MacAddr>,
-    /// Number that identifies the host in its frames; `None` for the last two bytes of its address.
+    /// Number of the host in its frames; `None` for the last two bytes of its address.
     pub id: Option<u16>,
     pub line: BitRate,
-    /// Maximum duration of the run; `None` to run until the host's streams end, or a stop.
+    /// Maximum duration; `None` until all streams end, or a stop.
     pub duration: Option<Nanos>,
     /// Time without data after which the host ends; `None` for 500 ms after its streams.
     pub linger: Option<Nanos>,
-    /// How the host reacts to pause frames.
     pub obedience: Obedience,
-    /// True if 802.3x PAUSE frames pause all classes; otherwise they are only counted.
+    /// True if 802.3x PAUSE frames pause all classes, besides being counted.
     pub obey_802_3x: bool,
-    /// True if flow lists (OFC) pause their flows; otherwise they pause the class.
+    /// True if flow lists (OFC) pause flows instead of their class.
     pub obey_flows: bool,
-    /// True if the host obeys rates (GFC).
+    /// True if rates are obeyed (GFC).
     pub obey_rates: bool,
-    /// Maximum delay of the host's own making that its streams catch up.
+    /// Maximum delay by the host itself that streams catch up.
     pub catch_up: Nanos,
-    /// True if the host accepts frames to other hosts.
+    /// True if frames to other hosts are accepted.
     pub promiscuous: bool,
-    /// True if the host announces its address, so that switches need not flood.
+    /// True if the address is announced, so that switches need not flood.
     pub announce: bool,
-    /// True if streams send end markers. They are not needed if all hosts' reports are settled.
+    /// True if streams send end markers, which settled reports do not need.
     pub end_markers: bool,
-    /// True if the host polls busily instead of sleeping.
+    /// True if the host polls instead of sleeping.
     pub busy: bool,
-    /// Minimum sleep while there is traffic. It batches frames and delays obedience to pauses.
+    /// Minimum sleep while there is traffic; it batches frames and delays obedience to pauses.
     pub nap: Nanos,
-    /// Settings of rate limiters, with CN-TAGs on all streams; `None` to only count CNMs.
+    /// Settings of rate limiters, with CN-TAGs on all streams; without them, CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
-    /// Number of entries in each ring.
+    /// Entries per ring.
     pub ring: u32,
 }
 
 impl HostOptions {
-    /// Returns the default settings.
     #[must_use]
     pub fn new(device: &str) -> HostOptions {
         HostOptions {
@@ -103,7 +101,6 @@ impl HostOptions {
     }
 }
 
-/// Error that prevents or ends the run of a host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     #[error(transparent)]
@@ -124,10 +121,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the interface in the calling thread's network namespace, and begins to receive.
+    /// Opens the interface in the thread's network namespace, and begins to receive.
     ///
     /// # Errors
-    /// Returns an error with a remedy if the interface cannot be used.
+    /// Names a remedy if the interface cannot be used.
     pub fn open(options: HostOptions) -> Result<Host, HostError> {
         let station = Station::open(&options.device, options.ring)?;
         let address = options.address.unwrap_or(station.address());
@@ -141,13 +138,13 @@ impl Host {
         self.address
     }
 
-    /// Returns the number that identifies the host in its frames.
+    /// Returns the number of the host in its frames.
     #[must_use]
     pub const fn id(&self) -> u16 {
         self.id
     }
 
-    /// Returns the properties of the interface, and the settings that it refused.
+    /// Returns the interface's properties, and the settings that it refused.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.station.facts()
@@ -156,7 +153,7 @@ impl Host {
     /// Sends `streams` and receives, until the run ends or `stop` is set.
     ///
     /// # Errors
-    /// Returns an error if waiting for frames fails.
+    /// If waiting for frames fails.
     pub fn run(
         self,
         streams: &[Stream],
@@ -211,9 +208,9 @@ enum Transmitted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Received {
-    /// The maximum was received; more frames may be pending.
+    /// The maximum was received; more may be pending.
     More,
-    /// All pending frames were received, and some were data.
+    /// All pending frames were received, some of them data.
     Data,
     NoData,
 }

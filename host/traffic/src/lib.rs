@@ -1,8 +1,7 @@
 //! A host on one interface over AF_XDP: sender and sink in one, with the decisions of `xoff_host`.
 //!
-//! Tests of a lossless switch need hosts that obey pause frames and account for every frame; Linux' own hosts do
-//! neither. `xoff traffic` runs one such host; the demo and tests run several, each on a thread in its own network
-//! namespace.
+//! Linux' own hosts neither obey pause frames nor account for every frame. `xoff traffic` runs one host; demo and tests
+//! run several, each on a thread in its own network namespace.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -22,10 +22,10 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries. Each queue, sending, and the window get as many chunks.
+    /// Opens `device` with rings of `ring` entries; each queue, sending, and the window get as many chunks.
     ///
     /// # Errors
-    /// Returns an error if the interface cannot be used.
+    /// If the interface cannot be used.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
         let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
         let options = PortOptions {
@@ -71,7 +71,7 @@ impl Station {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Appends received frames to `frames`, and refills the receive ring. Returns true if more frames may be pending.
+    /// Appends received frames, and refills the receive ring. Returns true if more may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
@@ -79,7 +79,7 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// Allocates a frame of `len` bytes; `None` while too many frames are in the kernel.
+    /// Allocates a frame; `None` while too many are in the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
         self.port.compose(&mut self.store, len)
@@ -88,7 +88,7 @@ impl Station {
     /// Queues a frame for the next [`Station::flush`].
     ///
     /// # Panics
-    /// Panics if the interface [was removed](Station::is_removed).
+    /// If the interface [was removed](Station::is_removed).
     #[inline]
     pub fn send(&mut self, frame: Frame) {
         let len = frame.len();
@@ -115,27 +115,27 @@ impl Station {
         self.committed = self.committed.saturating_sub(bytes);
     }
 
-    /// Returns true if a send has failed because the interface was deleted.
+    /// Returns true if a send failed because the interface was deleted.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.port.is_removed()
     }
 
-    /// Returns the bytes in the kernel, which can no longer be paused; preambles and gaps count.
+    /// Returns the bytes in the kernel, which cannot be paused; preambles and gaps count.
     #[must_use]
     pub const fn committed(&self) -> Bytes {
         self.committed
     }
 
-    /// Returns file descriptors that become readable when a frame arrives.
+    /// Returns descriptors that become readable at a frame's arrival.
     ///
     /// # Errors
-    /// Returns an error if the process has no free descriptor.
+    /// If the process has no free descriptor.
     pub fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         duplicates(self.port.sockets())
     }
 
-    /// Returns the frames lost since the device was opened.
+    /// Returns the frames lost since the opening.
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();
