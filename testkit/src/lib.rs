@@ -1,8 +1,8 @@
 //! Test kit for flow-control policies: does a policy ever lose, reorder or strand a frame?
 //!
-//! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), in switches among hosts, in virtual time. Its
-//! scenarios are hard for a policy: incast, pause storms, lost XONs, flapping links, replacement by another policy. It reports broken
-//! promises with time, scenario and seed, and continues after each. Equal seeds lead to equal runs.
+//! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), through hard scenarios: incast,
+//! pause storms, lost XONs, flapping links, replacement by another policy. It reports all broken promises with time,
+//! scenario and seed. Equal seeds lead to equal runs.
 //!
 //! ```
 //! use xoff_testkit::{Subject, check};
@@ -12,7 +12,7 @@
 //! assert!(report.is_clean(), "{report}");
 //! ```
 //!
-//! The [`bed`] itself is for closer tests; there a broken promise stops the test.
+//! In the [`bed`], for closer tests, a broken promise stops the test.
 //!
 //! ```text
 //!   check --> scenarios --> trial --> bed      switches, hosts and wires, in virtual time
@@ -40,7 +40,7 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 
 type Prepare = Box<dyn Fn(&mut SwitchSettings)>;
 
-/// Policy to check, with the settings of its switches.
+/// Policy to check, with settings of switches.
 pub struct Subject {
     kind: PolicyKind,
     prepare: Prepare,
@@ -53,8 +53,8 @@ impl Subject {
         Subject::with(kind, |_| ())
     }
 
-    /// Creates a subject whose switches `prepare` changes: parameters, thresholds, capabilities of peers, or the policy behind
-    /// [`PolicyKind::Custom`].
+    /// Creates a subject whose switches `prepare` changes: parameters, thresholds, peers' capabilities, or the policy
+    /// behind [`PolicyKind::Custom`].
     pub fn with(kind: PolicyKind, prepare: impl Fn(&mut SwitchSettings) + 'static) -> Subject {
         Subject { kind, prepare: Box::new(prepare) }
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Runs every scenario with the policy of `subject` in all classes; reports broken promises and panics.
+/// Runs every scenario with the subject's policy in all classes.
 #[must_use]
 pub fn check(subject: &Subject, seed: u64) -> Report {
     let mut report = Report::new(seed);

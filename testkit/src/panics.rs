@@ -1,4 +1,4 @@
-//! Catches panics that count as findings. [`catch`] returns their messages instead of printing them.
+//! [`catch`] catches panics that count as findings, and returns their messages instead of printing them.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};

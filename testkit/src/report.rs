@@ -4,29 +4,29 @@ use crate::bed::Promise;
 use crate::trial::Trial;
 use xoff_wire::units::Nanos;
 
-/// Promise that a policy broke in a scenario.
+/// Broken promise in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Finding {
     pub scenario: &'static str,
     /// Seed that repeats the breach.
     pub seed: u64,
-    /// Time since the start of the scenario.
+    /// Time since the scenario's start.
     pub at: Nanos,
     pub promise: Promise,
     pub what: String,
 }
 
-/// Result of a check: the first breach of each promise in each scenario.
+/// First breach of each promise in each scenario.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Report {
     pub seed: u64,
-    /// Names of the scenarios that ran.
+    /// Names of completed scenarios.
     pub ran: Vec<&'static str>,
-    /// Scenarios that were left out because the policy does not fit their settings, with the reason.
+    /// Scenarios whose settings do not fit the policy, with the reason.
     pub left_out: Vec<(&'static str, String)>,
-    /// Breaches by scenario, in the order of time.
+    /// Breaches by scenario and time.
     pub findings: Vec<Finding>,
 }
 

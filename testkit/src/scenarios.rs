@@ -1,4 +1,4 @@
-//! Scenarios that are hard for a policy. All streams and actions end long before the trial does.
+//! Scenarios that are hard for a policy. Streams and actions end long before the trial.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{Memory, PolicyKind, SharedMemory};
@@ -89,7 +89,6 @@ fn storms(trial: &mut Trial<'_>) {
     }
 }
 
-/// Half of the XONs to senders are lost.
 fn lost_xons(trial: &mut Trial<'_>) {
     let mut plan = star(5);
     plan.may_lapse = true;

@@ -8,7 +8,7 @@ use xoff_wire::units::{Class, Nanos};
 use crate::bed::plan::LOSSLESS;
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, SwitchPlan, end};
 
-/// End of a trial, long after the last arrival and every pause that should end.
+/// End of a trial, long after the last arrival and pause.
 const END: Nanos = Nanos::from_millis(150);
 
 type Broken = (Nanos, Promise, String);
@@ -120,7 +120,7 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// Returns broken promises in the order of time; or, as error, why the policy does not fit the settings.
+    /// Returns broken promises by time; or, as error, why the policy does not fit the settings.
     pub(crate) fn outcome(&self) -> Result<Vec<Broken>, String> {
         if let Some(misfit) = &self.misfit {
             return Err(misfit.clone());
@@ -166,7 +166,7 @@ impl<'subject> Trial<'subject> {
         broken.retain(|(_, promise, _)| promises.insert(*promise));
     }
 
-    /// Checks order and duplicates of a flow; returns how many of its frames were lost although they must not be.
+    /// Checks order and duplicates of a flow; returns the number of its wrongly lost frames.
     fn judge_flow(&self, flow: &TrialFlow, broken: &mut Vec<Broken>) -> u64 {
         let (from, to) = (self.bed.host(flow.from), self.bed.host(flow.to));
         let mut received = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The test kit finds nothing in built-in policies, and detects each kind of faulty policy.
+//! The test kit finds no fault in built-in policies, and detects each kind of faulty policy.
 
 // proves: own-policy
 
@@ -103,7 +103,7 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // The margin lets the switch skip these events in large batches, so that the policy counts fewer of them.
+            // The margin lets the switch skip these events in large batches, so the policy counts fewer.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.observed += 1;
                 if self.observed.is_multiple_of(50) {

@@ -1,5 +1,5 @@
-//! Seeds for random tests. Each test runs with fixed seeds and with a fresh one, which a failing test prints. `XOFF_SEED=… cargo test`
-//! repeats the run. `scripts/test.sh` draws one seed for all tests. An input that fails becomes a test of its own.
+//! Seeds for random tests, which run with fixed seeds and a fresh one. A failing test prints the fresh seed;
+//! `XOFF_SEED=… cargo test` repeats it. `scripts/test.sh` draws one seed for all tests. Failing inputs become tests.
 
 #![forbid(unsafe_code)]
 
@@ -10,19 +10,19 @@ use std::sync::OnceLock;
 pub use proptest;
 use proptest::test_runner::{Config, RngSeed};
 
-/// Name of the environment variable with the seed of a run.
+/// Environment variable with a run's seed.
 pub const VARIABLE: &str = "XOFF_SEED";
 
 const FIXED: u64 = 8021;
 
-/// Default number of inputs per seed of a property test.
+/// Default number of inputs per seed.
 pub const CASES: u32 = 512;
 
 /// Returns the value of `XOFF_SEED`, or a random seed. Each test prints it once.
 ///
 /// # Panics
 ///
-/// Panics if `XOFF_SEED` is not a number.
+/// If `XOFF_SEED` is not a number.
 pub fn fresh() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     thread_local!(static PRINTED: Cell<bool> = const { Cell::new(false) });
@@ -45,12 +45,12 @@ fn parse(text: &str) -> u64 {
     })
 }
 
-/// Returns the fixed seeds, followed by the seed of this run.
+/// Returns the fixed seeds, then this run's.
 pub fn seeds(fixed: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
     fixed.into_iter().chain(std::iter::once_with(fresh))
 }
 
-/// Returns the proptest configurations of [`explore!`], one for each seed.
+/// Returns [`explore!`]'s proptest configurations, one per seed.
 #[doc(hidden)]
 pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     seeds([FIXED]).map(move |seed| Config {
@@ -62,8 +62,8 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Defines property tests as `proptest!` does. They run with the fixed seed and the seed of this run. A first line `cases = N;` sets the
-/// number of inputs per seed.
+/// Defines property tests as `proptest!` does, with the fixed seed and this run's. A first line `cases = N;` sets the
+/// inputs per seed.
 #[macro_export]
 macro_rules! explore {
     (cases = $cases:expr; $($(#[$meta:meta])* fn $name:ident($($inputs:tt)*) $body:block)*) => {

@@ -3,12 +3,12 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::Batch;
 use xoff_wire::units::PortId;
 
-/// Number of frames that a driver processes in one batch.
+/// Frames that a driver processes in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
-    /// All pending frames are one batch.
+    /// All pending frames in one batch.
     Large,
-    /// Each frame is a batch of its own.
+    /// One frame per batch.
     OfOne,
 }
 

@@ -2,36 +2,36 @@ use std::fmt;
 
 use xoff_wire::units::Nanos;
 
-/// Promises of switches and policies, which the test bed checks.
+/// Promises that the test bed checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
-    /// No frame of a lossless class is dropped.
+    /// No lossless frame is dropped.
     NoLosslessDrop,
-    /// All sent lossless frames arrive.
+    /// All lossless frames arrive.
     Delivery,
-    /// Frames of a stream keep their order.
+    /// Streams keep their order.
     Order,
     /// No frame arrives twice.
     Once,
     /// No frame stays in a switch.
     NothingStranded,
-    /// No pause, sent or obeyed, outlasts the queued frames.
+    /// No pause outlasts the queued frames.
     PausesEnd,
-    /// The switch obeys pauses in time, and sends, refreshes and ends its own pauses in time.
+    /// The switch obeys pauses in time, and sends, refreshes and ends its own in time.
     PausesKept,
     /// Queues stay within their limits.
     Bounds,
-    /// The switch pauses a peer from XOFF on, and not below XON.
+    /// The switch pauses a peer from XOFF on, not below XON.
     Thresholds,
     /// Every frame is in exactly one place, and the ledger agrees.
     Ledger,
-    /// A policy's margin is correct: it decides about the frames of a batch as if each were a batch of its own.
+    /// A policy's margin is correct: batches make no difference to its decisions.
     Batches,
-    /// The steps of a driver's turn are in order: release, receive, forward, send pause frames, send data.
+    /// A driver's turn is in order: release, receive, forward, send pause frames, send data.
     Turns,
-    /// A class with a frame that it may send waits at most one turn of each other class.
+    /// A class with a sendable frame waits at most one turn of each other class.
     Served,
-    /// No action repeats endlessly at one instant.
+    /// No action repeats endlessly at one time.
     Rest,
     /// Neither policy nor switch panics.
     NoPanic,
@@ -62,7 +62,7 @@ impl fmt::Display for Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// Record the first breach of each promise, but no thresholds: a policy under test may have its own.
+    /// Record each promise's first breach, but no thresholds: a policy under test may have its own.
     Note,
     NoteAll,
 }
@@ -79,7 +79,6 @@ impl Breaches {
         Breaches { on_breach, now: Nanos::ZERO, noted: Vec::new() }
     }
 
-    /// Records a breach unless `kept`.
     #[track_caller]
     pub(super) fn expect(&mut self, kept: bool, promise: Promise, what: impl FnOnce() -> String) {
         if kept {

@@ -1,4 +1,4 @@
-//! Queues in plain memory, by which the workers of a switch exchange frames.
+//! In-memory queues between a switch's workers.
 
 use std::collections::VecDeque;
 
@@ -38,17 +38,17 @@ impl Drop for Link {
     }
 }
 
-/// Queues between workers, indexed by sending and receiving worker.
+/// Queues by sending and receiving worker.
 #[derive(Debug)]
 pub struct Links(Vec<Vec<Link>>);
 
 impl Links {
-    /// Creates queues between `workers` workers.
+    /// Creates queues for `workers` workers.
     pub fn new(workers: usize) -> Links {
         Links((0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect())
     }
 
-    /// Returns the workers up to the highest one that owns a port.
+    /// Returns the workers up to the last port owner.
     pub fn ends(owners: &[WorkerId]) -> impl Iterator<Item = WorkerId> {
         (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
     }
@@ -60,13 +60,13 @@ impl Links {
         self.0.iter().flatten().all(is_empty)
     }
 
-    /// Returns the queues of worker `me`.
+    /// Returns a worker's queues.
     pub fn of(&mut self, me: usize, batches: Batches) -> Exchange<'_> {
         Exchange { links: &mut self.0, me, batches }
     }
 }
 
-/// Queues to and from one worker.
+/// Queues to and from a worker.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     links: &'a mut Vec<Vec<Link>>,

@@ -1,4 +1,4 @@
-//! Independent model of pauses of single flows, from frame bytes alone. The test bed identifies flows by addresses and EtherType (family
+//! Independent model of pauses of single flows, by frame bytes alone. Addresses and EtherType identify flows (family
 //! 0).
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use super::payload::ETHER_TYPE;
 
 type Pair = [u8; 12];
 
-/// Paused flows, with the times at which their pauses end.
+/// Paused flows, with the ends of their pauses.
 #[derive(Debug, Default)]
 pub struct FlowPauses {
     until: BTreeMap<(Class, Pair), Nanos>,
@@ -19,7 +19,7 @@ pub struct FlowPauses {
 /// Effect of a flow list on the whole class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfClass {
-    /// The list does not affect the class as a whole.
+    /// The class is not affected.
     Nothing,
     /// The class is paused until this time.
     Stops(Nanos),
@@ -28,8 +28,8 @@ pub enum OfClass {
 }
 
 impl FlowPauses {
-    /// Processes a flow list; returns `None` if the frame has none. With `by_flow` the list pauses single flows, else it is plain PFC for
-    /// the class. `paused`: the class was paused before.
+    /// Processes a flow list; returns `None` if the frame has none. With `by_flow` it pauses single flows, otherwise
+    /// the class. `paused`: whether the class was paused before.
     pub fn received(
         &mut self,
         now: Nanos,
@@ -72,7 +72,7 @@ impl FlowPauses {
         })
     }
 
-    /// Processes plain PFC for a class. Time 0 resumes all flows of the class.
+    /// Processes plain PFC for a class. Time 0 resumes all its flows.
     pub fn named(&mut self, class: Class, time: Quanta) {
         self.stopped.remove(class);
         if time == Quanta(0) {
@@ -80,7 +80,7 @@ impl FlowPauses {
         }
     }
 
-    /// Resumes all flows of a class.
+    /// Resumes a class's flows.
     pub fn clear(&mut self, class: Class) {
         self.until.retain(|(other, _), _| *other != class);
     }

@@ -1,5 +1,5 @@
-//! Host of the test bed. It has streams, pauses obeyed at once, late or never, rate limiters controlled by CNMs, and a sink that checks
-//! frames. Only the frame on the wire leaves its hands: a pause takes effect at that frame's end.
+//! Host of the test bed: streams, obedience to pauses, rate limiters for CNMs, and a sink that checks frames. It hands
+//! over single frames, so pauses take effect at the end of the frame on the wire.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,37 +14,37 @@ use super::payload::{self, Mark};
 use super::plan::MTU_FRAME;
 use super::rates::Rates;
 
-/// How a host obeys pause frames.
+/// Obedience of a host to pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obeys {
-    /// The host obeys pause frames at once.
+    /// Obeys at once.
     AtOnce,
-    /// The host obeys pause frames after this delay.
+    /// Obeys after this delay.
     Late(Nanos),
-    /// The host ignores pause frames.
+    /// Ignores pauses.
     Never,
 }
 
-/// Stream of frames in one class to one address.
+/// Stream of frames of one class to one address.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Stream {
     /// Destination MAC address.
     pub to: MacAddr,
-    /// Class, written as PCP.
+    /// Class, sent as PCP.
     pub class: Class,
     pub len: u32,
     pub count: u64,
-    /// Rate on the line (with preamble and gap); `None` for line rate.
+    /// Rate with preamble and gap; `None` for line rate.
     pub rate: Option<BitRate>,
-    /// Time from which the first frame is due.
+    /// Due time of the first frame.
     pub from: Nanos,
-    /// Settings of a QCN reaction point. With them, frames carry a CN-TAG with the stream's number, and CNMs slow down the stream.
+    /// QCN reaction point settings: frames carry the stream's number as CN-TAG, and CNMs slow down the stream.
     pub qcn: Option<ReactionSettings>,
 }
 
 impl Stream {
-    /// Creates a stream of MTU-sized frames of class 3 at line rate.
+    /// Creates an MTU-sized stream of class 3 at line rate.
     pub fn new(to: MacAddr, count: u64, from: Nanos) -> Stream {
         Stream { to, class: Class::ALL[3], len: MTU_FRAME, count, rate: None, from, qcn: None }
     }
@@ -58,24 +58,24 @@ struct Sending {
     limiter: Option<(ReactionPoint, Nanos)>,
 }
 
-/// Counts of a stream's received frames.
+/// Frames received from a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Received {
     pub frames: u64,
     pub bytes: u64,
-    /// Number of duplicates and of frames received after a later one.
+    /// Duplicates, and frames received after a later one.
     pub late_or_twice: u64,
     /// Highest sequence number received.
     pub last: Option<u64>,
-    /// Arrival time of the last frame.
+    /// Arrival of the last frame.
     pub last_at: Nanos,
 }
 
 /// Host of a test bed.
 #[derive(Debug)]
 pub struct Host {
-    /// MAC address of the host.
+    /// Address of the host.
     pub mac: MacAddr,
     rate: BitRate,
     obeys: Obeys,
@@ -87,15 +87,15 @@ pub struct Host {
     to_heed: VecDeque<(Nanos, Vec<u8>)>,
     up: bool,
     received: BTreeMap<u32, Received>,
-    /// Received frames of the bed's hosts: time of arrival, and mark.
+    /// Received frames of the bed's hosts, with arrival times.
     pub arrivals: Vec<(Nanos, Mark)>,
-    /// Received pause frames: time of arrival, and bytes.
+    /// Received pause frames, with arrival times.
     pub controls: Vec<(Nanos, Vec<u8>)>,
-    /// Received CNMs: time of arrival, and bytes.
+    /// Received CNMs, with arrival times.
     pub notices: Vec<(Nanos, Vec<u8>)>,
-    /// Received frames that no host of the bed has made.
+    /// Received frames of no host of the bed.
     pub strange: Vec<Vec<u8>>,
-    /// First frame that arrived twice or out of order, and the highest sequence number before it.
+    /// First duplicate or reordered frame, and the highest sequence number before it.
     pub(super) disorder: Option<(Mark, u64)>,
 }
 
@@ -142,17 +142,17 @@ impl Host {
         self.rates = self.rates.take().map(|_| Rates::new(self.rate, MTU_FRAME));
     }
 
-    /// Returns how many frames of stream `id` were sent.
+    /// Returns the number of frames sent by a stream.
     pub fn sent(&self, id: u32) -> u64 {
         self.streams.iter().filter(|sending| sending.id == id).map(|sending| sending.sent).sum()
     }
 
-    /// Returns the counts of received frames of stream `id`.
+    /// Returns the frames received from a stream.
     pub fn received(&self, id: u32) -> Received {
         self.received.get(&id).copied().unwrap_or_default()
     }
 
-    /// Returns the classes that are paused now.
+    /// Returns the paused classes.
     pub fn paused(&self, now: Nanos) -> ClassSet {
         let mut paused = self.paused.clone();
         paused.expire(now);
@@ -310,8 +310,7 @@ impl Sending {
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // Other streams of the host may have delayed this frame. The next frame is due earlier by that delay, so that the rate is
-            // kept.
+            // The next frame makes up for a delay of this one by other streams, to keep the rate.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }

@@ -1,8 +1,8 @@
-//! Test bed for the dataplane: switches and hosts linked by wires, in virtual time. The simulator ([`Fabric`]) has time, events, links and
-//! frames in flight. Time is exact and every run repeats.
+//! Test bed for the dataplane: switches, hosts and wires in the simulator's exact virtual time ([`Fabric`]). Every run
+//! repeats.
 //!
-//! After every event the bed checks the switch's promises (`watch`). It also compares the switch with one that processes each frame in a
-//! batch of its own (`twin`). A test that merely runs thus proves something.
+//! Every event is followed by checks of the switch's promises (`watch`), and by a comparison with a switch without
+//! batches (`twin`), so that even a test without assertions proves something.
 
 mod batches;
 mod breaches;
@@ -41,16 +41,16 @@ use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 const EVENTS_MAX: u64 = 20_000_000;
 
-/// Number of a switch or host, in the order of creation.
+/// Number of a switch or host, by creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
 /// One end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// Switch or host that has the port.
+    /// Switch or host with the port.
     pub node: NodeId,
-    /// Number of the port; 0 for a host.
+    /// Port number; 0 for a host.
     pub port: PortId,
 }
 
@@ -60,7 +60,7 @@ enum Number {
     Host(u32),
 }
 
-/// Test bed of switches, hosts and wires, in virtual time.
+/// Test bed in virtual time.
 #[derive(Debug)]
 pub struct Bed {
     seed: u64,
@@ -90,7 +90,7 @@ struct Losses(At, Loses);
 
 type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// Wire on which an end sends.
+/// Sending direction of a wire.
 #[derive(Debug)]
 pub struct Wire<'bed> {
     bed: &'bed mut Bed,
@@ -98,7 +98,7 @@ pub struct Wire<'bed> {
 }
 
 impl Wire<'_> {
-    /// From now on, drops each frame on the wire for which `loses` returns true.
+    /// Drops further frames for which `loses` returns true.
     pub fn lose(&mut self, loses: impl FnMut(&[u8]) -> bool + 'static) {
         match &mut self.bed.stage {
             Stage::Planned(planned) => planned.losses.push(Losses(self.from, Box::new(loses))),
@@ -114,13 +114,13 @@ impl std::fmt::Debug for Losses {
 }
 
 impl Bed {
-    /// Creates a bed that panics if a promise is broken.
+    /// Creates a bed that panics at a broken promise.
     #[must_use]
     pub fn new(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Panic)
     }
 
-    /// Creates a bed that [records](Bed::broken) broken promises and continues.
+    /// Creates a bed that [records](Bed::broken) broken promises.
     #[must_use]
     pub fn that_notes(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Note)
@@ -137,7 +137,7 @@ impl Bed {
         }
     }
 
-    /// Adds a switch, which is created when the bed first runs.
+    /// Adds a switch, created at the bed's first run.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
         let planned = self.planned();
         let slots = SlotCounts { data: plan.slots, control: plan.control_slots, ..SlotCounts::default() };
@@ -147,7 +147,7 @@ impl Bed {
         self.add(Number::Switch(number))
     }
 
-    /// Adds a host at a port of a switch.
+    /// Adds a host at a switch's port.
     pub fn add_host(&mut self, switch: NodeId, port: u8, obeys: Obeys) -> NodeId {
         let mac = MacAddr([
             2,
@@ -165,18 +165,18 @@ impl Bed {
         self.add(Number::Host(host))
     }
 
-    /// Connects two ends by a wire with `delay` in each direction.
+    /// Connects two ends by a wire, with `delay` in each direction.
     pub fn link(&mut self, a: End, b: End, rate: BitRate, delay: Nanos) {
         let (a, b) = (self.at(a), self.at(b));
         self.planned().plan.link(a, b, line(rate, delay));
     }
 
-    /// Sends frames for `host` through `port`, even if another path is shorter.
+    /// Sends frames for `host` through `port`, regardless of path lengths.
     pub fn lead(&mut self, switch: NodeId, host: NodeId, port: u8) {
         self.ways.insert((switch, host), PortId(port));
     }
 
-    /// Returns the current virtual time.
+    /// Returns the virtual time.
     pub fn now(&self) -> Nanos {
         match &self.stage {
             Stage::Planned(_) => Nanos::ZERO,
@@ -184,7 +184,7 @@ impl Bed {
         }
     }
 
-    /// Returns the broken promises, each with time and description of its first breach.
+    /// Returns the broken promises, each with its first breach.
     #[must_use]
     pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
         let (of_switches, of_hosts) = match &self.stage {
@@ -200,7 +200,7 @@ impl Bed {
         broken
     }
 
-    /// Returns a hash of all events so far; equal runs have equal hashes.
+    /// Returns a hash of all events; equal runs have equal hashes.
     pub fn digest(&self) -> u64 {
         match &self.stage {
             Stage::Planned(_) => 0,
@@ -208,7 +208,7 @@ impl Bed {
         }
     }
 
-    /// Returns the host with this number.
+    /// Returns a host.
     pub fn host(&self, id: NodeId) -> &Host {
         let number = self.host_number(id) as usize;
         match &self.stage {
@@ -217,7 +217,7 @@ impl Bed {
         }
     }
 
-    /// Returns the switch with this number.
+    /// Returns a switch.
     pub fn switch(&self, id: NodeId) -> &SwitchNode {
         let number = self.switch_number(id) as usize;
         match &self.stage {
@@ -232,7 +232,7 @@ impl Bed {
         Wire { bed: self, from }
     }
 
-    /// Starts a stream at a host; returns the stream's number.
+    /// Starts a stream; returns its number.
     pub fn send(&mut self, from: NodeId, stream: Stream) -> u32 {
         let id = self.streams;
         self.streams += 1;
@@ -245,36 +245,36 @@ impl Bed {
         self.at_host(host, Nanos::ZERO, Host::keep_rates);
     }
 
-    /// Makes a host send these bytes before all other frames.
+    /// Sends these bytes from a host, before all other frames.
     pub fn inject(&mut self, from: NodeId, bytes: &[u8]) {
         self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }
 
-    /// Takes a link down or up, on both sides at once.
+    /// Takes a link down or up, at both ends at once.
     pub fn set_link(&mut self, at: End, up: bool) {
         let at = self.at(at);
         let Stage::Runs(fabric) = &mut self.stage else { panic!("links cannot change before the bed runs") };
         fabric.set_link(at, up);
     }
 
-    /// Makes a switch resume all its peers, as it does before a stop.
+    /// Makes a switch resume its peers, as before a stop.
     pub fn release_peers(&mut self, id: NodeId) {
         self.at_switch(id, |switch, now| switch.release_peers(now));
     }
 
-    /// Replaces the policy of a class.
+    /// Replaces a class's policy.
     pub fn set_policy(&mut self, id: NodeId, class: Class, kind: PolicyKind) {
         self.begin();
         self.at_switch(id, |switch, now| switch.set_policy(now, class, kind));
     }
 
-    /// Replaces the settings of a switch.
+    /// Replaces a switch's settings.
     pub fn revise(&mut self, id: NodeId, settings: SwitchSettings) {
         self.begin();
         self.at_switch(id, |switch, now| switch.revise(now, settings));
     }
 
-    /// Runs all events due by `end`, and advances the time to `end`.
+    /// Runs all events due by `end`, and advances to it.
     pub fn run_until(&mut self, end: Nanos) {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
         let fabric = self.begin();
@@ -288,7 +288,7 @@ impl Bed {
         self.begin().wait_until(end);
     }
 
-    /// Runs until no event is left; checks that no frame or pause is left.
+    /// Runs until no event is left; checks that no frame or pause remains.
     pub fn run_to_rest(&mut self) {
         self.run_until(Nanos::NEVER);
         let fabric = self.begin();
@@ -413,7 +413,7 @@ fn line(rate: BitRate, delay: Nanos) -> Line {
     Line { rate, delay: Picos::from(delay) }
 }
 
-/// Returns the end of a wire at this node and port.
+/// Returns an end of a wire.
 pub fn end(node: NodeId, port: u8) -> End {
     End { node, port: PortId(port) }
 }

@@ -1,28 +1,28 @@
-//! Frames of the bed's hosts. Each has a priority tag, a CN-TAG if its stream has a rate limiter, its stream and sequence number. The body
-//! reveals a change of any byte.
+//! Frames of the bed's hosts: priority tag, CN-TAG if rate-limited, stream, sequence number, and a body that reveals
+//! changed bytes.
 
 use xoff_wire::CnTag;
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, MacAddr};
 
-/// Minimum frame length in bytes: addresses, tags, EtherType, numbers.
+/// Minimum frame length: addresses, tags, EtherType, numbers.
 pub const LEN_MIN: u32 = 22 + 4 + 8;
-/// EtherType of all frames of the bed's hosts.
+/// EtherType of the bed's frames.
 pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Mark in a frame: its stream and position.
+/// Stream and position of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Mark {
     pub class: Class,
-    /// CN-TAG, if the stream has a rate limiter.
+    /// CN-TAG, if rate-limited.
     pub cn_tag: Option<CnTag>,
     pub stream: u32,
-    /// Position of the frame in its stream, from zero.
+    /// Position in the stream, from zero.
     pub sequence: u64,
 }
 
-/// Encodes a frame of `len` bytes with this mark.
+/// Encodes a frame of `len` bytes.
 pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len as usize);
     bytes.extend(dst.0);
@@ -40,7 +40,7 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// Decodes the mark of a frame; `None` if no host of the bed has made the frame.
+/// Decodes a frame's mark; `None` for frames of no host of the bed.
 pub fn decode(bytes: &[u8]) -> Option<Mark> {
     let header = Header::parse(bytes).ok()?;
     if header.ether_type.0.to_be_bytes() != ETHER_TYPE {
@@ -59,7 +59,7 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     Some(mark)
 }
 
-/// Returns the class of a frame, from its header alone. Frames with CN-TAG are not recognized.
+/// Returns a frame's class by its header alone; `None` with CN-TAG.
 pub fn class_of(bytes: &[u8]) -> Option<Class> {
     let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
     is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))

@@ -1,5 +1,5 @@
-//! Default settings of the bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame committed to the
-//! driver.
+//! Default settings: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame committed
+//! to the driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{
@@ -10,9 +10,9 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
 /// Rate of all lines.
 pub const GIGABIT: BitRate = BitRate::from_gbps(1);
-/// Maximum frame length in bytes, without tag and FCS.
+/// Maximum frame length without tag and FCS.
 pub const MTU_FRAME: u32 = 1514;
-/// Lossless classes of the default settings: 3 and 4.
+/// Default lossless classes: 3 and 4.
 pub const LOSSLESS: ClassSet = ClassSet(0b0001_1000);
 /// Propagation delay of all cables.
 pub const CABLE: Nanos = Nanos(500);
@@ -32,7 +32,7 @@ pub const LINK: Link = Link {
     peer_backlog: Bytes::ZERO,
 };
 
-/// Combinations of accounting and full pipelines under which no lossless frame is lost.
+/// Pairs of accounting and action of full pipelines that lose no lossless frame.
 pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),
@@ -44,21 +44,21 @@ pub const KEEPING: [(Accounting, WhenFull); 3] = [
 #[allow(missing_docs)] // the names say it
 pub struct SwitchPlan {
     pub settings: SwitchSettings,
-    /// Number of the worker that owns each port; empty for a single worker.
+    /// Worker that owns each port; empty for a single worker.
     pub owners: Vec<u8>,
-    /// Interval at which the driver polls; zero to notice events at once.
+    /// Interval of the driver's polls; zero to notice events at once.
     pub gap: Nanos,
     pub slots: u32,
     pub control_slots: u32,
     /// Free bytes before each frame, for tags.
     pub room: usize,
-    /// True if lossless frames may be lost, because a peer obeys pauses too late.
+    /// True if lossless frames may be lost to late obedience of a peer.
     pub may_lose: bool,
-    /// True if pauses may lapse, because control frames are lost.
+    /// True if pauses may lapse by lost control frames.
     pub may_lapse: bool,
 }
 
-/// Plans a switch with a port for each link.
+/// Plans a switch with a port per link.
 pub fn switch(links: &[Link]) -> SwitchPlan {
     let ports: Vec<PortSettings> = (0..=u8::MAX).zip(links).map(|(index, link)| port(index, link)).collect();
     let mut plan = SwitchPlan {
@@ -79,19 +79,19 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
 }
 
 impl SwitchPlan {
-    /// Changes the settings of every port.
+    /// Changes every port's settings.
     pub fn each_port(&mut self, change: impl FnMut(&mut PortSettings)) {
         self.settings.ports.iter_mut().for_each(change);
     }
 
-    /// Changes the settings of every lossless class.
+    /// Changes every lossless class's settings.
     pub fn each_lossless(&mut self, change: impl FnMut(&mut ClassSettings)) {
         let classes = self.settings.ports.iter_mut().flat_map(|port| &mut port.classes);
         classes.filter(|class| class.lossless).for_each(change);
     }
 }
 
-/// Returns settings of a shared memory that a few frames fill.
+/// Returns a shared memory that a few frames fill.
 pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     Memory::Shared(SharedMemory {
         pool: Bytes(5_000),
@@ -103,7 +103,8 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     })
 }
 
-/// Returns settings of a shared memory that a few frames fill, with egress limits, and headroom in the pool. Lossless frames may be lost.
+/// Returns a shared memory that a few frames fill, with egress limits, and headroom in the pool. Lossless frames may be
+/// lost.
 pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
     let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };
     Memory::Shared(SharedMemory {

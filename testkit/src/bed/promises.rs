@@ -1,4 +1,4 @@
-//! Checks the promises of a switch, after each event and at rest.
+//! Checks a switch's promises, after each event and at rest.
 
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{ClassSettings, Memory, PolicyKind};
@@ -68,8 +68,8 @@ impl SwitchNode {
         breaches.expect(keeps_out, Promise::Bounds, || at("in the headroom of a lossy class", used));
     }
 
-    /// L1, L2: a peer is paused at XOFF and above, not below XON, and unchanged in between. A turn takes many frames. So a class between
-    /// the thresholds may resume if it was below XON before the latest frames arrived.
+    /// L1, L2: a peer is paused from XOFF on, resumed below XON, and unchanged in between. A turn takes many frames, so
+    /// a class between the thresholds may resume if it was below XON before the latest arrivals.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;

@@ -1,4 +1,4 @@
-//! Port over plain memory, with its wire.
+//! In-memory port with its wire.
 
 use std::collections::VecDeque;
 
@@ -7,45 +7,45 @@ use xoff_dataplane::frame::Frame;
 
 use super::store::MemoryStore;
 
-/// Port over plain memory.
+/// In-memory port.
 #[derive(Debug, Default)]
 pub struct Ring {
-    /// Frames that have arrived, but were not yet received by the driver.
+    /// Arrived frames that the driver has not received.
     pub arrived: VecDeque<Vec<u8>>,
-    /// Frames from the driver that have not left on the wire yet.
+    /// Frames from the driver that have not left.
     pub committed: VecDeque<Frame>,
     left: VecDeque<Frame>,
     withheld: VecDeque<Frame>,
-    /// Number of frames that found no slot in the store.
+    /// Frames that found no slot.
     pub unreceived_frames: u64,
 }
 
 impl Ring {
-    /// Creates a port whose queues have memory for `frames` frames.
+    /// Creates a port with memory for `frames` frames in each queue.
     #[must_use]
     pub fn with_capacity(frames: usize) -> Ring {
         let [committed, left, withheld] = std::array::from_fn(|_| VecDeque::with_capacity(frames));
         Ring { arrived: VecDeque::with_capacity(frames), committed, left, withheld, unreceived_frames: 0 }
     }
 
-    /// Records that the next frame has left. It completes at once unless it `is_late`.
+    /// Records that the next frame has left. It completes at once unless late.
     pub fn leave(&mut self, is_late: bool) {
         let frame = self.committed.pop_front().expect("no frame was on the wire");
         if is_late { self.withheld.push_back(frame) } else { self.left.push_back(frame) }
     }
 
-    /// Makes delayed completions visible to the driver.
+    /// Shows delayed completions to the driver.
     pub fn hear(&mut self) {
         self.left.append(&mut self.withheld);
     }
 
-    /// Returns the number of frames whose completion the driver has not seen.
+    /// Returns the frames whose completion the driver has not seen.
     #[must_use]
     pub fn frames_out(&self) -> usize {
         self.committed.len() + self.left.len() + self.withheld.len()
     }
 
-    /// Returns true if the next poll will find a frame or completion.
+    /// Returns true if the next poll finds a frame or completion.
     pub fn has_unseen(&self) -> bool {
         !self.arrived.is_empty() || !self.left.is_empty()
     }

@@ -6,7 +6,7 @@ use xoff_wire::units::{Class, MacAddr, Nanos, PortId};
 
 use super::{Bed, NodeId, Obeys, Received, Stream, SwitchNode, SwitchPlan, end};
 
-/// Bed of one switch with a host at each port.
+/// One switch with a host per port.
 #[derive(Debug)]
 pub struct Star {
     bed: Bed,
@@ -14,24 +14,24 @@ pub struct Star {
     hosts: Vec<NodeId>,
 }
 
-/// Stream between two hosts of a [`Star`].
+/// Stream between hosts of a [`Star`].
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Flow {
-    /// Port of the sending host.
+    /// Sending host's port.
     pub from: usize,
-    /// Port of the receiving host.
+    /// Receiving host's port.
     pub to: usize,
     pub id: u32,
 }
 
 impl Star {
-    /// Creates a star whose hosts obey pauses at once.
+    /// Creates a star of hosts that obey pauses at once.
     pub fn new(plan: SwitchPlan) -> Star {
         Star::with(plan, |_| Obeys::AtOnce)
     }
 
-    /// Creates a star. `obeys` returns how the host at a port obeys pauses.
+    /// Creates a star; `obeys` is called per port.
     pub fn with(plan: SwitchPlan, obeys: impl Fn(usize) -> Obeys) -> Star {
         let ports = plan.settings.ports.len();
         let mut bed = Bed::new(1);
@@ -46,38 +46,38 @@ impl Star {
         self.bed.switch(self.switch)
     }
 
-    /// Returns the host at this port.
+    /// Returns a port's host.
     pub fn at(&self, port: usize) -> &super::Host {
         self.bed.host(self.hosts[port])
     }
 
-    /// Returns a stream of MTU-sized frames at line rate from now on, which the caller may change.
+    /// Returns an MTU-sized stream at line rate from now on.
     pub fn stream(&self, to: usize, class: Class, count: u64) -> Stream {
         Stream { class, ..Stream::new(self.mac(to), count, self.bed.now()) }
     }
 
-    /// Returns the MAC address of the host at port `of`.
+    /// Returns the MAC address of a port's host.
     pub fn mac(&self, of: usize) -> MacAddr {
         self.at(of).mac
     }
 
-    /// Starts a stream from one host to another.
+    /// Starts a stream between two hosts.
     pub fn start(&mut self, from: usize, to: usize, stream: Stream) -> Flow {
         let stream = Stream { to: self.mac(to), ..stream };
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
-    /// Starts a stream to the address in the stream; returns the stream's number.
+    /// Starts a stream to the address in it; returns its number.
     pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
         self.bed.send(self.hosts[from], stream)
     }
 
-    /// Returns the counts of received frames of a flow.
+    /// Returns a flow's received frames.
     pub fn received(&self, flow: Flow) -> Received {
         self.at(flow.to).received(flow.id)
     }
 
-    /// Returns how many frames were sent but not received.
+    /// Returns how many sent frames were not received.
     pub fn lost(&self, flow: Flow) -> u64 {
         self.at(flow.from).sent(flow.id) - self.received(flow).frames
     }
@@ -94,59 +94,59 @@ impl Star {
         self.bed.keep_rates(self.hosts[port]);
     }
 
-    /// Makes a host send a pause frame.
+    /// Sends a pause frame from a host.
     pub fn pause(&mut self, port: usize, control: MacControl) {
         let bytes = control.encode(self.mac(port));
         self.inject(port, &bytes);
     }
 
-    /// Makes a host send these bytes before all other frames.
+    /// Sends these bytes from a host, before all other frames.
     pub fn inject(&mut self, port: usize, bytes: &[u8]) {
         self.bed.inject(self.hosts[port], bytes);
     }
 
-    /// From now on, drops frames to a host for which `loses` returns true.
+    /// Drops further frames to a host for which `loses` returns true.
     pub fn lose(&mut self, port: u8, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let from = end(self.switch, port);
         self.bed.wire_mut(from).lose(loses);
     }
 
-    /// Makes the switch resume all its peers, as it does before a stop.
+    /// Makes the switch resume its peers, as before a stop.
     pub fn release_peers(&mut self) {
         let switch = self.switch;
         self.bed.release_peers(switch);
     }
 
-    /// Replaces the policy of a class.
+    /// Replaces a class's policy.
     pub fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         let switch = self.switch;
         self.bed.set_policy(switch, class, kind);
     }
 
-    /// Replaces the settings of the switch.
+    /// Replaces the switch's settings.
     pub fn revise(&mut self, settings: SwitchSettings) {
         let switch = self.switch;
         self.bed.revise(switch, settings);
     }
 
-    /// Takes the link at a port down or up.
+    /// Takes a port's link down or up.
     pub fn set_link(&mut self, port: u8, up: bool) {
         let at = end(self.switch, port);
         self.bed.set_link(at, up);
     }
 
-    /// Returns the arrival times of a flow's frames.
+    /// Returns the arrival times of a flow.
     pub fn arrivals(&self, flow: Flow) -> Vec<Nanos> {
         let of_flow = self.at(flow.to).arrivals.iter().filter(|(_, mark)| mark.stream == flow.id);
         of_flow.map(|&(at, _)| at).collect()
     }
 
-    /// Returns true if the switch pauses a class of the host at this port.
+    /// Returns true if the switch pauses a class of a port's host.
     pub fn holds(&self, port: u8, class: Class) -> bool {
         self.switch().worker(PortId(port)).held(PortId(port)).classes().contains(class)
     }
 
-    /// Runs all events of the next `span`.
+    /// Runs the events of the next `span`.
     pub fn run_for(&mut self, span: Nanos) {
         let end = self.bed.now() + span;
         self.bed.run_until(end);

@@ -1,13 +1,13 @@
-//! Frames in plain memory, in slots for data and for control frames. A slot that is freed twice, or read while free, fails the test.
+//! In-memory frames, in slots for data and for control. Slots freed twice, or read while free, fail the test.
 
 use std::ops::Range;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-/// Number of bytes that the switch sees of a frame, unless it is MAC control.
+/// Bytes of a frame that the switch sees, unless MAC control.
 const HEAD: usize = 128;
 
-/// Memory of frames, in slots.
+/// Slots for frames.
 #[derive(Debug)]
 pub struct MemoryStore {
     room: usize,
@@ -20,7 +20,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Creates slots for frames of up to `frame_max` bytes, with `room` free bytes in front for tags.
+    /// Creates slots for `frame_max` bytes each, with `room` free bytes in front for tags.
     pub fn new(data: u32, control: u32, room: usize, frame_max: usize) -> MemoryStore {
         let slots = data + control;
         let slot_size = (room + frame_max).next_multiple_of(64);
@@ -35,28 +35,28 @@ impl MemoryStore {
         }
     }
 
-    /// Stores a received frame; `None` if no slot is free.
+    /// Stores a frame; `None` if no slot is free.
     pub fn fill(&mut self, bytes: &[u8]) -> Option<Frame> {
         let slot = self.data.pop()?;
         Some(self.put(slot, bytes))
     }
 
-    /// Returns all bytes of a frame.
+    /// Returns a frame's bytes.
     pub fn frame(&self, frame: &Frame) -> &[u8] {
         self.slot(frame.slot()).expect("the slot is free")
     }
 
-    /// Returns the contents of a used slot.
+    /// Returns the frame in a used slot.
     pub fn slot(&self, slot: u32) -> Option<&[u8]> {
         self.places[slot as usize].clone().map(|place| &self.bytes[place])
     }
 
-    /// Returns the bytes of each stored frame.
+    /// Returns each stored frame's bytes.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.places.iter().flatten().map(|place| &self.bytes[place.clone()])
     }
 
-    /// Returns the number of used slots, those for control frames included.
+    /// Returns the number of used slots, control included.
     pub fn in_use(&self) -> usize {
         self.places.len() - self.data.len() - self.control.len()
     }

@@ -1,7 +1,7 @@
-//! Switch of the bed, run twice: with large batches, and with each frame in its own batch. Both have the same input and must agree after
+//! Switch of the bed, run twice with the same input: with large batches, and with single frames. Both must agree after
 //! each poll ([`twin`](super::twin)). The bed uses the frames of the first.
 //!
-//! If the plan has a polling interval, events wait for the next poll, as they do for a busy thread.
+//! With a polling interval, events wait for the next poll, as for a busy thread.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::watch::{self, Watch};
 #[derive(Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchNode {
-    /// Counters of the switch, as users see them.
+    /// Counters as users see them.
     pub counters: Arc<Counters>,
     pub settings: SwitchSettings,
     pub(super) before: Vec<SwitchSettings>,
@@ -59,17 +59,17 @@ impl SwitchNode {
         self.of_one = None;
     }
 
-    /// Returns the worker that owns a port.
+    /// Returns a port's worker.
     pub fn worker(&self, port: PortId) -> &Switch {
         self.large.worker(port)
     }
 
-    /// Returns how many arriving frames found no slot, as with an empty fill ring.
+    /// Returns how many frames found no slot, as with an empty fill ring.
     pub fn unreceived_frames(&self) -> u64 {
         self.large.unreceived_frames()
     }
 
-    /// Returns all ports of the switch.
+    /// Returns all ports.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
         (0..=u8::MAX).map(PortId).take(self.settings.ports.len())
     }
@@ -168,8 +168,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames given to the driver. A pause frame may always join. Other frames may join only below the commit limit, which
-    /// bounds the delay of a later pause.
+    /// Checks the frames given to the driver: pause frames always, others only below the commit limit, which bounds
+    /// later pauses' delay.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {
@@ -199,7 +199,7 @@ impl SwitchNode {
         breaches.expect(inside.is_none(), Promise::Batches, || inside.unwrap_or_default());
     }
 
-    /// Returns the number of frames in the switch.
+    /// Returns the number of frames inside.
     pub fn frames_held(&self) -> u64 {
         self.large.workers.iter().map(|worker| worker.ledger().held).sum()
     }

@@ -1,5 +1,5 @@
-//! Checks a port of a switch from its peer's view. Pauses are modelled a second time from frame bytes, so that the switch is not judged by
-//! its own code. Only the check of a frame's form uses `wire`, which has fuzz targets.
+//! Checks a port from its peer's view, by a second model of pauses from frame bytes, independent of the switch. Only
+//! the check of a frame's form uses `wire`, which has fuzz targets.
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
@@ -20,7 +20,7 @@ pub struct Watch {
     flow_pauses: FlowPauses,
     rates: Option<Rates>,
     xoff_until: [Option<Nanos>; CLASSES],
-    /// Classes that were paused before a loss of the link, or flow by flow.
+    /// Classes paused before a loss of the link, or by flow.
     flow_paused: ClassSet,
     pub(super) held: ClassSet,
     pub(super) bytes_came: [u64; CLASSES],
@@ -100,7 +100,8 @@ impl Watch {
         }
     }
 
-    /// Checks an outgoing frame: its class must keep to its rate, and must not be paused unless the watchdog may ignore the pause by now.
+    /// Checks an outgoing frame: its class must keep its rate, and must not be paused, unless the watchdog may ignore
+    /// the pause by now.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
@@ -135,7 +136,7 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // Pauses in close succession count as one storm.
+            // Close pauses count as one storm.
             it.action == WatchdogAction::Forward && paused_for >= it.detect.min(it.restore)
         })
     }
@@ -237,7 +238,7 @@ fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
-/// Returns true if a frame pauses or resumes whole classes, and has neither flows nor rates.
+/// Returns true if a frame pauses or resumes whole classes, without flows or rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }
@@ -261,7 +262,7 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     }
 }
 
-/// Times since which each class waits with a frame that it may send.
+/// Times since which classes have waited with a sendable frame.
 #[derive(Debug)]
 pub struct Waits {
     since: [Nanos; CLASSES],
@@ -270,8 +271,8 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates the waiting limit of a port. With equal weights, each class has a turn in every round. Each other class sends one long
-    /// frame per round and may overdraw by another, then waits one round. Two more frames: one already begun, and one for pauses.
+    /// Creates a port's waiting limit. With equal weights, each class has a turn per round: one long frame, and another
+    /// by overdraft, which costs a round. Two more frames: one already begun, one for pauses.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

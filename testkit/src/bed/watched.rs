@@ -9,9 +9,9 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
 const LAST: usize = 24;
-/// Number of events after which all switches are checked, not only the affected one.
+/// Events between checks of all switches instead of the affected one.
 const ROUND: u64 = 1_000;
-/// Maximum time without a frame received by any host. It exceeds every pause, storm and fault.
+/// Maximum time without a received frame; longer than every pause, storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Chaos tests: random fabrics, loads, policies and faults from a seed, with every promise checked after every event.
 //!
-//! [`run`] stops at the first broken promise, reports its seed and event, and shrinks the scenario while that promise
-//! stays broken. A seed takes the same path in every run, with any number of jobs.
+//! [`run`] stops at the first broken promise, reports seed and event, and shrinks the scenario. A seed's run repeats
+//! exactly, with any number of jobs.
 //!
 //! ```no_run
 //! let report = xoff_testkit::chaos::run(0..100, 2);
@@ -28,7 +28,7 @@ use std::thread;
 
 use scenario::Scenario;
 
-/// Default maximum number of events of a run.
+/// Default maximum events of a run.
 pub const EVENTS_MAX: u64 = 100_000;
 
 /// Runs each seed, `jobs` at a time, until a promise is broken.
@@ -37,7 +37,7 @@ pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
     run_for(seeds, jobs, EVENTS_MAX, |_| ())
 }
 
-/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` after each run, in any order of seeds.
+/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` after each run, in any order.
 #[must_use]
 pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
     let next = AtomicU64::new(seeds.start);

@@ -6,31 +6,31 @@ use xoff_wire::units::Nanos;
 
 use crate::bed::Promise;
 
-/// Amount of work and faults in all runs.
+/// Work and faults of all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Tally {
     pub seeds: u64,
     pub events: u64,
-    /// Number of runs that ended without further events.
+    /// Runs that ended without further events.
     pub came_to_rest: u64,
-    /// Number of frames that hosts received.
+    /// Frames received by hosts.
     pub frames: u64,
-    /// Number of XOFFs that switches sent.
+    /// XOFFs sent by switches.
     pub xoffs: u64,
-    /// Number of frames lost on links.
+    /// Frames lost on links.
     pub lost: u64,
-    /// Number of pause frames that were delayed or duplicated.
+    /// Pause frames delayed or duplicated.
     pub late: u64,
-    /// Number of pause frames with a changed byte.
+    /// Pause frames with a changed byte.
     pub harmed: u64,
-    /// Number of frames that switches dropped, by reason.
+    /// Frames dropped by switches, by reason.
     pub drops: [u64; DropReason::COUNT],
-    /// Number of runs whose faults may cost lossless frames.
+    /// Runs whose faults may cost lossless frames.
     pub exempt_runs: u64,
-    /// Number of lossless frames dropped in runs whose faults may cost them.
+    /// Lossless frames dropped in those runs.
     pub exempt_losses: u64,
-    /// Number of XOFFs by trigger.
+    /// XOFFs by trigger.
     pub causes: [u64; Trigger::COUNT],
     /// Hash of all events; equal runs have equal hashes.
     pub digest: u64,
@@ -54,49 +54,49 @@ impl Tally {
     }
 }
 
-/// Promise that was broken in a run.
+/// Broken promise in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Breach {
     pub promise: Promise,
-    /// Virtual time of the breach.
+    /// Virtual time.
     pub at: Nanos,
     pub what: String,
-    /// Events before the breach, in order.
+    /// Preceding events, in order.
     pub last: Vec<String>,
 }
 
-/// Breach with its seed and a smaller scenario.
+/// Breach, with its seed and a smaller scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Finding {
     /// Seed that repeats the breach.
     pub seed: u64,
-    /// Number of the event at which the promise was broken.
+    /// Number of the event that broke the promise.
     pub event: u64,
     pub breach: Breach,
-    /// Smallest scenario found that breaks the same promise.
+    /// Smallest known scenario that breaks the same promise.
     pub shrunk: Shrunk,
 }
 
-/// Scenario made smaller.
+/// Smaller scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Shrunk {
     pub scenario: String,
-    /// Number of the event at which the promise was broken.
+    /// Number of the event that broke the promise.
     pub event: u64,
     pub breach: Breach,
 }
 
-/// Result of the runs of all seeds.
+/// Result of all runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Report {
-    /// Maximum number of events of a run.
+    /// Maximum events of a run.
     pub events_max: u64,
     pub tally: Tally,
-    /// Breach found with the lowest seed, if any.
+    /// Breach of the lowest seed, if any.
     pub found: Option<Finding>,
 }
 

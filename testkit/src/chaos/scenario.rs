@@ -1,4 +1,4 @@
-//! Scenario of a seed, as plain values that can be made smaller.
+//! Scenario of a seed, in plain values that can shrink.
 
 use xoff_flow_control::settings::{
     Accounting, PolicyKind, QueueKind, WatchdogAction, WatchdogSettings, WhenFull,
@@ -29,7 +29,7 @@ pub(super) enum Action {
     Refuse(usize, u8, Nanos),
     CompleteLate(usize, Nanos),
     Replace(usize, Class, PolicyKind),
-    /// Sets XOFF and XON to this many eighths of their planned values.
+    /// Sets XOFF and XON to these eighths of their planned values.
     Revise(usize, u64),
     Pause(usize, Class, u16),
     Restart(usize),
@@ -154,7 +154,7 @@ impl Scenario {
             || self.actions.iter().any(|(_, action)| action.may_harm())
     }
 
-    /// Returns true if frames may block each other forever: two pipelines, each with frames of all ports, may halt for each other.
+    /// Returns true if two pipelines, each with frames of all ports, may halt for each other forever.
     pub(super) fn may_stand_still(&self) -> bool {
         self.when_full == WhenFull::Stop && self.switches() > 1
     }

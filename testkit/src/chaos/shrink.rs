@@ -1,4 +1,4 @@
-//! Makes a scenario smaller while its promise stays broken: fewer actions, faults, flows, frames and switches.
+//! Shrinks a scenario's actions, faults, flows, frames and switches while its promise stays broken.
 
 use super::report::Shrunk;
 use super::scenario::Scenario;
