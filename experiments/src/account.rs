@@ -62,7 +62,7 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Queued frames by class, counted before a switch stops, because it resumes its peers, whose frames may go to a stopped switch.
+    /// Queued frames by class, counted before a switch stops: resumed peers may send to a stopped switch.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -142,7 +142,7 @@ impl Account {
         self.switches.iter().filter_map(Counted::least_headroom).min()
     }
 
-    /// Returns the time of halts, including one that lasts to the end, ns.
+    /// Returns the time of halts in ns, including one that lasts to the end.
     pub(crate) fn halted_nanos(&self, queue: &ClassCounters) -> u64 {
         let lasts = match queue.halted_since.get() {
             0 => 0,
@@ -151,7 +151,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest time for which a switch was not scheduled while hosts ran, ns; at most one eighth too high.
+    /// Returns the switches' longest scheduling gap while hosts ran, ns; at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
@@ -171,7 +171,8 @@ impl Account {
 
 const FRAME_MIN: u64 = 64;
 
-/// Returns the queued frames by class, while nothing moves. The queues' bytes limit the result, because some lost frames are in no counter.
+/// Returns the queued frames by class, at rest. The queues' bytes limit the result, because some lost frames are in no
+/// counter.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));

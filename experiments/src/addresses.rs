@@ -1,7 +1,7 @@
 //! Addresses in a routed plan, and shortest paths.
 //!
-//! Host number H.L has address 10.H.L.2 in a network of its own, and its switch port 10.H.L.1. The ends of wire N between switches have
-//! 172.16.0.0 + 2N and 172.16.0.0 + 2N + 1.
+//! Host H.L has address 10.H.L.2 in its own network, and its switch port 10.H.L.1. The ends of wire N between switches
+//! have 172.16.0.0 + 2N and 172.16.0.0 + 2N + 1.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;

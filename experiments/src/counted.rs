@@ -9,7 +9,7 @@ use xoff_wire::units::{Class, MacAddr, PortId};
 
 use crate::plan::{Plan, SwitchId};
 
-/// Counters of a switch that outlive its sockets and packet memory.
+/// Counters that outlive a switch's sockets and packet memory.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub name: String,

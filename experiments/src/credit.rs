@@ -1,10 +1,10 @@
-//! Transmission credit: how far an idle port may run ahead of its line. Measured rates have to include it.
+//! Transmission credit: lead of an idle port over its line. Measured rates have to include it.
 
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns the line time by which an idle port runs ahead over `frames` frames: its saved credit, and one frame. The pipeline's rate limits
-/// how fast frames use the credit.
+/// Returns the line time by which an idle port runs ahead over `frames` frames: saved credit, and one frame. The
+/// pipeline's rate limits the use of credit.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -34,7 +34,8 @@ mod tests {
         let all = Nanos((10_000 + 1_538) * 80);
         assert_eq!(of("", 1_000), all);
         assert_eq!(of("", 2), Nanos(2 * 123_040), "the credit exceeds the sent frames");
-        // At 10,000 frames/s, 1,000 frames pass in 99.9 ms and take 123.04 ms of the line; 10 pass in 0.9 ms and take 1.2304 ms.
+        // At 10,000 frames/s, 1,000 frames pass in 99.9 ms and take 123.04 ms of the line; 10 pass in 0.9 ms and take
+        // 1.2304 ms.
         let faster = "[pipeline]\nrate = \"10000pps\"\n";
         assert_eq!(of(faster, 1_000), all);
         assert_eq!(of(faster, 10), Nanos(1_230_400 - 900_000));

@@ -1,4 +1,4 @@
-//! Life of a fabric: built, started, run under a load, and accounted for.
+//! Life of a fabric: built, started, run under load, and accounted for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,7 +108,7 @@ impl Fabric {
         }
     }
 
-    /// Starts the switches; returns when they use all routes.
+    /// Starts the switches, and waits until they use all routes.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
         let running: Box<dyn RunningFabric + '_> = match &self.backend {
             Backend::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
@@ -117,7 +117,8 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts switches and hosts, and calls `watch`. Hosts end when all data have arrived, or after `patience` (for 100 Mb/s).
+    /// Starts switches and hosts, and calls `watch`. Hosts end at the arrival of all data, or after `patience` (for 100
+    /// Mb/s).
     pub fn run<T>(
         &self,
         load: &Load,
@@ -127,20 +128,20 @@ impl Fabric {
         self.start()?.run(load, patience, watch)
     }
 
-    /// Returns the reaction point with a seed of this host.
+    /// Returns the reaction point, seeded for this host.
     fn reaction(&self, host: HostId) -> Option<ReactionSettings> {
         self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of })
     }
 }
 
-/// Fabric with running switches and all routes, before its hosts begin.
+/// Running switches with all routes, before hosts begin.
 pub struct Started<'a> {
     fabric: &'a Fabric,
     running: Box<dyn RunningFabric + 'a>,
 }
 
 impl Started<'_> {
-    /// Finds a UDP source port whose flow leaves a router by port `by`, by trying ports with frames of another class. The receiver is not
+    /// Finds a UDP source port whose flow leaves a router by port `by`, by frames of another class. The receiver is not
     /// yet open.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }

@@ -1,6 +1,6 @@
 //! Lines of a fabric. Sizes and times are given for 100 Mb/s, and scale with the rate.
 //!
-//! Software answers a pause after a constant time, so between programs sizes grow with the rate. Ideal hardware answers in proportion to
+//! Software answers a pause after a constant time, so sizes grow with the rate. Ideal hardware answers in proportion to
 //! its line, so times shrink.
 
 use std::fmt::{self, Display};
@@ -8,7 +8,7 @@ use std::fmt::{self, Display};
 use xoff_config::Hardware;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Line: its rate, the hardware at its ends, and whether it is simulated.
+/// Line: rate, hardware at its ends, simulated or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     rate: BitRate,
@@ -32,13 +32,12 @@ impl Line {
         Line { rate, hardware: Hardware::Ideal, is_simulated: true }
     }
 
-    /// Creates a simulated line between programs of a machine.
+    /// Creates a simulated line between programs.
     #[must_use]
     pub const fn simulated_machine(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Software, is_simulated: true }
     }
 
-    /// Returns the hardware at the line's ends.
     #[must_use]
     pub const fn hardware(self) -> Hardware {
         self.hardware
@@ -54,13 +53,11 @@ impl Line {
         self.is_simulated
     }
 
-    /// Returns the line rate, bits per second.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.rate.bits_per_second()
     }
 
-    /// Returns the line time of `bytes`.
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Nanos {
         self.rate.time_of(bytes)

@@ -1,6 +1,6 @@
 //! Plan of a fabric: hosts, switches, wires and routes.
 //!
-//! Every switch has a static entry for every host, so no frame is flooded, and cycles of wires are harmless.
+//! Switches have static entries for all hosts, so no frame is flooded, and cycles of wires are harmless.
 
 use std::net::Ipv4Addr;
 
@@ -109,12 +109,12 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// XOFF threshold as line time. After XON a sender may wait for a core, while the queue keeps the congested line busy.
+/// XOFF threshold as line time: after XON a sender may wait for a core, while the queue keeps the line busy.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
 const TRUNK: &str = "trunk";
-/// Source text that errors show for the experiment's own settings.
+/// Source text of the experiment's own settings in errors.
 const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
@@ -149,7 +149,7 @@ impl Plan {
         self.line
     }
 
-    /// Returns the plan with a name for raw data, such as `senders=8`.
+    /// Names a plan for raw data, such as `senders=8`.
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }
@@ -208,7 +208,7 @@ impl Plan {
         self.add_host(name, switch, line, Stack::Traffic)
     }
 
-    /// Adds a kernel host, which has all others as neighbours.
+    /// Adds a kernel host, with all others as neighbours.
     pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
         self.add_host(name, switch, self.line.rate(), Stack::Kernel)
     }
@@ -220,7 +220,7 @@ impl Plan {
         host
     }
 
-    /// Connects two switches; returns both ports, each named after the other switch.
+    /// Connects two switches; returns both ports, named after the other switch.
     pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
@@ -235,7 +235,7 @@ impl Plan {
         &self.trunks
     }
 
-    /// Returns ports to other switches, each with its far end.
+    /// Returns ports to other switches, with their far ends.
     pub fn trunks_of(&self, switch: SwitchId) -> impl Iterator<Item = (PortOf, PortOf)> {
         let ends = self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
         ends.filter(move |(here, _)| here.switch == switch)
@@ -247,7 +247,7 @@ impl Plan {
         self.switches[first.switch.0].groups.push((name.to_owned(), members, spread));
     }
 
-    /// Routes frames to `host` through this port instead of the shortest path.
+    /// Routes frames to `host` by this port instead of the shortest path.
     pub fn route(&mut self, host: HostId, by: PortOf) {
         self.routes.push((host, by));
     }
@@ -311,7 +311,7 @@ impl Plan {
         Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    /// Returns the configuration: values of plan and `variant`, replaced by `over` (`--set`).
+    /// Returns the configuration of plan and `variant`, overridden by `over` (`--set`).
     fn document<'de>(
         &self,
         switch: SwitchId,
@@ -338,7 +338,7 @@ impl Plan {
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
         let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
-        // Copies of a class come first: they must not replace the class's own values.
+        // Copies of a class come first, so as not to replace the class's own values.
         for is_own in [false, true] {
             for (path, value) in &given {
                 let path = path.join(".");

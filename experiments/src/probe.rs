@@ -1,4 +1,4 @@
-//! Search for a UDP source port whose flow takes a given one of several equal-cost paths.
+//! Search for a UDP source port whose flow takes a given equal-cost path.
 
 use xoff_host::Stream;
 use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
@@ -18,7 +18,7 @@ const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
 const SEND_EVERY: Nanos = Nanos::from_millis(100);
 const LOOK_EVERY: Nanos = Nanos::from_micros(200);
 
-/// Flow that has to leave a switch by port `by`.
+/// Flow that must leave a switch by port `by`.
 pub(crate) struct PortProbe<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) flow: [HostId; 2],
@@ -26,7 +26,7 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// Finds a source port: receive counters of the next switches show a probe's path.
+    /// Finds a source port by the receive counters of next switches.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,
@@ -82,13 +82,13 @@ impl PortProbe<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // Without a stamp an open receiver ignores the frame.
+        // An open receiver ignores frames without a stamp.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }
 }
 
-/// Sends a probe until a count of `came` grows; returns its index. Waits for all probes.
+/// Sends probes until a count of `came` grows; returns its index.
 fn find_path(
     (clock, line): (&(impl Clock + ?Sized), Line),
     came: &impl Fn() -> Vec<u64>,

@@ -1,4 +1,4 @@
-//! Raw observations of an experiment (`--out DIR`), explained in docs/experiments.md.
+//! Raw observations (`--out DIR`), explained in docs/experiments.md.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -63,7 +63,6 @@ fn file(table: &Table) -> String {
     format!("{}.csv", table.name)
 }
 
-/// Directory for raw data of an experiment.
 #[derive(Clone, Debug)]
 pub struct RawData {
     directory: PathBuf,
@@ -81,9 +80,6 @@ pub enum RawError {
 
 impl RawData {
     /// Creates the directory, with files without rows.
-    ///
-    /// # Errors
-    /// See [`RawError`].
     pub fn create(directory: &Path) -> Result<RawData, RawError> {
         let refused = |path: &Path| {
             let path = path.to_owned();

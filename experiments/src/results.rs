@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Name, of which the last word is the unit, if any.
+    /// Name, whose last word may be the unit.
     pub name: &'static str,
     pub unit: &'static str,
     #[cfg(test)]
@@ -37,7 +37,7 @@ impl Table {
         self.columns.iter().position(|column| column.name == name).expect("unknown column")
     }
 
-    /// Formats a JSON object with a line feed; an empty cell is null.
+    /// Formats a JSON line; an empty cell is null.
     pub fn json(&self, row: &[String]) -> String {
         let mut line = String::from("{");
         for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {

@@ -1,4 +1,4 @@
-//! Interface to a running fabric, live (namespaces, threads and clocks) or simulated.
+//! Interface to a running fabric, live or simulated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub trait Clock {
 
 pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
 
-/// Running switches and hosts. Hosts [begin](RunningFabric::begin) and [stop](RunningFabric::stop_hosts), then the fabric
-/// [ends](RunningFabric::end).
+/// Running switches and hosts. Hosts [begin](RunningFabric::begin) and [stop](RunningFabric::stop_hosts); then the
+/// fabric [ends](RunningFabric::end).
 pub trait RunningFabric: Clock {
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
 
@@ -48,13 +48,13 @@ pub struct HostStart {
 pub struct FinalReports {
     pub hosts: Vec<HostReport>,
     pub proofs: Vec<Proof>,
-    /// Longest time for which a switch was not scheduled while hosts ran.
+    /// Longest scheduling gap of a switch while hosts ran.
     pub longest_stall_nanos: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Frames lost outside the switch's counters.
+    /// Frames lost outside of counters.
     pub unseen_lost: u64,
     pub unproved: Vec<String>,
     pub is_balanced: bool,

@@ -1,6 +1,7 @@
-//! Samples of a running fabric, and raw data made from them.
+//! Samples of a running fabric, as raw data.
 //!
-//! A sample is a few hundred loads and disturbs no thread. Pauses between two samples show only in the numbers of XOFFs and XONs.
+//! A sample is a few hundred loads and disturbs no thread. Pauses between two samples show only in the numbers of XOFFs
+//! and XONs.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -44,7 +45,7 @@ struct QueueSample {
     bytes: u64,
     xoffs: u64,
     xons: u64,
-    /// Begin of a current pause, which is set before XOFF is sent and cleared before XON is.
+    /// Begin of a current pause, set before XOFF and cleared before XON.
     held_since: u64,
 }
 
@@ -79,7 +80,7 @@ impl Samples {
         if xons + xoffs == 0 {
             return;
         }
-        // XOFF and XON alternate, so the last frame was an XOFF if fewer XONs than XOFFs were sent.
+        // XOFF and XON alternate, so the last was an XOFF if fewer XONs than XOFFs were sent.
         before.is_paused = xoffs + u64::from(before.is_paused) > xons;
         let last = u64::from(before.is_paused && xoffs > 0);
         let at = match sample.held_since {
@@ -175,7 +176,7 @@ mod tests {
         sample(5, 0, 3, 3, 0);
         assert_eq!(samples.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
         let first = (Nanos(2_300_000), PLACE, PauseFrame::Xoff, 1);
-        // Two pauses begin and end unobserved, and the current one ends.
+        // Two pauses begin and end unobserved; the current one ends.
         assert_eq!(
             samples.pauses,
             [first, (ms(5), PLACE, PauseFrame::Xoff, 2), (ms(5), PLACE, PauseFrame::Xon, 3)]
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn xon_follows_its_xoff() {
         let (xoff, xon) = (PauseFrame::Xoff, PauseFrame::Xon);
-        // One pause passes unobserved, and another one is current.
+        // One pause passes unobserved; another is current.
         assert_eq!(events_of(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
         // The next pause has begun, but its XOFF is not sent yet.
         let before_its_xoff = [(1, 1, 1, 400), (2, 2, 1, 400)];

@@ -1,6 +1,6 @@
 //! Overrides by `--set KEY=VALUE`.
 //!
-//! Values are appended to the text as tables `[[set]]`, so that errors can show them; then they move to their places.
+//! Values are appended to the text as tables `[[set]]` for errors to show, then moved to their places.
 
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;
@@ -14,10 +14,10 @@ pub(crate) const SET: &str = "set";
 /// Heading of the appended values in errors.
 const MARK: &str = "\n# From the command line:\n";
 
-/// Key with its value, from `--set KEY=VALUE`.
+/// Key and value of `--set KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Path of the key with its tables, such as `class.3.xoff`.
+    /// Path of the key, such as `class.3.xoff`.
     pub path: String,
     /// Value as typed.
     pub value: String,
@@ -47,13 +47,13 @@ impl FromStr for Given {
 }
 
 impl Given {
-    /// Returns the parts of the path: tables, and the key.
+    /// Returns the path's tables and key.
     #[must_use]
     pub fn parts(&self) -> Vec<&str> {
         self.path.split('.').collect()
     }
 
-    /// Returns the value as TOML; a string needs no quotes.
+    /// Returns the value as TOML; strings need no quotes.
     fn toml(&self) -> String {
         let stands = toml_span::parse(&format!("v = {}", self.value)).is_ok();
         if stands { self.value.clone() } else { format!("{:?}", self.value) }
@@ -77,7 +77,7 @@ pub(crate) fn written(text: &str, given: &[Given]) -> String {
     whole
 }
 
-/// Returns all values, and reports keys set twice; `meant` returns a path's canonical form.
+/// Returns all values, and reports keys set twice; `meant` returns canonical paths.
 pub(crate) fn checked_values<'a, 'de>(
     root: &'a Value<'de>,
     meant: impl Fn(&[String]) -> Vec<&str>,
@@ -126,7 +126,7 @@ pub(crate) fn leaves<'a, 'de>(
     }
 }
 
-/// Sets the value at `path`, creating missing tables; a number is an index of a list.
+/// Sets the value at `path`, creating missing tables; numbers are indices of lists.
 pub(crate) fn put<'de>(
     at: &mut Value<'de>,
     path: &[impl AsRef<str>],

@@ -1,4 +1,4 @@
-//! Settings of switches by table and key, and of matching reaction points of hosts.
+//! Settings of switches, and of hosts' reaction points.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl Setting {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
-    /// Pairs of tables; the second is a copy of the first.
+    /// Pairs of original and copied table.
     copies: Vec<(String, String)>,
     /// User settings (`--set`), which override the plan's.
     pub over: Vec<Given>,
@@ -96,7 +96,7 @@ impl Settings {
         self
     }
 
-    /// Returns the paths that an override changes: `path`, and those of unchanged copies of its table.
+    /// Returns the paths that an override changes: `path`, and those of unchanged copies.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -106,7 +106,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Copies a table; overrides of the original apply to the copy, too.
+    /// Copies a table, with overrides of the original.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);

@@ -1,4 +1,4 @@
-//! Simulated fabric: events drive the dataplanes and hosts of a plan.
+//! Simulated fabric: events drive dataplanes and hosts.
 //!
 //! A lack of packet slots is like a live switch's empty fill ring.
 
@@ -22,9 +22,9 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::running_fabric::{Clock, FinalReports, HostStart, Proof, RunningFabric, Sender};
 use crate::stall::Stall;
 
-/// Begin of the hosts; zero would mean "none" in counters.
+/// Begin of the hosts; counters' zero means "none".
 const BEGIN: Nanos = Nanos::from_micros(1);
-/// Rate between programs: a veth pair has none, and the kernel delivers a frame in about a microsecond.
+/// Rate between programs: veth pairs have none, but the kernel delivers a frame in about a microsecond.
 const WIRE: BitRate = BitRate::from_gbps(10);
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// Starts the simulation at the hosts' begin.
+    /// Starts at the hosts' begin.
     pub(crate) fn start(plan: &'a Plan, simulator: &Simulator) -> Simulation<'a> {
         let settings: Vec<SwitchSettings> = plan
             .switches()
@@ -175,7 +175,7 @@ fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     settings
 }
 
-/// Returns the packet slots of a live switch with one worker.
+/// Returns a live switch's packet slots with one worker.
 fn slots(config: &Config) -> SlotCounts {
     let ports: Vec<PortId> = (0..=u8::MAX).map(PortId).take(config.switch.ports.len()).collect();
     let share = config.share(1, &ports, &[]);

@@ -9,25 +9,25 @@ use xoff_host::values;
 use xoff_sim::Stalls;
 use xoff_wire::units::Nanos;
 
-/// Stalls of programs by the scheduler of a simulated machine.
+/// Stalls of programs by a simulated machine's scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum length of a stall; lengths are uniform from zero. Zero disables stalls.
+    /// Maximum of uniform lengths from zero; zero disables stalls.
     pub longest: Nanos,
-    /// Mean time from the end of a stall to the next stall.
+    /// Mean gap between stalls.
     pub every: Nanos,
-    /// Delay with which a sleeping program wakes up.
+    /// Wakeup delay of a sleeping program.
     pub wake: Nanos,
 }
 
 const EVERY: Nanos = Nanos::from_secs(1);
-/// Minimum of `every`: shorter times would make runs extremely long.
+/// Minimum of `every`, below which runs are extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Maximum of `wake`: longer delays are stalls.
+/// Maximum of `wake`; longer delays are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {
-    /// Returns the random stalls of each program; `None` if programs never stall.
+    /// Returns each program's random stalls, if any.
     #[must_use]
     pub fn drawn(self) -> Option<Stalls> {
         let length = Nanos::ZERO..=self.longest;

@@ -29,7 +29,7 @@ impl Spread {
     }
 }
 
-/// 95 % confidence interval of the mean over all possible runs.
+/// 95 % confidence interval of the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     pub mean: f64,
@@ -47,7 +47,8 @@ const T_975: [f64; 30] = [
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Returns the mean of one value per run, plus and minus Student's t times its standard error, for normally distributed values.
+    /// Returns the mean of one value per run, plus and minus Student's t times its standard error, for normally
+    /// distributed values.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
@@ -59,7 +60,7 @@ impl Interval {
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a yes-or-no event, which has a width even if all runs agree.
+    /// Returns Wilson's score interval of a yes-or-no event, which has width even if all runs agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -80,7 +81,7 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Returns a percentile of sorted values, interpolated linearly (Hyndman and Fan's type 7).
+/// Returns a linearly interpolated percentile of sorted values (Hyndman and Fan's type 7).
 pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let (below, rest) = (last * percent / 100, last * percent % 100);
@@ -100,7 +101,7 @@ impl<M> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
 
-    /// Creates a headline of a yes-or-no event, 0 or 1 per run.
+    /// Creates a headline of a yes-or-no event (0 or 1).
     pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of_share, value }
     }
@@ -111,7 +112,7 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Intervals by the JSON path of the result, such as `/sweep/2/goodput_mbps/p50`.
+/// Intervals by JSON path, such as `/sweep/2/goodput_mbps/p50`.
 pub type Intervals = BTreeMap<String, Interval>;
 
 /// Keys of settings, counts and time series, which are no results.
@@ -131,7 +132,7 @@ const LEFT_OUT: [&str; 11] = [
 
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
-/// Returns intervals of all numbers in the results. Panics if a value has no JSON form.
+/// Returns intervals of all numbers. Panics if a value has no JSON form.
 pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in each {

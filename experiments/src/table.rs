@@ -1,4 +1,4 @@
-//! Forwarding table of a simulated router, without routes to wires between other switches, where no host is.
+//! Forwarding table of a simulated router, without hostless routes to wires between other switches.
 
 use xoff_config::Config;
 use xoff_dataplane::routing::Fib;
@@ -55,7 +55,7 @@ mod tests {
         plan.fib(switch, &config, &config.switch).unwrap()
     }
 
-    /// Returns ports and next hops of a packet from port 0, or the reason of its punt.
+    /// Returns ports and next hops of a packet from port 0, or why it is punted.
     fn onward(fib: &Fib, dst: [u8; 4]) -> Result<BTreeSet<(PortId, [u8; 6])>, PuntReason> {
         let dst = Address::V4(u32::from_be_bytes(dst));
         let packet =
@@ -93,7 +93,7 @@ mod tests {
         plan
     }
 
-    /// Computes distances by another algorithm than the plan's.
+    /// Computes distances independently of the plan.
     fn distances(plan: &Plan) -> Vec<Vec<usize>> {
         let count = plan.switches().count();
         let mut far = vec![vec![usize::MAX / 2; count]; count];

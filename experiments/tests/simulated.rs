@@ -1,4 +1,4 @@
-//! Simulated experiments: the same seed gives the same result, byte by byte.
+//! Simulated experiments repeat byte by byte with the same seed.
 #![allow(clippy::unwrap_used)]
 
 // proves: experiment-parity
@@ -20,7 +20,7 @@ fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
     experiment.run(&request, &mut |_| ()).unwrap()
 }
 
-/// Checks that two runs agree and keep the promise, without disturbance of a machine.
+/// Checks that two runs agree, keep the promise, and see no disturbance.
 fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
     assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");
@@ -51,7 +51,7 @@ fn mbps(mbps: u64) -> BitRate {
     BitRate::from_mbps(mbps)
 }
 
-/// At 400 Gb/s all times except cable delays are a 4,000th of those at 100 Mb/s.
+/// At 400 Gb/s times except cable delays are a 4,000th of those at 100 Mb/s.
 #[test]
 fn incast_results_scale_with_line_rate() {
     let policies = &["pfc", "capfc-stop-max"];
@@ -222,7 +222,7 @@ fn balance_is_simulated_without_tcp() {
     let pfc = &json["policies"]["pfc"];
     assert_eq!((pfc["spreads"].as_array().unwrap().len(), &pfc["tcp"]), (3, &Value::Array(Vec::new())));
     let reordered = |place: usize| pfc["spreads"][place]["reordered_percent"].as_f64().unwrap();
-    // Hosts send in lockstep over equal paths, so spraying by frame reorders nothing.
+    // Hosts send in lockstep over equal paths, so spraying reorders nothing.
     assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
 }
 
@@ -258,7 +258,7 @@ fn simulated_machine_with_stalls_loses_nothing() {
     }
 }
 
-/// A sleeping switch notices a burst late, so it pauses for longer and less often.
+/// A sleeping switch notices bursts late, so it pauses longer and less often.
 #[test]
 fn slow_wake_up_makes_pauses_rarer() {
     let pauses = |stall: &str| {

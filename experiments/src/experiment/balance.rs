@@ -1,7 +1,7 @@
 //! `balance`: messages over the four paths between two leaves.
 //!
-//! With hashing by flow two messages sometimes share a path, and are paused while other paths are free. Spraying by frame avoids this, but
-//! reorders frames. `balance/tcp.rs` measures the effect on TCP.
+//! With hashing by flow, messages that share a path are paused while others are free. Spraying by frame avoids this,
+//! but reorders frames; `balance/tcp.rs` measures its effect on TCP.
 
 mod paths;
 mod tcp;
@@ -139,7 +139,7 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, BalanceScene) {
 }
 
 impl BalanceScene {
-    /// Returns a load in which messages of a host begin at random times and do not overlap.
+    /// Returns a load of messages that begin at random times, without overlap at a host.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
         let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);

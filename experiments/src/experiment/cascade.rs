@@ -1,8 +1,8 @@
-//! `cascade`: propagation of a pause from switch to switch, as in the article on DSCP-based PFC.
+//! `cascade`: propagation of a pause over switches, as in the article on DSCP-based PFC.
 //!
-//! Two GPUs overload a third one, behind the last of three switches; only the port to that GPU is congested. Under plain PFC the pauses
-//! must follow the article's steps, each with the next switch's paused queue as its cause. A deviation fails the experiment, unless the
-//! machine stalled or user settings change the switches.
+//! Two GPUs overload a third one behind the last of three switches. Under plain PFC the pauses must follow the
+//! article's steps, each caused by the next switch's paused queue. A deviation fails the experiment, unless the machine
+//! stalled or user settings apply.
 
 mod article;
 mod routed;
@@ -54,7 +54,7 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Shortest stall with which a run counts as disturbed: a sender fills half of XOFF meanwhile.
+/// Stall that disturbs a run: a sender fills half of XOFF meanwhile.
 const STALL: Nanos = Nanos::from_millis(5);
 const OTHER_PERCENT: u64 = 20;
 const BESIDE_PERCENT: u64 = 5;
@@ -66,7 +66,7 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Runs without stalls, unobserved pauses, flows on other paths, or steps that are early by at most a stall.
+    /// Runs without stalls, unobserved pauses, other paths, or steps early by at most a stall.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,
@@ -112,12 +112,11 @@ fn measure(
     Ok(findings.with(text(sequence, request, &all), figure(sequence, request, &all)))
 }
 
-/// Returns true for plain PFC without user settings.
 fn is_article_policy(variant: &Variant, request: &Request) -> bool {
     variant.name == ARTICLE && request.given.is_empty()
 }
 
-/// Returns deviations of conclusive runs; without any such run, marks the conduct as unproved.
+/// Returns deviations of conclusive runs; without such a run, marks the conduct as unproved.
 fn judge_against_article(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(sequence)) {
         let order = "the order of the article's steps cannot be judged: in every run the machine stalled, a step was early by at most \
@@ -163,7 +162,7 @@ impl CascadeRun {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock before its rings, so timestamps may be early by the length of a stall.
+        // A switch reads its clock before its rings, so a stall may make timestamps early.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {
@@ -257,7 +256,7 @@ fn figure(sequence: &Sequence, request: &Request, all: &PolicyResults) -> Figure
     Figure { title: title(sequence, request), panels: all.iter().map(panel).collect() }
 }
 
-/// Returns the pauses of each pausing port, the last switch first. A pause without an observed end lasts to the end.
+/// Returns each port's pauses, the last switch first. Without an observed end, a pause lasts to the end.
 fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {

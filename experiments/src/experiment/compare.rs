@@ -1,4 +1,4 @@
-//! Runs of all policies of a request, in turns.
+//! Runs of all policies, in turns.
 
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Runs the policies in turns, so that disturbances of the machine affect all of them.
+/// Runs policies in turns, so that disturbances affect all of them.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

@@ -1,4 +1,4 @@
-//! Results common to all experiments: the promise, and the machine's behaviour.
+//! Results of all experiments: the promise, and the machine's behaviour.
 
 use std::iter::Sum;
 
@@ -9,7 +9,7 @@ use xoff_wire::units::Class;
 use crate::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
-/// Behaviour of hosts, switches and machine over a policy's runs.
+/// Behaviour of hosts, switches and machine under a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
     pub lossless: Totals,
@@ -52,11 +52,11 @@ pub enum Verdict {
     /// Each frame arrived once and in order, or is still queued.
     #[default]
     Kept,
-    /// No known loss, but an unreadable loss counter.
+    /// No known loss, but an unreadable counter.
     Unproved,
-    /// Frames lost, or none arrived; permitted without a promise.
+    /// Frames lost, or none arrived, without a promise.
     Lossy,
-    /// Frames duplicated, reordered or unaccounted for; never permitted.
+    /// Frames duplicated, reordered or unaccounted for.
     Broken,
 }
 

@@ -1,5 +1,5 @@
-//! `deadlock`: three switches in a ring, and flows over two wires each, whose buffers depend on each other in a cycle. Frames still queued
-//! some time after the hosts have stopped are in a deadlock, and never leave.
+//! `deadlock`: three switches in a ring, and flows over two wires each, whose buffers form a cycle. Frames still queued
+//! some time after the hosts have stopped are in a deadlock.
 
 use std::time::Duration;
 

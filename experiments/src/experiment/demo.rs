@@ -1,7 +1,7 @@
 //! `xoff demo`: a congested switch in namespaces, with the account of every frame.
 //!
-//! Four senders overload one port. A victim sends in the lossless class between two other ports. Short runs first find a sustainable line
-//! rate.
+//! Four senders overload one port, beside a victim in the same class between other ports. Short runs first find a
+//! sustainable line rate.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Lossy load of a sender, percent; with four senders more than the class's share of the port.
+/// Lossy load of a sender, percent; four exceed the class's share of the port.
 const LOSSY_PERCENT: u64 = 20;
 const VICTIM_PERCENT: u64 = 40;
 const HEAD_START: Nanos = Nanos::from_millis(100);
@@ -35,10 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 const TICK: Nanos = Nanos::from_secs(1);
 
-/// Runs the demo for `seconds` at a rate that the machine sustains; `tell` gets progress lines.
+/// Runs the demo for `seconds` at a sustainable rate; `tell` gets progress lines.
 ///
 /// # Errors
-/// Fails if the demo cannot run; lost frames are in the report.
+/// If the demo cannot run; lost frames are in the report.
 pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running for {seconds} s with lines of {rate} Mb/s"));
@@ -133,21 +133,21 @@ fn watch(
     congested.rate(begin, end)
 }
 
-/// Result of a demo; its JSON format is stable.
+/// Result of a demo, in stable JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DemoReport {
-    /// Behaviour of class 3, the switch and the machine.
+    /// Behaviour of class 3, switch and machine.
     #[serde(flatten)]
     pub conduct: Conduct,
     pub lossy: LossyTotals,
     /// Victim: a stream of class 3 between uncongested ports.
     pub victim: Victim,
-    /// Received rate of the congested port, divided by its line rate.
+    /// Congested port's received rate divided by its line rate.
     pub goodput_ratio: f64,
-    /// Jain's index over the senders' lossless streams; `None` if none arrived.
+    /// Jain's index over lossless streams; `None` if none arrived.
     pub fairness: Option<f64>,
     pub headroom: Headroom,
-    /// Line rate, Mb/s; lower than 1000 if the machine cannot sustain that.
+    /// Line rate, Mb/s; below 1000 if the machine cannot sustain that.
     pub line_mbps: u64,
     pub seconds: f64,
 }
@@ -170,12 +170,12 @@ pub struct Victim {
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Minimum headroom over all ports, bytes; `None` if no port has any.
+    /// Minimum headroom of all ports, bytes; `None` without any.
     pub least_free_bytes: Option<u64>,
 }
 
 impl DemoReport {
-    /// Returns the verdict: kept if no lossless frame was lost and all counters prove it.
+    /// Returns whether no lossless frame was lost, and all counters prove it.
     #[must_use]
     pub const fn promise(&self) -> Promise {
         match self.conduct.lossless.is_clean() && self.conduct.ledger_balanced {

@@ -1,6 +1,6 @@
-//! `ecn`: TCP of the kernel, from four hosts into one port of a switch, with and without ECN marking.
+//! `ecn`: the kernel's TCP from four hosts into one port, with and without ECN marking.
 //!
-//! Without marks the queue grows until senders are paused. With marks TCP keeps the queue short, and pauses are rare.
+//! Without marks the queue grows until senders are paused; with marks it stays short.
 
 use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;

@@ -1,4 +1,4 @@
-//! User settings of switches (`--set class.3.xoff=80KB`): any key of the configuration. They override settings of experiment and variant.
+//! User settings of switches (`--set class.3.xoff=80KB`), which override those of experiment and variant.
 
 use crate::Given;
 
@@ -16,7 +16,7 @@ const OF_FABRIC: &str =
 /// Parses KEY=VALUE.
 ///
 /// # Errors
-/// Fails without a key, or if the experiment itself sets the key.
+/// Without a key, or if the experiment itself sets the key.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let (path, parts) = (given.path.as_str(), given.parts());

@@ -1,7 +1,7 @@
-//! `incast`: N senders start at the same moment, each with the same number of bytes, into one port.
+//! `incast`: N senders start simultaneously, with equal bytes, into one port.
 //!
-//! Between rounds the idle port saves credit, by which it runs ahead of its line in the next round. Goodput counts this line time as part
-//! of the round.
+//! Between rounds the idle port saves credit, by which it later runs ahead of its line. Goodput counts this line time
+//! as part of the round.
 
 use std::time::Duration;
 
@@ -46,13 +46,13 @@ const ROUNDS: u8 = 4;
 const FRAMES: u64 = 256;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of Ethernet, IPv4 and UDP headers and FCS.
+/// Bytes of headers (Ethernet, IPv4, UDP) and FCS.
 const HEADERS: u64 = 18 + 20 + 8;
 
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// UDP payload, divided by the round's duration plus the port's credit.
+    /// UDP payload, divided by duration plus the port's credit.
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,
     completion_ms: Option<Spread>,
@@ -142,7 +142,7 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<IncastRun, FabricError> {
     Ok(IncastRun { rounds, queue, congested, account })
 }
 
-/// Returns a load in which stream `n` of each sender is its flow of round `n`.
+/// Returns a load whose stream `n` is the sender's flow of round `n`.
 fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
@@ -301,7 +301,7 @@ mod tests {
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {
-            // The fastest port spends its saved credit at once.
+            // The fastest port spends its credit at once.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
             let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());

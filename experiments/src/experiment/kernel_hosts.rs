@@ -1,7 +1,7 @@
 //! Hosts with the kernel's TCP, and their bulk transfers.
 //!
-//! The kernel ignores pauses, so a switch with two ports in front of each sender acts as its NIC. It obeys pauses, queues paused frames,
-//! and never pauses its host.
+//! The kernel ignores pauses, so a switch with two ports acts as each sender's NIC. It obeys pauses, queues paused
+//! frames, and never pauses its host.
 //!
 //! ```text
 //!   sender-1 -- nic-1 --.
@@ -24,11 +24,11 @@ use crate::{
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receive buffer of a flow at 100 Mb/s; at least half of it is TCP's window.
+/// Receive buffer of a flow at 100 Mb/s; TCP's window is at least half of it.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// Queue limit of a NIC at 100 Mb/s: a whole window, because a NIC never pauses its host.
+/// Queue limit of a NIC at 100 Mb/s: a whole window, since a NIC never pauses its host.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
-/// Minimum queue limit: TCP's initial window (ten segments), which TCP retransmits after a long delay.
+/// Minimum queue limit: TCP's initial window (ten segments), whose losses cost a long delay.
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
 /// Two frames, so that a NIC does not catch up after a pause.
 const NIC_BURST: Bytes = Bytes(3100);
@@ -144,7 +144,7 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl TransferResults {
-    /// Computes the conduct, which ignores reordering by paths (`reorders`) and by retransmissions after a loss.
+    /// Computes the conduct, without reordering by paths (`reorders`) or retransmissions.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if observed.lost == 0 { observed.reordered } else { 0 };

@@ -1,4 +1,4 @@
-//! `xoff experiment`: claims of papers, tested live or simulated. Each experiment runs the same load under each policy.
+//! `xoff experiment`: tests claims of papers, live or simulated, by the same load under each policy.
 
 mod balance;
 mod cascade;
@@ -43,19 +43,18 @@ pub use variant::{OWN, VARIANTS, Variant};
 use crate::namespaces;
 use crate::{FabricError, Given, Line, Plan, Settings, Stall};
 
-/// Experiment: a load on a fabric, run under each policy.
 pub struct Experiment {
     /// Name on the command line.
     pub name: &'static str,
-    /// Description in a list.
+    /// Description in lists.
     pub about: &'static str,
     /// Duration of a policy's runs.
     pub length: Length,
-    /// Names of the variants that are compared by default.
+    /// Variants that are compared by default.
     pub policies: &'static [&'static str],
     settings: fn(&Variant, Line) -> Settings,
     plans: fn(&Variant, Line) -> Vec<Plan>,
-    /// Variant with routers, if any.
+    /// Variant with routers.
     pub routed: Option<&'static Experiment>,
     promises: Promises,
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
@@ -65,12 +64,12 @@ pub struct Experiment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     Fixed(u32),
-    /// Default duration, which a request may change.
+    /// Default duration of a run.
     Default(u32),
 }
 
 impl Length {
-    /// Returns the fixed or default duration, seconds.
+    /// Returns the duration, seconds.
     #[must_use]
     pub const fn seconds(self) -> u32 {
         match self {
@@ -79,12 +78,12 @@ impl Length {
     }
 }
 
-/// Policies that promise losslessness in an experiment.
+/// Policies that promise losslessness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
     /// Policies that are lossless ([`Variant::lossless`]).
     Variants,
-    /// No policy: the memory is too small.
+    /// No policy, because the memory is too small.
     Nobody,
 }
 
@@ -102,10 +101,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     balance::EXPERIMENT,
 ];
 
-/// Callback for lines of text.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
-/// Error: a policy has no meaning in this experiment.
+/// Policy without meaning in this experiment.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot run under policy `{policy}`: {cause}")]
 #[diagnostic(help(
@@ -119,7 +117,7 @@ pub struct UnsupportedPolicy {
     other_experiments: String,
 }
 
-/// Error: an experiment cannot run in the simulator.
+/// Experiment that cannot run in the simulator.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot be simulated: {why}")]
 #[diagnostic(help(
@@ -131,7 +129,6 @@ pub struct NotSimulated {
     why: &'static str,
 }
 
-/// Error: an experiment cannot run as requested.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RequestError {
     #[error(transparent)]
@@ -151,12 +148,12 @@ pub enum RequestError {
 #[derive(Clone, Debug)]
 pub struct Request {
     pub policies: Vec<&'static Variant>,
-    /// Line of the fabric, live or simulated.
+    /// Line, live or simulated.
     pub line: Line,
     pub runs: u32,
-    /// Duration of a run, seconds; ignored if the experiment's duration is fixed.
+    /// Duration of a run, seconds, unless the experiment fixes it.
     pub seconds: u32,
-    /// Seed of the first run; each following run adds one.
+    /// Seed of the first run; others follow by one.
     pub seed: u64,
     /// Stalls of simulated programs; `None` for ideal hardware.
     pub stall: Option<Stall>,
@@ -165,12 +162,12 @@ pub struct Request {
     pub raw: Option<RawData>,
     /// Policy of the calling program, named `custom`.
     pub own_policy: Option<OwnPolicy>,
-    /// Limits of the machine, such as memory, for the switches' configurations.
+    /// Limits of the machine for configurations, such as memory.
     pub machine: Machine,
 }
 
 impl Request {
-    /// Creates a request of one run per policy, of one second, without limits of a machine.
+    /// Creates a request of one run per policy of one second, without machine limits.
     #[must_use]
     pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
         Request {
@@ -194,16 +191,12 @@ impl Experiment {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
     }
 
-    /// Returns the variants that are compared by default.
     #[must_use]
     pub fn default_policies(&self) -> Vec<&'static Variant> {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Checks that switches accept the variant's settings at every rate of [`LINES`], and act differently from other variants.
-    ///
-    /// # Errors
-    /// Returns the reason, with alternatives.
+    /// Checks that switches accept the variant at every rate of [`LINES`], and act differently under others.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
@@ -222,13 +215,13 @@ impl Experiment {
         })
     }
 
-    /// Returns true if the variant's plan connects switches with each other.
+    /// Returns true if the variant's plan connects switches.
     #[must_use]
     pub fn has_trunks(&self, variant: &Variant) -> bool {
         (self.plans)(variant, (*LINES.end()).into()).iter().any(Plan::has_trunks)
     }
 
-    /// Returns another variant with the same settings in this experiment.
+    /// Returns a variant with the same settings here.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
         let settings_of = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
         let is_same = |of: &Variant| settings_of(of).has_same_values(&settings_of(variant));
@@ -269,10 +262,7 @@ impl Experiment {
         (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
     }
 
-    /// Checks that every switch accepts the request's settings; `tell` gets warnings.
-    ///
-    /// # Errors
-    /// Fails if a key does not apply, a configuration is invalid, or a program is missing.
+    /// Checks that all switches accept the settings; `tell` gets warnings.
     pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), RequestError> {
         let plans = request.policies.iter().flat_map(|variant| (self.plans)(variant, request.line));
         let plans: Vec<Plan> = plans.collect();
@@ -320,10 +310,7 @@ impl Experiment {
         reaches.lines(request)
     }
 
-    /// Checks that the experiment can run in the simulator.
-    ///
-    /// # Errors
-    /// Returns the reason.
+    /// Returns the reason why the experiment cannot be simulated.
     pub fn simulates(&self) -> Result<(), NotSimulated> {
         let line = Line::simulated(*LINES.end());
         let plans = self.default_policies().into_iter().flat_map(|variant| (self.plans)(variant, line));
@@ -331,7 +318,6 @@ impl Experiment {
         why.map_or(Ok(()), |why| Err(NotSimulated { experiment: self.name, why }))
     }
 
-    /// Returns true if `variant` promises losslessness in this experiment.
     #[must_use]
     pub fn promises(&self, variant: &Variant) -> bool {
         variant.lossless && self.promises == Promises::Variants
@@ -363,7 +349,7 @@ impl Experiment {
     /// Runs the experiment; `tell` gets progress lines.
     ///
     /// # Errors
-    /// Fails if the experiment cannot run; broken promises are in the report.
+    /// If it cannot run; broken promises are in the report.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
@@ -374,7 +360,7 @@ impl Experiment {
 /// of 1 Mb/s. Above 1 Gb/s a pause (33.5 ms) may end within a survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate: 50 Mb/s per core, at most 1 Gb/s, which leaves CPU time to hosts and switches.
+/// Returns the default line rate: 50 Mb/s per core, which leaves CPU time to hosts and switches, at most 1 Gb/s.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);

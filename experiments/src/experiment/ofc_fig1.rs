@@ -1,7 +1,7 @@
-//! `ofc-fig1`: the incast of Fig. 1 in OFC's paper, with three switches in a row.
+//! `ofc-fig1`: incast of Fig. 1 in OFC's paper, with three switches in a row.
 //!
-//! Flows F0 and F1 share the path from the first switch to the third. There only F1 meets bursts, so a policy that pauses no more than the
-//! congesting flows spares F0.
+//! Flows F0 and F1 share the path to the third switch, where only F1 meets bursts. A policy that pauses only congesting
+//! flows spares F0.
 
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ const HEADLINES: &[Headline<Fig1Results>] = &[
 
 const BURSTS: usize = 6;
 const LONG_PERCENT: u64 = 40;
-/// Frames of a burst: 150 KB, or 30 us at 40 Gb/s, the paper's longest.
+/// Frames of a burst: 150 KB, the paper's longest (30 us at 40 Gb/s).
 const BURST_FRAMES: u64 = 100;
-/// Interval of bursts, percent of the time that six bursts take.
+/// Interval of bursts, percent of six bursts' time.
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
 /// End of F0 and F1 without pauses.

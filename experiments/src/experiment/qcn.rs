@@ -1,9 +1,9 @@
 //! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper on QCN at the inputs.
 //!
-//! Flows f1 to f4 meet at one output; f5 joins them in the middle third of the run. In `qcn-shared-input` f6, to a free output, shares the
-//! input of f1: the victim of a policy that throttles more than the culprits.
+//! Flows f1 to f4 meet at one output; f5 joins them in the middle third of the run. In `qcn-shared-input` f6, to a free
+//! output, shares f1's input: the victim of excessive throttling.
 //!
-//! At 100 Mb/s sizes equal the paper's at 10 Gb/s, and its 1 ms becomes 100 ms.
+//! At 100 Mb/s sizes equal the paper's at 10 Gb/s; its 1 ms becomes 100 ms.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ impl QcnScene {
     }
 }
 
-/// Third of a run; its rates are measured in its second half, when limiters have settled.
+/// Third of a run, measured in its second half, when limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,

@@ -1,5 +1,5 @@
-//! Remarks before an experiment runs: warnings, settings that `--set` reaches, and policies that act as plain PFC, because two equal curves
-//! would look like a result.
+//! Remarks before a run: warnings, reachable settings, and policies that act as plain PFC, whose equal curves would
+//! look like a result.
 
 use xoff_config::Config;
 use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
@@ -39,7 +39,7 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     .collect()
 }
 
-/// Returns why all switches under another policy act as plain PFC.
+/// Returns why no switch differs from plain PFC.
 pub(super) fn plain_pfc_reason(configs: &[Config]) -> Option<&'static str> {
     let switches = || configs.iter().map(|config| &config.switch);
     let reasons: Option<Vec<&str>> = switches()

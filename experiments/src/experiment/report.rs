@@ -46,7 +46,7 @@ impl Findings {
         Findings { text, figure, ..self }
     }
 
-    /// Adds a policy with results of all runs and of `each`; returns its display name.
+    /// Adds a policy with the results of its runs; returns its display name.
     pub(super) fn add<M: Serialize>(
         &mut self,
         (variant, promises): (&'static Variant, bool),
@@ -93,14 +93,14 @@ fn label(variant: &Variant, conduct: &Conduct) -> String {
     }
 }
 
-/// Result of an experiment; its JSON format is stable.
+/// Result of an experiment, in stable JSON.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub name: &'static str,
     pub line_mbps: f64,
     pub simulated: bool,
     pub runs: u32,
-    /// Seed of the first run; each following run adds one.
+    /// Seed of the first run; others follow by one.
     pub seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
@@ -109,7 +109,7 @@ pub struct Report {
     as_pfc: BTreeMap<&'static str, &'static str>,
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
-    /// Expected results that were not observed.
+    /// Expected results not observed.
     pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,
@@ -179,7 +179,7 @@ impl Report {
         worst.unwrap_or(Promise::Kept)
     }
 
-    /// Returns a sentence for each broken or unproved promise, and each permitted loss.
+    /// Describes broken and unproved promises, and permitted losses.
     #[must_use]
     pub fn verdicts(&self) -> Vec<String> {
         let unmet = self.unmet.iter().map(|unmet| format!("NOT as expected: {unmet}"));
@@ -213,7 +213,7 @@ impl Report {
     }
 }
 
-/// Formats an interval as mean and half its width, or both its ends if asymmetric.
+/// Formats mean and half width, or both ends if asymmetric.
 fn interval(of: Option<&Interval>) -> String {
     of.map_or_else(
         || "-".to_owned(),
@@ -301,7 +301,7 @@ pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
     value.into().map_or_else(|| "-".to_owned(), |value| with_significance(value, decimals))
 }
 
-/// Formats a number with two significant decimals if all `decimals` would be zero.
+/// Formats two significant digits if all `decimals` would be zero.
 fn with_significance(value: f64, decimals: usize) -> String {
     let is_nonzero =
         |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;

@@ -1,7 +1,7 @@
 //! `shared-memory`: CaPFC's evaluation of a switch with shared memory (section IV-B.7, scenario 1), on one switch.
 //!
-//! Long flows, short messages and queries have a lossless class each; short messages have priority. Headroom is part of the shared memory,
-//! so no policy can promise losslessness.
+//! Long flows, prioritized short messages, and queries have a lossless class each. Headroom is shared, so no policy can
+//! promise losslessness.
 
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// Returns the paper's sizes as minimums, because smaller sizes would be below a frame on slow lines.
+/// Returns the paper's sizes as minimums, since smaller ones would be below a frame on slow lines.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
@@ -200,7 +200,7 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<PlannedFlow> {
     drawn
 }
 
-/// Numbers the flows of each host, except rare ones beyond [`STREAMS_MAX`].
+/// Numbers each host's flows, at most [`STREAMS_MAX`].
 fn numbered(drawn: Vec<PlannedFlow>, hosts: &[HostId]) -> Vec<DrawnFlow> {
     let mut counts = vec![0; hosts.len()];
     let number = |(start, kind, from, to): PlannedFlow| {

@@ -22,10 +22,10 @@ fn experiment_names_are_unique() {
 fn every_policy_is_valid_or_refused() {
     for experiment in all() {
         for variant in VARIANTS {
-            // With one switch OFC and GFC act as plain PFC. OFC's nested queues exclude VOQs.
+            // With one switch OFC and GFC act as plain PFC; OFC's nested queues exclude VOQs.
             let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
             let has_trunks = trunks.contains(&experiment.name);
-            // Congestion points at ingress need frames that count at ingress until they have left.
+            // Congestion points at ingress need frames counted there until they leave.
             let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
             let is_twin = experiment.twin(variant).is_some();
             let refused = variant.is_for_trunks() && !has_trunks || forwarded || is_twin;

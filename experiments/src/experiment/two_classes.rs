@@ -1,7 +1,7 @@
-//! `two-classes`: two lossless classes from the same senders share a congested port equally.
+//! `two-classes`: two lossless classes of the same senders share a congested port.
 //!
-//! The higher class offers slightly more than half of the port's rate, and later the lower one more than all of it. Policies that pause
-//! lower classes first leave the higher class its rate.
+//! The higher class offers slightly over half of the port's rate, the lower one later over all of it. Policies that
+//! pause lower classes first spare the higher one.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ const HEADLINES: &[Headline<TwoClassesResults>] = &[
 const LOWER: Class = Class::ALL[2];
 const LOWER_DSCP: u8 = 16;
 const SENDERS: u64 = 4;
-/// Total load of the higher class, percent of the port; its share is half.
+/// Load of the higher class, percent of the port; its share is half.
 const HIGHER_PERCENT: u64 = 60;
 const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);

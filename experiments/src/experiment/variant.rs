@@ -1,4 +1,4 @@
-//! Variants to compare: policies, each with a name and configuration keys.
+//! Variants to compare: named policies with configuration keys.
 
 use xoff_config::{Hardware, OwnPolicy};
 use xoff_flow_control::congestion::ReactionSettings;
@@ -6,12 +6,12 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::{Line, Settings};
 
-/// Policy with the settings under which an experiment runs it.
+/// Policy and its settings in experiments.
 #[derive(Debug)]
 pub struct Variant {
     /// Name on the command line and in results.
     pub name: &'static str,
-    /// Description for the list of policies.
+    /// Description in lists.
     pub about: &'static str,
     /// True if the policy promises losslessness.
     pub lossless: bool,
@@ -25,12 +25,12 @@ enum Key {
     Classes(&'static [u8]),
     /// Size at 100 Mb/s, proportional to the rate.
     Kilobytes(u64),
-    /// Number of frames at 100 Mb/s, proportional to the rate.
+    /// Frames at 100 Mb/s, proportional to the rate.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// Settings of all variants: CaPFC's Table II, taken for 100 Mb/s because software answers pauses late.
+/// Settings of all variants: CaPFC's Table II at 100 Mb/s, because software answers pauses late.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -46,7 +46,7 @@ const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// Line rate of the standard's reaction points; times grow by the ratio to [`Line::REFERENCE`].
+/// Line rate of the standard's reaction points, whose times grow by the ratio to [`Line::REFERENCE`].
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
 const WATCHDOG: &str = "class.3.watchdog";
@@ -56,7 +56,7 @@ const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 /// OFC with a middle switch that supports only PFC.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
-/// Variant that drops the packets that ECN would mark; its senders do not support ECN.
+/// Variant that drops where ECN would mark; its senders do not support ECN.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
 /// Variants for one switch and hosts with plain PFC, with their controls.
@@ -84,7 +84,6 @@ const NOT_LOSSLESS: (&str, Key) = ("defaults.lossless", Classes(&[]));
 const TAIL: (&str, Key) = ("class.3.egress_max", Kilobytes(100));
 const MARKS: (&str, Key) = ("class.3.ecn_min", Word("auto"));
 
-/// All built-in variants.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "pfc",
@@ -244,7 +243,7 @@ pub const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Variant that runs the policy of the calling program.
+/// Policy of the calling program.
 pub static OWN: Variant = Variant {
     name: "custom",
     about: "the custom policy that is built into this program, with its default parameters",
@@ -258,12 +257,12 @@ impl Variant {
         VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)
     }
 
-    /// Returns all variants, including `custom` if `own` is a policy.
+    /// Returns all variants, with `custom` for `own`.
     pub fn all(own: Option<&OwnPolicy>) -> impl Iterator<Item = &'static Variant> + use<> {
         VARIANTS.iter().chain(own.map(|_| &OWN))
     }
 
-    /// Returns the switches' settings under this variant, scaled to `line`.
+    /// Returns the switches' settings, scaled to `line`.
     #[must_use]
     pub fn settings(&self, line: Line) -> Settings {
         let mut settings = Settings::default();
@@ -297,7 +296,7 @@ impl Variant {
         self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
     }
 
-    /// Returns the settings with the QCN paper's buffers (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, and VOQs served round robin.
+    /// Returns the QCN paper's buffers (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, VOQs served round robin.
     #[must_use]
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -309,7 +308,7 @@ impl Variant {
         settings
     }
 
-    /// Returns the settings with higher thresholds for OFC: its partial pause must act 50 KB (4 ms at 100 Mb/s) before XOFF, because
+    /// Returns higher thresholds for OFC, whose partial pause must act 50 KB (4 ms at 100 Mb/s) before XOFF, because
     /// software answers late.
     #[must_use]
     pub fn roomy_settings(&self, line: Line) -> Settings {
@@ -320,7 +319,8 @@ impl Variant {
     }
 }
 
-/// Scales the standard's reaction point (10 Gb/s): rates are proportional, bytes scale as all sizes, times are a hundredfold.
+/// Scales the standard's reaction point (10 Gb/s): rates are proportional, bytes scale as other sizes, times are a
+/// hundredfold.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

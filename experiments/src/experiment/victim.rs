@@ -1,7 +1,8 @@
-//! `victim`: heavy and light senders of one class, to a congested port and a free one.
+//! `victim`: heavy and light senders of one class.
 //!
-//! Heavy senders congest one port. Light senders send messages to this port and to a free one: the victim, which waits while its sender is
-//! paused. Above an eighth of the line even a fair switch pauses a light sender, so their load varies across that share.
+//! Heavy senders congest one port. Light senders send messages to it and to a free one: the victim, which waits while
+//! its sender is paused. Even a fair switch pauses light senders above an eighth of the line, so their load varies
+//! across that share.
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ const HEADLINES: &[Headline<VictimResults>] = &[
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
-/// Loads of a light sender to the congested port, percent; the fair share is 12.5 %.
+/// Loads of light senders to the congested port, percent; the fair share is 12.5 %.
 const LOADS: [u64; 4] = [5, 10, 15, 20];
 const VICTIM: u64 = 30;
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +60,7 @@ struct Sizes {
 
 /// Messages of 64 KB, the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Messages of half that size to the congested port: a host's stream limit excludes a load of 20 %.
+/// Messages of half that size to the congested port, up to 15 %: a host's stream limit excludes 20 %.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 const RAMP: Nanos = Nanos::from_millis(100);
@@ -67,7 +68,7 @@ const END: Nanos = Nanos::from_millis(2200);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns the frames of a message, in proportion to line rates above 100 Mb/s.
+/// Returns a message's frames, proportional to line rates above 100 Mb/s.
 fn frames(at_100_mbps: u64, line: Line) -> u64 {
     line.size(Bytes(at_100_mbps)).0.max(at_100_mbps)
 }
@@ -227,7 +228,7 @@ impl VictimScene {
 }
 
 impl VictimRun {
-    /// Returns XOFFs, pause time (ns), observed time (ns), and first XOFF.
+    /// Returns XOFFs, pause time and observed time (ns), and the first XOFF.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));

@@ -1,6 +1,6 @@
 //! Live fabrics: switches (`xoff run`) and hosts (`xoff traffic`) are threads in their own namespaces.
 //!
-//! Kernel hosts use sockets of a namespace (`tcp.rs`); routers have routing daemons. Nothing remains when the process ends ([`xoff_lab`]).
+//! Kernel hosts use sockets (`tcp.rs`); routers have routing daemons. Nothing outlives the process ([`xoff_lab`]).
 
 mod gaps;
 mod routing;
@@ -18,12 +18,12 @@ use crate::plan::{HostId, Plan, PortOf, Stack};
 use running::Running;
 pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
-/// Returns this machine's limits, without its devices: the fabric is in other namespaces.
+/// Returns this machine's limits, without devices, because fabrics have their own namespaces.
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
-/// Checks that the machine has the programs that the plan needs.
+/// Checks that the plan's programs are installed.
 pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
     if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }

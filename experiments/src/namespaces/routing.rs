@@ -5,8 +5,9 @@
 //!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
 //! ```
 //!
-//! Every switch is an autonomous system (eBGP), so all paths through the same number of switches have equal cost and are used (ECMP). IPv6
-//! is off, because it sends unsolicited traffic. FRR's programs have private directories, and end with the namespace's thread.
+//! Every switch is an autonomous system (eBGP), so all paths through equally many switches are used (ECMP). IPv6 is
+//! off, because it sends unsolicited traffic. FRR's programs have private directories, and end with the namespace's
+//! thread.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -35,7 +36,7 @@ const STATE: &str = "/run/frr";
 const POLL_EVERY: Duration = Duration::from_millis(20);
 const LAST_LINES: usize = 3;
 const ROUTES_MAX: usize = 10_000;
-/// First private autonomous system number; each switch has one.
+/// First private autonomous system number.
 const AS_BASE: usize = 64_512;
 
 pub(super) fn look_for_frr() -> Result<(), RoutingError> {
@@ -53,7 +54,7 @@ fn program(name: &str) -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
 }
 
-/// Creates namespaces of the routers' kernels, with FRR's configuration files.
+/// Creates namespaces of routers' kernels, with FRR's files.
 pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError> {
     let kernel = |switch: SwitchId| {
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
@@ -74,7 +75,7 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Disables nexthop objects of the kernel, with which FRR 8.4 leaves a path unused after its link was down.
+/// Disables nexthop objects, with which FRR 8.4 leaves a path unused after its link was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
@@ -120,7 +121,7 @@ impl Drop for Daemon {
 }
 
 impl Routing {
-    /// Starts the routing daemons; returns when switches use all shortest paths.
+    /// Starts the routing daemons, and waits until switches use all shortest paths.
     pub(super) fn start(
         plan: &Plan,
         kernels: &[Namespace],
@@ -165,7 +166,7 @@ impl Routing {
         }
     }
 
-    /// Checks that all daemons run, and that routes are installed or return within `patience`.
+    /// Checks that daemons run, and that routes are installed or return within `patience`.
     pub(super) fn check(
         &mut self,
         plan: &Plan,
@@ -199,7 +200,7 @@ impl Daemon {
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
         let error_output = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
         let mut command = enter::child();
-        // A later change of group would clear the parent-death signal. Setting the user also drops other groups.
+        // A later change of group would clear the parent-death signal. Setting the user drops other groups, too.
         command.uid(0).gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
@@ -271,7 +272,7 @@ fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<S
     plan.switches().take_while(|_| plan.is_routed()).flat_map(of).collect()
 }
 
-/// Describes shortest paths without a route, and routes on other paths.
+/// Describes missing and wrong paths.
 fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
     let Some(page) = page else { return vec!["the router thread has ended".to_owned()] };
     let lack = |Route { host, network: (network, len), next_hops }: Route| {

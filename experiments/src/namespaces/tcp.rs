@@ -1,4 +1,4 @@
-//! Bulk transfers by Linux' TCP: settings, sockets and counters.
+//! Bulk transfers by Linux' TCP.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -89,7 +89,7 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Returns congestion controls, the preferred one first. The kernel's default may ignore marks, as BBR does.
+/// Returns congestion controls by preference. The kernel's default may ignore marks, as BBR does.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],
@@ -97,8 +97,8 @@ const fn controls(ecn: Ecn) -> &'static [&'static str] {
     }
 }
 
-/// Returns settings in `net.ipv4`. Linux counts duplicate acknowledgements only without SACK. After reordering it requires more than three,
-/// up to `tcp_max_reordering`.
+/// Returns `net.ipv4` settings. Linux counts duplicate acknowledgements only without SACK. After reordering it requires
+/// more than three, up to `tcp_max_reordering`.
 const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4] {
     let (sack, reordering, most) = match detection {
         LossDetection::Rack => ("1", "3", "300"),

@@ -1,4 +1,4 @@
-//! Figures of panels, as SVG. Missing values are a gap in a line or an empty row, with a note.
+//! Figures of panels, as SVG. A missing value is a gap in a line, or an empty row with a note.
 
 mod draw;
 mod style;
@@ -10,10 +10,9 @@ use std::path::Path;
 
 use crate::statistics::Spread;
 
-/// Figure of panels.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// Title: subject and conditions.
+    /// Subject and conditions.
     pub title: String,
     pub panels: Vec<Panel>,
 }
@@ -22,7 +21,7 @@ pub struct Figure {
 pub struct Panel {
     pub title: String,
     pub x: String,
-    /// Label of the vertical axis; not drawn for an axis of names.
+    /// Label of the vertical axis, unless of names.
     pub y: String,
     pub content: Content,
     pub scale: Scale,
@@ -60,7 +59,7 @@ pub enum Scale {
     Decades,
 }
 
-/// Limits of axes; `None` fits the axis to its values.
+/// Limits of axes; `None` fits the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     pub x: Option<(f64, f64)>,
@@ -70,15 +69,14 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 pub enum Content {
     Lines(Vec<(String, Vec<Point>)>),
-    /// One box for each name: extremes, quartiles and median.
+    /// A box per name: extremes, quartiles and median.
     Spreads(Vec<(String, Option<Spread>)>),
     Spans(Vec<(String, Vec<(f64, f64)>)>),
 }
 
-/// Point of a line; `None` as its value makes a gap.
+/// Point of a line; value `None` makes a gap.
 pub type Point = (f64, Option<f64>);
 
-/// Error of writing a figure to a file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the plot: {0}")]
 pub struct PlotError(String);
@@ -90,10 +88,7 @@ impl PlotError {
 }
 
 impl Figure {
-    /// Checks that a figure can be written to `path`, without changing a file.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be written, or its name does not end in .svg.
+    /// Checks that `path` ends in .svg and can be written, without changing a file.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
         if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
             let (path, other) = (path.display(), other.display());
@@ -110,18 +105,12 @@ impl Figure {
     }
 
     /// Writes the figure as an SVG file.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PlotError> {
         let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
         fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
     }
 
     /// Returns the figure as SVG text.
-    ///
-    /// # Errors
-    /// Fails if a panel cannot be drawn.
     pub fn svg(&self) -> Result<String, PlotError> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| PlotError(error.to_string()))?;
@@ -129,7 +118,7 @@ impl Figure {
     }
 }
 
-/// Opens a file, except a pipe, whose reader would see the end of a file.
+/// Opens a file, except a pipe, whose reader would see its end.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());

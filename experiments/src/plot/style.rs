@@ -1,4 +1,4 @@
-//! Colours and dashes of figures. A policy has the same colour in every figure; policies compared by default differ. Dashes follow the
+//! Colours and dashes. A policy has one colour in all figures; policies compared by default differ. Dashes follow the
 //! position, so coinciding lines stay visible.
 
 use plotters::prelude::*;

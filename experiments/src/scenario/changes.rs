@@ -1,4 +1,4 @@
-//! Changes of switch settings during a run (`[[change]]`).
+//! Changes of switch settings (`[[change]]`).
 
 use toml_span::Value;
 use toml_span::value::{Table as TomlTable, ValueInner};
@@ -34,7 +34,7 @@ pub enum ChangeTarget {
     Switch(u32),
 }
 
-/// Change of settings, applied by [`super::Source::changed`].
+/// Change, applied by [`super::Source::changed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub at: Nanos,

@@ -1,6 +1,6 @@
-//! Overrides of a scenario's file: `--set`, and the points of its sweep.
+//! Overrides of a scenario: `--set`, and points of its sweep.
 //!
-//! Values of `--set` are appended to the text, so that errors can show them; then they move to their places.
+//! Values of `--set` are appended to the text for errors to show, then moved to their places.
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
@@ -19,7 +19,7 @@ const POLICY: &str = "policy";
 /// Parses KEY=VALUE for a scenario.
 ///
 /// # Errors
-/// Fails if no scenario can have the key.
+/// If no scenario can have the key.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let parts = given.parts();
@@ -37,7 +37,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     Ok(given)
 }
 
-/// Resolves short forms of the policy's key to `switch.KIND.policy`.
+/// Resolves short forms to `switch.KIND.policy`.
 fn canonical(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
@@ -136,7 +136,7 @@ fn label(value: &Value<'_>) -> String {
     value.as_str().map_or_else(|| found(value), str::to_owned)
 }
 
-/// Returns the index of each axis's value at a point; the last axis varies fastest.
+/// Returns the axes' value indices at a point; the last axis varies fastest.
 fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     let mut places: Vec<usize> = axes
         .iter()

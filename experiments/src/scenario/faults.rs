@@ -135,7 +135,7 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
     pub at: At,
-    /// Time of the failure in both directions.
+    /// Time of failure, both directions.
     pub down: Option<Nanos>,
     pub up: Option<Nanos>,
     pub lost: f64,
@@ -155,15 +155,15 @@ pub struct SwitchFault {
 pub enum Impairment {
     Stall,
     Stalls {
-        /// Mean time from the end of a stall to the next.
+        /// Mean gap between stalls.
         gap: Nanos,
         length: RangeInclusive<Nanos>,
     },
-    /// The line of a port accepts no frame.
+    /// A port's line accepts no frame.
     Refusal(u8),
     /// The driver reports no transmit completions.
     LateCompletions,
-    /// The switch is off, and then restarts.
+    /// The switch is off, then restarts.
     Restart,
 }
 
@@ -173,7 +173,7 @@ impl Fault {
     }
 }
 
-/// No fault; delays of frames are up to 10 us by default.
+/// No fault; the default delay is up to 10 us.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
@@ -196,7 +196,7 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
     faults
 }
 
-/// Returns the switch (`None` for all) that overlapping restarts share.
+/// Returns the switch (`None` for all) that both restart.
 fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
     let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
     let are_restarts = [one, other].iter().all(|fault| fault.what == Impairment::Restart);

@@ -1,4 +1,4 @@
-//! Transport and congestion control of hosts (`[hosts]`).
+//! Hosts' transport and congestion control (`[hosts]`).
 
 use xoff_config::Problem;
 use xoff_config::reader::parse::{self, OrOff};

@@ -94,11 +94,11 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
-    /// Random arrivals, independent of completions.
+    /// Random arrivals.
     Poisson,
     /// Queries to many servers at once.
     Incast,
-    /// Random permutation: each host sends and receives one flow.
+    /// Random permutation: hosts send and receive one flow each.
     Permutation,
     /// Ring: each host sends one flow to the host `ahead`.
     Ring,
@@ -106,7 +106,7 @@ pub enum LoadKind {
     /// Flows between random pairs of hosts.
     Draw,
     Flows,
-    /// File of ns-3's simulator for HPCC.
+    /// File of HPCC's ns-3 simulator.
     Hpcc,
 }
 
@@ -180,7 +180,7 @@ pub struct LoadSettings {
     pub is_open: bool,
     pub gap: Times,
     pub flows: u32,
-    /// Maximum rate of a flow, with headers and gaps.
+    /// Maximum rate of a flow, headers and gaps included.
     pub rate: Option<BitRate>,
     pub pairs: Vec<(u32, u32)>,
     pub ahead: u32,

@@ -1,6 +1,6 @@
-//! Scenario of the simulator, from one file: fabric, settings of switches, hosts, loads, output and sweep.
+//! Scenario of the simulator: fabric, switches, hosts, loads, output and sweep.
 //!
-//! `edits` applies `--set` and the points of the sweep to the text; each point is then read as a `Scenario`.
+//! `edits` applies `--set` and points of the sweep to the text, which is then read as a `Scenario`.
 
 mod changes;
 #[cfg(test)]
@@ -59,7 +59,7 @@ xoff_config::keys! {
     }
 }
 
-/// Text of a scenario's file, with overrides.
+/// Text of a scenario, with overrides.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
@@ -72,7 +72,7 @@ pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
     pub point: Vec<(String, String)>,
-    /// Duration; `None` until all flows have ended.
+    /// Duration; `None` until all flows end.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
     /// Time whose flows are not counted.
@@ -93,7 +93,7 @@ pub(crate) struct Output {
     /// Interval of samples; `None` for one sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
-    /// Number of flows whose throughput is recorded.
+    /// Number of flows with recorded throughput.
     pub throughput_flows: u32,
 }
 
@@ -102,22 +102,19 @@ const SCENARIO: FileKind = FileKind {
     help: "give the path of a TOML file; sim/scenarios contains examples",
     bytes_max: WRITTEN_MAX,
 };
-/// Latest end of a run that lasts until all flows have ended.
+/// Latest end of a run without duration.
 const LIMIT: Nanos = Nanos::from_secs(1);
 const THROUGHPUT_FLOWS: u32 = 16;
 const TABLES: &[&str] =
     &["scenario", "topology", "switch", "hosts", "receiver", "load", "fault", "change", "output", "sweep"];
 
 impl Source {
-    /// Reads the file at `path`; `given` overrides its values.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read or is invalid.
+    /// Reads the file at `path`, overridden by `given`.
     pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads a file (or the text `alone`), and adds files of ns-3's simulator for HPCC.
+    /// Reads a file (or the text `alone`), and adds files of HPCC's ns-3 simulator.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -148,7 +145,7 @@ impl Source {
         Source::from_toml(&name, &(text + &imported), given)
     }
 
-    /// Reads the scenario `text`, which errors call `name`, and checks all points of its sweep.
+    /// Reads `text`, which errors call `name`, and checks all points of its sweep.
     ///
     /// # Errors
     /// Returns all errors, or the first syntax error.
@@ -177,7 +174,7 @@ impl Source {
         self.axes.iter().map(Axis::len).product()
     }
 
-    /// Returns a point of the sweep; the first is the control.
+    /// Returns a point of the sweep, of which the first is the control.
     pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
@@ -298,7 +295,7 @@ fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) 
     in_time(keys.warm_up.as_ref(), ["`warm_up`", "no flow would be counted"], end, problems);
 }
 
-/// Reports a time that is not before the run's end; the array has subject and label.
+/// Reports a time not before the run's end; the array has subject and label.
 fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nanos, problems: &mut Problems) {
     if let Some(late) = key.filter(|key| key.value >= run_end) {
         let [time, end] = [late.value, run_end].map(quantity::time);

@@ -1,4 +1,4 @@
-//! Slow receivers (`[[receiver]]`): hosts that pause their switch when their buffer fills.
+//! Slow receivers (`[[receiver]]`), which pause their switch when their buffer fills.
 
 use xoff_config::reader::{Problems, Table, parse, value};
 use xoff_config::{Problem, quantity};
@@ -28,7 +28,7 @@ pub struct Receiver {
 
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// Reads slow receivers; `limits` are the longest frame and the latest end of the run.
+/// Reads slow receivers; `limits` are the longest frame and the run's latest end.
 pub(super) fn read(all: &[Table<'_, '_>], limits: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {

@@ -1,5 +1,5 @@
-//! Configuration of each kind of switch: `[switch.KIND]` over `[switch.all]`, with the keys of a live switch (docs/simulation.md), on ideal
-//! hardware. The topology determines ports and routing.
+//! Configuration of switches: `[switch.KIND]` over `[switch.all]`, with a live switch's keys (docs/simulation.md), on
+//! ideal hardware. The topology determines ports and routing.
 
 use toml_span::value::{Table as TomlTable, ValueInner};
 use toml_span::{Span, Value};
@@ -79,7 +79,7 @@ pub(super) fn check(
     }
 }
 
-/// Checks that the MTU fits the hosts' longest frames.
+/// Checks the MTU against the hosts' longest frames.
 fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
     let len = frame_len(payload);

@@ -57,12 +57,11 @@ pub enum TopologyKind {
     Chain,
     Dumbbell,
     Ring,
-    /// Fabric of Fig. 1 in OFC's paper.
     OfcFig1,
     LeafSpine,
     FatTree,
     Edges,
-    /// Fabric from a file of ns-3's simulator for HPCC.
+    /// File of HPCC's ns-3 simulator.
     Hpcc,
 }
 
@@ -124,7 +123,7 @@ impl TopologyKind {
 pub struct PortLine {
     pub rate: BitRate,
     pub delay: Nanos,
-    /// True if the far end obeys lists of flows (OFC).
+    /// True if the far end obeys flow lists (OFC).
     pub ofc: bool,
     pub gfc: bool,
 }
@@ -133,7 +132,7 @@ pub struct PortLine {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,
-    /// Number at the single switch, at either side, or at each leaf or edge switch.
+    /// Hosts at the single switch, either side, or each leaf or edge switch.
     pub hosts: u32,
     pub switches: u32,
     pub leaves: u32,

@@ -1,4 +1,4 @@
-//! Results of an imported fabric in the formats of ns-3's simulator for HPCC.
+//! Results in the formats of HPCC's ns-3 simulator.
 //!
 //! | file | a line |
 //! |---|---|

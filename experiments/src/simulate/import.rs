@@ -1,5 +1,5 @@
-//! Import of files of ns-3's simulator for HPCC (`--import`). Without a scenario, switches and hosts have that simulator's defaults where
-//! an equivalent exists.
+//! Import of files of HPCC's ns-3 simulator (`--import`). Without a scenario, switches and hosts have its defaults
+//! where equivalents exist.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,10 +19,7 @@ use crate::scenario::Source;
 const ECN: [u64; 2] = [4_000, 16_000];
 const LIMIT: Nanos = Nanos::from_secs(10);
 
-/// Creates a scenario with an imported topology and flows.
-///
-/// # Errors
-/// Fails if a file cannot be read or is invalid, or the scenario is invalid.
+/// Creates a scenario with imported topology and flows.
 pub fn import(
     scenario: Option<&Path>,
     [topology, flows]: [&Path; 2],
@@ -32,7 +29,7 @@ pub fn import(
         Some(_) => String::new(),
         None => alone(topology, flows)?,
     };
-    // A scenario's paths are relative to its file, the command line's to the current directory.
+    // Paths of a scenario are relative to its file, those of the command line to the current directory.
     let place = |file: &Path| match scenario {
         Some(_) => std::path::absolute(file).map_err(|error| miette!("{}: {error}", file.display())),
         None => Ok::<PathBuf, miette::Report>(file.to_owned()),

@@ -1,4 +1,4 @@
-//! Run of one point of the sweep with one seed. Its result is text: the rows of each file.
+//! Run of one point with one seed. The result is text: rows of each file.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Statistics of a column of results over the seeds of a run: their mean with a 95 % interval, and the difference to the control seed by
-//! seed.
+//! Statistics of a column over seeds: mean with 95 % interval, and difference to the control seed by seed.
 //!
 //! A seed without rows has the sum zero, because many tables list only events, but no mean or percentile.
 
@@ -17,7 +16,7 @@ use super::summary::Estimate;
 use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
 use crate::statistics::{self, quantile, sorted};
 
-/// Statistic over the rows of a seed.
+/// Statistic over a seed's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     Mean,
@@ -26,14 +25,12 @@ pub enum Statistic {
     Percentile(usize),
 }
 
-/// Condition on the cell of a row in one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     pub column: String,
     pub wanted: CellCondition,
 }
 
-/// Required content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellCondition {
     Is(String),
@@ -51,14 +48,13 @@ impl CellCondition {
     }
 }
 
-/// Query for a statistic of one column.
 #[derive(Debug)]
 pub struct StatisticQuery<'a> {
-    /// Name of the table, such as `flows`.
+    /// Table, such as `flows`.
     pub table: &'a str,
-    /// Name of the column, such as `fct_ns`.
+    /// Column, such as `fct_ns`.
     pub column: &'a str,
-    /// Columns whose values define groups of rows.
+    /// Columns that define groups of rows.
     pub by: &'a [String],
     pub only: &'a [Condition],
     pub take: Statistic,
@@ -69,9 +65,9 @@ pub struct GroupStatistic {
     pub point: String,
     pub of: Vec<String>,
     pub measured: Estimate,
-    /// Difference to the control, percent, seed by seed; `None` without a value of the control.
+    /// Difference to the control in percent, seed by seed; `None` without its value.
     pub against_control_percent: Option<Estimate>,
-    /// Number of rows without a value, over all seeds.
+    /// Number of rows without a value.
     pub without: usize,
 }
 
@@ -82,7 +78,7 @@ pub struct Statistics {
     #[serde(skip)]
     by: Vec<String>,
     pub unit: &'static str,
-    /// Number of runs without results: other shards' or interrupted ones.
+    /// Runs without results: other shards' or interrupted ones.
     pub missing_runs: usize,
     pub answers: Vec<GroupStatistic>,
 }
@@ -223,10 +219,10 @@ fn no_number_error(table: &Table, column: &str, found: &SelectedRows) -> miette:
     }
 }
 
-/// Computes a statistic from a run's directory of results.
+/// Computes a statistic from a run's results.
 ///
 /// # Errors
-/// Fails without a run, or if the column does not exist or has no numbers.
+/// Without a run, or if the column is missing or has no numbers.
 pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<Statistics> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {

@@ -1,6 +1,6 @@
-//! `xoff sim`: a scenario's runs, one for each point of its sweep and each seed.
+//! `xoff sim`: runs each point of a scenario's sweep with each seed.
 //!
-//! A run depends only on its point and seed, so results do not depend on the numbers of threads and shards.
+//! A run depends only on its point and seed, not on numbers of threads and shards.
 
 mod build;
 mod files;
@@ -35,30 +35,25 @@ pub use import::import;
 pub use mean::{CellCondition, Condition, Statistic, StatisticQuery, mean};
 pub use summary::Summary;
 
-/// Share of the seeds that one process runs.
+/// Share of seeds that a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     pub number: u64,
     pub count: u64,
 }
 
-/// Parameters of a simulation.
 #[derive(Debug)]
 pub struct Request<'a> {
     pub source: &'a Source,
-    /// Path of the scenario's file.
     pub path: &'a Path,
-    /// First and last seed; `None` for the scenario's seed.
+    /// First and last seed; `None` for the scenario's.
     pub seeds: Option<(u64, u64)>,
     pub shard: Option<Shard>,
     pub threads: usize,
     pub out: Option<&'a Path>,
 }
 
-/// Runs the simulation; `tell` gets warnings, and where results are.
-///
-/// # Errors
-/// Fails if the scenario is invalid, or files cannot be written.
+/// Runs the simulation; `tell` gets warnings and the place of results.
 pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let source = request.source;
     let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
@@ -117,10 +112,7 @@ fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report 
     }
 }
 
-/// Merges the results of shards.
-///
-/// # Errors
-/// Fails if shards do not match, or files cannot be read or written.
+/// Merges the results of shards, which must match.
 pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let (about, directory) = store::merge(parts, out)?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();

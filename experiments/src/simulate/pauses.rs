@@ -1,5 +1,5 @@
-//! Recorder of the pauses that switches request, with their causes. A pause ends with its link; the switch sends a new XOFF when the link
-//! returns. Lists of flows (OFC) and rates (GFC) pause no class.
+//! Recorder of pauses that switches request, with their causes. A pause ends with its link; a new XOFF follows the
+//! link's return. Flow lists (OFC) and rates (GFC) pause no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use xoff_wire::{Header, MacControl};
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     pub start: Nanos,
-    /// Time at which XON began to leave, or the link was lost.
+    /// Begin of the XON, or loss of the link.
     pub end: Option<Nanos>,
     pub port: PortId,
     pub class: Class,
@@ -26,7 +26,7 @@ pub struct Pause {
 #[derive(Debug, Default)]
 struct PauseList {
     pauses: Vec<Pause>,
-    /// Index of the current pause of each port and class.
+    /// Current pause by port and class.
     open: BTreeMap<(u8, u8), usize>,
 }
 
@@ -38,7 +38,7 @@ impl PauseList {
     }
 }
 
-/// Pauses of a switch in the order of their begins.
+/// Pauses of a switch by begin.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses(Arc<Mutex<PauseList>>);
 

@@ -1,4 +1,4 @@
-//! Figures of a run's results: slowdown by flow size over all seeds; queues, pauses and throughput of the first seed.
+//! Figures of results: slowdown by flow size over all seeds; queues, pauses and throughput of the first seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ type ToPoints<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
 pub const DIRECTORY: &str = "plots";
 
-/// Draws figures that have data; returns their paths.
+/// Draws figures with data; returns their paths.
 pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     let plots = directory.join(DIRECTORY);
     let mut written = Vec::new();

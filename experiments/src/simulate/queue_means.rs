@@ -1,4 +1,4 @@
-//! Means of queue lengths, and queues that are stuck at a run's end (deadlock, or a failed link).
+//! Mean queue lengths, and queues stuck at a run's end (deadlock, or failed link).
 
 use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_sim::Picos;
@@ -28,7 +28,7 @@ impl QueueMeans {
         }
     }
 
-    /// Formats the mean length in bytes; empty without samples.
+    /// Formats the mean in bytes; empty without samples.
     pub fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
         let sum = self.bytes[switch][port.index()][class.index()];
         if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }
@@ -66,7 +66,7 @@ impl StuckQueues {
         }
     }
 
-    /// Formats the bytes in stuck queues, and the time since when they are stuck.
+    /// Formats the bytes in stuck queues, and since when they are stuck.
     pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
         let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
             queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG

@@ -1,4 +1,4 @@
-//! Concurrent runs on threads, with results in the order of jobs.
+//! Concurrent runs, with results in the order of jobs.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -16,7 +16,7 @@ use xoff_config::format::{scaled, span};
 /// Interval of reports on a terminal, and elsewhere.
 const REPORT_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
-/// Runs all jobs, and passes rows to `take` in their order.
+/// Runs all jobs, and passes rows to `take` in order.
 pub fn run(
     source: &Source,
     path: &Path,

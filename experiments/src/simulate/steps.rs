@@ -1,4 +1,4 @@
-//! Steps of a time axis: samples that a plot could not separate form one point.
+//! Steps of a time axis: samples too close for a plot form one point.
 
 use crate::plot::Point;
 

@@ -1,4 +1,4 @@
-//! Directory of a run's results. Directories of shards merge into one.
+//! Directory of results; those of shards merge into one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -59,7 +59,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates the files in a new or empty directory.
+    /// Creates files in a new or empty directory.
     pub fn create(directory: &Path, about: &RunMetadata, scenario: &str) -> miette::Result<Store> {
         let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
         if holds {
@@ -129,7 +129,7 @@ pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// Reads complete rows; an interrupted run may leave an incomplete last row.
+/// Reads complete rows; an interrupted run may leave a partial one.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());

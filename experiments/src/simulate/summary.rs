@@ -79,14 +79,13 @@ pub struct LoadSummary {
     cells: Vec<String>,
 }
 
-/// Summary of all points and loads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     pub scenario: String,
     pub about: String,
     pub seeds: Vec<u64>,
     pub control: String,
-    /// Summaries of the points; the control is the first.
+    /// Summaries of points; the control is the first.
     pub points: Vec<PointSummary>,
     pub loads: Vec<LoadSummary>,
     #[serde(skip)]
@@ -141,7 +140,7 @@ fn by_load(about: &RunMetadata, rows: &[Row]) -> Vec<LoadSummary> {
     all
 }
 
-/// Computes the summary from the rows of [`RUNS`] and [`LOADS`].
+/// Computes the summary from rows of [`RUNS`] and [`LOADS`].
 #[must_use]
 pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
     let of_point = |point: &String| rows.iter().filter(|row| row[0] == *point).collect::<Vec<&Row>>();
@@ -204,7 +203,6 @@ fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Estimate>) -> Optio
 }
 
 impl Summary {
-    /// Formats the summary as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.scenario.clone();

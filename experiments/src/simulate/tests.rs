@@ -323,7 +323,7 @@ fn slow_receiver_pauses_name_their_cause() {
     assert!(run_of(&scenario(false), &[])[&tables::PAUSES].is_empty());
 }
 
-/// A pause comes too late if the buffer has room for only one frame above `xoff`, in any class.
+/// With a buffer of one frame above `xoff`, a pause is too late in any class.
 // proves: sim-results
 #[test]
 fn slow_receiver_drops_name_host_and_class() {
@@ -401,7 +401,7 @@ fn routing_equals_bridging_on_single_path() {
     }
 }
 
-/// Flows whose path remains complete, with each transport and each method of spreading.
+/// Flows on complete paths, with each transport and each method of spreading.
 // proves: sim-fabrics
 #[test]
 fn routed_fabrics_lose_nothing_and_ledgers_balance() {

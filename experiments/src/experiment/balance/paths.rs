@@ -17,7 +17,7 @@ pub(super) fn leaves(plan: &mut Plan) -> [SwitchId; 2] {
     ["leaf-1", "leaf-2"].map(|name| plan.switch(name))
 }
 
-/// Spreads frames of both leaves over their uplinks; returns the first leaf's uplinks.
+/// Spreads frames over both leaves' uplinks; returns the first leaf's.
 pub(super) fn spread(plan: &mut Plan, leaves: [SwitchId; 2], by: &SpreadCase) -> Vec<PortOf> {
     let mut uplinks = [Vec::new(), Vec::new()];
     for number in 1..=SPINES {

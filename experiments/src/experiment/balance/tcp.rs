@@ -1,7 +1,7 @@
 //! TCP of the kernel over the paths of `balance`.
 //!
-//! The class is lossless, so every retransmission is spurious: TCP took a delayed segment for lost. Hashing by flow keeps the order, so one
-//! method of loss detection suffices there.
+//! The class is lossless, so every retransmission is spurious. Hashing by flow keeps the order, so one method of loss
+//! detection suffices there.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;

@@ -6,7 +6,7 @@
 //!   gpu-2 --+        +-- spine-2 --+        +-- other
 //! ```
 //!
-//! UDP source ports select one path per GPU. Two chains of pauses begin at leaf-2: one over spine-1 to gpu-1, the other over spine-2 to
+//! UDP source ports select paths. Two chains of pauses begin at leaf-2: over spine-1 to gpu-1, and over spine-2 to
 //! gpu-2. No switch may pause the small stream of the same class from other to gpu-1.
 
 use xoff_host::Stream;
@@ -33,7 +33,7 @@ pub(super) struct RoutedScene {
     other: HostId,
 }
 
-/// Frame sizes with FCS; different sizes let counters distinguish the senders.
+/// Frame sizes with FCS, by which counters distinguish the senders.
 const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: Line) -> RoutedScene {
@@ -86,7 +86,7 @@ fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     Ok(CascadeRun { astray: astray.collect(), ..run })
 }
 
-/// Describes frames of a flow that did not leave by its port.
+/// Describes frames that did not leave by their flow's port.
 fn astray(FlowPath { from, by, .. }: &FlowPath, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
     let [sent_text, left_text] =
         [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));

@@ -1,4 +1,4 @@
-//! The fourteen steps of the article, with order and causes, and the deviations of a run.
+//! The article's fourteen steps, with order and causes, and a run's deviations.
 
 use std::array;
 
@@ -11,7 +11,7 @@ pub(super) struct Sequence {
     steps: Vec<Step>,
 }
 
-/// Path of pauses, from the slow receiver (`sink`) through three switches to a sender.
+/// Path of pauses from the slow receiver (`sink`) to a sender.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     pub(super) sink: &'static str,
@@ -37,7 +37,7 @@ struct PortAction {
     kind: PauseAction,
 }
 
-/// Cause of a pause: the port with most queued frames, and whether its peer pauses that port.
+/// Expected cause of a pause: the port with most queued frames, and whether its peer pauses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ExpectedCause {
     culprit: String,
@@ -133,7 +133,7 @@ impl Sequence {
         self.steps.iter().map(step_time).collect()
     }
 
-    /// Describes missing steps, and steps that are too early, with the difference in ms.
+    /// Describes missing or early steps, with the difference in ms.
     pub(super) fn out_of_order(&self, record: &PauseRecord) -> Vec<(String, Option<f64>)> {
         let name = |of: &PortAction| {
             let number = self.steps.iter().find(|step| step.action == *of).map_or("", |step| step.number);
@@ -153,7 +153,7 @@ impl Sequence {
         missing.chain(against).collect()
     }
 
-    /// Describes pauses with another cause than in the article, and pauses of uninvolved hosts.
+    /// Describes pauses with other causes, and of uninvolved hosts.
     pub(super) fn not_relayed(&self, record: &PauseRecord) -> Vec<String> {
         let holds = || self.steps.iter().filter_map(|step| Some((step, step.cause.as_ref()?)));
         let against = holds().flat_map(|(step, cause)| {
@@ -193,7 +193,7 @@ impl Sequence {
     }
 }
 
-/// Returns the first observation, unless a pause before it was missed.
+/// Returns the first observation, unless an earlier pause was missed.
 fn first<'a>(record: &'a PauseRecord, action: &PortAction) -> Option<&'a PauseEvent> {
     record.reliable_events().iter().find(|event| action.is(event))
 }

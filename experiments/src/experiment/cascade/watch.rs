@@ -1,7 +1,7 @@
 //! Observation of pauses that switches send and obey.
 //!
-//! A sample shows the begin of a current pause to the nanosecond, but its end only to between two samples. The observer may be delayed for
-//! longer than a short pause. Counters reveal such an unobserved pause; from then on the record proves no order.
+//! A sample shows a current pause's begin to the nanosecond, its end only to between two samples. Counters reveal
+//! pauses that a delayed observer missed; from then on the record proves no order.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) enum PauseAction {
     Holds,
     /// The switch sends XON.
     Releases,
-    /// The port is paused by its peer's XOFF.
+    /// The peer's XOFF pauses the port.
     Stops,
     Resumes,
 }
@@ -42,7 +42,7 @@ impl PauseAction {
 pub(super) struct PauseEvent {
     /// Time since the first frame was due, ms.
     pub(super) at_ms: f64,
-    /// Earliest possible time of the event, ms.
+    /// Earliest possible time.
     #[serde(skip)]
     pub(super) not_before_ms: f64,
     pub(super) switch: String,
@@ -77,7 +77,7 @@ struct PauseTrack {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PauseChange {
-    /// Earliest and latest end of a pause.
+    /// Earliest and latest end.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
     /// Time after which another pause passed unobserved.
@@ -85,8 +85,8 @@ struct PauseChange {
 }
 
 impl PauseTrack {
-    /// Records a sample: the number of ended pauses and the begin of a current one. `origin` is the first frame's due time by the same
-    /// clock.
+    /// Records a sample: the number of ended pauses, and a current one's begin. `origin` is the first frame's due time
+    /// by the same clock.
     fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
         let mut found = PauseChange::default();
         if since != self.since {
@@ -100,7 +100,7 @@ impl PauseTrack {
             }
             self.since = since;
         }
-        // A switch clears `since` before it counts the pause: the sum may be one too low, never too high.
+        // A switch clears `since` before it counts the pause, so the sum may be one too low, never too high.
         let begun = ended + u64::from(since != 0);
         if begun > self.begun {
             found.missed_after = Some(self.sampled_at);
@@ -155,7 +155,7 @@ pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> PauseRe
     record
 }
 
-/// Reads ended pauses (sent, obeyed), begins of current pauses, and the cause of a sent one.
+/// Reads ended pauses (sent, obeyed), begins of current ones, and the cause of the sent one.
 fn read(class: &ClassCounters) -> ([u64; 2], [u64; 2], Option<Cause>) {
     settled(|| {
         let ended = [&class.held_durations, &class.paused_durations].map(Histogram::count);

@@ -1,4 +1,4 @@
-//! TCP of the kernel, over a wire and over a relay that sometimes reorders segments.
+//! The kernel's TCP over a wire, and over a relay that reorders segments.
 
 // proves: experiments
 

@@ -1,4 +1,4 @@
-//! Connected parts of a fabric: flows between unconnected hosts would never end.
+//! Connected parts of a fabric; flows between them would never end.
 
 use miette::miette;
 use xoff_sim::{At, Plan};
@@ -11,7 +11,7 @@ pub(super) struct Components {
 
 impl Components {
     pub fn of(plan: &Plan) -> Components {
-        // Union-find: another switch of the same part, or the switch itself as representative.
+        // Union-find: another switch of the part, or itself as representative.
         let mut joined: Vec<u32> = (0..plan.switches()).collect();
         let mut hosts = vec![0; plan.hosts() as usize];
         for (a, b, _) in plan.links() {

@@ -6,7 +6,7 @@ use xoff_wire::units::{Class, ClassSet};
 
 use crate::scenario::Scenario;
 
-/// Returns the classes in use; the lossy ones need buffer space.
+/// Returns the classes in use, whose lossy ones need buffers.
 pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
     let (acks, cnps) = match scenario.hosts.transport {
         Transport::Roce(RoceSettings { ack_class, control: Control::Dcqcn(of), .. }) => {

@@ -1,4 +1,4 @@
-//! Flows of imported files of ns-3's simulator for HPCC, and numbers of their nodes.
+//! Flows of imported files (HPCC's ns-3 simulator), and their node numbers.
 
 use std::path::Path;
 

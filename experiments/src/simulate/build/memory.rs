@@ -12,7 +12,7 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Measured bytes per frame slot, port, and known address, in fat-trees of 4 to 32 ports per switch.
+/// Measured bytes per frame slot, port and known address, in fat-trees of 4 to 32 ports per switch.
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
@@ -66,7 +66,7 @@ pub(super) fn fit(
     })
 }
 
-/// Estimates the flows of each load; `imported` has the numbers already read.
+/// Estimates each load's flows; `imported` has known numbers.
 pub(super) fn flows<'scenario>(
     scenario: &'scenario Scenario,
     plan: &Plan,
@@ -78,7 +78,7 @@ pub(super) fn flows<'scenario>(
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // Queries that wait for each other are no faster than the line.
+        // Consecutive queries are no faster than the line.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };

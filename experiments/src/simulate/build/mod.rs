@@ -29,14 +29,14 @@ pub struct Model {
     pub kinds: Vec<&'static str>,
     pub peers: Vec<Vec<String>>,
     pub payload_max: u32,
-    /// Names of loads, indexed by the flows' tag.
+    /// Names of loads, by flow tag.
     pub loads: Vec<String>,
     pub schedule: Schedule,
     pub import: Option<Import>,
     pub warnings: Vec<String>,
 }
 
-/// Builds a run. Files of loads are relative to `path`; `runs` share the memory.
+/// Builds a run. Load files are relative to `path`; `runs` share the memory.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let bare = plan::plan(&scenario, path, &Build::ideal())?;
@@ -66,7 +66,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
-        // Separate random numbers, which other loads do not change.
+        // Random numbers independent of other loads.
         let seed = Seed(Seed(seed).number(NodeId(number), Purpose::Load));
         loads::add(&mut fabric, &scenario, (load, imported), (&plan, payload_max, seed), path)?;
         loads.push(load.name.clone());

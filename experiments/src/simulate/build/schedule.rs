@@ -1,4 +1,4 @@
-//! Timed events of a run: links fail and recover, settings change, switches have faults.
+//! Timed events: changes of links and settings, and switch faults.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub struct Revision {
     pub settings: Arc<SwitchSettings>,
 }
 
-/// Timed event; simultaneous events run in this order.
+/// Timed event; simultaneous ones run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TimedEvent {
     Link { fault: usize, is_up: bool },
@@ -98,7 +98,7 @@ impl Schedule {
         self.pending.iter().rev().filter_map(description)
     }
 
-    /// Runs due events; returns the ends of links that failed.
+    /// Runs due events; returns the ends of failed links.
     pub fn run_due(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()
@@ -138,7 +138,7 @@ impl Schedule {
             Impairment::LateCompletions => fabric.at_switch(switch, |node, net| node.complete_late(end, net)),
             Impairment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
-                // Separate random numbers, which other faults do not change.
+                // Random numbers independent of other faults.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
                 fabric.at_switch(switch, |node, net| node.stall_at_random(stalls, seed, net));

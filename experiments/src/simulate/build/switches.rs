@@ -13,7 +13,7 @@ use crate::scenario::{Change, ChangeTarget, PortLine, Source};
 
 #[derive(Default)]
 pub(super) struct Configured {
-    /// Initial kinds; identical switches share one.
+    /// Initial kinds, shared by identical switches.
     pub kinds: Vec<Arc<SwitchKind>>,
     pub revisions: Vec<Revision>,
     pub warnings: Vec<String>,
@@ -70,7 +70,7 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Sizes packet memory for the frames of all configurations together, because frames outlive a change.
+/// Sizes packet memory for all configurations together, because frames outlive a change.
 fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
     let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);

@@ -1,10 +1,10 @@
-//! Faults of switches follow the scenario, and each loss has a named reason.
+//! Faults follow the scenario, and each loss has a named reason.
 
 // proves: scenarios
 
 use super::*;
 
-/// Returns a scenario: four hosts of one switch send to a fifth at another, without retransmissions.
+/// Four hosts of one switch send to a fifth at another, without retransmissions.
 fn scenario(duration: &str, more: &str) -> String {
     format!(
         "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\
@@ -52,7 +52,7 @@ fn stall_losses_have_a_reason() {
     assert!(dropped > 0 && drops(&rows) == dropped, "{:?}", rows[&tables::DROPS]);
     let reasons = rows[&tables::DROPS].iter().map(|row| row[tables::DROPS.at("reason")].as_str());
     assert!(reasons.into_iter().all(|reason| reason == "headroom_exhausted"), "{:?}", rows[&tables::DROPS]);
-    // With a stall budget the switches lose nothing, whichever of them stalls.
+    // With a stall budget no switch loses frames.
     for at in ["s0", "s1"] {
         let budget = "[switch.all]\nstall_budget = \"40us\"\n";
         let stall = fault("stall", at, "begin = \"100us\"\nend = \"140us\"");
@@ -109,12 +109,12 @@ fn restarted_switch_loses_frames_but_keeps_settings() {
     let rows = run_of(&scenario("300us", &restart), &[]);
     let [_, _, unseen, restarts, frames] = switch_row(&rows);
     assert_eq!((unseen, restarts), (0, 1));
-    // At most the frames within thresholds, and 20 us of four lines at 100 Gb/s, are lost.
+    // Frames within thresholds, and 20 us of four lines at 100 Gb/s.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
     assert!((lines..lines + 500).contains(&frames), "{frames}");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
     assert_eq!(lost(&rows), frames + dropped);
-    // The restarted switch keeps an earlier change of its settings.
+    // The restarted switch keeps an earlier change.
     let low = "[[change]]\nat = \"10us\"\nswitch = 0\nclass.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
     let pauses = |more: &str| {
         let rows = run_of(&scenario("300us", more), &[]);
@@ -168,7 +168,7 @@ fn link_losses_are_listed_by_end() {
     assert!(of(&rows, "s0p0")[2] > 0 && of(&rows, "s0p0")[..2] == [0, 0]);
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_harmed = 1.0\n"), &[]);
     assert!(of(&rows, "s0p0")[3] > 0 && of(&rows, "s0p0")[..3] == [0; 3]);
-    // At most 500 ns of both directions of a line are lost.
+    // 500 ns in both directions of a line.
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
     let [on_their_way, ..] = of(&rows, "h0");
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");

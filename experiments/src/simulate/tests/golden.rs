@@ -1,4 +1,4 @@
-//! Small scenarios with stored tables, compared byte by byte: a diff shows any changed decision.
+//! Small scenarios with tables compared byte by byte: a diff shows changed decisions.
 
 // proves: sim-fabrics
 
@@ -6,7 +6,7 @@ use std::env;
 
 use super::*;
 
-/// Environment variable with which the test writes new tables.
+/// Environment variable that makes the test write new tables.
 const WRITE: &str = "XOFF_WRITE_GOLDEN";
 
 fn directory(name: &str) -> PathBuf {
@@ -131,7 +131,7 @@ fn import_errors_name_file_and_line() {
     let missing = "the file ends too early: the start of a flow in seconds is missing";
     assert_eq!(why(None, &topology, &broken), format!("{}: line 2: {missing}", broken.display()));
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
-    // The scenario configures the switches, but its limit applies to its own flows only.
+    // The scenario configures switches, but its limit applies to its own flows.
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
     let error = why(Some(&scenario), &topology, &flows);
     assert!(error.contains("a flow starts at 2s, but the run ends at 1s at the latest"), "{error}");
