@@ -108,6 +108,7 @@ impl Worker {
         let (mut show_at, mut loops_found) = (Some(Nanos::ZERO), 0);
         let mut wakers = self.wakers()?;
         let mut sleeper = Sleeper::new(&wakers);
+        let mut busy_at = clock::now();
         while !stop.load(Ordering::Relaxed) {
             if std::mem::take(&mut self.connections.has_other_ports) {
                 drop(sleeper);
@@ -129,14 +130,17 @@ impl Worker {
             }
             if turn.is_busy {
                 show_at.get_or_insert(now.after(SHOW_PERIOD));
+                busy_at = now;
             }
             let Some(spin) = &mut spin else { continue };
             if turn.is_busy {
                 spin.busy(now, turn.received);
-            } else if spin.idle(now)
-                && let Some(awake_at) = self.sleep(&mut sleeper, spin, show_at.unwrap_or(Nanos::NEVER))?
-            {
-                watch.woken(awake_at);
+            } else if spin.idle(now) {
+                let until = now.after(watchful_sleep(now.since(busy_at), self.stall_budget));
+                let until = show_at.map_or(until, |time| time.min(until));
+                if let Some(awake_at) = self.sleep(&mut sleeper, spin, until)? {
+                    watch.woken(awake_at);
+                }
             }
         }
         Ok(())
@@ -208,6 +212,12 @@ impl Worker {
             thread::yield_now();
         }
     }
+}
+
+/// Returns the maximum sleep after `quiet` without a frame. The time until a sleeping worker should have run is no
+/// stall, so a stall soon after a frame is reported too short by at most this.
+fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
+    quiet.max(Nanos(stall_budget.0 / 4))
 }
 
 fn show(facts: &WorkerFacts, switch: &Switch, store: &Store) {

@@ -2,6 +2,9 @@
 
 // proves: kernel-drops
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use nix::sys::signal::Signal;
 use xoff_netns_tests::{Exit, wait_for};
 use xoff_switch::Promise;
@@ -181,4 +184,31 @@ fn stall_with_mixed_frame_lengths_loses_nothing() {
         let StallOutcome { missing, verdict, .. } = stall_of(memory, "native", 0, two_chunks.clone());
         assert_eq!((missing, verdict.promise), (0, Promise::Kept), "{memory}");
     }
+}
+
+/// A sleeping worker counts a stall from the end of its sleep on. That is at most as long as no frame came, or a quarter of the budget.
+#[test]
+fn stall_after_traffic_is_reported_in_full() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    b.send(frame(b, a, 0, 0));
+    a.tap().numbered(0);
+    for number in 1..=3 {
+        let sent = Instant::now();
+        a.send(a.to(b).tag(0, 0).numbered(number).build_len(64));
+        b.tap().numbered(number);
+        switch.halt();
+        let halted = Instant::now();
+        thread::sleep(Duration::from_millis(200));
+        let stalled = halted.elapsed();
+        switch.signal(Signal::SIGCONT);
+        let slept = (halted - sent).max(Duration::from_millis(25) / 4);
+        let least = u64::try_from((stalled - slept).as_nanos()).unwrap();
+        wait_for("the stall to be reported", || {
+            let worker = &switch.status().workers[0];
+            (worker.stalls >= u64::from(number) && worker.longest_gap_nanos >= least).then_some(())
+        });
+    }
+    bed.finish(switch);
 }

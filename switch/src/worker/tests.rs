@@ -111,6 +111,15 @@ fn sleep_is_limited_by_the_backlog_of_the_driver() {
 }
 
 #[test]
+fn sleep_after_traffic_is_a_quarter_of_stall_budget() {
+    let budget = Nanos(400);
+    assert_eq!(
+        [0, 99, 100, 101, 5_000].map(|quiet| watchful_sleep(Nanos(quiet), budget).0),
+        [100, 100, 100, 101, 5_000]
+    );
+}
+
+#[test]
 fn sleep_counts_neither_as_stall_nor_as_reaction() {
     let (facts, budget) = (WorkerFacts::default(), Nanos(50));
     let mut watch = TurnTimer::new(Nanos(0));
