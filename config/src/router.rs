@@ -119,7 +119,7 @@ pub(crate) fn router(
         if interfaces.iter().any(|interface| interface.name == name) {
             problems.push(
                 Problem::error(format!("two interfaces of the router have the name {name:?}"))
-                    .at(place, "name of a port or of another VLAN"),
+                    .at(place, "this name already belongs to a port or to another VLAN"),
             );
         }
         let members =

@@ -303,7 +303,7 @@ mod tests {
     fn overwritten_flow_lists_and_rates_are_refused() {
         let (flows, steps) = ("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@9", "gfc:3=2@9");
         for (what, why) in [
-            ("41=03", "the number of flows exceeds the frame"),
+            ("41=03", "the frame is too short for its number of flows"),
             ("38=03", "the operation is unknown"),
             ("42=05", "the address family is unknown"),
         ] {

@@ -23,7 +23,10 @@ struct Link {
     on_its_way: Chain,
 }
 
-const _: () = assert!(size_of::<Link>() == 24, "a link takes more than 24 bytes; a switch reads many");
+const _: () = assert!(
+    size_of::<Link>() == 24,
+    "a link exceeds 24 bytes: keep it small, because a switch reads many at once"
+);
 
 #[derive(Debug)]
 pub(crate) struct Links {

@@ -55,7 +55,8 @@ impl Cells {
 
     pub(crate) fn share(&self, first: u32) {
         let sharers = &self.sharers[first as usize];
-        let more = sharers.load(Relaxed).checked_add(1).expect("more than 256 frames share a chain");
+        let more =
+            sharers.load(Relaxed).checked_add(1).expect("more than 256 frames share one chain of cells");
         sharers.store(more, Relaxed);
     }
 

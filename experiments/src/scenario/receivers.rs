@@ -91,7 +91,7 @@ fn read_one(
             Problem::error(format!(
                 "`buffer` is {buffer}, but has to be at least `xoff` ({xoff}) plus one frame (up to {longest})"
             ))
-                .at(span([&keys.xoff, &keys.buffer]), "too small for a frame above `xoff`")
+                .at(span([&keys.xoff, &keys.buffer]), "too small: `buffer` must hold one more frame than `xoff`")
                 .help(format!(
                     "set `buffer` to at least {least}: frames that arrive until the switch pauses need space above `xoff`, \
                      which is half of `buffer` by default"

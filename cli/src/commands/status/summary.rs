@@ -82,9 +82,9 @@ fn peer(port: &PortStatus) -> Option<String> {
 
 fn looped(port: &PortStatus) -> Option<String> {
     let other = port.loop_with.as_ref()?;
-    let now = if port.looped { ", NOW" } else { "" };
+    let now = if port.looped { " NOW" } else { "" };
     Some(format!(
-        "\nLOOP: {} and {other} seem to be connected outside the switch; detected {} x{now}",
+        "\nLOOP{now}: ports {} and {other} seem to be connected outside the switch (detected {} times)",
         port.name, port.loops
     ))
 }

@@ -335,7 +335,10 @@ pub(super) mod tests {
             ],
         );
         line(&text, &["NOT PROVED: left: the device's drop counters cannot be read: nobody knows"]);
-        line(&text, &["LOOP: right and left seem to be connected outside the switch; detected 2 x, NOW"]);
+        line(
+            &text,
+            &["LOOP NOW: ports right and left seem to be connected outside the switch (detected 2 times)"],
+        );
         line(&text, &["ledger: balanced; 0 received = 0 sent"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
         let class = line(

@@ -56,10 +56,10 @@ fn facts(class: &ClassStatus) -> Vec<String> {
     let number = class.class;
     let mut facts = Vec::new();
     if class.pause_sent.xoff > 0 {
-        facts.push(format!("class {number} held its peer: {}{}", pause(&class.pause_sent), why(class)));
+        facts.push(format!("class {number} paused its peer: {}{}", pause(&class.pause_sent), why(class)));
     }
     if class.pause_received.xoff > 0 {
-        facts.push(format!("class {number} was held by its peer: {}", pause(&class.pause_received)));
+        facts.push(format!("class {number} was paused by its peer: {}", pause(&class.pause_received)));
     }
     for culprit in &class.culprits {
         let held = if culprit.held { ", itself held" } else { "" };

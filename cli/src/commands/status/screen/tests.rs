@@ -163,7 +163,7 @@ fn port_detail_fits_the_screen() {
     let lines = drawn(&mut screen, 80, 40);
     let text = lines.join("\n");
     for words in
-        ["class 3 held its peer: 2 x, 1.25 s, NOW (egress right)", "dropped 3 hairpin", "rx_ring_full 2"]
+        ["class 3 paused its peer: 2 x, 1.25 s, NOW (egress right)", "dropped 3 hairpin", "rx_ring_full 2"]
     {
         assert!(text.contains(words), "no {words} in\n{text}");
     }
