@@ -1,6 +1,6 @@
 //! `--pause-above`: a host that cannot keep up pauses its switch for all lossless classes.
 //!
-//! The signal is the backlog of the fullest UDP socket: a full buffer drops, and UDP has no flow control. RDMA bypasses
+//! The signal is the backlog of the fullest UDP socket, because a full buffer drops datagrams and UDP has no flow control. RDMA bypasses
 //! sockets. The pause ends at half of the limit, and is refreshed as at a switch's port ([`Held`]).
 
 use std::fs;
@@ -137,7 +137,7 @@ fn fullest() -> Bytes {
     Bytes(queues.max().unwrap_or(0))
 }
 
-/// Parses the receive queue of `sl local rem st tx_queue:rx_queue ..`, in hexadecimal.
+/// Parses the receive queue, in hexadecimal, of a line of /proc/net/udp: `sl local rem st tx_queue:rx_queue ..`.
 fn queue(line: &str) -> Option<u64> {
     let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
     u64::from_str_radix(received, 16).ok()

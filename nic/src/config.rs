@@ -82,13 +82,13 @@ pub struct NicSettings {
     pub lossless: ClassSet,
     /// Header field that determines the class.
     pub trust: Trust,
-    /// Class of a frame that lacks that field.
+    /// Class of a frame without the field of `trust`.
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
     /// QCN's reaction points, one per class; `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
-    /// Obedience to rates (GFC).
+    /// True if the host obeys rates (GFC).
     pub obey_rates: bool,
     /// Backlog of a UDP socket at which the host pauses the switch, if any.
     pub pause_above: Option<Bytes>,
@@ -96,7 +96,7 @@ pub struct NicSettings {
     pub pause_time: Quanta,
     /// `peer_response` of the switch's port, if given by the operator.
     pub peer_response: Option<Nanos>,
-    /// Request for real-time priority and locked memory.
+    /// True if the agent requests real-time priority and locked memory.
     pub real_time: bool,
     /// HTTP address of `/metrics`, `/status` and `/healthz`.
     pub http: Option<HttpAt>,
@@ -137,7 +137,7 @@ impl NicWishes {
         Ok(wishes)
     }
 
-    /// Completes `self` by the settings of `below`.
+    /// Returns these settings; those that are missing come from `below`.
     #[must_use]
     pub fn over(self, below: NicWishes) -> NicWishes {
         NicWishes {
@@ -161,7 +161,7 @@ impl NicWishes {
         }
     }
 
-    /// Completes the settings by defaults.
+    /// Replaces missing settings by defaults.
     ///
     /// # Errors
     /// A setting is missing or impossible.

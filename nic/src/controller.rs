@@ -17,7 +17,7 @@ use crate::config::NicSettings;
 /// Minimum interval between changes of a class's rate.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
-/// Interval of reports of limited classes' sent bytes.
+/// Interval at which the agent reports the bytes that limited classes have sent.
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Interval between attempts to make a refused change.
@@ -129,7 +129,7 @@ impl PauseController {
         self.address = address;
     }
 
-    /// Reports the total bytes that a class has sent, at first as start value.
+    /// Reports the total bytes that a class has sent. The first report is only the start value.
     pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -145,7 +145,7 @@ impl PauseController {
         }
     }
 
-    /// Returns the limited classes, whose sent bytes must be reported.
+    /// Returns the classes with a rate limit, whose sent bytes must be reported.
     #[must_use]
     pub fn counted(&self) -> ClassSet {
         let limited = |class: &Class| {
@@ -176,7 +176,7 @@ impl PauseController {
         }
     }
 
-    /// Records that the guard opened a class, to be stopped again if paused.
+    /// Records that the guard opened a class. If the class is still paused, it must be stopped again.
     pub const fn opened(&mut self, class: Class) {
         self.applied[class.index()].stopped = false;
     }

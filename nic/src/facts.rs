@@ -40,12 +40,12 @@ pub struct Facts {
     pub device: String,
     pub driver: Option<String>,
     pub leaf: Option<&'static str>,
-    /// Offloads to be set, and later restored.
+    /// Offloads that the agent sets, and later restores.
     pub offloads: String,
     pub mac_control: MacControl,
     /// RDMA devices, whose frames bypass the agent's queues.
     pub rdma: Vec<String>,
-    /// Permission for real-time priority.
+    /// True if the process may get real-time priority.
     pub real_time: bool,
     /// Recommended `peer_response` before any measurement.
     pub peer_response: String,
@@ -176,7 +176,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn device_that_obeys_pause_is_reported_to_consume_it() {
+    fn nic_with_active_flow_control_is_reported_to_consume_pauses() {
         let look = |driver: &str, obeys_pause| {
             let mut facts = facts();
             facts.look_at_driver(&Driver::named(driver), obeys_pause);

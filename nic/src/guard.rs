@@ -28,7 +28,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{self, Egress, EgressError};
 
-/// Time after the end of a pause at which its stop is overdue. A scheduled agent starts the class earlier.
+/// Time after the end of a pause at which a class that is still stopped is overdue. If the agent is scheduled, it starts the class earlier.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time on the monotonic clock, which agent and guard share.
@@ -42,7 +42,8 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// Message to the guard: when a class's stop ends (in the past: running), or farewell, because the device is restored.
+/// Message to the guard: the time at which a class's stop ends (in the past if the class is running), or a farewell after the device is
+/// restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -178,7 +179,7 @@ impl Guard {
         self.child.id()
     }
 
-    /// Ends the guard of a restored device, and kills it if it is late.
+    /// Ends the guard after the device has been restored. Kills the guard if it does not end in time.
     pub fn dismiss(mut self) -> io::Result<()> {
         self.say(Message::Farewell);
         self.socket.shutdown(Shutdown::Write)?;
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn stopped_class_is_overdue_exactly_at_its_grace_time() {
+    fn stopped_class_is_overdue_5_ms_after_its_pause_ends() {
         let (agent, _other) = UnixStream::pair().expect("sockets");
         let mut watch = DeadlineWatch { agent, partial: Vec::new(), until: [Nanos::ZERO; CLASSES] };
         watch.until[3] = Nanos::from_millis(10);

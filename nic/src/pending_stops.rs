@@ -5,7 +5,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// Arrival of the first unanswered XOFF, or the first in the last batch.
+    /// Arrival times by class: of the first XOFF whose class is not stopped yet, or of the first XOFF in the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,
@@ -70,7 +70,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn class_resumed_before_its_stop_has_response_time() {
+    fn response_time_of_resumed_class_lasts_until_xoff_is_read() {
         let mut pending = PendingStops::default();
         pending.begin();
         pending.xoff(Nanos(10), C3, false);

@@ -46,7 +46,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn announced_defect_counts_since_last_unchanged_state() {
+    fn announced_change_of_queues_counts_since_last_good_state() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));
@@ -65,7 +65,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn unannounced_defect_counts_since_last_check() {
+    fn unannounced_change_of_queues_counts_since_last_check() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));

@@ -28,7 +28,7 @@ const FRAME_MAX: usize = 256;
 /// Maximum frames per read, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
 const TAGGED_LEN: usize = 13;
-/// End of a frame that had a tag: an 802.1Q tag of any VLAN, and the EtherType behind it.
+/// End of the header of a tagged MAC control frame: 802.1Q TPID, tag (zeros; the VLAN does not matter), EtherType 0x8808.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
 const TAG_AT: usize = 12;
 

@@ -48,9 +48,9 @@ pub struct NicView {
     /// Checks of the queues, one every second.
     pub looks: Counter,
     pub real_time: AtomicBool,
-    /// Start on the clock of the counters.
+    /// Time of the start, on the clock of the counters.
     pub started_at: Nanos,
-    /// Start on the wall clock.
+    /// Time of the start, on the wall clock.
     pub started: SystemTime,
 }
 
@@ -145,7 +145,7 @@ impl NicView {
         })
     }
 
-    /// Describes deleted lossless queues.
+    /// Describes which queues of lossless classes were deleted.
     #[must_use]
     pub fn deletions(&self) -> Option<String> {
         let classes = self.settings.lossless.iter().filter(|class| self.deleted[class.index()].get() > 0);
@@ -158,7 +158,7 @@ impl NicView {
         })
     }
 
-    /// Describes disobeyed pauses.
+    /// Describes pauses that the host did not obey.
     #[must_use]
     pub fn disobedience(&self) -> Option<String> {
         let times = Class::ALL.into_iter().zip(&self.disobeyed).filter(|(_, time)| time.get() > 0);

@@ -1,4 +1,4 @@
-//! Tests in virtual time, 1 ns before each threshold, and at it.
+//! Tests of the pause controller in virtual time: 1 ns before each threshold, and at the threshold.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
@@ -154,7 +154,7 @@ fn last_pause_time_wins_and_zero_resumes_at_once() {
 }
 
 #[test]
-fn pause_that_ends_before_the_next_call_changes_nothing() {
+fn pause_that_expires_between_two_calls_changes_nothing() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
     controller.receive(Nanos(0), &pfc(&[(C3, 0)]));
@@ -261,7 +261,7 @@ fn cnm_limits_its_class_until_rate_recovers() {
 
 // proves: host-service
 #[test]
-fn sent_bytes_end_byte_cycles_of_limited_class() {
+fn byte_cycle_of_limited_class_ends_after_enough_sent_bytes() {
     let mut controller = with_qcn();
     controller.receive(Nanos(0), &cnm(C3, 63));
     let slower = controller.rate(C3);
@@ -276,7 +276,7 @@ fn sent_bytes_end_byte_cycles_of_limited_class() {
 
 // proves: host-service
 #[test]
-fn bytes_sent_before_limit_end_no_byte_cycle() {
+fn byte_cycle_ignores_bytes_sent_before_the_rate_limit() {
     let mut controller = with_qcn();
     controller.report_sent(C3, Bytes(0));
     for round in 1..=2 {
@@ -296,7 +296,7 @@ fn bytes_sent_before_limit_end_no_byte_cycle() {
 
 // proves: host-guard
 #[test]
-fn refused_change_is_returned_again() {
+fn change_refused_by_kernel_is_repeated_every_10_ms() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535)])); // 33.5 ms
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
@@ -328,7 +328,7 @@ fn refused_change_is_returned_again() {
 
 // proves: host-guard
 #[test]
-fn class_opened_by_guard_is_stopped_again() {
+fn paused_class_that_guard_process_opened_is_stopped_again() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);

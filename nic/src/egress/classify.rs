@@ -12,7 +12,7 @@ pub(super) struct Classes {
     pub(super) class: [u32; 8],
 }
 
-/// Frame that wakes the kernel: zero addresses, EtherType for local experiments.
+/// Frame that makes the kernel poll its queues: zero addresses, and the EtherType for local experiments.
 pub(super) const WAKE_FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = *b"\x88\xb5xoffwake";
@@ -167,7 +167,7 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     code.finish()
 }
 
-/// Emits code that stores PCP and EtherType, and leaves the payload's offset in X.
+/// Emits code that stores PCP and EtherType, and leaves the payload's offset in register X.
 fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
     let not_8021q = code.label();

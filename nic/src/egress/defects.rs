@@ -13,7 +13,7 @@ pub enum Part {
     Waker,
     /// Filter that classifies frames.
     Classifier,
-    /// Another program's filter or class, before xoff's.
+    /// Filter or class of another program that takes effect before xoff's.
     Foreign,
     /// Shaper of a class.
     Class(Class),
@@ -56,7 +56,7 @@ impl Defects {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames may leave although stopped.
+    /// Returns the classes whose frames may leave although the classes are stopped.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =

@@ -18,7 +18,7 @@ pub enum EgressError {
          CONFIG_NET_SCH_TBF (`modprobe sch_plug`, `modprobe sch_tbf`)"
     )]
     NoLeaf {
-        /// Kinds tried, with the kernel's errors.
+        /// Kinds of queueing discipline that were tried, with the kernel's errors.
         tried: String,
     },
     #[error(

@@ -1,7 +1,7 @@
 //! Queue of one class, which keeps its frames while stopped.
 //!
-//! The kind `plug` is made for this. Without it `tbf` serves: each frame costs more than a stopped token bucket holds. The kernel polls a
-//! restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
+//! The kind `plug` is made for this. Without it a token bucket (`tbf`) is used, which, when stopped, holds fewer tokens than any frame
+//! costs. The kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
 //!
 //! BPF queueing disciplines (Linux 6.16) are no third kind: the kernel accepts none below a shaper.
 

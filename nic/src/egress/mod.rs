@@ -111,7 +111,7 @@ impl Egress {
     const DRAIN: Duration = Duration::from_millis(300);
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state. Undoes a killed switch's changes; makes none itself.
+    /// Claims the device and reads its state. Undoes changes that a killed switch has left, but changes nothing else.
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
         let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
@@ -120,9 +120,9 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // A killed switch's changes are undone by now.
+        // Read only now, because the changes of a killed switch have been undone.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // A killed agent's tree is taken over; its journal has the state before it.
+        // If a killed agent has left its tree, the journal has the state from before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
@@ -378,7 +378,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device. If it `had_tree`, another root now is another program's, and stays.
+    /// Restores the device. If the device `had_tree`, any other root belongs to another program, and stays.
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -448,8 +448,8 @@ pub struct Removed {
     pub warnings: Vec<String>,
 }
 
-/// Claims a device, and waits for its previous owner: the guard learns of an agent's death before the kernel has closed
-/// the agent's last descriptor.
+/// Claims a device, and waits for its previous owner, because the guard learns of an agent's death before the kernel has closed the agent's
+/// last descriptor.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }

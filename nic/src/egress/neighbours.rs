@@ -35,7 +35,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores limits that nobody has changed since. A renamed device's old files are gone; it must be in the thread's namespace.
+    /// Restores limits, except those that somebody has changed since. After a rename the limits are in other files, so the device must be
+    /// in the thread's namespace.
     pub(super) fn put_back(
         &self,
         device: &str,

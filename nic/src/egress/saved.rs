@@ -30,7 +30,7 @@ pub(super) struct SavedState {
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// `None`: the default, which the kernel restores itself.
+    /// Root queueing discipline to restore; `None` for the default, which the kernel restores itself.
     root: Option<SavedRoot>,
 }
 
@@ -101,8 +101,8 @@ impl SavedState {
         })
     }
 
-    /// Replaces the tree in one request, so that a killed process leaves either the tree or the old root. After a refusal tries the kind's
-    /// defaults, then the device's.
+    /// Replaces the tree in one request, so that a killed process leaves either the tree or the old root. If the kernel refuses the old
+    /// root, tries the defaults of its kind, then the device's default.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();

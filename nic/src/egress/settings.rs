@@ -10,7 +10,7 @@ const HEADERS: u32 = 14 + 8;
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressSettings {
     pub nic: NicSettings,
-    /// Bytes of layer 1 by which a late timer may exceed the rate; part of the peer's headroom.
+    /// Bytes (layer 1) that the shaper may send above the rate after a late timer; part of the peer's headroom.
     pub burst: Bytes,
     /// Maximum bytes queued per lossless class.
     pub limit_lossless: u32,
@@ -21,8 +21,8 @@ pub struct EgressSettings {
 }
 
 impl EgressSettings {
-    /// Used share of the line. A hundredth of the unused share covers the difference of two clocks. The rest drains a
-    /// burst from the device's ring within a hundred times its delay.
+    /// Share of the line that the shaper uses. A hundredth of the unused share covers the difference of two clocks. The rest drains a burst
+    /// from the device's ring within a hundred times its delay.
     pub const SHARE: f64 = 0.99;
     /// Default of `limit_lossless`, 64 MiB: three hundred sockets with Linux's default send buffer, or 65 soft-RoCE
     /// frames of 4 KiB for each of 250 queue pairs.

@@ -234,7 +234,7 @@ impl Tree {
             return Ok(());
         }
         let place = Place { ifindex: self.ifindex, parent: Handle::ROOT, handle: ROOT };
-        // The classifier comes last: no class gets frames before its leaf exists.
+        // The classifier comes last, so that no class gets frames before its leaf exists.
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
@@ -281,7 +281,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs stopped classes first, and last the filters that lead frames to them.
+    /// Repairs stopped classes first. The filters that lead frames to the classes come last.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -453,8 +453,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll the queues: otherwise a bucket whose rate changed waits for a time computed from the old rate. The tree's
-    /// first filter drops the sent frame uncounted.
+    /// Makes the kernel poll the queues, because otherwise a bucket whose rate changed waits for a time computed from the old rate. The
+    /// tree's first filter drops the sent frame uncounted.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());

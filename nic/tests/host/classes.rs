@@ -90,7 +90,7 @@ fn port() -> PortSettings {
 struct Road {
     how: &'static str,
     index: i32,
-    /// Only the last sender sends; the others' buffers are full.
+    /// Senders, of which only the last one sends, because the send buffers of the others are full.
     senders: Vec<PacketSender>,
 }
 
@@ -130,7 +130,7 @@ fn waiting(egress: &mut Egress) -> [u64; 8] {
 
 fn compare(settings: &EgressSettings, port: &PortSettings) {
     let bed = Bed::new();
-    // Silences IPv6 multicast reports.
+    // Keeps the kernel from sending IPv6 multicast reports.
     bed.namespace().sysctl(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap();
     bed.namespace().run(|| {
         let classifier = Classifier::new(port);

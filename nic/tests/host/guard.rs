@@ -179,7 +179,7 @@ fn late_guard_leaves_device_to_next_agent() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    // The kernel would wake an orphaned process group.
+    // Without a subreaper the kernel would wake the stopped guard, because its process group would become an orphan.
     set_child_subreaper(true).unwrap();
     let (mut agent, mut lines) = agent(&bed, THIS);
     let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();

@@ -46,7 +46,7 @@ fn removal_restores_the_device_exactly() {
         ] {
             assert!(during.contains(expected), "no {expected:?} in {during}");
         }
-        // Another namespace has a device of the same name.
+        // This thread is in another namespace, which has a device of the same name.
         let removed = bed.peer.namespace().run(|| egress.remove());
         assert_eq!(Bed::description_in(bed.peer.namespace()), others);
         assert_eq!((removed.lost, removed.warnings), ([0; 8], vec![]));

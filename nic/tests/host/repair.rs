@@ -42,7 +42,7 @@ fn queues(bed: &Bed) -> String {
     };
     let filters = show("filter");
     let filters = filters.lines().map(|line| line.split(" id ").next().unwrap()).collect::<String>();
-    // The kernel lists classes and queues in any order, and counts direct packets.
+    // Sorted, and without the count of direct packets, because the kernel's order is arbitrary and the count grows.
     let mut lines: Vec<String> = (show("qdisc") + &show("class"))
         .lines()
         .map(|line| line.split(" direct_packets_stat").next().unwrap().to_owned())
