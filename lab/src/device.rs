@@ -110,12 +110,12 @@ impl Device {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale entries: without them, queries make the kernel reorder frames, and drop some uncounted.
+    /// Adds stale neighbour entries. Without these, the kernel's address queries reorder frames, and drop some uncounted.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Others count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
+        // Other entries count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
@@ -136,7 +136,7 @@ impl Device {
         })
     }
 
-    /// Turns offloads off.
+    /// Turns offloads off, so that the kernel sends complete frames.
     pub fn finish_frames(&self) -> Result<(), LabError> {
         self.namespace.run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
             what: format!("turn offloads of {} off", self.name),

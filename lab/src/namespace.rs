@@ -28,7 +28,7 @@ pub struct Namespace {
 struct Inner {
     name: String,
     file: File,
-    /// Thread inside, the parent of every child process.
+    /// Jobs for the thread inside the namespace, which is the parent of every child process.
     keeper: Sender<Job>,
     keeper_id: Pid,
 }
@@ -76,7 +76,7 @@ impl Namespace {
         &self.inner.name
     }
 
-    /// Runs `work` in a new thread inside, whose sockets stay there; propagates a panic.
+    /// Runs `work` in a new thread inside the namespace, where its sockets stay. Propagates a panic.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {

@@ -7,7 +7,7 @@ use std::thread;
 /// More than usual processors, because threads mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
-/// Returns results in order of items; propagates a panic.
+/// Runs `work` for all items in parallel; returns the results in the order of the items. Propagates a panic.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());

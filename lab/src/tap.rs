@@ -22,7 +22,7 @@ const OVERHEAD: u16 = 24;
 const LEAST: u16 = 84;
 /// Minimum bucket depth, bytes: two frames of the usual MTU.
 const TWO_FRAMES: u32 = 3_200;
-/// Queued bytes, more than QEMU sends ahead with `sndbuf`.
+/// Maximum bytes queued, more than QEMU sends ahead with `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;
 
 /// Priority that identifies a tie's filters.

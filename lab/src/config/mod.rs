@@ -127,7 +127,7 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
     let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    // All switches' memory together is checked below.
+    // No memory limit for a single switch, because the memory of all switches together is checked below.
     let alone = Machine { memory: None, ..machine.clone() };
     let configs = switches::configs(root, &file, &wiring, &alone, problems);
     if problems.has_errors() {

@@ -75,7 +75,7 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     hosts.collect()
 }
 
-/// Returns the agent's arguments; a virtual machine runs its own.
+/// Returns the arguments of a host's agent, if it has one. A virtual machine runs its own.
 fn nic(file: &File, keys: Option<&HostKeys>, place: &Place) -> Option<NicSettings> {
     let own = keys.and_then(|keys| keys.nic.as_ref());
     let key = own.or(file.defaults.nic.as_ref());

@@ -99,7 +99,7 @@ fn root_of<'de>(
         }
     }
     if !switch.contains_key("workers") {
-        // The lab's switches share the machine, so one worker.
+        // One worker for each switch, because all switches of the lab share the machine.
         let names = ports.iter().map(|(port, ..)| text(port.name.clone(), port.span)).collect();
         let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
         let worker = Value::with_span(ValueInner::Table(worker), span);

@@ -82,7 +82,7 @@ fn switch_keys_override_defaults_of_all_switches() {
 }
 
 #[test]
-fn switch_error_has_its_place_in_lab_file() {
+fn error_of_a_switch_names_its_line_in_lab_file() {
     assert_only(
         &format!("{FIVE_LINES}stall_bugdet = \"1ms\"\n"),
         6,
@@ -233,7 +233,7 @@ fn addresses_follow_file_order_unless_given() {
 
 // proves: lab-account
 #[test]
-fn host_with_two_places_is_refused() {
+fn host_with_both_pid_and_tap_is_refused() {
     let places = |keys: &str| format!("{FIVE_LINES}[[host]]\nname = \"h1\"\n{keys}\n");
     let place = |keys: &str| read(&places(keys)).unwrap().hosts[0].clone();
     assert_eq!(place("netns = \"blue\"").place, Place::Netns("blue".into()));

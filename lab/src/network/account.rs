@@ -35,7 +35,7 @@ pub struct NetworkVerdict {
 }
 
 impl Account {
-    /// Computes the account; `waiting` describes non-empty queues.
+    /// Computes the account of frames; `waiting` describes non-empty queues.
     #[must_use]
     pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
         let switches = || network.switches.iter().map(|switch| &switch.verdict);
@@ -138,7 +138,7 @@ fn of_port(port: &PortStatus) -> EndCounts {
         |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
     let lost =
         vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
-    // A receiver counts flow lists as PFC.
+    // Receivers count flow lists (OFC) as PFC frames, so the sent ones are added to the sent PFC frames.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
     let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;

@@ -22,7 +22,7 @@ const ASK_WITHIN: Duration = Duration::from_secs(5);
 const REQUEST_LEN_MAX: u64 = 4_096;
 /// Delay before another accept if no file descriptor is free.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Maximum wait for a reply, longer than for workers.
+/// Maximum wait for a reply; longer than a network waits for its workers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Last: a free name implies that the network is gone. A panic's log stays.
+        // The socket is removed last, because a free name implies that the network is gone. After a panic the log stays.
         if !thread::panicking() {
             let _ = fs::remove_file(&self.log); // a network in the foreground has none
         }

@@ -26,8 +26,7 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a command to which the caller appends a program, which ends with this process. The command works even without this executable's
-/// file.
+/// Returns a command that ends with this process. The caller appends a program. The command works even if this executable's file is gone.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");

@@ -213,7 +213,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn only_members_of_marked_dead_networks_end() {
+    fn only_processes_of_dead_networks_are_ended() {
         let lab = Lab::new();
         let [ours, held, foreign] = ["ours", "held", "foreign"].map(|name| lab.namespace(name).unwrap());
         let mark = |name: &str, change: fn(&mut Mark)| {

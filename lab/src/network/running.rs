@@ -44,7 +44,7 @@ pub struct RunningNetwork {
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted on drop: the kernel would remove them late or never.
+/// Wires, deleted on drop, because the kernel would remove them late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
@@ -142,10 +142,10 @@ impl RunningNetwork {
             thread::sleep(LOOK_EVERY);
             waiting = self.waiting();
         }
-        // The agents' counters end with the agents.
+        // Read now, because the agents' counters end with the agents.
         let with_agents = self.view.status().map(|status| status.hosts);
         let mut failed = Vec::new();
-        // Before agents, so that senders in containers stay paused.
+        // Switches end before agents, so that senders in containers stay paused.
         let ended = self.switches.stop().into_iter().zip(&self.view.views);
         let ended = ended.map(|(ended, view)| {
             ended.unwrap_or_else(|error| {
@@ -187,7 +187,7 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
-        // Other threads may keep the state, and so the ties.
+        // Untied here, because other threads may keep the view, and so its ties.
         self.view.ties.iter().for_each(Tie::untie);
     }
 }
@@ -217,7 +217,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // Without broadcast address, switches learn from the host's first frame.
+        // An error is harmless: without a broadcast address, switches learn from the host's first frame.
         let _ = sent;
     });
     Ok(())

@@ -95,7 +95,7 @@ pub struct EndStatus {
     pub is_switch: bool,
 }
 
-/// Facts for processes that run programs in a network.
+/// Description of a network for processes that run programs in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     pub name: String,
@@ -215,7 +215,7 @@ impl NetworkView {
         }
     }
 
-    /// Reads counters; a TAP's are its guest's, with exchanged directions.
+    /// Reads a device's counters. Those of a TAP are, with exchanged directions, its guest's.
     fn counters(
         &self,
         host: &Host,
