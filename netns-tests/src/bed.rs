@@ -175,7 +175,7 @@ impl Bed {
         self.start_in(&self.namespace, config)
     }
 
-    /// Drops at the switch's devices during its start are no losses: they join the baseline.
+    /// Starts a switch. Drops at its devices during the start are no losses, so they join the baseline.
     fn start_in(&self, namespace: &Namespace, config: &Config) -> Switch {
         let before = counters(&self.lab);
         let switch = Switch::start(&self.binary, namespace, &config.to_string());

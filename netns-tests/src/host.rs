@@ -23,8 +23,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// EtherTypes received by a socket, since no stack handles them. The kernel counts a tagged frame as dropped if only a capture received it;
-/// it looks below one tag.
+/// EtherTypes for which each host has a socket, because the kernel's stack does not handle them. The kernel counts a tagged frame as
+/// dropped if only a capture received it; the EtherType below one tag decides.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {
@@ -71,7 +71,7 @@ impl Host {
         Ipv4Addr::new(10, 0, 0, self.number)
     }
 
-    /// Returns the IPv6 address, if the bed has IPv6.
+    /// Returns the host's IPv6 address. The device has this address only if the bed has IPv6.
     #[must_use]
     pub fn ipv6(&self) -> Ipv6Addr {
         Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, self.number.into())

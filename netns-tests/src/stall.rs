@@ -75,7 +75,7 @@ struct TestRun {
 }
 
 impl TestRun {
-    /// Returns all processes of a run of nextest, or this process.
+    /// Returns the test run of this process: a run of nextest, or the process itself.
     fn current() -> TestRun {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn late_wakeup_beyond_budget_counts_as_stall() {
+    fn thread_woken_later_than_budget_counts_as_stall() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
         assert_eq!(attempts(&run, 2, StallReport { stalled: false, budget: Duration::ZERO }), (2, true));

@@ -6,7 +6,7 @@ use crate::bed_beside_others;
 
 // proves: pause-modes
 #[test]
-fn asymmetric_lossy_class_obeys_pauses_but_sends_none() {
+fn lossy_class_with_asymmetric_pfc_obeys_but_sends_no_pauses() {
     let bed = bed_beside_others(2).build();
     let config = bed
         .config("speed = \"1M\"\npause = \"asymmetric\"\nlossless = [3]")

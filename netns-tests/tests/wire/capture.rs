@@ -174,7 +174,7 @@ fn pauses_in_both_directions(config: &str) {
     let (lines, summary) = live.end();
     assert_eq!(summary, "10 frames captured, 0 missed\n");
 
-    // Only within a port frames are in the order of events.
+    // Frames are in the order of events only within a port.
     let of = |port: &str| {
         lines.iter().filter(|line| line.port == port).map(DecodedFrame::event).collect::<Vec<_>>()
     };

@@ -20,7 +20,7 @@ fn bridge(bed: &Bed, ports: usize) {
 }
 
 #[test]
-fn pings_cross_kernel_bridge_without_loss() {
+fn harness_pings_cross_kernel_bridge_without_loss() {
     let bed = bed_beside_others(2).ipv6().build();
     bridge(&bed, 2);
     let (a, b) = (bed.host(1), bed.host(2));

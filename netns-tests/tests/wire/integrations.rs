@@ -92,7 +92,7 @@ fn pytest_fixture_fails_a_test_with_frame_loss() {
 }
 
 #[test]
-fn step_of_github_workflow_runs() {
+fn test_step_of_github_workflow_runs() {
     assert_pytest_passes(
         "github-actions",
         &[

@@ -15,7 +15,7 @@ use crate::{bed, frame};
 const MANY: u32 = 4_000;
 
 struct StallOutcome {
-    /// Sent frames that no host received, less the reported drops.
+    /// Sent frames that no host received, minus the reported drops.
     missing: u64,
     received_of_class_3: u64,
     verdict: Verdict,
@@ -136,9 +136,10 @@ fn class_lost_before_the_switch_counts_as_lossless() {
 /// Frames that a stall must not lose at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 bytes with 20 of
 /// overhead.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Whole receive chunks: a worker may keep up to 31 chunks outside the fill ring.
+/// Maximum frames in a stall without loss, with whole receive chunks: 31 more, because a worker may keep up to 31 chunks outside the fill
+/// ring.
 const WHOLE: u32 = PROMISED + 31;
-/// Small receive chunks: one more for each 512 bytes.
+/// Maximum frames in a stall without loss, with small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 // proves: memory, headroom

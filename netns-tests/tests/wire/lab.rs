@@ -151,7 +151,7 @@ fn error_of_too_large_lab_names_a_key_to_change() {
 }
 
 #[test]
-fn lab_exits_with_code_of_its_command() {
+fn lab_run_exits_with_code_of_its_command() {
     let workspace = Workspace::new();
     let file = workspace.file("codes", FIVE_LINES);
     let code = |script: &str| {

@@ -11,7 +11,7 @@ use crate::{BINARY, bed};
 const RESPONSE_QUANTA: u16 = 3906;
 const FRAME: u64 = 1518;
 
-/// Runs a sender that obeys pauses `late` quanta late. Returns the frames sent before, too.
+/// Runs a sender that obeys pauses `late` quanta late. Also returns the number of frames sent until the sender obeyed.
 fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));

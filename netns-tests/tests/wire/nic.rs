@@ -112,7 +112,7 @@ fn flood_of_control_frames_delays_no_expiry_of_a_pause() {
 }
 
 #[test]
-fn refresh_counts_as_the_same_longer_pause() {
+fn refreshed_pause_of_host_counts_as_one_pause() {
     let wire = wire();
     let agent = wire.start(SLOW);
     pause_class(&wire, &agent, 3);
@@ -146,7 +146,7 @@ fn pause_read_after_its_expiry_stops_nothing() {
 
 // proves: host-service
 #[test]
-fn agent_measures_delay_of_xoff_revoked_before_it_acted() {
+fn agent_measures_reaction_to_xoff_that_xon_soon_revokes() {
     let wire = wire();
     let agent = wire.start(SLOW);
     agent.signal(Signal::SIGSTOP);

@@ -53,7 +53,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Returns how long the class was paused, after the end: `nanos` of an expired pause rises until the switch ends it.
+    /// Returns for how long the class was paused, after the pause has ended. Until the switch ends an expired pause, its `nanos` rises.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

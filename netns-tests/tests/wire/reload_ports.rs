@@ -178,7 +178,7 @@ fn removed_port_sends_xon_and_drains_its_queues() {
     switch.write(&small(3));
     let mut reload = Command::new(BINARY);
     reload.arg("reload");
-    // The peer sends XON only after the switch's.
+    // The peer sends its XON only after the switch has sent one.
     let is_let_go = |bytes: &[u8]| frames::pfc_time(bytes, 3) == Some(0);
     let mut lets_go = true;
     bed.watched_by(reload, |_| {

@@ -11,7 +11,7 @@ fn pause(host: &Host, class: u8, quanta: u16) {
 
 // proves: scheduling
 #[test]
-fn class_in_storm_stops_without_pausing_its_sender() {
+fn class_in_pause_storm_stops_without_pausing_its_sender() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));

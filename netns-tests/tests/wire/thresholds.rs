@@ -25,7 +25,7 @@ fn send(from: &Host, to: &Host, counted: usize) {
     from.send(from.to(to).tag(CLASS, 0).numbered(1).build_len(counted - 4));
 }
 
-/// Sends frames of these sizes; returns the first port's ingress.
+/// Sends frames of these sizes; returns the status of the first port's ingress queue.
 fn fill(bed: &Bed, switch: &Switch, to: usize, sizes: &[usize]) -> IngressStatus {
     let before = switch.class(1, 3).rx_frames;
     sizes.iter().for_each(|&size| send(bed.host(1), bed.host(to), size));
