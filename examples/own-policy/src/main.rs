@@ -1,5 +1,5 @@
-//! `xoff` with a custom policy, equal shares: a port is paused when it holds more than an equal share of an output's queued bytes, until it
-//! holds half. PFC's thresholds apply as well, so no frame is lost.
+//! `xoff` with a custom policy, equal shares: a port's peer is paused when the port holds more than an equal share of an output's queued
+//! bytes, until it holds half. PFC's thresholds apply as well, so no frame is lost.
 
 use std::process::ExitCode;
 
