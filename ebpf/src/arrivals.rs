@@ -1,5 +1,6 @@
-//! Counters of received frames by DSCP and PCP. The XDP program sees every frame before an AF_XDP socket, which does
-//! not count drops by class. A class whose counter did not grow lost no frame there.
+//! Counters of received frames by DSCP and PCP, kept by the XDP program. An AF_XDP socket does not count its drops by
+//! class. But the XDP program sees every frame before the socket, so a class whose counter did not grow lost no frame
+//! at the socket.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
@@ -23,7 +24,7 @@ pub enum Head {
     },
     /// MAC control frame, such as a pause.
     Control,
-    /// Frame that is too short, or whose header is split over buffers.
+    /// Frame that is too short, or whose header is split over several buffers.
     Unreadable,
 }
 
@@ -73,14 +74,14 @@ impl Arrivals {
         self
     }
 
-    /// Returns each head with more frames than in `before`, and how many more.
+    /// Returns every [`Head`] with more frames than in `before`, and the number of these new frames.
     pub fn since<'a>(&'a self, before: &'a Arrivals) -> impl Iterator<Item = (Head, u64)> + 'a {
         let more = self.0.iter().zip(before.0.iter()).map(|(now, before)| now.saturating_sub(*before));
         Head::all().zip(more).filter(|(_, frames)| *frames > 0)
     }
 }
 
-/// Map of received frames in the XDP program.
+/// Map of the XDP program with the numbers of received frames.
 #[derive(Debug)]
 pub struct Arrived(pub(crate) MapHandle);
 

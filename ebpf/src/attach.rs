@@ -1,4 +1,4 @@
-//! Attaches the XDP program, and decides about a program that is already on the interface.
+//! Attaches the XDP program, and decides whether it may replace a program that is already on the interface.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,7 +25,8 @@ mod skeleton {
 const PROGRAM_NAME: &str = "xoff_receive";
 const EOPNOTSUPP: i32 = 95;
 
-/// Program attached to an interface. Dropping it detaches the program, in generic mode only in its network namespace.
+/// Program attached to an interface. Dropping this value detaches the program; in generic mode, that works only in the
+/// interface's network namespace.
 #[derive(Debug)]
 pub struct Attached {
     program: Arc<Program>,
@@ -115,7 +116,7 @@ pub fn attach(
     longest: Option<u32>,
     clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
-    // libbpf's errors repeat these messages.
+    // Log at debug level only, because libbpf's errors repeat these messages.
     set_print(Some((PrintLevel::Info, |_, line| tracing::debug!("{}", line.trim_end()))));
     let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
@@ -179,7 +180,7 @@ fn load(
     open.load()
 }
 
-/// Detaches a killed xoff's program from the interface, if any.
+/// Detaches the program that a killed xoff left on the interface, if any.
 ///
 /// # Errors
 /// Those of [`may_replace`], and the kernel's.
@@ -202,7 +203,7 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     })
 }
 
-/// Checks that a killed xoff left program `id`: [`attach`] replaces no other.
+/// Checks that a killed xoff left program `id`, because [`attach`] may replace no other program.
 ///
 /// # Errors
 /// [`EbpfError::Stranger`] for a foreign program, [`EbpfError::Unknown`] without CAP_SYS_ADMIN.
@@ -216,7 +217,7 @@ pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     }
 }
 
-/// Also returns `None` if CAP_SYS_ADMIN is missing.
+/// Returns the program's name; `None` if there is no such program, or if CAP_SYS_ADMIN is missing.
 fn name_of(id: u32) -> Option<String> {
     let program = ProgInfoIter::default().find(|program| program.id == id)?;
     Some(program.name.to_string_lossy().into_owned())
@@ -233,17 +234,17 @@ mod tests {
 
     use super::*;
 
-    /// Metadata written in front of a packet would overwrite the adjacent small chunk.
+    /// The XDP program removes metadata in front of a packet, because it would overwrite the adjacent small chunk.
     // proves: memory
     #[test]
-    fn metadata_of_earlier_programs_is_removed() {
+    fn xdp_metadata_of_earlier_programs_is_removed() {
         let mut storage = MaybeUninit::uninit();
         let program = load(1, None, 0, &mut storage).expect("the kernel loads the XDP program as root");
         let frame: Vec<u8> = (0..64).collect();
         for metadata in [0_u32, 4, 32] {
             let packet = [vec![0xee; metadata as usize], frame.clone()].concat();
             let end = u32::try_from(packet.len()).expect("the packet is short");
-            // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
+            // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
             let mut context = [metadata, end, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
             let mut output = [0; 128];
             let mut input = ProgramInput::default();

@@ -28,7 +28,7 @@ use crate::EbpfError;
 
 const DIRECTORY: &str = "/run/xoff/interfaces";
 const WORD: usize = 4;
-/// Bytes of an interface's entry, and offset of the program id in it.
+/// Size of an interface's entry in the lock file, and offset of the program id in the entry, both in bytes.
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
 const PAGE: usize = 4096;
@@ -106,7 +106,7 @@ impl Claim {
     /// Overwrites the interface's page of the journal.
     ///
     /// # Errors
-    /// More than 4096 bytes, or a failed write.
+    /// If `text` has more than 4096 bytes, or a write fails.
     pub fn write_journal(&self, text: &[u8]) -> io::Result<()> {
         let tables = tables();
         let table = tables.get(&self.namespace).ok_or(io::ErrorKind::NotFound)?;
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_excludes_and_identifies_other_process() {
+    fn interface_lock_excludes_other_process_and_names_it() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("interfaces");
         let [mut first, mut second] = [0; 2].map(|_| Table::open(&inside, 7).unwrap()); // two open files, as of two processes
@@ -283,7 +283,7 @@ mod tests {
 
     // proves: own-stack, start-stop
     #[test]
-    fn killed_process_leaves_the_id_of_its_program() {
+    fn killed_process_leaves_id_of_its_xdp_program() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
         let mut killed = open();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn journal_pages_outlive_their_process() {
+    fn claim_journal_outlives_its_process() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
         let killed = open();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn unprivileged_process_cannot_claim() {
+    fn other_user_cannot_open_interface_lock_file() {
         let _claim = Claim::take("eth1", i32::MAX - 2).unwrap();
         let file = fs::read_dir(DIRECTORY).unwrap().next().unwrap().unwrap().path();
         let mut open = Command::new("sh");
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_open_to_other_users_is_refused() {
+    fn claim_directory_open_to_other_users_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("interfaces");
         drop(Table::open(&inside, 7).unwrap());

@@ -23,11 +23,11 @@ pub enum EbpfError {
     )]
     Unclaimed {
         device: String,
-        /// Directory of all claims.
+        /// Directory with the lock files of all claims.
         directory: &'static str,
         source: std::io::Error,
     },
-    /// The driver or its setup cannot run XDP in native mode.
+    /// The driver, or its setup, cannot run XDP in native mode.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative { device: String, source: libbpf_rs::Error },
     #[error("cannot load the XDP program for {device}: {source:#}; it needs Linux 5.18 or newer")]
@@ -35,7 +35,7 @@ pub enum EbpfError {
     /// The kernel refused another action.
     #[error("cannot {doing} for {device}: {source:#}")]
     Refused {
-        /// Verb phrase that names the action, after "cannot".
+        /// Refused action, as a verb phrase that completes "cannot".
         doing: &'static str,
         device: String,
         source: libbpf_rs::Error,

@@ -1,29 +1,29 @@
-//! Egress filter: stops the machine's own stack from sending on a port of the switch. A killed process's filter passes
-//! every frame, because its sockets are gone.
+//! Egress filter: stops the machine's own stack from sending on a port of the switch. The filter of a killed process
+//! passes every frame, because the process's sockets are gone.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 
-/// Priority of the filter in traffic control, which no other program should use.
+/// Priority of the filter in traffic control. No other program should use this priority.
 pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 
-/// Origin of the interface's clsact qdisc, which holds the filter.
+/// Origin of the interface's clsact qdisc, to which the filter is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clsact {
-    /// Created for the filter.
+    /// The qdisc was created for the filter.
     New,
-    /// Present before, possibly with the filter of a killed xoff.
+    /// The qdisc existed before, possibly with the filter of a killed xoff.
     Found,
 }
 
 /// Result of attaching the egress filter.
 #[derive(Debug)]
 pub enum Filtered {
-    /// First filter of the interface.
+    /// The interface had no filter of xoff before.
     New(Filter),
-    /// Filter that replaced one of a killed xoff.
+    /// The filter replaced that of a killed xoff.
     Replaced(Filter),
     Refused(libbpf_rs::Error),
 }

@@ -1,11 +1,11 @@
-//! Kernel programs of xoff (`xoff.bpf.c`), and the guard that attaches them.
+//! Kernel programs of xoff (`xoff.bpf.c`), and functions that attach and detach them.
 //!
 //! The XDP program redirects every frame to the AF_XDP socket of its hardware queue. A [filter](Filter) drops frames
 //! that the machine's own stack sends. [`attach`] loads both.
 //!
-//! The kernel removes a native program with its process. A generic program survives, as does one [attached
-//! again](Program::attach_again). The next [`attach`] recognizes it by its name, and by a [`Claim`] that excludes a
-//! living xoff.
+//! The kernel removes a native program when its process ends. A generic program survives, and so does one that was
+//! [attached again](Program::attach_again). The next [`attach`] recognizes such a program by its name, and requires a
+//! [`Claim`], so no other xoff can still run on the interface.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 

@@ -1,5 +1,5 @@
 //! Attached XDP program. Any privileged process can detach or replace it; frames then silently bypass the sockets. A
-//! watcher polls [`Program::place`] and restores the program, unless another has its place.
+//! watcher polls [`Program::place`] and restores the program, unless another program took its place.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use crate::{Claim, EbpfError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Native,
-    /// XDP in the network stack, which is slower.
+    /// XDP in the network stack, which is slower than in the driver.
     Generic,
 }
 
@@ -37,7 +37,7 @@ impl Mode {
 
 #[derive(Debug)]
 enum Hold {
-    /// Attached by a link, which ends with the process.
+    /// Attached by a BPF link, which the kernel removes when the process ends.
     Link {
         _link: Link,
     },
@@ -45,12 +45,12 @@ enum Hold {
     None,
 }
 
-/// Program that is attached to the interface.
+/// State of an interface's place for an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Ours,
     Empty,
-    /// Another program, by id.
+    /// Another program, with this id, has the place.
     Taken(u32),
 }
 
@@ -95,7 +95,7 @@ impl Program {
         self.mode
     }
 
-    /// Compares the id of the interface's current program (0: none) with this program.
+    /// Returns who has the interface's place for an XDP program; `id` is the id of the program there (0: none).
     #[must_use]
     pub fn place(&self, id: u32) -> Place {
         match id {
@@ -105,7 +105,8 @@ impl Program {
         }
     }
 
-    /// Attaches the program again, in the calling thread's network namespace, unless its [`Attached`](crate::Attached) was dropped.
+    /// Attaches the program again, in the calling thread's network namespace. Does nothing if its
+    /// [`Attached`](crate::Attached) was dropped.
     pub fn attach_again(&self) -> Result<(), EbpfError> {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*hold, Hold::None) {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn detached_program_is_reattached_and_removed() {
+    fn detached_xdp_program_is_reattached_until_it_is_dropped() {
         with_devices(|[v0, v1]| {
             let generic = attached("v0", v0, Mode::Generic);
             ip("link set dev v0 xdpgeneric off");
@@ -194,7 +195,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn libbpf_messages_are_debug_lines() {
+    fn libbpf_messages_are_logged_at_debug_level() {
         with_devices(|[v0, _]| {
             let mut log = tempfile::tempfile().unwrap();
             let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_program_stays_attached() {
+    fn foreign_xdp_program_stays_attached() {
         with_devices(|[v0, v1]| {
             let (ours, other) = (attached("v0", v0, Mode::Generic), attached("v1", v1, Mode::Generic));
             let (program, stranger) = (ours.program(), other.program());
