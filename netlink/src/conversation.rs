@@ -13,10 +13,10 @@ use nix::errno::Errno;
 
 use crate::attributes::{HEADER, find, messages, read, text, word};
 
-/// Flag of a reply that has attributes, such as the kernel's error text.
+/// Flag of a reply with attributes, such as the kernel's error text.
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
-/// Flag of a dump during which the table changed.
+/// Flag of a dump that may be inconsistent, because the table changed meanwhile.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
 /// Receive buffer in bytes; the kernel splits dumps at 32 KiB.
@@ -68,7 +68,8 @@ impl Conversation {
         }
     }
 
-    /// Reads a table and passes each parsable message to `give`. Returns false if the table changed during the dump.
+    /// Reads a table and passes each message that can be parsed to `give`. Returns false if the table changed during
+    /// the dump.
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,
@@ -112,7 +113,7 @@ impl Conversation {
         loop {
             self.datagram.clear();
             uninterrupted(|| self.socket.recv(&mut self.datagram, 0))?;
-            // Messages with other sequence numbers reply to an abandoned request.
+            // Skip messages with other sequence numbers, because they reply to an abandoned request.
             for message in messages(&self.datagram).filter(|message| message.sequence_number() == sequence) {
                 flags |= message.flags();
                 match message.message_type() {

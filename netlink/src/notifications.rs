@@ -31,11 +31,11 @@ pub enum Group {
 
 #[derive(Debug)]
 pub enum Notification {
-    /// A message with its netlink flags.
+    /// A message of the kernel, with its netlink flags.
     Message(RouteNetlinkMessage, u16),
     /// A next-hop object changed.
     Nexthop,
-    /// Notifications were lost, or one cannot be parsed.
+    /// Notifications were lost, or one of them cannot be parsed.
     Lost,
 }
 

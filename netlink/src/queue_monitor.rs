@@ -11,7 +11,7 @@ use crate::attributes::{Attributes, attributes, find, message, text, word};
 use crate::conversation::Conversation;
 use crate::notifications::Subscription;
 
-/// Message type of the controller: GENL_ID_CTRL (linux/genetlink.h).
+/// Message type of generic netlink's controller: GENL_ID_CTRL (linux/genetlink.h).
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -36,11 +36,11 @@ pub enum QueueEvent {
         /// Number of receive queues after the change.
         rx_queues: u32,
     },
-    /// Notifications were lost: any device may have changed.
+    /// Notifications were lost, so the queues of any device may have changed.
     Missed,
 }
 
-/// Subscription to changed numbers of queues.
+/// Subscription to notifications about changed numbers of queues.
 #[derive(Debug)]
 pub struct QueueMonitor {
     subscription: Subscription,

@@ -24,7 +24,7 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
-/// Makes the message set its device up or down.
+/// Returns `link` as a request that sets its device up (`up`) or down.
 #[must_use]
 pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link.header.flags.set(LinkFlags::Up, up);

@@ -38,7 +38,7 @@ fn at(parent: Handle, handle: Handle) -> Place {
 }
 
 #[test]
-fn tc_shows_created_objects() {
+fn tc_tool_shows_created_qdiscs_classes_and_filters() {
     with_device(|mut tc| {
         let (root, class, leaf) = (Handle::new(1, 0), Handle::new(1, 0x10), Handle::new(0x20, 0));
         let megabyte = Rate { bytes_per_second: 1_000_000, overhead: 24, least: 84 };
@@ -120,7 +120,7 @@ fn tc_shows_created_objects() {
 }
 
 #[test]
-fn rates_beyond_32_bits_are_kept() {
+fn tbf_rates_beyond_32_bits_are_kept_by_the_kernel() {
     with_device(|mut tc| {
         let rate = Rate { bytes_per_second: 25_000_000_000, overhead: 0, least: 0 };
         let bucket = Bucket::Open { rate, burst: 9000 };
@@ -137,7 +137,7 @@ fn rates_beyond_32_bits_are_kept() {
 }
 
 #[test]
-fn queued_and_dropped_frames_are_counted() {
+fn qdisc_statistics_count_queued_and_dropped_frames() {
     with_device(|mut tc| {
         run("ip addr add 10.0.0.1/24 dev v0");
         run("ip link set v1 up");

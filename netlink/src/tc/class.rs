@@ -15,7 +15,7 @@ const TCA_HTB_CEIL64: u16 = 7;
 /// Rate limit, with the bytes charged for each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Not zero.
+    /// Rate in bytes per second; not zero.
     pub bytes_per_second: u64,
     /// Bytes charged for each frame beyond its length.
     pub overhead: u16,
@@ -36,10 +36,10 @@ pub(crate) struct RateBytes(pub(crate) [u8; RateBytes::LEN]);
 
 impl RateBytes {
     pub(crate) const LEN: usize = 12;
-    /// TC_LINKLAYER_ETHERNET: the kernel computes times without a table.
+    /// Link layer TC_LINKLAYER_ETHERNET, for which the kernel computes sending times without a table.
     const ETHERNET: u8 = 1;
 
-    /// Position of the minimum frame size, which Linux before 5.16 reports as 0.
+    /// Bytes of struct tc_ratespec that contain the minimum frame size, which Linux before 5.16 reports as 0.
     const LEAST: std::ops::Range<usize> = 6..8;
 
     pub(crate) fn agrees_with(self, actual: &[u8]) -> bool {
@@ -53,14 +53,14 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // A rate beyond 32 bits is also sent as a 64-bit attribute.
+        // Use the maximum for a rate beyond 32 bits, which is also sent as a 64-bit attribute.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }
 }
 
-/// HTB class. It may always send at `rate`, and up to `ceil` by borrowing from its parent. Lower `priority` borrows
-/// first; equal ones, round robin.
+/// HTB class. It may always send at `rate`, and up to `ceil` by borrowing from its parent. Classes with a lower
+/// `priority` borrow first; those of equal priority take turns (round robin).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
     pub rate: Rate,
@@ -71,7 +71,7 @@ pub struct HtbClass {
     pub ceil_burst: u32,
     /// Priority for borrowing, from 0 (served first) to 7.
     pub priority: u32,
-    /// Bytes per turn of the round robin among equal priorities.
+    /// Bytes that the class may send per turn, among classes of equal priority.
     pub quantum: u32,
 }
 
@@ -97,8 +97,8 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Returns whether `node` shows this class as [put](Self::put). Ignores the quantum, which never changes in a class
-    /// with children.
+    /// Returns whether `node` has the settings that [`put`](Self::put) requests, except the quantum. The quantum is
+    /// ignored, because it never changes in a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;

@@ -13,13 +13,13 @@ const RTM_GETTFILTER: u16 = 46;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub struct TcError {
-    /// Refused action, such as "add tbf 7873: below 786e:13 at device 4".
+    /// Description of the refused request, such as "add tbf 7873: below 786e:13 at device 4".
     pub what: String,
     pub source: io::Error,
 }
 
 impl TcError {
-    /// Returns whether the kernel has no such kind, or no object at this place.
+    /// Returns whether the kernel lacks this kind of object, or has no object at this place.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == ErrorKind::NotFound

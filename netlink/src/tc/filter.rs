@@ -67,7 +67,7 @@ impl Filter {
         Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
     }
 
-    /// Returns whether `node` shows this filter as [put](Self::put).
+    /// Returns whether `node` has the settings that [`put`](Self::put) requests.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let flags = find(&node.options, TCA_BPF_FLAGS).map_or(0, |flags| word(flags, 0));
@@ -80,7 +80,8 @@ impl Filter {
             && node.program() == self.program
     }
 
-    /// Builds a request to delete a filter. A node without handle stands for all filters of its priority and protocol.
+    /// Builds a request to delete a filter. A node without a handle stands for all filters of its priority and
+    /// protocol.
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };

@@ -19,7 +19,7 @@ pub struct Node {
     pub handle: Handle,
     /// Filter: its priority and protocol. Class: the handle of its queueing discipline.
     pub info: u32,
-    /// Chain of a filter. The kernel enters chains other than 0 only by a jump.
+    /// Chain of filters to which the filter belongs. The kernel enters chains other than 0 only by a jump.
     pub chain: u32,
     /// Options of this kind, in the kernel's encoding.
     pub options: Vec<u8>,
@@ -79,7 +79,7 @@ impl Statistics {
     fn read(attributes: &[u8]) -> Statistics {
         let basic = find(attributes, TCA_STATS_BASIC).unwrap_or_default();
         let queue = find(attributes, TCA_STATS_QUEUE).unwrap_or_default();
-        // Frame counts beyond 32 bits have a separate attribute.
+        // Prefer the attribute with 64 bits, because the basic statistics count frames with 32 bits only.
         let frames = find(attributes, TCA_STATS_PKT64).map_or(u64::from(word(basic, 2)), long);
         Statistics {
             bytes: long(basic),

@@ -16,21 +16,21 @@ const TCA_TBF_BURST: u16 = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
-    /// Hierarchical token bucket ([`crate::tc::HtbClass`]). Frames without a class are sent first.
+    /// Hierarchical token bucket ([`crate::tc::HtbClass`]), which sends frames without a class first.
     Htb,
     /// Token bucket filter.
     Tbf {
         bucket: Bucket,
-        /// Maximum bytes queued.
+        /// Maximum number of queued bytes.
         limit: u32,
     },
-    /// Queue that commands block and release; created blocked.
+    /// Queue that commands block and release. A new one is blocked.
     Plug(Plug),
-    /// Attachment point of filters on receipt, and before a device's queues.
+    /// Attachment point of filters, both for received frames and for frames on their way to the device's queues.
     Clsact,
     Other {
         kind: String,
-        /// Options in the kernel's encoding.
+        /// Options of this kind, in the kernel's encoding.
         options: Vec<u8>,
     },
 }
@@ -38,14 +38,15 @@ pub enum Qdisc {
 /// Rule by which a [`Qdisc::Tbf`] sends frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Sends frames at a rate, up to `burst` bytes ahead. The kernel drops longer frames, and segments superframes.
+    /// Sends frames at `rate`, with bursts of up to `burst` bytes. The kernel drops frames longer than `burst`, but
+    /// segments superframes.
     Open {
         rate: Rate,
         /// Depth of the bucket and maximum frame length, in bytes.
         burst: u32,
     },
-    /// Sends no frame: each costs more than the bucket holds. Linux before 5.16 sends `burst` bytes, then a few bytes
-    /// per second.
+    /// Sends no frame, because each frame costs more than the bucket holds. Linux before 5.16 sends `burst` bytes, then
+    /// a few bytes per second.
     Shut {
         /// Maximum frame length in bytes; below 65,535.
         burst: u32,
@@ -58,7 +59,7 @@ pub enum Plug {
     Block,
     /// Releases all queued and future frames.
     Release,
-    /// Sets the maximum bytes queued, which a new plug requires.
+    /// Sets the maximum number of queued bytes; a new plug requires this command.
     Limit(u32),
 }
 
@@ -87,7 +88,7 @@ impl Qdisc {
         self.message("create or replace", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Builds a request to change an existing queueing discipline of this kind and handle, which keeps its queue.
+    /// Builds a request to change an existing queueing discipline of this kind and handle. Its queued frames are kept.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
@@ -100,7 +101,8 @@ impl Qdisc {
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Returns whether `node` shows this queueing discipline. Ignores a plug's state, and a tbf's maximum frame length.
+    /// Returns whether `node` has the settings of this queueing discipline, except a plug's state and a tbf's maximum
+    /// frame length.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
@@ -139,8 +141,9 @@ impl Bucket {
     fn rate(self) -> Rate {
         match self {
             Bucket::Open { rate, .. } => rate,
-            // The kernel computes the maximum frame length from the depth, without the minimum frame size. It counts at
-            // most 2^32 ns (4.3 s) of depth. At this rate `burst` bytes take 4 s.
+            // A huge minimum frame size blocks every frame, because the kernel ignores it when it derives the maximum
+            // frame length from the depth. The rate is one at which `burst` bytes take 4 s, because the kernel counts
+            // at most 2^32 ns (4.3 s) of depth.
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }

@@ -16,7 +16,7 @@ const TCA_OPTIONS: u16 = 2;
 pub struct Handle(pub u32);
 
 impl Handle {
-    /// No object; in a request, a handle of the kernel's choice.
+    /// No object. In a request, it lets the kernel choose a handle.
     pub const NONE: Handle = Handle(0);
     /// Parent of a device's root queueing discipline.
     pub const ROOT: Handle = Handle(0xffff_ffff);
