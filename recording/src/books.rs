@@ -16,7 +16,7 @@ pub fn books(switch: &Switch, counters: &Counters) -> String {
 
 /// Lists every nonzero field of the `Debug` output, so that new counters are included automatically.
 fn list(name: &str, of: &impl Debug, lines: &mut String) {
-    // Stack of enclosing structures: label, and number of unnamed elements so far.
+    // Stack of enclosing structures, each with its label and the number of its unnamed elements so far.
     let mut open: Vec<(String, usize)> = Vec::new();
     for line in format!("{of:#?}").lines() {
         let line = line.trim().trim_end_matches(',');
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn nonzero_counters_have_a_line() {
+    fn final_counts_list_every_nonzero_counter() {
         let mut lines = String::new();
         list("it", &Outer, &mut lines);
         assert_eq!(lines, "it.pairs.1.1 = 7\nit.inner.one = 1\nit.inner.none = None\nit.rest = []\n");

@@ -49,7 +49,7 @@ pub struct Head {
     pub slots: u32,
     /// MAC addresses of the devices, by port.
     pub macs: Vec<MacAddr>,
-    /// Digest of all settings; differs if another build reads the text differently.
+    /// Digest of all settings. It differs if another build derives other settings from the text.
     pub settings: u64,
 }
 
@@ -68,7 +68,8 @@ impl Head {
         }
     }
 
-    /// Parses the configuration text. Returns `None` if this program derives other settings from it than the recorder.
+    /// Parses the configuration text. Returns `None` if this program derives other settings from it than the recorded
+    /// switch did.
     pub fn settings(&self, own: Option<&OwnPolicy>) -> Result<Option<SwitchSettings>, ConfigError> {
         let machine = Machine { own_policy: own.cloned(), ..Machine::default() };
         let mut settings = Config::from_toml(&self.name, &self.text, machine)?.with_spare_places().switch;
@@ -128,7 +129,7 @@ pub(super) struct End {
     pub(super) records: u64,
 }
 
-/// Bytes at the end of a file that the digest does not cover: digest and block length.
+/// Number of bytes at the end of a file that the digest does not cover: the digest itself and the block length.
 const NOT_IN_DIGEST: usize = size_of::<u64>() + size_of::<u32>();
 
 impl End {

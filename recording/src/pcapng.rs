@@ -292,7 +292,7 @@ impl Splitter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes the bytes of all complete blocks.
+    /// Removes and returns the bytes of all blocks that are complete.
     pub fn whole(&mut self) -> Result<Vec<u8>, NoBlock> {
         let mut end = 0;
         while let Some(block) = next_block(&self.bytes[end..])? {
@@ -313,9 +313,9 @@ impl Splitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     Begin,
-    /// Own data, from [`Writer::own`].
+    /// xoff's own data, from [`Writer::own`].
     Own(&'a [u8]),
-    /// Own data and frame bytes, from [`Writer::passing`].
+    /// xoff's own data and the frame's bytes, from [`Writer::passing`].
     Passing(&'a [u8], &'a [u8]),
     Other,
 }

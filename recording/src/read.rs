@@ -80,7 +80,7 @@ pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotRepla
     replay_of(open()?, open()?, own, path)
 }
 
-/// Replays a recording from two readers of the same bytes. The first reader serves to check the whole file.
+/// Replays a recording from two readers of the same bytes. The whole file is first checked through the first reader.
 pub fn replay_of(
     first: impl Read,
     second: impl Read,

@@ -27,7 +27,8 @@ pub struct Passing<'a> {
 pub enum Record<'a> {
     /// Call: a batch begins at this time.
     At(Nanos),
-    /// Call of [`Switch::was_away`](xoff_dataplane::switch::Switch::was_away).
+    /// Call: the worker stalled until this time
+    /// ([`Switch::was_away`](xoff_dataplane::switch::Switch::was_away)).
     WasAway(Nanos),
     /// Call: due timers fire.
     Advance,
@@ -54,7 +55,7 @@ pub enum Record<'a> {
     /// Call: the host sends a frame of this length.
     OfHost(Site, PortId, u32, &'a [u8]),
 
-    /// Answer: the frame in this slot ends.
+    /// Answer: the frame in this slot was freed.
     Freed(u32),
     /// Answer: the first slot's frame was copied to the second slot; `None` if no slot was free.
     Copied(u32, Option<u32>),
@@ -89,7 +90,7 @@ mod kind {
     pub(crate) const LET_PEERS_GO: u8 = 12;
     pub(crate) const TELL: u8 = 13;
     pub(crate) const OF_HOST: u8 = 14;
-    /// First kind of an answer; all lower kinds are calls.
+    /// Lowest number of an answer's kind; all lower numbers are kinds of calls.
     pub(crate) const FREED: u8 = 32;
     pub(crate) const COPIED: u8 = 33;
     pub(crate) const MADE: u8 = 34;
@@ -103,7 +104,7 @@ mod kind {
 
 const NONE: u32 = u32::MAX;
 
-/// Bytes of a record that precede the frame's bytes.
+/// Number of bytes in a record before the frame's bytes.
 pub const BEFORE_FRAME: usize = 10;
 
 /// Returns port, frame length and direction (true: received) of a record with a frame.
@@ -225,7 +226,7 @@ impl<'a> Record<'a> {
         rest.0.is_empty().then_some(record)
     }
 
-    /// Describes the record; `names` are the ports'.
+    /// Describes the record as text; `names` are the names of the ports.
     #[must_use]
     pub fn describe(&self, names: &[String]) -> String {
         let at =

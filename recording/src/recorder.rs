@@ -1,6 +1,6 @@
-//! Records calls at the boundary into a [`Sink`], without allocation, locks or system calls per frame. A [`Tap`]
-//! reports drops, and a wrapper of the [`PuntSink`] reports punts. Their reports pass through rings, which the recorder
-//! empties after each call.
+//! Records calls at the boundary between driver and dataplane into a [`Sink`], without allocation, locks or system
+//! calls per frame. A [`Tap`] reports drops, and a wrapper of the [`PuntSink`] reports punts. Their reports pass
+//! through rings, which the recorder empties after each call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 const TAP: TapId = TapId(u64::MAX);
-/// Maximum reports of drops, and of punts, per call. Recorder and replay both omit the excess.
+/// Maximum number of reported drops per call, and of reported punts. Recorder and replay both omit further ones.
 const REPORTS_MAX: usize = 16 << 10;
 const RECORD_MAX: usize = 4 << 10;
 
@@ -186,7 +186,7 @@ pub struct Recorder<K> {
     now: Nanos,
     is_begun: bool,
     is_due: bool,
-    /// True if no frame waits in the pipeline after a forward call, so that the next one moves nothing.
+    /// True if the pipeline keeps no frame after a forward call, so that a second call at once would move nothing.
     moves_at_once: bool,
     has_moved: bool,
 }
@@ -207,7 +207,7 @@ impl<K: Sink> Recorder<K> {
         }
     }
 
-    /// Returns a wrapper of `sink` that records punts; the caller installs it.
+    /// Returns a wrapper of `sink` that records punts; the caller must install the wrapper.
     pub fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
         self.reports.before(sink)
     }

@@ -36,7 +36,7 @@ pub struct Difference {
     pub call: u64,
     /// Time of the call on the recorded driver's clock.
     pub at: Nanos,
-    /// Descriptions of the last calls; the last one is the call that differs.
+    /// Descriptions of the last calls. The answers to the final one differ.
     pub before: Vec<String>,
     pub recorded: String,
     pub replayed: String,
@@ -322,7 +322,8 @@ impl ReplayStore {
         is_same
     }
 
-    /// Returns the store's recorded result for this request, or notes a difference.
+    /// Returns what the frame store answered to this request in the recording. If the recording has another answer or
+    /// none, notes a difference and returns `None`.
     fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, request: &Record<'_>) -> Option<T> {
         let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
         match given {

@@ -50,7 +50,7 @@ impl Ring {
         (ring, Records { bytes: consumer, ended })
     }
 
-    /// Returns the number of records in the ring so far; the worker updates it.
+    /// Returns the counter of records in the ring so far, which the worker updates.
     #[must_use]
     pub fn records(&self) -> Arc<Counter> {
         Arc::clone(&self.put)
@@ -74,7 +74,7 @@ impl Sink for Ring {
 }
 
 impl Records {
-    /// Returns why the recording ended; makes all earlier records visible.
+    /// Returns why the recording ended, if it has. All records from before the end are then visible to this thread.
     fn ended(&self) -> Option<Ending> {
         let number = self.ended.load(Ordering::Acquire);
         Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()

@@ -16,7 +16,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 pub const SLOTS: u32 = DATA + CONTROL;
 const DATA: u32 = 600;
 const CONTROL: u32 = 16;
-/// Bytes free in front of a frame.
+/// Number of free bytes in front of a frame.
 const ROOM: usize = 16;
 const LONGEST: usize = 1_530;
 const PORTS: u8 = 3;
@@ -76,7 +76,7 @@ struct Stage<'a> {
 struct Line {
     comes: Vec<Vec<u8>>,
     out: VecDeque<Frame>,
-    /// Number of frames in `out` that the line sends by the next turn.
+    /// Number of frames in `out` that leave on the line before the next turn.
     leaves: usize,
 }
 

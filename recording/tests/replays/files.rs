@@ -53,7 +53,7 @@ fn full_ring_ends_recording_with_overrun() {
 }
 
 #[test]
-fn truncated_file_is_refused() {
+fn truncated_recording_is_refused() {
     let whole = file(8, 1 << 20);
     assert!(replayed(&whole).unwrap().is_identical());
     for len in 1..whole.len() {
@@ -70,7 +70,7 @@ fn short_file_of_other_format_is_refused() {
     }
 }
 
-/// A replay reads its input twice, which a pipe does not allow.
+/// A pipe is refused because a replay reads its input twice.
 #[test]
 fn pipe_or_directory_is_refused() {
     for path in ["/dev/zero", "/"] {
@@ -91,7 +91,7 @@ fn empty_file_error_names_record_command() {
 }
 
 #[test]
-fn changed_byte_anywhere_is_refused() {
+fn recording_with_any_changed_byte_is_refused() {
     let whole = file(8, 1 << 20);
     for (at, by) in (0..whole.len()).flat_map(|at| [0x01, 0x11, 0x80, 0xff].map(|by| (at, by))) {
         let mut other = whole.clone();
@@ -103,7 +103,7 @@ fn changed_byte_anywhere_is_refused() {
 }
 
 #[test]
-fn trailing_data_is_refused() {
+fn recording_with_trailing_data_is_refused() {
     let whole = file(8, 1 << 20);
     let mut block = pcapng::Writer::new("x", vec![], 0, Duration::ZERO, Duration::ZERO);
     for more in [&b"x"[..], b"x\n", &[0; 4_096], &block.take(), &whole[..whole.len() / 2]] {
@@ -197,7 +197,7 @@ fn replay_reports_first_different_decision() {
 }
 
 #[test]
-fn lost_writer_thread_ends_only_the_recording() {
+fn record_ring_without_writer_thread_refuses_records() {
     let (mut ring, records) = Ring::new(1 << 10);
     assert!(ring.put(&[1, 2, 3]));
     drop(records);

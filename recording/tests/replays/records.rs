@@ -69,7 +69,7 @@ fn replay_reproduces_frames_and_counters() {
 }
 
 #[test]
-fn recorder_does_not_change_decisions() {
+fn recording_changes_no_decision_of_the_switch() {
     let settings = dry_run::settings(XOFF);
     let without = dry_run::unrecorded(&settings, TURNS, 7);
     let no_punts = |books: &str| -> Vec<String> {
@@ -99,7 +99,7 @@ fn replay_reports_changed_threshold_as_difference() {
 }
 
 #[test]
-fn records_before_a_full_sink_replay_identically() {
+fn records_before_sink_was_full_replay_identically() {
     let whole = recorded(2, usize::MAX).sink.records;
     for room in [0, 1, 777, whole.len() - 1] {
         let run = recorded(2, room);
@@ -115,7 +115,7 @@ fn records_before_a_full_sink_replay_identically() {
 }
 
 #[test]
-fn encoded_records_are_parsed_unchanged() {
+fn records_survive_encoding_and_parsing_unchanged() {
     for bytes in recorded(3, 20_000).sink.records {
         let record = Record::read(&bytes).expect("malformed record");
         let mut again = Vec::new();
@@ -133,7 +133,7 @@ fn encoded_records_are_parsed_unchanged() {
 }
 
 #[test]
-fn impossible_calls_are_refused() {
+fn replay_refuses_impossible_calls() {
     let records = |records: &[Record<'_>]| -> Vec<Vec<u8>> {
         let bytes = |record: &Record<'_>| {
             let mut bytes = Vec::new();
