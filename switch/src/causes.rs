@@ -1,14 +1,15 @@
-//! Causes of pauses across several switches: the chain from each XOFF to its root.
+//! Causes of pauses across several switches: the path from each XOFF to its root.
 //!
-//! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue is full
-//! because its line is slow, or because its own peer pauses it. This peer may be a port of another switch, identified by
-//! the source address of its pauses.
+//! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue is full because its line is
+//! slow, or because the peer on that line pauses it. This peer may be a port of another switch, identified by the source address of its
+//! pauses.
 //!
 //! ```text
 //!   port that pauses its peer --> egress queue --> such a port of the next switch --> ... --> queue of a slow line
 //! ```
 //!
-//! A cycle is a deadlock if it lasts. The answers of different switches may be milliseconds apart.
+//! A cycle is a deadlock only if it lasts: because the answers of different switches may be milliseconds apart, a short cycle may never
+//! have existed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +21,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 use serde::Serialize;
 
-/// Input of [`Causes`] from one switch.
+/// State of one switch, from which [`Causes`] is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
     pub switch: String,
@@ -51,7 +52,7 @@ pub struct ClassWaits {
 pub struct FullQueue {
     pub port: String,
     pub class: u8,
-    /// Bytes in the queue that the pausing port received.
+    /// Number of bytes in this egress queue that came in through the pausing port.
     pub bytes: u64,
 }
 
@@ -94,7 +95,7 @@ impl std::fmt::Display for CauseNode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum WaitReason {
-    /// The queue contains frames that the pausing port received.
+    /// The queue contains frames that came in through the pausing port.
     Holds {
         bytes: u64,
     },
@@ -131,7 +132,7 @@ impl Causes {
         causes
     }
 
-    /// Returns the cycles of the graph, each in the order of waiting.
+    /// Returns the cycles of the graph. In each cycle, every node waits for the next.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<CauseNode>> {
         let knots = tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1);
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn sender_of_pauses_beyond_the_switches_is_a_station() {
+    fn pause_sender_outside_the_given_switches_is_a_station() {
         let mut only = switch(1);
         hold(&mut only, 1);
         held_by(&mut only, "02:00:00:00:00:99".into());

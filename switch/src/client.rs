@@ -1,5 +1,5 @@
-//! Client of a running switch: HTTP to an address or a Unix socket. Environment proxies are ignored: they do not know this machine's
-//! addresses.
+//! Client of a running switch: HTTP to an address or a Unix socket. Proxies of the environment are ignored, because they do not know this
+//! machine's addresses.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -57,7 +57,8 @@ impl Silent {
     }
 }
 
-/// Formats a message: no `server` ("switch", "agent") answers at `url`, why, and what to do.
+/// Formats the message for a request to `url` that failed: the failure, its cause and the remedy. `server` is the kind of server ("switch"
+/// or "agent"); `start` tells how to start it.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -86,8 +87,7 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Sends a request to the server at `url` (from [`url`]) and parses its answer. `send` gets an HTTP agent and the base
-/// URL.
+/// Sends a request to the server at `url` (normalized by [`url`]) and parses its answer. `send` gets an HTTP agent and the base URL.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,

@@ -26,7 +26,7 @@ use xoff_xdp::Store;
 
 use crate::bell::Bell;
 
-/// Messages that fit into a queue: a few batches.
+/// Maximum number of messages in a queue: a few batches.
 pub(crate) const CAPACITY: usize = HANDOVER_QUEUE as usize;
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Bells {
     }
 }
 
-/// Message that is not dropped with its queue: frames end with the buffer memory.
+/// Message that is not dropped together with its queue, because its frame ends with the buffer memory.
 type Message<T> = ManuallyDrop<T>;
 
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl Handoff {
         any
     }
 
-    /// Sends each address to all workers or to none: one that missed a move would use the old port.
+    /// Sends each learned address to all other workers or to none, because a worker that missed a move would use the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -161,7 +161,7 @@ impl Handoff {
         for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
-            // A worker sends addresses before frames and takes them after frames, so no reply overtakes its address.
+            // Take learned addresses after frames, because a worker sends them before frames; so no reply overtakes its address.
             messages += drain(&mut from.learned, |update| batch.apply_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;
@@ -280,7 +280,7 @@ pub(crate) mod tests {
 
     // proves: workers
     #[test]
-    fn handed_over_frame_returns_its_cells_and_its_account() {
+    fn handed_over_frame_frees_cells_and_ingress_bytes_once_sent() {
         let (mut a, mut b) = two_workers("");
         let class = xoff_wire::units::Class::ALL[0];
         a.receive(0, 2, 1, 100);
@@ -323,7 +323,7 @@ pub(crate) mod tests {
 
     // proves: shared-memory
     #[test]
-    fn outbox_between_workers_bounds_lossy_frames_only() {
+    fn only_lossy_frames_are_limited_in_outbox_between_workers() {
         let (mut a, _b) = two_workers("");
         let dropped = |a: &Node, class: usize| {
             let drops = &a.counters.class(PortId(0), Class::ALL[class]).drops;
@@ -371,7 +371,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn bell_rings_only_for_a_sleeping_worker() {
+    fn bell_wakes_only_a_sleeping_worker() {
         let bell = Bell::new().unwrap();
         bell.ring();
         assert!(bell.event().read().is_err(), "worker is woken although it is awake");
@@ -382,7 +382,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn wake_before_the_announced_sleep_ends_that_sleep() {
+    fn wake_just_before_a_sleep_ends_that_sleep() {
         let bell = Bell::new().unwrap();
         bell.wake(); // between its check and close_eyes
         bell.close_eyes();
@@ -390,7 +390,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn frames_between_workers_end_with_the_switch() {
+    fn frames_queued_between_workers_end_with_the_switch() {
         let (mut a, b) = two_workers("");
         a.receive(0, 2, 1, 60);
         assert!(a.exchange());

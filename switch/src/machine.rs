@@ -1,4 +1,4 @@
-//! This machine, against which configurations are checked.
+//! This machine's resources, against which configurations are checked.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -34,7 +34,7 @@ fn device(name: &str) -> Device {
     Device::Has { index, queues, mtu, uses: Uses { loopback, master, default_route, addresses } }
 }
 
-/// Checks the file system of `path`: namespaces of other kinds are refused when one is entered.
+/// Returns whether `path` is on the file system of namespaces. Namespaces of other kinds, also there, are refused when they are entered.
 fn is_netns(path: &Path) -> bool {
     let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
     match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {
@@ -62,7 +62,7 @@ pub fn available_memory() -> Option<Bytes> {
     Some(Bytes(kibibytes.trim().parse::<u64>().ok()? << 10))
 }
 
-/// Returns the cores on which this thread may run, by `taskset`, cpusets and `isolcpus`.
+/// Returns the cores on which this thread may run, as limited by `taskset`, cpusets and `isolcpus`.
 fn cores() -> Vec<u16> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.into_iter().filter_map(|core| u16::try_from(core.id).ok()).collect()

@@ -1,5 +1,5 @@
-//! Writer of a file or pipe in a separate thread, which is abandoned if its reader makes no progress: a blocked write cannot be
-//! interrupted.
+//! Writer of a file or pipe in a separate thread. The thread is abandoned if its reader makes no progress, because a blocked write cannot
+//! be interrupted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use xoff_flow_control::counter::Counter;
 
-/// Maximum bytes of a write: small, to show a slow reader's progress.
+/// Maximum bytes of one write. It is small, so that the progress of a slow reader becomes visible.
 const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum time for all writes: less than the stop timeout of service managers.
+/// Maximum time for all writes; less than the time that service managers allow for a stop.
 const ALL_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 

@@ -5,12 +5,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// No loss is unacknowledged, and every frame is accounted for.
+    /// No lossless loss is known, no unacknowledged gap is in the proof, and every frame is accounted for.
     Kept,
-    /// Frames were lost, or are missing from the ledger.
+    /// Lossless frames were lost, or frames are missing from the ledger.
     NotKept,
-    /// No lossless loss is known, but not every loss can be excluded: a counter is or was unreadable, or the class of a loss
-    /// is not proved.
+    /// No lossless loss is known, but one cannot be excluded: a counter is or was unreadable, or the class of a loss is not proved.
     #[default]
     NotProved,
 }

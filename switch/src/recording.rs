@@ -46,7 +46,7 @@ pub enum CannotRecord {
 }
 
 impl RecordingFile {
-    /// Creates or truncates the file; `name` and `text` are the configuration's.
+    /// Creates the file, or truncates an existing one; `name` and `text` are those of the configuration.
     pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<RecordingFile, CannotRecord> {
         let file = File::create(path).map_err(|error| CannotRecord::File { path: path.to_owned(), error })?;
         Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
@@ -129,7 +129,7 @@ impl Recording {
         let _ = self.end.send(books); // fails if the recorder has ended
     }
 
-    /// Waits while the reader makes progress and `is_hurried` returns false.
+    /// Waits while the reader of the file makes progress, and while `is_hurried` returns false.
     pub fn wait(self, is_hurried: impl FnMut() -> bool) {
         match self.progress.wait_for(self.thread, is_hurried) {
             Ok(_) => {} // its panic is on standard error

@@ -108,7 +108,7 @@ pub struct Running {
     host_path: Option<HostPath>,
     mirroring: Option<Mirroring>,
     control: Option<ControlHandle>,
-    /// Thread of the opener, which ends after the control thread.
+    /// Thread that opens ports; it ends after the control thread.
     opening: Option<JoinHandle<()>>,
     reloads: Option<Reloads>,
     recording: Option<Recording>,
@@ -140,7 +140,8 @@ impl Running {
         let _ = self.woken.recv();
     }
 
-    /// Sends XON for every held class, detaches the XDP programs, and returns the last status. An early end of a thread is an error.
+    /// Stops the switch: sends XON for every class whose peer is paused, detaches the XDP programs, and returns the last status. If a
+    /// thread ended early, the result is an error.
     pub fn stop(mut self) -> Result<Status, ThreadError> {
         self.finish()
     }
@@ -150,7 +151,7 @@ impl Running {
         if let Some(opening) = self.opening.take() {
             let _ = opening.join(); // its panic is on standard error
         }
-        // The devices are restored already, so a slow reader of the recording delays no peer.
+        // Wait only now: the devices are restored already, so a slow reader of the recording delays no peer.
         if let Some(recording) = self.recording.take() {
             recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
@@ -187,7 +188,7 @@ enum Wake {
     ThreadEnded,
 }
 
-/// Handle that ends [`Running::wait`]. A second use ends the wait for a recording's reader.
+/// Handle whose first use ends [`Running::wait`]. A second use ends the wait for a recording's reader.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 
@@ -197,7 +198,7 @@ impl End {
     }
 }
 
-/// Reports the end of the thread that drops it, even after a panic.
+/// Reports the end of the thread that owns this value, even after a panic, because the value is then dropped.
 #[derive(Clone)]
 struct ReportEnd(Sender<Wake>);
 
@@ -311,7 +312,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // Tell the dataplane which links are down: netlink may report that later.
+    // Tell the dataplane now which links are down, because netlink may report that later.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -327,7 +328,7 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on the rings receive frames. Losses are counted later. Until the workers run, the rings have room for one stall.
+    // From here on, the rings receive frames. They have room for one stall until the workers run. Losses are counted only later.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
             port.begin(*id, store);
@@ -345,7 +346,7 @@ pub fn start_from(
     });
     let interfaces = interfaces.transpose()?;
     running.host_path = Some(host_path::start(host_end, &bell, (speakers, interfaces), privileges)?);
-    // The workers start last: `/healthz` then answers 200, and every thread has dropped its privileges.
+    // Start the workers last, so that `/healthz` answers 200 from then on, and every other thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
         running.workers.push(spawn(worker, core, stop, end, privileges)?);

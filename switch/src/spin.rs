@@ -1,13 +1,14 @@
 //! Adaptive polling: the time that an idle worker polls before it sleeps.
 //!
-//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, at most for `idle_after`. After a longer
-//! interval it sleeps at once.
+//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, but at most for `idle_after`. After a
+//! longer interval it sleeps at once.
 //!
-//! A worker that wakes late finds several frames, so the interval is the silence divided by the number of frames.
+//! A worker that wakes up late finds several frames. Therefore the interval is the time without frames, divided by the number of frames
+//! found.
 
 use xoff_wire::units::Nanos;
 
-/// Time to fall asleep and wake up: no sleep is shorter, and no polling.
+/// Time that falling asleep and waking up take. No shorter sleep, and no shorter polling before a sleep, is worthwhile.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl SpinWindow {
         }
     }
 
-    /// Records an idle turn. Returns whether it is time to sleep.
+    /// Records a turn without work. Returns whether the worker has polled long enough and should sleep.
     #[inline]
     #[must_use]
     pub fn idle(&mut self, now: Nanos) -> bool {
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_beyond_its_maximum_ends_polling() {
+    fn frame_interval_beyond_the_maximum_ends_polling() {
         assert_eq!(polling_time(&[]), MOST);
         assert_eq!(polling_time(&[(50, 1)]), MOST);
         assert_eq!(polling_time(&[(51, 1)]), Nanos::ZERO);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn late_wakeup_divides_its_wait_by_the_frames_found() {
+    fn after_late_wakeup_frame_gap_is_wait_per_frame() {
         let slow = 300; // microseconds until the worker runs
         assert_eq!(
             polling_time(&[(51, 1), (slow, 300)]),
@@ -117,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn frames_within_polling_time_do_not_change_it() {
+    fn frames_within_polling_time_do_not_change_that_time() {
         assert_eq!(polling_time(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
     }
 
     #[test]
-    fn turns_without_work_do_not_restart_the_wait() {
+    fn turns_without_work_do_not_restart_the_polling_time() {
         let mut spin = SpinWindow::new(MOST);
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
         assert!(spin.idle(Nanos(90_000)), "worker polls again after a wake-up without work");
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_sleeps_only_if_longer_than_its_wake_time() {
+    fn worker_skips_sleeps_shorter_than_its_wakeup_time() {
         let spin = SpinWindow::new(MOST);
         assert!(!spin.is_worth_it(Nanos(5), Nanos(10_004)) && spin.is_worth_it(Nanos(5), Nanos(10_005)));
         assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "sleep until a past deadline is long enough");

@@ -9,10 +9,10 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use procfs::process::Process;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Connects without waiting.
+/// Connects to the Unix socket at `path` without waiting.
 ///
 /// # Errors
-/// `WouldBlock` if the listener's queue is full: its process is stopped or hangs.
+/// `WouldBlock` if the listener's queue is full, because its process is stopped or hangs.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -47,7 +47,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn full_queue_of_listener_blocks_and_still_has_a_listener() {
+    fn full_connection_queue_would_block_but_shows_a_listener() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         assert!(!has_listener(&path));

@@ -1,5 +1,5 @@
 //! Worker: a thread that owns some ports and runs their frames to completion, by the loop in [`Driver`]. An idle worker may sleep until a
-//! frame, a message or the next deadline ([`SpinWindow`]). It counts delays beyond the stall budget.
+//! frame, a message or the next deadline ([`SpinWindow`]). The worker also counts delays beyond the stall budget.
 
 mod connections;
 
@@ -24,15 +24,15 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 pub use connections::Connections;
 
-/// Maximum sleep while frames wait for an event that does not wake the worker.
+/// Maximum sleep while frames wait for an event that does not wake the worker, such as room in the driver.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// Maximum sleep while frames are in flight, and only counters depend on them.
+/// Maximum sleep while frames are in flight, but nothing except counters depends on them.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 
-/// Interval for updating counters that need a walk over all queues.
+/// Interval between updates of counters that need a walk over all queues.
 const SHOW_PERIOD: Nanos = Nanos::from_millis(200);
 
 const BELL: usize = 0;
@@ -55,14 +55,15 @@ pub type Outcome = thread::Result<io::Result<()>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriverBacklog {
     Nothing,
-    /// Only counters depend on frames in flight.
+    /// Frames are in flight, but only counters depend on them.
     Leaving,
     /// Something waits for room in the driver, or for other workers.
     Room,
 }
 
 impl DriverBacklog {
-    /// Something waits for frames in flight (`is_awaited`), or for other workers (`for_workers`).
+    /// Returns the backlog: [`Room`](DriverBacklog::Room) if something waits for frames in flight (`is_awaited`), or for other workers
+    /// (`for_workers`).
     const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> DriverBacklog {
         match (in_flight, is_awaited, for_workers) {
             (_, _, true) | (true, true, _) => DriverBacklog::Room,
@@ -81,7 +82,7 @@ impl DriverBacklog {
 }
 
 impl Worker {
-    /// Runs until `stop`, then sends XON for every held class, even after a panic. The caller closes the worker's ports.
+    /// Runs until `stop`, then sends XON for every class whose peer is paused, even after a panic. The caller closes the worker's ports.
     pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
         let outcome = match self.recorder.take() {
             None => self.run_by(&mut Direct, stop),
@@ -122,7 +123,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // A found loop is published at once: a log line depends on it.
+            // Publish a found loop at once, because a log line depends on it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
@@ -152,7 +153,7 @@ impl Worker {
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Sleeps until an event, at most until `until`. Returns when the worker should have run again; `None` if a sleep
+    /// Sleeps until an event, but at most until `until`. Returns the time when the worker should have run again, or `None` if the sleep
     /// would be too short.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
@@ -166,7 +167,7 @@ impl Worker {
         bell.close_eyes();
         if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
-            // Frames may wait, so clear only those descriptors that have become readable.
+            // Clear only those descriptors that have become readable, because frames may wait.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }
@@ -214,8 +215,8 @@ impl Worker {
     }
 }
 
-/// Returns the maximum sleep after `quiet` without a frame. The time until a sleeping worker should have run is no
-/// stall, so a stall soon after a frame is reported too short by at most this.
+/// Returns the maximum sleep after `quiet` without a frame. Time before the planned end of a sleep is no stall. So a stall soon after a
+/// frame is reported too short, but at most by this maximum.
 fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
     quiet.max(Nanos(stall_budget.0 / 4))
 }

@@ -39,8 +39,8 @@ impl Shared {
     }
 }
 
-/// Checks that a worker notices messages of `senders` threads while it falls asleep. `naps` are its earlier sleeps,
-/// acknowledged or not.
+/// Checks that a worker notices the messages of `senders` threads while it falls asleep. `naps` are earlier sleeps of the worker:
+/// acknowledged (true) or not.
 fn sleeps(senders: usize, naps: &'static [bool]) {
     loom::model(move || {
         let shared = Shared::new(senders);
@@ -84,7 +84,7 @@ fn message_wakes_a_worker_that_falls_asleep_again() {
 }
 
 #[test]
-fn message_rings_no_bell_of_an_awake_worker() {
+fn message_to_awake_worker_does_not_ring_its_bell() {
     loom::model(|| {
         let shared = Shared::new(1);
         shared.send(0);

@@ -40,7 +40,7 @@ impl CaptureCounts {
         self.0[port.index()].0.get()
     }
 
-    /// Returns the number of selected frames that found the ring full.
+    /// Returns the number of selected frames that were not captured, because the ring was full.
     #[must_use]
     pub fn missed(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
@@ -86,7 +86,7 @@ pub fn channel(
     counts: Arc<CaptureCounts>,
 ) -> (Probe, CaptureReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page now, not in the worker.
+    // Touch every page now, so that the worker never waits for a page fault.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -169,7 +169,7 @@ impl CaptureReader {
     /// Moves all records from the ring into this reader. Returns false if there were none.
     pub fn take(&mut self) -> bool {
         self.bytes.clear();
-        // The probe writes whole records, so the ring never ends within a record.
+        // Take everything in the ring, because it never ends within a record: the probe writes whole records.
         if let Ok(chunk) = self.ring.read_chunk(self.ring.slots()) {
             let (first, second) = chunk.as_slices();
             self.bytes.extend_from_slice(first);

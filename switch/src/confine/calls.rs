@@ -23,7 +23,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let error = SeccompAction::Errno;
     let (refused, unknown) = (error(libc::EPERM.cast_unsigned()), error(libc::ENOSYS.cast_unsigned()));
     let filters = match part {
-        // seccomp cannot read the arguments of clone3; without clone3, the C library uses clone.
+        // Refuse clone3, because seccomp cannot read its arguments; the C library then uses clone.
         Part::Owner | Part::Opener => {
             vec![(forbidden()?, SeccompAction::Allow, refused), (clone3(), SeccompAction::Allow, unknown)]
         }

@@ -12,13 +12,13 @@ use landlock::{
 
 use super::{ConfineError, Part};
 
-/// Newest Landlock ABI of the rules; an older kernel applies those that it knows.
+/// Newest Landlock ABI that the rules use; an older kernel applies only the rules that it knows.
 const NEWEST_ABI: ABI = ABI::V6;
 
-/// Directory of the CPUs, needed to read a per-CPU map.
+/// Directory of the CPUs, which a thread must read before it can read a per-CPU map.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Keeps /proc/self open: Landlock rules apply to inodes, and /proc recreates directories that are not open.
+/// Keeps /proc/self open, because Landlock rules apply to inodes, and /proc recreates directories that are not open.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());
@@ -32,7 +32,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
         Part::Http => vec![Path::new("/proc/self"), Path::new(CPUS)],
         Part::Worker | Part::HostPath | Part::Log => Vec::new(),
     };
-    // A panic reads the executable for names of functions.
+    // Allow reading the executable, because a panic reads the names of functions from it.
     let program = std::env::current_exe().ok().filter(|_| !paths.is_empty());
     paths.extend(program.as_deref());
     let mut rules = Ruleset::default()

@@ -40,7 +40,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// HTTP and log threads get small stacks, because agents lock their memory.
+    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because the agents on hosts lock all their
+    /// memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -53,7 +54,7 @@ impl Part {
 
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
-    /// `None`: the current user.
+    /// User that the threads become; `None` keeps the current user.
     pub user: Option<User>,
     /// Paths that the owner may read, beside /proc and /sys.
     pub readable: Vec<PathBuf>,
@@ -63,7 +64,7 @@ pub struct Confinement {
 
 #[derive(Clone, Debug)]
 pub enum Privileges {
-    /// All threads except HTTP keep their privileges: for a switch within a larger program.
+    /// All threads except HTTP keep their privileges. This is for a switch within a larger program.
     Keep,
     Drop(Confinement),
 }
@@ -94,7 +95,7 @@ impl Confinement {
         calls::limit(part)
     }
 
-    /// Starts a thread of `part`, which has dropped its privileges when this returns.
+    /// Starts a thread of `part`. When this returns, the thread has dropped its privileges.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         part: Part,

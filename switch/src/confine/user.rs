@@ -43,8 +43,8 @@ impl User {
     }
 }
 
-/// Changes the user of the calling thread, without supplementary groups. Permitted capabilities stay; none is
-/// effective.
+/// Changes the user of the calling thread, and removes its supplementary groups. The thread keeps its permitted capabilities, but none of
+/// them is effective afterwards.
 pub(super) fn become_user(user: Option<&User>) -> Result<(), UserError> {
     let Some(user) = user.filter(|user| !user.is_here()) else { return Ok(()) };
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));

@@ -15,7 +15,7 @@ use super::{SwitchView, proof};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedNow {
     pub acknowledged: Vec<String>,
-    /// Gaps that remain.
+    /// Gaps in the proof that remain after the request.
     pub unproved: Vec<String>,
 }
 

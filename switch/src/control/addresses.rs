@@ -31,7 +31,8 @@ pub struct AddressPage {
     pub addresses: Vec<FdbEntry>,
     /// Parameter `after` of the next page; `None` for the last page.
     pub next: Option<String>,
-    /// Number of all addresses; in a partial page up to a second old, with expired ones.
+    /// Number of all addresses in the database. If this page is not the whole database, the number may be a second old and include expired
+    /// addresses.
     pub total: u64,
 }
 
@@ -129,7 +130,7 @@ async fn gather(
                     Answer::Ended => return Err(format!("worker {number} has ended")),
                 };
             for address in part.addresses {
-                // The worker of the port learned the address itself; other workers have copies.
+                // Prefer the entry of the port's own worker, because that worker learned the address; other workers have copies.
                 if view.ports[address.port.index()].worker == number {
                     found.insert(address.key(), address);
                 } else {

@@ -24,7 +24,7 @@ pub(crate) fn log_open(facts: &Facts) {
     );
 }
 
-/// Gives an open port to its worker; losses until then do not count.
+/// Gives an open port to its worker. Losses before the handover do not count.
 pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
     log_open(opened.facts());
     let (device, monitor) = (PortDevice::of(&opened), opened.monitor());
@@ -51,7 +51,7 @@ pub(super) async fn return_to(
     let name = opened.facts().device.clone();
     let device = adopt(view, id, opened).await;
     if !port.is_there() {
-        // The removal reached the worker before the port did, so the worker still has the port.
+        // Take the port back: its removal reached the worker before the port did.
         if let Some(port) = given_up(view, id, Backlog::Sent).await {
             let _ = opener.close_now(port).await; // fails if the thread has ended
         }

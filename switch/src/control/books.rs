@@ -7,9 +7,9 @@ use xoff_dataplane::ledger::Ledger;
 pub struct Books {
     /// Frames received.
     pub received: u64,
-    /// Copies made for floods.
+    /// Frames copied because of floods.
     pub copied: u64,
-    /// Control frames made.
+    /// Control frames that the switch made.
     pub made: u64,
     /// Frames taken over from other workers to be sent.
     pub taken_over: u64,
@@ -17,7 +17,7 @@ pub struct Books {
     pub sent: u64,
     /// Frames dropped.
     pub dropped: u64,
-    /// Frames consumed: MAC control and other reserved addresses.
+    /// Frames that the switch consumed itself: MAC control frames, and frames to other reserved addresses.
     pub consumed: u64,
     /// Frames handed over to other workers to be sent.
     pub handed_over: u64,
@@ -25,7 +25,7 @@ pub struct Books {
     pub held: u64,
     /// Frames unaccounted for: zero unless the switch has a bug.
     pub missing: i64,
-    /// True if `missing` is zero.
+    /// True if no frame is unaccounted for.
     pub balanced: bool,
 }
 

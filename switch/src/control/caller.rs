@@ -25,7 +25,7 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum readings of the list of connections, in which the kernel may miss a line.
+/// Maximum number of readings of the kernel's list of connections, because a single reading may miss a line.
 const LOOKS_MAX: usize = 5;
 
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {
@@ -46,7 +46,7 @@ fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
 }
 
 fn lists() -> String {
-    // This thread may be in another network namespace than the process's first thread.
+    // Read the lists of this thread, which may be in another network namespace than the first thread of the process.
     let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
     lists.map(Result::unwrap_or_default).concat()
 }
@@ -61,7 +61,7 @@ fn judge(users: &[u32], us: u32) -> Result<(), String> {
     }
 }
 
-/// Returns the owners of the client's socket, found by both addresses.
+/// Returns the owners of the client's socket, found by the addresses of both ends of the connection.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {
@@ -146,7 +146,7 @@ mod tests {
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
         assert_eq!(found(&[(port, other_address, "01", 0), (port, HERE, "01", 1000)]), [1000]);
         assert_eq!(found(&[(port, HERE, "01", 0), (port, other_address, "01", 1000)]), [0]);
-        // One socket has another peer, and one is half closed.
+        // The first of these sockets has another peer, the second is half closed.
         assert!(found(&[(port, other_address, "01", 0), (port, HERE, "05", 1000)]).is_empty());
         assert_eq!(
             found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_names_the_user_of_a_client() {
+    fn user_of_connected_tcp_client_is_read_from_the_kernel() {
         let [listener, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [here, other_address] = [&listener, &other].map(|listener| listener.local_addr().unwrap());
         Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

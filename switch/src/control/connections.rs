@@ -1,4 +1,4 @@
-//! HTTP connections, limited in number and duration. Clients beyond the limit get status 503; beyond a second limit they wait.
+//! HTTP connections, limited in number and duration. Clients beyond the limit get status 503; clients beyond a second limit wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of served connections; as many more are rejected.
+/// Maximum number of connections that are served at the same time; as many further ones get status 503.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Maximum time to receive the head of a request, and of an idle connection.
+/// Maximum time until the head of a request has arrived, and maximum time for which a connection may be idle.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum time from the head of a request until the client has read the answer.
@@ -28,7 +28,7 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Deadline of a connection, which endless answers lift.
+/// Deadline of an HTTP connection. An endless answer, such as a capture, lifts the deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline(watch::Sender<Instant>);
 
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lifted_http_deadline_applies_again_once_restored() {
+    fn restored_http_deadline_applies_again() {
         let (begin, deadline) = watch::channel(Instant::now());
         Deadline(begin.clone()).lift();
         let set_again = async {

@@ -1,5 +1,5 @@
-//! Text formats of Prometheus and OpenMetrics. Only the formatting functions of metrics-exporter-prometheus are used: its recorder keeps
-//! histograms as single samples.
+//! Text formats of Prometheus and OpenMetrics. Only the formatting functions of metrics-exporter-prometheus are used, because its recorder
+//! keeps histograms as single samples.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
@@ -67,12 +67,12 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// All samples will have the labels `everywhere`.
+    /// Creates an empty exposition, whose samples will all have the labels `everywhere`.
     pub fn new(format: Format, everywhere: Labels<'_>) -> Exposition {
         Exposition { format, text: String::new(), everywhere: owned(everywhere).collect() }
     }
 
-    /// Begins a metric family; its samples must follow.
+    /// Begins a metric family. All its samples must be added before the next family begins.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
         // OpenMetrics excludes `_total` from the name of a counter's family, but not from its samples.
         let family = match self.format {
@@ -115,7 +115,7 @@ impl Family<'_> {
         self.line(None, &self.labels(labels), None::<(_, f64)>, value);
     }
 
-    /// Adds a histogram of nanoseconds, in seconds.
+    /// Adds a histogram, converted from nanoseconds to seconds.
     pub fn histogram<const STEPS: usize>(&mut self, labels: Labels<'_>, histogram: &Histogram<STEPS>) {
         let labels = self.labels(labels);
         let mut count = 0;

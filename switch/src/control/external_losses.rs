@@ -1,13 +1,13 @@
 //! Classification of frames that a port lost before or behind the switch.
 //!
-//! No socket or device counts drops by class, so other frames around a loss determine its class:
+//! No socket or device counts drops by class. Therefore other frames around a loss determine the class of the loss:
 //!
-//! * Behind the XDP program, which counts frames by PCP and DSCP before the drop: without lossless arrivals the loss is lossy, otherwise
+//! * Loss behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if no lossless frame arrived, otherwise
 //!   lossless.
-//! * Unreadable frame: it may have arrived long before, so it counts as lossless.
-//! * Before the program, which did not count the frame: if only lossy frames arrived, the class is unknown; otherwise, also without
-//!   arrivals, lossless.
-//! * On transmit: if only lossy frames were sent, the loss is lossy, otherwise lossless.
+//! * Loss of an unreadable frame: lossless, because the frame may have arrived long before.
+//! * Loss before the program, which did not count the frame: unknown if only lossy frames arrived; otherwise, also without arrivals,
+//!   lossless.
+//! * Loss on transmit: lossy if only lossy frames were sent, otherwise lossless.
 //!
 //! A loss may appear in a later reading than its frame, so frames count from a reading at least [`SPAN`] old. A loss keeps its first
 //! classification. Pause frames and unreadable heads count as lossless.
@@ -27,7 +27,7 @@ pub(super) struct ExternalLosses {
     pub lossless: u64,
     pub unknown: u64,
     pub lossy: u64,
-    /// Drops of the device that may be drops of its sockets, counted twice.
+    /// Drops counted by the device that may be drops of its sockets, which would be counted twice.
     pub ambiguous: u64,
     pub at_least: bool,
 }
@@ -198,7 +198,7 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
     settings.ports[id.index()].classes.iter().any(|class| class.lossless)
 }
 
-/// Returns whether classes arrived that are lossless in any of `settings`.
+/// Classifies the arrivals `heads`: a frame counts as lossless if its class is lossless in any of `settings`.
 fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> ArrivedClasses {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);
@@ -212,7 +212,7 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Returns whether classes were sent that are lossless at any port.
+/// Classifies the frames sent between `before` and `now`: a frame counts as lossless if its class is lossless at any port.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn arrival_during_a_reading_counts_for_both_intervals() {
+    fn frame_during_a_counter_reading_counts_for_both_intervals() {
         let mut story = LossHistory::new();
         let before = story.came.clone();
         story.comes(marks(3));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_losses_count_in_no_total() {
+    fn losses_possibly_counted_twice_are_in_no_total() {
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.ambiguous = 7;
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn class_lossless_during_the_loss_counts_as_lossless() {
+    fn loss_counts_as_lossless_if_its_class_recently_was() {
         let mut story = LossHistory::new();
         let with = |lossless| {
             let mut settings = (*view().0.settings()).clone();
@@ -421,7 +421,7 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn extra_readings_change_no_classification_of_losses() {
+    fn extra_counter_readings_reclassify_no_loss() {
         let mut story = LossHistory::new();
         story.comes(marks(3));
         story.read();

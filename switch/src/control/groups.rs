@@ -14,9 +14,9 @@ pub struct GroupStatus {
     pub spread: String,
     /// Queue length below which an adaptive group prefers a port; `None` for other groups.
     pub low_bytes: Option<u64>,
-    /// Queue length below which an adaptive group uses a port next; `None` for other groups.
+    /// Queue length below which an adaptive group uses a port if no port is below `low_bytes`; `None` for other groups.
     pub high_bytes: Option<u64>,
-    /// True if frames never pass from the ports of this group to those of another uplink group.
+    /// True if the ports are uplinks: a frame from one of them leaves by no port of a group of uplinks.
     pub uplinks: bool,
     /// Ports of the group, in the order of the configuration.
     pub members: Vec<MemberStatus>,

@@ -73,7 +73,7 @@ impl HostInterfaces {
         }
     }
 
-    /// Reports each port's link to the kernel as the carrier of its TAP, for routing daemons.
+    /// Reports each port's link to the kernel as the carrier of the port's TAP, because routing daemons rely on it.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {

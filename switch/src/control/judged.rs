@@ -15,7 +15,7 @@ pub struct OngoingStatus {
     pub class: Option<u8>,
     /// Index of the affected worker, if any.
     pub worker: Option<usize>,
-    /// Counter or subject that shows the fault, such as a drop reason; `None` if there is just one.
+    /// Counter or subject that shows the fault, such as a drop reason; `None` if the fault has only one.
     pub cause: Option<String>,
     /// Increase of the fault's counter since the fault began.
     pub count: u64,
@@ -50,7 +50,7 @@ pub struct PeerStatus {
     pub too_fast: bool,
     /// True if the peer sent after XOFF for longer than the port's `peer_response`.
     pub too_late: bool,
-    /// Bytes that the peer sent in excess of the port's line rate, as the line counts them.
+    /// Bytes that the peer sent in excess of the port's line rate, counted with preambles and gaps.
     pub overspeed_bytes: u64,
     /// Declared time for the peer to stop; `None` if not declared.
     pub response_declared_nanos: Option<u64>,
@@ -59,7 +59,7 @@ pub struct PeerStatus {
 /// Frames of a class received after XOFF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
-    /// Maximum number of bytes that arrived in one pause after XOFF, since the start.
+    /// Maximum number of bytes that arrived after an XOFF, in one pause, since the start.
     pub after_xoff_max_bytes: u64,
     /// Longest observed peer response to XOFF since the start, including the worker's own delay.
     pub response_max_nanos: u64,
@@ -78,12 +78,12 @@ pub struct UnseenStatus {
     pub unknown: u64,
     /// Frames lost while the port carried only lossy classes, which proves that none was lossless.
     pub lossy: u64,
-    /// True if the counts are lower bounds: two counters may contain the same frames, or different ones.
+    /// True if the counts are lower bounds, because two counters may contain the same frames, or different ones.
     pub at_least: bool,
 }
 
 impl UnseenStatus {
-    /// Returns the number of all these lost frames.
+    /// Returns the sum of the three counts.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.lossless + self.unknown + self.lossy

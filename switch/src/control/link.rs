@@ -1,7 +1,5 @@
-//! Follows the links of the ports by netlink.
-//!
-//! Devices are also checked every second, because changes of XDP programs are not always reported. When its device vanishes, a port is
-//! closed; when one of the same name appears, reopened ([`super::opener`]).
+//! Follows the links of the ports by netlink. Devices are also checked every second, because changes of XDP programs are not always
+//! reported. A port is closed when its device vanishes, and is reopened when a device of the same name appears ([`super::opener`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -39,7 +37,7 @@ type ReopenResult = (PortId, Result<Option<String>, NotOpened>);
 pub(super) struct Follower {
     links: Links,
     notifications: Notifications,
-    /// Duplicate of the netlink socket, of a type that tokio accepts without `unsafe`.
+    /// Duplicate of the netlink socket. tokio accepts its type without `unsafe`.
     readiness: UnixDatagram,
     queue_events: QueueEvents,
 }
@@ -93,7 +91,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Excludes messages of the kernel's bridge, which have the same type.
+/// Returns false for messages of the kernel's bridge, which have the same type as messages about devices.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -173,7 +171,7 @@ impl Links {
         }
     }
 
-    /// Closes the ports of a deleted device. The kernel unbinds their sockets before it sends this message.
+    /// Closes the ports of a deleted device. The kernel unbinds the device's sockets before it sends this message.
     fn lost(&self, ifindex: u32) {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
@@ -227,7 +225,7 @@ impl Links {
 
     fn tell_workers(&self, port: PortId, up: bool) {
         for worker in &self.view.workers {
-            // The send fails if the worker has ended.
+            // Ignore the error, because it only means that the worker has ended.
             let _ = worker.mailbox.send(Request::Link { port, up });
         }
     }
@@ -255,7 +253,8 @@ impl Links {
         }
     }
 
-    /// Reopens ports after any change: the driver may have recreated queues without the XDP program.
+    /// Reopens ports whose number of receive queues changed, or may have changed. Even if the number is the same again, the driver may have
+    /// recreated queues without the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -339,7 +338,7 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues with which to reopen the port, if not `opened_with`.
+/// Returns the number of receive queues with which to reopen the port again; `None` if the events do not require that.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

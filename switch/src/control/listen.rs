@@ -20,9 +20,9 @@ use super::caller::Caller;
 use super::{ControlError, trust};
 use crate::client;
 
-/// Mode of the socket file: its owner and group may change the switch.
+/// Mode of the socket file: its owner and its group may change the running switch.
 const MODE: u32 = 0o660;
-/// Maximum time in which a process that already listens must give its name, for the error message.
+/// Maximum time to wait for the name of a switch that already listens there; the error message shows the name.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

@@ -22,7 +22,7 @@ pub struct LldpStatus {
     pub dcbx: String,
     /// LLDP frames given to the port to be sent.
     pub frames_sent: u64,
-    /// LLDP frames not sent, because the link was down or room was missing; each is sent again later.
+    /// LLDP frames not sent, because the link was down or there was no room; the switch sends each of them again later.
     #[serde(default)]
     pub frames_not_sent: u64,
     /// LLDP frames received, malformed ones included.

@@ -1,4 +1,4 @@
-//! Queue of log lines to a writing thread, so that logging never blocks. Lines without room, or that cannot be written, are dropped,
+//! Queue of log lines to a writing thread, so that logging never blocks. A line that finds no room, or that cannot be written, is dropped,
 //! counted and reported later. `/log` shows the last lines.
 
 use std::collections::VecDeque;
@@ -58,7 +58,7 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// Starts the writing thread; `dropped` counts lines not written.
+    /// Starts the writing thread; `dropped` counts the lines that are not written.
     pub fn new(
         out: impl Write + Send + 'static,
         dropped: &'static AtomicU64,

@@ -88,7 +88,7 @@ pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> 
         Ok(filter) if !parts(&filter).is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
-    // A duplicate, because `io::stderr` is locked during a write.
+    // Write to a duplicate of standard error, because `io::stderr` is locked during a write.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let line = Line::of(format, &stderr);
     let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED, &RECENT, line, confinement)?;
@@ -125,7 +125,7 @@ pub(crate) fn set_filter(configured: &str) {
     }
 }
 
-/// Logs a panic. Rust's standard hook could block before a worker sends its last XON.
+/// Logs a panic instead of Rust's standard hook, which could block before a worker sends its last XON.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     match backtrace.status() {
@@ -134,7 +134,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Removes spaces and empty parts, which `Targets` would read as level ERROR.
+/// Removes spaces and empty entries, because `Targets` would read them as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")

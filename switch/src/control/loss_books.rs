@@ -1,5 +1,5 @@
-//! Losses of lossless classes over reloads: a loss counts forever, even if a reload makes its class lossy or removes
-//! its port. A port being removed is lossless for frames to be sent, but not for frames received.
+//! Losses of lossless classes across reloads: a loss counts forever, even if a reload makes its class lossy or removes its port. While a
+//! port is being removed, losses of its frames to be sent count, but losses of frames received there do not.
 
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
@@ -9,18 +9,18 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
 #[derive(Debug)]
 pub struct LossBooks {
-    /// Losses before a class became lossless, by port and class.
+    /// Losses not to count, by port and class: those before the class became lossless, and those already in `closed`.
     before: Vec<[Counter; CLASSES]>,
-    /// Losses of classes before they became lossy.
+    /// Losses that lossless classes had before they became lossy, or before their port was removed.
     closed: Counter,
     leaving: Vec<Leaving>,
-    /// Minimum headroom left in classes that became lossy, in bytes plus one; 0 if there were none.
+    /// Minimum headroom left in classes that became lossy, in bytes plus one; 0 if no class became lossy.
     headroom_free_min: Counter,
 }
 
 #[derive(Debug, Default)]
 struct Leaving {
-    /// Lossless classes of a port that is being removed, as [`ClassSet`]; none otherwise.
+    /// Lossless classes of a port that is being removed, as [`ClassSet`]; empty for other ports.
     classes: Counter,
     /// Losses of frames to be sent, by class, before the removal began.
     before: [Counter; CLASSES],
@@ -98,7 +98,7 @@ impl LossBooks {
     }
 }
 
-/// Returns the losses except frames refused on arrival.
+/// Returns the losses of a class, except frames refused on arrival.
 fn lost_of_owed(counters: &ClassCounters) -> u64 {
     let came_in = [DropReason::IngressFull, DropReason::HeadroomExhausted];
     let refused: u64 = came_in.map(|reason| counters.drops[reason.index()].get()).iter().sum();

@@ -1,5 +1,5 @@
-//! Requests of the control thread to a worker. The worker polls its [`Inbox`] once per loop. Answers return through the request. At most
-//! one query of each kind is pending.
+//! Requests of the control thread to a worker. The worker polls its [`Inbox`] once per loop, and answers through a channel in the request.
+//! At most one query of each kind is pending.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};
@@ -25,7 +25,7 @@ const PLACES_AT_ONCE: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
     Sent,
-    /// Queued frames are kept for the port that replaces this one.
+    /// Queued frames are kept for the port that will replace this one.
     Kept {
         /// True to drop the frames that the kernel has not taken.
         even_unsent: bool,
@@ -42,7 +42,8 @@ pub enum Request {
     GiveUp {
         port: PortId,
         backlog: Backlog,
-        /// Receives the port; `None` while its device has frames to send. Dropped if the worker does not own the port.
+        /// Channel that receives the port, or `None` while its device still has frames to send. The channel is dropped if the worker does
+        /// not own the port.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
     Adopt {
@@ -79,7 +80,7 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
     Given(T),
-    /// No answer in time.
+    /// The worker did not answer in time.
     Silent,
     Ended,
 }
@@ -103,7 +104,7 @@ pub struct AddressesRequest {
 }
 
 impl AddressesRequest {
-    /// Answers from a table of `places` entries; `at` returns the addresses in a range.
+    /// Answers the request from a table of `places` entries; `at` returns the addresses in a range of entries.
     pub fn answer<I>(self, places: usize, at: impl FnOnce(Range<usize>) -> I)
     where
         I: Iterator<Item = Address>,
@@ -111,7 +112,7 @@ impl AddressesRequest {
         let AddressesRequest { from, wanted, room: mut addresses, answer } = self;
         let end = (from + PLACES_AT_ONCE).min(places);
         addresses.extend(at(from.min(end)..end).filter(|address| wanted.contains(&address.key())));
-        // The send fails if the client has gone.
+        // Ignore the error, because it only means that the client has gone.
         let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) });
     }
 }
@@ -236,7 +237,7 @@ impl Inbox {
         if self.requests.is_empty() { None } else { self.requests.try_recv().ok() }
     }
 
-    /// Returns a descriptor, readable from a request until [`Inbox::acknowledge`].
+    /// Returns a descriptor that is readable from the arrival of a request until [`Inbox::acknowledge`].
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()

@@ -66,7 +66,7 @@ impl Publish for ToWorkers {
                 left.push(before);
             }
         }
-        // A panicked worker never answers: the end of the mirror also ends the wait.
+        // Stop waiting when the mirror ends, because a panicked worker never answers.
         for mut before in left {
             while matches!(before.try_recv(), Err(TryRecvError::Empty)) && !self.handle.is_over() {
                 thread::sleep(LOOK_AGAIN);

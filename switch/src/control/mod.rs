@@ -176,7 +176,7 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control and HTTP threads in the calling thread's network namespace. Each drops its `ended` when it ends.
+/// Starts the control and HTTP threads in the calling thread's network namespace. Each thread drops its copy of `ended` when it ends.
 pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,

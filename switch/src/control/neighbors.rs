@@ -1,5 +1,5 @@
 //! LLDP of all ports, as a [`Host`] in the thread of the host path. Announcements of neighbors are stored in [`SwitchView::neighbors`], and
-//! logged when they change.
+//! are logged when they change.
 
 use std::sync::Arc;
 

@@ -47,7 +47,7 @@ async fn root(headers: HeaderMap) -> Response {
     }
 }
 
-/// Returns an uncached answer: an updated switch must not show its old page.
+/// Returns an answer that browsers must check before they show it again, because an updated switch must not show its old page.
 fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

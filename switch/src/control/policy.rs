@@ -100,7 +100,7 @@ pub(super) async fn read(request: extract::Request, example: &str) -> Result<Byt
     }
 }
 
-/// Replaces the policy of `classes`, without another change in between.
+/// Replaces the policy of `classes`. No other change of policies can run in between.
 pub(super) async fn replace(
     view: &SwitchView,
     classes: &[Class],
@@ -143,7 +143,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // An earlier change may have been incomplete, so workers get an unchanged policy, too.
+    // Workers get even an unchanged policy, because an earlier change may have been incomplete; this is not logged.
     if kind != before {
         tracing::info!("policy of class {class} changed: {} instead of {}", kind.name(), before.name());
     }

@@ -9,7 +9,7 @@ use xoff_wire::units::{CLASSES, Class};
 /// Names of the policies of classes 0 to 7.
 pub type PolicyNames = [String; CLASSES];
 
-/// Policy of each class, as confirmed by the workers. One thread writes.
+/// Policy of each class, as confirmed by the workers. Only one thread writes it.
 #[derive(Debug)]
 pub struct PolicyCells {
     kinds: [AtomicUsize; CLASSES],

@@ -31,7 +31,7 @@ pub struct PortView {
     pub acknowledged: Acknowledged,
     unseen: LossClassifier,
     devices: Mutex<Devices>,
-    /// Bytes received in excess of the line rate. Written by the control thread.
+    /// Bytes received in excess of the port's line rate. Written by the control thread.
     pub overspeed_bytes: Counter,
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
@@ -150,7 +150,7 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // A socket counts a loss before its device: read the device first, so that no loss seems to be the device's alone.
+        // Read the device first: a socket counts a loss before its device, so that no loss seems to be the device's alone.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -218,7 +218,7 @@ impl PortView {
         self
     }
 
-    /// Creates a vacant place, for a port that a reload adds.
+    /// Creates an unused entry, for a port that a reload may add.
     #[must_use]
     pub fn spare(worker: usize) -> PortView {
         let place = PortView::new("", worker, PortDevice::none());
@@ -260,7 +260,7 @@ impl PortView {
         self.devices().arrivals()
     }
 
-    /// Returns whether the device had been gone; if not, only its queues changed.
+    /// Stores the port's reopened device. Returns true if the device had been gone, false if only its queues had changed.
     pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
         let was_missing = self.unfollowed.replace(None).is_none();
@@ -349,8 +349,8 @@ pub enum Link {
     Up,
     /// The link has no carrier or is administratively down.
     Down,
-    /// The device was deleted or moved to another network namespace, which closed the port's sockets. The state lasts
-    /// until a device of the same name is opened.
+    /// The device was deleted, or moved to another network namespace, so the port's sockets were closed. The state lasts until a device of
+    /// the same name is opened.
     Gone,
 }
 
@@ -437,7 +437,7 @@ impl PortView {
     }
 }
 
-/// Maximum time returned so far: a worker ends a pause in two steps, and no reader may see the time decrease.
+/// Largest total time in pauses that was returned so far. Readers never see the time decrease, although a worker ends a pause in two steps.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

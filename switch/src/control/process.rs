@@ -18,7 +18,7 @@ pub fn write(text: &mut Exposition) {
     }
 }
 
-/// Boot time in Unix time. Calculated once, so that the process keeps its start time.
+/// Boot time in Unix time. Calculated only once, so that the start time of the process never changes.
 static BOOTED: OnceLock<f64> = OnceLock::new();
 
 /// Returns the boot time without /proc, which the HTTP thread cannot read.

@@ -1,4 +1,4 @@
-//! Supervision of XDP programs. A removed program is attached again; a program of someone else stays.
+//! Supervision of XDP programs. A removed program is attached again; a program of another owner that took its place stays.
 
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;

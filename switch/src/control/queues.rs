@@ -1,7 +1,7 @@
 //! Changes of the number of receive queues (`ethtool -L`).
 //!
-//! On veth, frames of a queue without socket and XDP program go to the kernel's own stack uncounted. So the port is reopened with a socket
-//! for each queue, if the configuration permits that. The proof of losslessness has a gap.
+//! On veth, a queue may have neither a socket nor an XDP program. Its frames go to the kernel's own stack, uncounted. So the port is
+//! reopened with a socket for each queue, if the configuration permits that. The proof of losslessness then has a gap.
 
 use std::io;
 use std::time::Duration;
@@ -65,7 +65,8 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     port.requeued.add(1);
 }
 
-/// Reopens a port with a socket for each receive queue. Queued frames are kept. An unfit device changes nothing.
+/// Reopens a port with a socket for each receive queue; its queued frames are kept. Changes nothing if the device does not fit the
+/// configuration.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,

@@ -20,7 +20,7 @@ use crate::router::{InterfaceView, Presence, RouterView};
 
 const PAGE: usize = 1_000;
 const PAGE_MAX: usize = 10_000;
-/// Maximum time for the mirror to answer; it may be building a table.
+/// Maximum time to wait for the mirror of the routes, which may be building a table.
 const WITHIN: Duration = Duration::from_secs(3);
 
 /// Router of a switch.

@@ -14,7 +14,7 @@ pub struct Series<T> {
     pub kind: Kind,
     /// Path of the field in JSON, such as `ingress.bytes`; the last word is the unit.
     pub field: &'static str,
-    /// Returns the field's value; `None`: no sample.
+    /// Returns the field's value, or `None` to omit the sample.
     pub value: fn(&T) -> Option<u64>,
     /// Help of the metric; `None`: the field's documentation.
     pub help: Option<&'static str>,
@@ -138,7 +138,7 @@ impl Unit {
         }
     }
 
-    /// Returns 0 for a rate: a missing rate means no limit.
+    /// Returns the value of a metric whose field is `None`: 0 for a rate, because a missing rate means no limit; no value for other units.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),

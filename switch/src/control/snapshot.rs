@@ -26,7 +26,7 @@ use super::status::{
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
-/// Maximum time for workers to answer: virtual machines may stall for long.
+/// Maximum time for workers to answer. It is long, because virtual machines may stall for long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {

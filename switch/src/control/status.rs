@@ -66,7 +66,7 @@ pub struct Status {
     /// True if the forwarding database has more addresses than `fdb`.
     #[serde(default)]
     pub fdb_truncated: bool,
-    /// Routes of the router, if they were requested from `/routes` as well.
+    /// Routes of the router; empty unless they were requested from `/routes`, too.
     #[serde(skip)]
     pub routes: Vec<crate::router::tables::Row>,
 }
@@ -145,7 +145,7 @@ pub struct PortStatus {
     pub xdp_statistics: Option<XdpStatistics>,
     /// Drops counted by the device; `None` if unreadable.
     pub device_drops: Option<DeviceDrops>,
-    /// Last readable values of `device_drops`: lower bounds.
+    /// Last values of `device_drops` that could be read; the true values may be higher.
     #[serde(default)]
     pub device_drops_last: DeviceDrops,
     /// State of the XDP program.
@@ -154,10 +154,10 @@ pub struct PortStatus {
     /// Times that the port's XDP program was missing on its device; frames in between are counted nowhere.
     #[serde(default)]
     pub program_detached: u64,
-    /// Times that the port's device had gone and came back.
+    /// Times that the port's device came back after it had gone.
     #[serde(default)]
     pub returns: u64,
-    /// Times that the device had another number of receive queues than the port has sockets.
+    /// Times that the device's number of receive queues differed from the port's number of sockets.
     #[serde(default)]
     pub requeued: u64,
     /// Reason why the sockets do not follow the device's receive queues; `None` if they do.
@@ -218,7 +218,7 @@ pub struct ClassStatus {
     pub tx_frames: u64,
     /// Bytes of frames sent, FCS included.
     pub tx_bytes: u64,
-    /// Frames of the class that ended in the switch, by reason.
+    /// Frames of the class that ended in the switch instead of being sent, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Frames lost: dropped although a path to their destination existed.
     pub lost: u64,
@@ -235,23 +235,21 @@ pub struct ClassStatus {
     pub pause_sent: PauseStatus,
     /// Cause of the current or last pause of the peer; `None` before the first.
     pub cause: Option<CauseStatus>,
-    /// Times that the peer began to be paused, by trigger and by whether the culprit egress queue was paused by its own
-    /// peer.
+    /// Pauses of the peer since the start, by trigger, and by whether the culprit egress queue was paused by its own peer.
     pub causes: BTreeMap<String, CauseCount>,
     /// Egress queues with frames from this port, the fullest first; empty unless the peer is paused.
     pub culprits: Vec<CulpritStatus>,
     /// Decisions of each shadow policy.
     pub shadows: Vec<ShadowStatus>,
-    /// Rate that the peer is asked to keep (GFC), zero in metrics if there is no limit; `None`: no limit.
+    /// Rate that the peer is asked to keep (GFC); in metrics zero if there is no limit; `None`: no limit.
     pub requested_rate_bits_per_second: Option<u64>,
-    /// Lowest rate that the peer was ever asked to keep (GFC), zero in metrics if there was none; `None`: there was
-    /// none.
+    /// Lowest rate that the peer was ever asked to keep (GFC); in metrics zero if there was none; `None`: there was none.
     pub requested_rate_min_bits_per_second: Option<u64>,
     /// Changes of the rate that the peer is asked to keep (GFC).
     pub rate_changes: u64,
-    /// Rate that the port keeps for its peer (GFC), zero in metrics if there is no limit; `None`: no limit.
+    /// Rate that the port keeps for its peer (GFC); in metrics zero if there is no limit; `None`: no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
-    /// Invalid intents of the custom policy; above zero the policy is wrong.
+    /// Invalid requests (intents) of the custom policy; above zero, the policy has a bug.
     #[serde(default)]
     pub intents_refused: u64,
     /// XOFF refreshes sent.
@@ -270,10 +268,10 @@ pub struct ClassStatus {
     /// Congestion point of the class; `None` if there is none.
     #[serde(default)]
     pub congestion_point: Option<CongestionPointStatus>,
-    /// Frames sent with an ECN mark set here.
+    /// Frames sent with an ECN mark that this switch set.
     #[serde(default)]
     pub ecn_marked_frames: u64,
-    /// Bytes of frames marked (ECN), FCS included.
+    /// Bytes of frames sent with an ECN mark that this switch set, FCS included.
     #[serde(default)]
     pub ecn_marked_bytes: u64,
     /// State of the watchdog; `None` if the class has none.
@@ -293,7 +291,7 @@ pub struct CauseStatus {
     pub class: u8,
     /// Name of the port whose egress queue is the culprit.
     pub culprit: Option<String>,
-    /// True if the peer of that port paused the queue.
+    /// True if the culprit queue was paused by the peer of its port.
     pub relayed: bool,
 }
 
@@ -311,7 +309,7 @@ pub struct CauseCount {
 pub struct CulpritStatus {
     /// Name of the egress port.
     pub port: String,
-    /// Class of the queue: that of the pause's cause.
+    /// Class of the queue, which is the class of the pause's cause.
     pub class: u8,
     /// Bytes in the queue that the paused port received.
     pub bytes: u64,
@@ -337,7 +335,7 @@ pub struct ShadowStatus {
     pub lost: u64,
     /// Time from the start to the first of these losses; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
-    /// Invalid intents of the custom policy.
+    /// Invalid requests (intents) of the custom policy.
     #[serde(default)]
     pub intents_refused: u64,
     /// Pauses of single flows; `None` if the policy pauses no flows.
@@ -364,10 +362,9 @@ pub struct FlowRequestsStatus {
 pub struct RateRequestsStatus {
     /// Changes of the rate that the peer would be asked to keep.
     pub changes: u64,
-    /// Rate that the peer would be asked to keep, zero in metrics if there is no limit; `None`: no limit.
+    /// Rate that the peer would be asked to keep; in metrics zero if there is no limit; `None`: no limit.
     pub requested_bits_per_second: Option<u64>,
-    /// Lowest rate that the peer would ever have been asked to keep, zero in metrics if there was none; `None`: there
-    /// was none.
+    /// Lowest rate that the peer would ever have been asked to keep; in metrics zero if there was none; `None`: there was none.
     pub requested_min_bits_per_second: Option<u64>,
 }
 
@@ -384,7 +381,7 @@ pub struct WatchdogStatus {
     pub nanos: u64,
     /// Frames dropped during pause storms.
     pub dropped: u64,
-    /// Frames sent during pause storms, as of the latest pause frame. Dropped ones count as drops.
+    /// Frames sent during pause storms, as of the latest pause frame; frames dropped meanwhile are not included.
     pub forwarded: u64,
     /// Latest storm; `None` before the first.
     pub last: Option<StormStatus>,
@@ -410,10 +407,9 @@ pub struct PauseStatus {
     pub xoff: u64,
     /// XONs: pause times of zero.
     pub xon: u64,
-    /// True during a pause. Direction: sent (the peer is paused), received (the peer has paused this port).
+    /// True during a pause. A sent pause pauses the peer, a received one pauses this port.
     pub now: bool,
-    /// Time in pause, including a running pause. Direction: sent (the peer was paused), received (the peer paused this
-    /// port).
+    /// Time in pause, including a running pause. A sent pause pauses the peer, a received one pauses this port.
     pub nanos: u64,
     /// Lengths of finished pauses.
     pub durations: Spread,
@@ -430,7 +426,7 @@ pub struct FlowStatus {
     pub pause_frames_received: u64,
     /// Frames by which the peer has resumed single flows.
     pub resume_frames_received: u64,
-    /// Requests to the peer, counted when decided.
+    /// Requests to the peer for pauses of flows, counted when they are decided.
     #[serde(flatten)]
     pub requests: FlowRequestsStatus,
     /// Flows that the peer has paused here now.
@@ -459,7 +455,7 @@ pub struct IngressStatus {
     /// Minimum headroom left in the last five minutes, with a resolution of a minute; `None` for a lossy class.
     #[serde(default)]
     pub headroom_free_recent_bytes: Option<u64>,
-    /// Computed headroom for the declared line and peer; `None` for a lossy class, or without declaration.
+    /// Computed headroom for the declared line and peer; `None` for a lossy class, or if the peer is not declared.
     #[serde(default)]
     pub headroom_needed_bytes: Option<u64>,
 }
@@ -471,7 +467,7 @@ pub struct EgressStatus {
     pub bytes: u64,
     /// Maximum egress occupancy since the start.
     pub bytes_max: u64,
-    /// Maximum length of the queue. Frames beyond it are dropped, or wait.
+    /// Maximum length of the queue. Frames beyond this length are dropped, or wait.
     pub limit_bytes: u64,
     /// Halts of the pipeline, for every port and class, because this queue was full.
     #[serde(default)]

@@ -79,13 +79,13 @@ fn port_settings(name: &str) -> PortSettings {
     PortSettings::plain(name, mac, BitRate::from_gbps(1), std::array::from_fn(class_settings))
 }
 
-/// Returns a test switch of two ports on the device `lo`, and its worker's inbox.
+/// Returns a test switch with two ports on the device `lo`, and the inbox of its worker.
 #[must_use]
 pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])
 }
 
-/// Returns [`view()`] on devices with these indexes.
+/// Returns the switch of [`view()`], but on devices with these indexes.
 #[must_use]
 pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());

@@ -1,7 +1,7 @@
 //! Access to a running switch: accepted host names, and changes only from this machine.
 //!
-//! Against DNS rebinding (a web page whose name points at this machine), the header `Host` must be a name of the switch, or an address. A
-//! client without that header is no browser.
+//! As a protection against DNS rebinding (a web page whose name points at this machine), the header `Host` must be a name of the switch, or
+//! an address. A client without that header is no browser.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,8 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns an empty name for an invalid host, and an error for several: a proxy may have used another one.
+/// Returns the header `Host`, or an empty name if its value is invalid. Several such headers are an error, because a proxy may have used
+/// another one.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -28,7 +29,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Accepts `localhost`, the name of the machine, and the `configured` names.
+    /// Creates the set of accepted names: `localhost`, the name of the machine, and `configured`.
     pub fn new(listen: IpAddr, configured: &[String]) -> Names {
         let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         let own = [LOCALHOST.to_owned()].into_iter().chain(machine);
@@ -48,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Lets pages of `origin` read answers for `host`: one page shows several switches.
+    /// Returns whether web pages of `origin` may read answers for `host` (CORS), so that one page can show several switches.
     pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
         let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
         let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };
@@ -85,7 +86,8 @@ impl Names {
         }
     }
 
-    /// Checks the source address; the kernel accepts none of its own addresses from outside.
+    /// Returns whether the client is on this machine. Its source address suffices, because the kernel accepts none of its own addresses
+    /// from outside.
     fn is_here(&self, caller: Caller) -> bool {
         let Caller::Tcp { peer, here } = caller else { return true };
         let address = peer.ip().to_canonical();
@@ -172,7 +174,7 @@ mod tests {
             assert!(names().may_ask(Some(host)).is_err(), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
-        // Reading is allowed, because an address cannot be redirected.
+        // An address is allowed for reading, because an attacker cannot point it at another machine.
         for host in ["10.0.0.2", "[::2]:9464"] {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Verdict on the promise that lossless classes lose nothing, with the numbers of lost frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// True if it is proved that nothing was lost: `promise` is `kept`.
+    /// True if it is proved that nothing was lost, so that `promise` is `kept`.
     pub lossless: bool,
     /// State of the promise.
     #[serde(default)]
@@ -33,10 +33,10 @@ pub struct Verdict {
     /// promise.
     #[serde(default)]
     pub unseen_lossy: u64,
-    /// True if the three counts are lower bounds: two counters may contain the same frames, or different ones.
+    /// True if the three counts are lower bounds, because two counters may contain the same frames, or different ones.
     #[serde(default)]
     pub unseen_at_least: bool,
-    /// Descriptions of the losses that are proved to be lossy, one for each port.
+    /// Descriptions of the losses that are proved to be lossy, one for each port with such losses.
     #[serde(default)]
     pub unseen_lossy_at: Vec<String>,
     /// Minimum headroom left in any lossless class; `None` if no class is lossless.

@@ -25,7 +25,7 @@ pub struct SwitchView {
     pub(crate) configured: Current<SwitchSettings>,
     pub(crate) policies: PolicyCells,
     pub counters: Arc<Counters>,
-    /// Ports, and vacant places for ports that a reload may add.
+    /// Ports, and unused entries for ports that a reload may add.
     pub ports: Vec<PortView>,
     pub workers: Vec<WorkerView>,
     pub(crate) stall_budget: Nanos,
@@ -54,7 +54,7 @@ impl SwitchView {
         self.places().filter(|(_, port)| port.is_there())
     }
 
-    /// Returns all ports and vacant places, with their indexes.
+    /// Returns all ports and unused entries, with their indexes.
     pub fn places(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         (0..=u8::MAX).map(PortId).zip(&self.ports)
     }
@@ -122,11 +122,11 @@ pub struct WorkerFacts {
     /// Upper bound of the reaction to a pause frame, in nanoseconds: from the last poll before its arrival until the
     /// worker obeyed the frame.
     pub obey_reaction: FineHistogram,
-    /// Absolute number of frames missing from the ledger, written after frames have moved, and for each `/status`.
+    /// Number of frames missing from the ledger, or in excess. Updated after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
-    /// Written when `frames_missing` is.
+    /// Number of free frames in the worker's buffer memory; updated together with `frames_missing`.
     pub frames_free: Counter,
-    /// Written when `frames_missing` is.
+    /// Number of free cells in the worker's buffer memory; updated together with `frames_missing`.
     pub cells_free: Counter,
 }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gap_counts_as_stall_only_beyond_the_budget() {
+    fn gap_between_loops_is_stall_only_beyond_the_budget() {
         let facts = WorkerFacts::default();
         facts.looped(Nanos(1000), Nanos(1000));
         assert_eq!(facts.stalls.get(), 0);

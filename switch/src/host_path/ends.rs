@@ -16,7 +16,7 @@ use crate::handoff::Bells;
 /// Size of a ring in bytes: more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// Frames that each port has sent or not sent for the host path, written by its worker only.
+/// Numbers of frames from the host path that each port has sent, and that it could not send; only the port's worker writes them.
 #[derive(Debug)]
 pub struct SendCounts(Box<[(Counter, Counter)]>);
 
@@ -145,7 +145,7 @@ impl HostEnd {
         self.rings.iter().all(RingReader::is_empty)
     }
 
-    /// Passes at most `most` frames of each worker to `give`. Returns whether more may wait.
+    /// Passes the frames from the workers to `give`, at most `most` of each worker. Returns whether more frames may wait.
     pub fn take(&mut self, most: usize, mut give: impl FnMut(&Punted<'_>, &mut Outbox)) -> bool {
         let HostEnd { rings, outbox } = self;
         for ring in &mut *rings {
@@ -175,7 +175,7 @@ pub struct Punted<'a> {
 }
 
 impl Outbox {
-    /// Queues a frame to a peer, sent before data. Returns false without room.
+    /// Queues a frame for the port's peer, to be sent before data. Returns false if there is no room.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
         self.put(Head { at, port, vid: 0, about: TO_PEER }, bytes)
     }

@@ -13,7 +13,7 @@ const CAPABILITIES: [&str; 8] =
     ["other", "repeater", "bridge", "access-point", "router", "telephone", "docsis", "station"];
 const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4);
 
-/// Content of a neighbor's LLDPDU, with harmless texts.
+/// Content of a neighbor's LLDPDU; its texts are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
     pub port_description: String,

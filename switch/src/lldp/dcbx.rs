@@ -10,7 +10,7 @@ use super::announcement::Announcement;
 /// Number of classes that may be paused at the same time.
 const CAPABILITY: u8 = 8;
 
-/// Difference of two shares, in percent, that rounding explains.
+/// Maximum difference between two shares, in percent, that rounding explains.
 const ROUNDED: u8 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Speaker<'a> {
     pub routes: bool,
 }
 
-/// Returns a port's LLDP frame, or a shutdown LLDPDU if `ttl` is zero. A short MTU omits the least important TLVs.
+/// Returns a port's LLDP frame, or a shutdown LLDPDU if `ttl` is zero. If the MTU is short, the frame omits the least important TLVs.
 #[must_use]
 pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     let room = LEN_MAX.min(port.mtu_frame as usize);
@@ -58,7 +58,7 @@ pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     All,
-    /// Only DSCPs whose class differs from their upper three bits.
+    /// Announces only the DSCPs whose class differs from their upper three bits.
     Others,
     None,
 }
@@ -170,7 +170,7 @@ fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
     (0..).zip(&port.dscp_to_class).filter(move |_| is_trusted).map(of_dscp)
 }
 
-/// Returns the differences between a port and its neighbor, except in TLVs that the neighbor omits.
+/// Returns the differences between a port and its neighbor. TLVs that the neighbor omits are not compared.
 #[must_use]
 pub fn mismatches(port: &PortSettings, announced: &Announcement) -> Vec<Mismatch> {
     if port.dcbx == Dcbx::Off {
@@ -228,7 +228,7 @@ pub fn follows(port: &PortSettings) -> bool {
     port.dcbx == Dcbx::Willing || port.auto_peer != AutoPeer::default()
 }
 
-/// Applies the only neighbor's announcement to the settings that follow it.
+/// Adapts the settings that follow the neighbor to `announced`, which is `None` unless there is exactly one neighbor.
 pub fn follow(port: &mut PortSettings, announced: Option<&Announcement>) {
     let understands = announced.map(|announced| announced.understands).unwrap_or_default();
     if port.auto_peer.flow_lists {

@@ -1,4 +1,5 @@
-//! LLDP neighbors of a port, up to a maximum. Each is kept until its time to live ends, or it announces zero.
+//! LLDP neighbors of a port, up to a maximum number. A neighbor is kept until its time to live ends, or until it announces a time to live
+//! of zero.
 
 use xoff_wire::lldp::{Id, Lldpdu};
 use xoff_wire::units::{MacAddr, Nanos};
@@ -16,7 +17,7 @@ pub struct Neighbor {
     pub mac: MacAddr,
     pub since: Nanos,
     pub last_received: Nanos,
-    /// In seconds.
+    /// Time to live in seconds, as announced last.
     pub ttl: u16,
     pub announced: Announcement,
 }

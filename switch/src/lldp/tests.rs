@@ -255,7 +255,7 @@ fn shutdown_lldpdu_has_no_other_tlvs() {
 
 // proves: dcbx
 #[test]
-fn equal_ports_match_and_different_ports_have_mismatches() {
+fn lldp_settings_that_differ_from_neighbor_are_listed() {
     let here = settings();
     let kinds = |there: &PortSettings| {
         let announced = announcement(&dcbx::frame(&speaker(), there, TTL));

@@ -1,5 +1,5 @@
 //! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due when the link comes up, when the content changes, and every 30 s. A new neighbor
-//! causes four, one second apart. A credit allows one a second, with bursts of five.
+//! causes four frames, one second apart. A credit limits all these to one frame per second, with bursts of five.
 
 use xoff_wire::units::Nanos;
 
@@ -50,7 +50,7 @@ impl Timer {
         }
     }
 
-    /// Schedules a frame in a second, because one could not be sent.
+    /// Schedules another attempt in a second, because a frame could not be sent.
     pub fn again(&mut self, now: Nanos) {
         self.due = self.due.min(now.after(CREDIT));
     }
@@ -70,7 +70,7 @@ impl Timer {
         }
     }
 
-    /// Returns whether to send a frame now, and counts the frame as sent.
+    /// Returns whether a frame is to be sent now. If so, it counts as sent.
     pub fn sends(&mut self, now: Nanos) -> bool {
         let seconds = now.since(self.earned).0 / CREDIT.0;
         self.earned = self.earned.after(Nanos(seconds * CREDIT.0));

@@ -1,10 +1,10 @@
 //! Mirror of a namespace's routing tables. It follows netlink notifications, and reads everything again if messages were lost. After a
-//! change all workers get the same new table.
+//! change, all workers get the same new table.
 //!
 //! The kernel does not report all of its own changes: IPv4 routes vanish with a link or its last address, and next hops vanish with a
-//! next-hop object or a carrier. So they are read again after these events.
+//! next-hop object or a carrier. So the mirror reads all routes again after these events.
 //!
-//! The kernel does not see transit traffic. So the mirror reports used and unknown neighbours (NTF_USE).
+//! The kernel does not see transit traffic. So the mirror reports used and unknown neighbours to the kernel (NTF_USE).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,7 +32,7 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Building tables takes at most one part in this number of the time.
+/// Building tables takes at most 1/`SHARE` of the time.
 const SHARE: u32 = 8;
 
 const USED_EVERY: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// Bytes of the notification socket's buffer: some thousands of notifications.
+/// Size of the notification socket's buffer in bytes: some thousands of notifications.
 const ROOM: usize = 4 << 20;
 
 const REQUESTS_MAX: usize = 1_024;
@@ -78,7 +78,7 @@ enum MirrorRequest {
         limit: usize,
         answer: oneshot::Sender<Page>,
     },
-    /// Report of an interface's carrier: Linux reports that of a software device late, unless its link is queried (since 6.8).
+    /// Query of an interface's link, because without it Linux (since 6.8) reports the carrier of a software device late.
     Carrier(Site),
     Resolve(Site, IpAddr),
 }
@@ -87,9 +87,9 @@ enum MirrorRequest {
 pub struct Page {
     pub rows: Vec<Row>,
     pub total: usize,
-    /// Neighbours in the workers' table.
+    /// Neighbours in the workers' table of routes.
     pub stations: Vec<IpAddr>,
-    /// True if the workers have the newest table.
+    /// True if the workers have the newest table of routes.
     pub is_in_use: bool,
 }
 
@@ -106,7 +106,8 @@ impl MirrorHandle {
         self.wake();
     }
 
-    /// Makes the kernel resolve the neighbour towards `address`. Requests beyond [`REQUESTS_MAX`] are dropped; workers repeat them.
+    /// Makes the kernel resolve the neighbour towards `address`. If [`REQUESTS_MAX`] requests wait already, this one is dropped, because
+    /// workers repeat them.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.requests.len() < REQUESTS_MAX {
             let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
@@ -151,7 +152,7 @@ struct MirrorState {
     configured: Configured,
     spread: Spread,
     to_read: ReadScope,
-    /// True until the first notification after a complete reading, which may be older than the reading.
+    /// True from a complete reading to the first notification after it. That notification may be older than the reading.
     is_all_read: bool,
     due: Option<Instant>,
     not_before: Instant,
@@ -186,7 +187,7 @@ impl Mirror {
         let mut sleeper = Sleeper::new(&events);
         let (mut ask, mut used) = (Instant::now() + ASK_EVERY, Instant::now() + USED_EVERY);
         loop {
-            // Clear the event first, so that later events end the next sleep.
+            // Clear the event before everything else, so that an event during this loop ends the next sleep.
             let _ = self.event.read(); // fails if nobody has woken the mirror
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(());
@@ -261,7 +262,8 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // An older notification may restore a route that the kernel has removed silently, while its link seems unchanged.
+        // Read the routes again after the first notification: it may be older than the complete reading, and restore a route that the
+        // kernel has removed silently while its link seems unchanged.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }
@@ -352,7 +354,7 @@ impl MirrorState {
     fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
             None => ReadScope::Nothing,
-            // An appended route may take the place of the removed one.
+            // Remove the route only if it is the only one with its key, because otherwise an appended route takes its place.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
@@ -362,7 +364,7 @@ impl MirrorState {
         }
     }
 
-    /// Builds a table and gives it to the workers. After an incomplete reading they keep the last table.
+    /// Builds a table and gives it to the workers. After an incomplete reading, the workers keep the last table.
     fn publish(&mut self, kernel: &mut Conversation, publish: &mut impl Publish) {
         let begin = Instant::now();
         self.due = None;
@@ -388,7 +390,7 @@ impl MirrorState {
         }
     }
 
-    /// Returns false if the tables changed meanwhile.
+    /// Reads what `to_read` requires. Returns false if the tables changed during the reading.
     fn read(&mut self, kernel: &mut Conversation) -> io::Result<bool> {
         let mut tables = Tables::default();
         let is_whole = match self.to_read {
@@ -396,8 +398,8 @@ impl MirrorState {
             ReadScope::Routes => true,
             ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
-        // The kernel reports a link as down before it removes the link's routes. A dump does not wait for the removal;
-        // a query of one link does.
+        // Query a link before the dump. The kernel reports a link as down before it removes the link's routes; a dump does not wait for the
+        // removal, but a query of one link does.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
@@ -409,7 +411,8 @@ impl MirrorState {
         Ok(true)
     }
 
-    /// Excludes permanent neighbours, which the kernel would begin to verify.
+    /// Reports neighbours as used if `which` selects them. Permanent neighbours are excluded, because the kernel would begin to verify
+    /// them.
     fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
@@ -438,7 +441,7 @@ fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> 
     Ok(links && neighbours)
 }
 
-/// Returns false if the routes changed meanwhile.
+/// Reads all routes. Returns false if they changed during the reading.
 fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     kernel.routes(|route| {
         if let Some((key, kind)) = messages::route(&route) {
@@ -457,7 +460,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
-/// Excludes messages of the kernel's bridge, which have the same type.
+/// Returns false for messages of the kernel's bridge, which have the same type as messages about devices.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -1,6 +1,6 @@
 //! Routing tables of the kernel, and the workers' table built from them ([`Tables::fib`]).
 //!
-//! The tables have the kernel's keys, so each message replaces or removes one entry, and the kernel's meaning:
+//! The tables have the kernel's keys, so that each message replaces or removes one entry. They also have the kernel's meaning:
 //!
 //! * Of the routes to one prefix, that with the lowest metric and a usable next hop applies.
 //! * For interfaces without VRF, table local precedes main, and main precedes default. For interfaces of a VRF, its own table applies.
@@ -43,7 +43,7 @@ pub struct KernelLink {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteKind {
     Unicast(Vec<Via>),
-    /// Route to this host, or to a group of it.
+    /// Route to an address of this host, or to a broadcast, anycast or multicast address.
     Local,
     Blackhole,
     Refused,
@@ -81,7 +81,7 @@ pub struct Tables {
     links: BTreeMap<u32, KernelLink>,
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, RouteKind>,
-    /// Keys with several routes, of which the first applies.
+    /// Keys that several routes have; only the first of these routes applies.
     several: BTreeSet<RouteKey>,
 }
 
@@ -109,7 +109,7 @@ impl Tables {
         self.links.get(&index)
     }
 
-    /// Returns whether the station's MAC address changed.
+    /// Stores a neighbour's station, or removes it if `None`. Returns whether the station's MAC address changed.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),
@@ -132,7 +132,7 @@ impl Tables {
         self.routes.insert(key, kind);
     }
 
-    /// Adds a route; an existing route with the same key still applies.
+    /// Adds a route. If another route already has the same key, that one still applies.
     pub fn add_route(&mut self, key: RouteKey, kind: RouteKind) {
         match self.routes.entry(key) {
             Entry::Occupied(_) => _ = self.several.insert(key),
@@ -262,7 +262,7 @@ pub struct RowVia {
     pub station: Option<String>,
     /// Weight among the paths of the route.
     pub weight: u16,
-    /// True if the switch forwards by this path; otherwise the kernel does.
+    /// True if the switch itself forwards by this path, false if the kernel does.
     pub is_of_switch: bool,
     /// True if the kernel marks the path as unusable.
     pub is_dead: bool,
@@ -355,7 +355,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // All paths count, although only the kernel can use some: it must balance over all of them.
+        // Count all usable paths: if only the kernel can use one of them, it gets all packets, because it must balance over all paths.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

@@ -17,7 +17,7 @@ pub struct RouterView {
 }
 
 impl RouterView {
-    /// Frames of an SVI are counted at the first port of its VLAN.
+    /// Creates the view of a router. Frames of a VLAN's interface (SVI) are counted at the first port of the VLAN.
     pub fn new<'a>(
         interfaces: impl IntoIterator<Item = &'a RouterInterface>,
         settings: &SwitchSettings,

@@ -9,7 +9,7 @@ use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
 use crate::port_options;
 
-/// Ports without receive chunks: frames that arrive during the start are not for this switch.
+/// Open ports of all workers. They have no receive chunks yet, because frames that arrive during the start are not for this switch.
 pub(super) struct OpenedPorts {
     pub stores: Vec<Store>,
     pub ports: Vec<Vec<(PortId, Port)>>,

@@ -59,7 +59,7 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn pause_obeyed(&mut self) {
-        // The pause frame arrived after the last poll. No frame of its class was sent since the transmit step that followed that poll.
+        // The pause frame arrived after the poll of the previous turn, and no frame of its class was sent since that turn's transmit step.
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 
@@ -176,7 +176,7 @@ impl Connections {
         }
     }
 
-    /// Returns the port once the kernel has nothing to send. Frames that the kernel has not taken are dropped.
+    /// Removes and returns the port once the kernel has nothing to send. Frames that the kernel has not taken are dropped.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
@@ -202,7 +202,7 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        // An existing device keeps receiving, but no chunk is refilled, so the loop ends.
+        // The loop ends even if the device keeps receiving, because no chunk is refilled.
         loop {
             let out = ports[at].1.chunks_out();
             driver::receive(*by, &mut batch, &mut ports[at], *store);

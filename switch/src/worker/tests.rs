@@ -55,7 +55,7 @@ fn handled_wakeup_does_not_wake_the_worker_again() {
 }
 
 #[test]
-fn worker_sleeps_briefly_while_queue_to_other_is_full() {
+fn worker_sleeps_briefly_while_queue_to_other_worker_is_full() {
     let (mut worker, _other, _mailbox) = worker();
     let mut sleeps_with = |frames: usize| {
         for _ in 0..frames {

@@ -113,7 +113,7 @@ pub(super) async fn get(
     let id = place.id;
     let (blocks, body) = mpsc::channel(1);
     let (report_start, start) = oneshot::channel();
-    // The probes are removed even if the client aborts the request.
+    // Run the capture in a task of its own, so that the probes are removed even if the client aborts the request.
     tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, report_start));
     let ended = |_| Err("the switch stops".to_owned());
     let begun = start.await.unwrap_or_else(ended);
@@ -184,7 +184,7 @@ async fn run(
     if is_read {
         capture.take().await;
     }
-    // Count frames only up to the last one sent.
+    // After the maximum number of frames, count only up to the last frame sent.
     let counts = if capture.is_full() { &capture.sent_counts } else { &counts };
     if is_read {
         capture.writer.statistics(|port| [counts.wanted(port), counts.missed(port)], wall());
@@ -225,7 +225,8 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
-    /// Sends frames until the capture ends; the last ones stay in the writer. Returns false if the client has gone.
+    /// Sends captured frames to the client until the capture ends; the last frames stay in `writer`. Returns false if the client has
+    /// disconnected.
     async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {
@@ -314,7 +315,7 @@ async fn put_probes(
     Ok(readers)
 }
 
-/// Removes the probes. Their memory is freed here, not in a worker.
+/// Removes the probes from the workers. Their memory is freed in this thread, so that no worker spends time on it.
 async fn take_probes(view: &SwitchView, id: TapId) {
     for worker in &view.workers {
         let (done, answer) = oneshot::channel();

@@ -4,7 +4,7 @@ use xoff_wire::units::{PortId, PortSet};
 
 use crate::capture::{Filter, FilterError};
 
-/// Default and maximum of other capture programs, in bytes.
+/// Default and maximum of `snap` in bytes, as in other capture programs.
 const SNAP_MAX: u32 = 262_144;
 const SNAP_MIN: u32 = 14;
 

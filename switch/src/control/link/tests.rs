@@ -46,7 +46,7 @@ fn workers_notified_of_every_link_change() {
     let (view, inbox) = view_on([index("l0"), index("r0")]);
     let (left, right) = (PortId(0), PortId(1));
     let peer = lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
-    // The link is down before it is read for the first time.
+    // Set the link down before the control thread reads it for the first time.
     peer.set_up(false).unwrap();
     let _control =
         switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
@@ -61,7 +61,7 @@ fn workers_notified_of_every_link_change() {
 }
 
 #[test]
-fn device_is_lost_only_if_its_sockets_confirm_it() {
+fn device_counts_as_deleted_only_if_its_sockets_confirm_it() {
     let (mut view, inbox) = view();
     let driver = FickleDriver::default();
     let is_missing = Arc::clone(&driver.is_missing);

@@ -151,7 +151,7 @@ pub(super) fn write_classes(
     for (labels, class) in classes(status) {
         for reason in DropReason::ALL {
             let count = class.drops[reason.name()];
-            // A reason without drops is 0, not absent: an alert needs the growth from the first drop on.
+            // Write the storm limit even without drops, because its alert needs the growth from the first drop on.
             if count > 0 || reason == DropReason::StormLimit {
                 let labels = with(&labels, ("reason", reason.name()));
                 family.sample(&with(&labels, ("kind", reason.kind().name())), count);
@@ -169,7 +169,8 @@ pub(super) fn write_classes(
     write_culprits(text, view);
 }
 
-/// Writes the bytes by egress port; `/status` lists only the culprits of each pause.
+/// Writes how many bytes each egress queue has from each port whose peer is paused. In contrast, `/status` lists only the culprits of each
+/// pause.
 fn write_culprits(text: &mut Exposition, view: &SwitchView) {
     let help = "Bytes in an egress queue that came in through a port whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);

@@ -46,7 +46,7 @@ pub(super) fn write(
     }
 }
 
-/// Returns whether the histogram has samples: most classes have no traffic.
+/// Returns whether the histogram has samples. Empty ones are omitted, because most classes have no traffic.
 fn has_samples(histogram: &Histogram) -> bool {
     histogram.count() > 0
 }

@@ -12,7 +12,7 @@ use super::{ReloadCommand, Reloader, Reloads};
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Reloads {
-    /// Requests that settings follow the changed announcements of neighbors.
+    /// Requests that the settings be adapted to changed announcements of neighbors.
     pub fn neighbors_changed(&self) {
         if !self.unfollowed.swap(true, Ordering::Relaxed) {
             let _ = self.commands.send(ReloadCommand::Follow); // fails at the switch's end
@@ -21,7 +21,7 @@ impl Reloads {
 }
 
 impl Reloader {
-    /// Applies the settings that follow neighbors; they need no further memory.
+    /// Adapts the settings to the announcements of neighbors. The memory need not be checked, because these settings need no more of it.
     pub(super) async fn follow(&self) {
         self.unfollowed.store(false, Ordering::Relaxed);
         let view = Arc::clone(&self.view);

@@ -1,9 +1,10 @@
-//! Reload of the configuration file. Errors, and changes that need a restart, are all reported, and nothing changes.
+//! Reload of the configuration file. If there are errors, or changes that need a restart, the reload reports all of them and changes
+//! nothing.
 //!
-//! Every worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger egress limits apply first: others
-//! may already hand over frames by them. A reload begins only if all workers answer.
+//! Every worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger egress limits apply first, because
+//! other workers may already hand over frames under the new limits. A reload begins only if all workers answer.
 //!
-//! Frames admitted under the old limits may remain, so the memory divided at the start must hold both.
+//! Frames admitted under the old limits may remain, so the memory divided at the start must suffice for both old and new limits.
 
 mod follow;
 pub(super) mod http;
@@ -142,14 +143,14 @@ impl Reloads {
 pub(crate) struct Reloader {
     view: Arc<SwitchView>,
     config: Config,
-    /// Former configurations, while frames admitted under them may remain.
+    /// Former configurations, kept while frames admitted under their limits may remain.
     before: Vec<Config>,
     reserved: Reserved,
     source: Source,
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
     unfollowed: Arc<AtomicBool>,
-    /// Each thread that waits for the file holds a reference.
+    /// Each thread that waits for the file holds a clone, so that the number of these threads can be limited.
     readers: Arc<()>,
 }
 
@@ -261,7 +262,7 @@ impl Reloader {
         }
     }
 
-    /// Returns whether all queues fit without headroom: then former configurations need no memory.
+    /// Returns whether all queues fit without headroom. If so, former configurations need no memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -340,7 +341,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Gives the settings to all workers, without a time limit. Returns the old ones, to free their memory.
+    /// Gives the settings to all workers, without a time limit. Returns the old settings, so that their memory is freed in this thread.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -357,7 +358,8 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Adds values known only since the start. Removed ports keep room for late arrivals and frames to be sent.
+    /// Returns the settings of `next`, completed by values from the running switch and from neighbors. Removed ports keep room for late
+    /// arrivals and frames to be sent.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -384,7 +386,8 @@ impl Reloader {
     }
 }
 
-/// Returns `was` with the larger egress limits of `next`, for frames from workers with new settings.
+/// Returns `was` with those egress limits of `next` that are larger, for frames from workers that already have the new settings. `None` if
+/// no limit is larger.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -403,7 +406,7 @@ pub(super) async fn run(reloader: Option<Reloader>) {
     }
 }
 
-/// Returns the minimum time in which a line carries a port's committed bytes.
+/// Returns the shortest time in which one of the ports sends its committed bytes at line rate.
 pub(crate) fn commit_time<'a>(ports: impl Iterator<Item = &'a PortSettings>) -> Nanos {
     ports.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER)
 }
@@ -437,7 +440,7 @@ mod tests {
     use crate::control::testing::view;
 
     #[test]
-    fn reload_applies_larger_egress_limits_first() {
+    fn reload_applies_larger_egress_limits_in_a_first_step() {
         let (view, _inbox) = view();
         let was = (*view.settings()).clone();
         assert_eq!(roomier(&was, &was), None);

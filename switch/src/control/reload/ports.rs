@@ -1,8 +1,8 @@
 //! Ports that a reload adds or removes.
 //!
-//! A new port is opened before any change, so a refused device changes nothing. A removed port first gets settings without VLANs and
-//! pauses. Then it sends its queued frames for up to [`DRAIN`]: a peer's pause must not delay the removal forever. Remaining frames are
-//! dropped.
+//! A new port is opened before any change, so a refused device changes nothing. A removed port first gets settings that have neither VLANs
+//! nor pauses. Then it sends its queued frames, but only for up to [`DRAIN`], because a peer's pause must not delay the removal forever.
+//! Frames that remain are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Added {
     }
 }
 
-/// Returns remarks about the removed ports. Slow removals continue in the background.
+/// Removes the ports `ids`, and returns remarks about them. Slow removals continue in the background.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));
@@ -99,7 +99,7 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     losses
 }
 
-/// Waits until the worker gives the port away.
+/// Waits until the worker gives the port away, and returns the port.
 pub(in super::super) async fn given_up(
     view: &SwitchView,
     id: PortId,

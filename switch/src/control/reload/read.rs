@@ -16,12 +16,12 @@ use crate::machine;
 
 /// Maximum time to read the file: less than a client waits for the reload.
 pub(super) const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Time that another reload waits for the file before it is refused.
+/// Maximum time that another reload waits while the file is read; after that, the other reload is refused.
 const QUEUED_FOR: Duration = Duration::from_secs(1);
 const READERS_MAX: usize = 8;
 
 impl Reloader {
-    /// Reads the file. Meanwhile other reloads are refused, but settings follow neighbors.
+    /// Reads the file. Meanwhile, other reloads are refused, but settings still follow LLDP neighbors.
     pub(super) async fn read(&mut self) -> Result<Config, NotReloaded> {
         let mut reading = pin!(timeout(READ_WITHIN, self.start_reading()?));
         let read = match timeout(QUEUED_FOR, &mut reading).await {
@@ -83,7 +83,7 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
 }
 
 fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
-    // Skip the memory, of which the switch uses some, and networks, whose devices may come back.
+    // Do not check the memory, because the switch already uses some of it, nor networks, because their devices may come back.
     let machine =
         Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
     Config::load(path, machine).map_err(|error| match error {

@@ -92,11 +92,11 @@ fn connection_with_unread_answer_is_closed() {
     let worker = answer_with(inbox, table(10_000));
     let control = serve(&view);
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
-    // Request more bytes than the kernel buffers.
+    // Request answers of more bytes than the kernel buffers, so that the switch cannot send all of them.
     for _ in 0..200 {
         stream.write_all(b"GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     }
-    // The closing is visible without reading.
+    // Do not read, because the closing is visible without that.
     let mut ended = [PollFd::new(std::os::fd::AsFd::as_fd(&stream), PollFlags::POLLHUP)];
     assert_eq!(poll(&mut ended, PollTimeout::from(60_000u16)).unwrap(), 1);
     stop_worker(&view, worker);

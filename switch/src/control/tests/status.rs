@@ -73,7 +73,7 @@ fn status_has_exact_value_of_every_field() {
 
 // proves: verdict
 #[test]
-fn promise_is_kept_not_kept_or_not_proved() {
+fn verdict_is_kept_not_kept_or_not_proved_by_losses_and_gaps() {
     let answers = |missing: u64| {
         let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
         vec![Answer::Given(ledger)]
@@ -106,7 +106,7 @@ fn promise_is_kept_not_kept_or_not_proved() {
 
 // proves: verdict
 #[test]
-fn only_past_gaps_are_acknowledged() {
+fn only_past_gaps_in_the_proof_can_be_acknowledged() {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).unwrap();
     view.counters = Counters::with_shadows(2, 3);

@@ -32,12 +32,12 @@ type Count = dyn Fn(&SwitchView, &KernelLosses) -> u64 + Send;
 type Lasts = dyn Fn(&SwitchView) -> bool + Send;
 type Detail = dyn Fn(&SwitchView) -> Option<String> + Send;
 
-/// Counter that should not grow, or state that should not last.
+/// Fault to detect: a counter that should not grow, or a state that should not last.
 pub(super) struct Condition {
     pub kind: &'static ConditionKind,
     pub place: Location,
     pub count: Box<Count>,
-    /// Returns whether the condition exists now, even if nothing was counted.
+    /// Returns whether the fault lasts now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
     pub detail: Box<Detail>,
 }

@@ -5,9 +5,9 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::super::view::{PortView, SwitchView};
 
-/// Tolerated difference of clocks, in percent.
+/// Tolerated difference between the clocks of peer and switch, in percent.
 const TOLERANCE_PERCENT: u64 = 1;
-/// Maximum duration of a reading; a longer one has no known time, and is ignored.
+/// Maximum duration of one reading of the counters. The time of a longer reading is too uncertain, so its numbers are ignored.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 
@@ -44,7 +44,7 @@ impl Meter {
     }
 }
 
-/// Returns the received bytes as the line counts them, with gaps between frames.
+/// Returns the received bytes, including those that a line has between two frames.
 fn on_line(view: &SwitchView, port: PortId) -> u64 {
     let of_class = |class| {
         let counters = view.counters.class(port, class);
@@ -69,7 +69,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn peer_at_line_rate_is_never_too_fast_when_read_late() {
+    fn peer_at_line_rate_is_not_too_fast_if_counters_are_read_late() {
         let (port, mut meter, mut rng) = (port(), Meter::default(), fastrand::Rng::with_seed(7));
         let (mut now, mut came) = (Nanos::ZERO, 0_u64);
         for _ in 0..10_000 {
@@ -82,7 +82,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn peer_a_tenth_too_fast_is_measured_within_seconds() {
+    fn peer_ten_percent_too_fast_is_measured_within_seconds() {
         let (port, mut meter) = (port(), Meter::default());
         let look = |number: u64| Nanos::from_millis(100 * number);
         let fast = |number| port.speed.bytes_in(look(number)).0 * 11 / 10;

@@ -20,7 +20,7 @@ use xoff_config::format::span;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const KERNEL_EVERY: u32 = 10;
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
-/// First and maximum interval between log lines of a lasting fault; the interval doubles.
+/// First and maximum interval between log lines of a fault that lasts; the interval doubles each time.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
@@ -67,7 +67,7 @@ impl ConditionMonitor {
         }
     }
 
-    /// Applies new settings: continues episodes, and logs those that are no longer watched.
+    /// Applies new settings: continues faults that are still watched, and logs those that are no longer watched.
     fn renew(&mut self, view: &SwitchView, now: Nanos) {
         self.settings = view.settings();
         let with_key =
@@ -154,7 +154,7 @@ impl ConditionMonitor {
 }
 
 impl ConditionState {
-    /// Returns what to log, if anything.
+    /// Updates the state of a fault. Returns what to log, if anything.
     fn follow(&mut self, now: Nanos, count: u64, lasts: bool) -> Option<(Phase, Episode)> {
         let before = std::mem::replace(&mut self.count, count);
         let is_observed = count > before || lasts;

@@ -25,7 +25,7 @@ fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String>
     let mut watch = ConditionMonitor::new(&view);
     watch.kernel_losses.read_kernel(&view);
     let begin = (view.clock)();
-    // The initial conditions of the view must be over when the test begins.
+    // Let the view's initial faults end before the test begins.
     watch.look(&view, begin);
     view.counters.port(PortId(1)).looped.set(0);
     view.counters.class(PortId(1), CLASS).storm_since.set(0);
@@ -72,7 +72,7 @@ fn loss_is_logged_at_its_begin_while_it_lasts_and_at_its_end() {
 }
 
 #[test]
-fn new_loss_is_logged_again_and_lossy_loss_never() {
+fn new_lossless_loss_is_logged_again_and_lossy_loss_never() {
     let lines = logged(|look, view| {
         lose(view, 1);
         look(1);
@@ -137,7 +137,7 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
 
 // proves: reload
 #[test]
-fn conditions_no_longer_watched_are_logged_as_over_once() {
+fn faults_no_longer_watched_are_logged_as_over_once() {
     let lines = logged(|look, view| {
         let change = |change: &dyn Fn(&mut ClassSettings)| {
             let mut settings = (*view.settings()).clone();

@@ -197,7 +197,7 @@ fn down_interface_is_not_used_and_vrf_uses_its_table() {
 }
 
 #[test]
-fn first_of_appended_routes_applies() {
+fn first_of_several_routes_with_one_key_applies() {
     let mut tables = tables();
     let key = (table::MAIN, net("10.9.0.0/16"), 0);
     tables.add_route(key, RouteKind::Unicast(vec![via(P1, Some("10.1.0.9"))]));
@@ -286,7 +286,7 @@ fn mtu_of_a_route_applies_to_all_its_paths() {
 
 // proves: routing
 #[test]
-fn minimum_mtu_of_route_link_and_port_applies() {
+fn lowest_mtu_of_route_link_and_port_applies() {
     let mut tables = tables();
     tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
     let packet = |dst| Packet {
