@@ -139,7 +139,7 @@ impl Agent {
         self.logged_response = self.view.expected_response();
         tracing::info!(
             peer_response = %text(self.logged_response),
-            "the switch's port is expected to assume this `peer_response`"
+            "the agent assumes that the switch's port is configured with this `peer_response`"
         );
         let outcome = self.obey(stop).and_then(|()| self.check_at_end());
         let Agent { egress, guard, watch, view, .. } = self;
@@ -381,7 +381,7 @@ impl Agent {
         let response = self.view.response.needed();
         if response > self.logged_response {
             tracing::warn!(
-                "this host took {} to stop, but the switch's port was expected to assume {}: give that port \
+                "this host took {} to stop; the agent assumes that the switch's port allows only {}: give that port \
                  `peer_response = \"{}\"`, or it may drop frames of this host",
                 text(response),
                 text(self.logged_response),

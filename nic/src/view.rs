@@ -152,7 +152,7 @@ impl NicView {
         let classes: ClassSet = classes.collect();
         (!classes.is_empty()).then(|| {
             format!(
-                "somebody deleted the queue of class {}: the frames in it are lost, and are not counted",
+                "another program deleted the queue of class {}; its frames are lost and were not counted",
                 list(classes)
             )
         })
@@ -166,7 +166,7 @@ impl NicView {
             times.map(|(class, time)| format!("class {class} for up to {}", span(time.get()))).collect();
         (!times.is_empty()).then(|| {
             format!(
-                "pauses were not enforced: {}; somebody had changed the queues, and frames of paused classes may have left",
+                "pauses were not enforced: {}; because another program had changed the queues, frames of paused classes may have left",
                 times.join(", ")
             )
         })

@@ -38,7 +38,7 @@ pub enum CannotRecord {
     )]
     Workers(usize),
     #[error(
-        "--record needs a switch that only bridges: the kernel's routes, which a router follows, are not recorded"
+        "--record needs a switch that does not route, because a recording does not contain the kernel's routes"
     )]
     Router,
     #[error("cannot start the thread that writes the recording: {0}")]

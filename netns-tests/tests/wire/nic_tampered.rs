@@ -57,7 +57,7 @@ fn changed_queues_during_a_pause_count_as_fault() {
     let (status, log) = agent.end(Signal::SIGTERM);
     assert_eq!(status.code(), Some(1), "{log}");
     for part in [
-        "somebody changed the device's queues (the filter that",
+        "another program changed the device's queues (the filter that",
         "class 3: pause not enforced for up to ",
         " ms because ",
     ] {
@@ -91,7 +91,7 @@ fn deleted_queue_of_lossless_class_counts_as_fault() {
     let agent = wire.start(SLOW);
     tc(&wire, "class del dev eth0 classid 786e:13");
     await_repairs(&agent, 1);
-    let fault = "somebody deleted the queue of class 3: the frames in it are lost, and are not counted";
+    let fault = "another program deleted the queue of class 3; its frames are lost and were not counted";
     assert_eq!(agent.status().faults, [fault]);
     assert_eq!(agent.get("/healthz"), None, "503");
     let (status, log) = agent.end(Signal::SIGTERM);

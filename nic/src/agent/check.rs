@@ -74,14 +74,14 @@ impl Agent {
             if repairs.is_power_of_two() {
                 tracing::warn!(
                     repairs,
-                    "somebody changed the device's queues ({found}); the agent repaired them. Frames in a deleted queue are lost: do not \
+                    "another program changed the device's queues ({found}); the agent repaired them. Frames in a deleted queue are lost: do not \
                      change handles 786e: and 7870: to 7877:"
                 );
             }
         } else if left != before {
             let why = refused.map_or_else(|| "the queues were changed again".to_owned(), ToString::to_string);
             tracing::error!(
-                "somebody changed the device's queues ({left}), and the agent cannot repair them: {why}. Frames of paused classes may \
+                "another program changed the device's queues ({left}), and the agent cannot repair them: {why}. Frames of paused classes may \
                  leave. The agent tries again every second; `tc qdisc del dev {} root` makes it build new queues",
                 self.view.settings.device
             );

@@ -42,8 +42,8 @@ static CLASSES: LazyLock<Table<NicClassStatus>> = LazyLock::new(|| {
         "sent_bytes_total" Counter tx_bytes;
         "egress_occupancy_bytes" Gauge waiting_bytes;
         "egress_occupancy_max_bytes" Gauge waiting_max_bytes;
-        "pfc_xoff_sent_total" Counter pause_sent.xoff = "Times that XOFF was sent, without refreshes.";
-        "pfc_xon_sent_total" Counter pause_sent.xon = "Times that XON was sent.";
+        "pfc_xoff_sent_total" Counter pause_sent.xoff = "XOFFs sent, without refreshes.";
+        "pfc_xon_sent_total" Counter pause_sent.xon = "XONs sent.";
         "pfc_refreshes_sent_total" Counter refreshes_sent;
         "pfc_xoff_received_total" Counter pause_received.xoff = "XOFFs received and obeyed, refreshes included.";
         "pfc_xon_received_total" Counter pause_received.xon = "XONs received and obeyed.";

@@ -15,7 +15,10 @@ pub const REASONS: [&str; DropReason::COUNT] = {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reasons(u32);
 
-const _: () = assert!(DropReason::COUNT <= u32::BITS as usize, "there are more drop reasons than bits");
+const _: () = assert!(
+    DropReason::COUNT <= u32::BITS as usize,
+    "there are more drop reasons than the 32 bits of the mask"
+);
 
 impl Reasons {
     pub const ALL: Reasons = Reasons(u32::MAX);

@@ -131,7 +131,7 @@ const AFTER_HELP: &str = "\
 What it does to the device is undone when it ends, however it ends. docs/hosts.md says more.
 
 Exit codes: 0 stopped, nothing lossless dropped in this host; 1 its queues dropped lossless frames, or still had \
-some at the end, or somebody changed them and it may not have obeyed; 2 bad usage, or an interface that cannot be used, or was deleted.";
+some at the end, or another program changed them and it may not have obeyed; 2 bad usage, or an interface that cannot be used, or was deleted.";
 
 /// Guard the queues of a device; started by `xoff nic`.
 #[derive(Debug, clap::Args)]

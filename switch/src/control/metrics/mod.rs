@@ -85,8 +85,8 @@ static CLASSES: LazyLock<Table<ClassStatus>> = LazyLock::new(|| {
         "sent_bytes_total" Counter tx_bytes;
         "lossless_lost_frames_total" Counter lossless_lost;
         "flooded_unknown_frames_total" Counter flooded_unknown;
-        "pfc_xoff_sent_total" Counter pause_sent.xoff = "Times that XOFF was sent, without refreshes.";
-        "pfc_xon_sent_total" Counter pause_sent.xon = "Times that XON was sent.";
+        "pfc_xoff_sent_total" Counter pause_sent.xoff = "XOFFs sent, without refreshes.";
+        "pfc_xon_sent_total" Counter pause_sent.xon = "XONs sent.";
         "pfc_refreshes_sent_total" Counter refreshes_sent;
         "pfc_xoff_received_total" Counter pause_received.xoff = "XOFFs received and obeyed, refreshes included.";
         "pfc_xon_received_total" Counter pause_received.xon = "XONs received and obeyed.";

@@ -89,7 +89,7 @@ pub(crate) enum NotReloaded {
     Restart(Vec<Changed>),
     #[error("nothing was changed: {0}")]
     Silent(String),
-    #[error("the switch is about to end")]
+    #[error("nothing was changed: the switch is stopping")]
     Ended,
 }
 

@@ -166,7 +166,7 @@ fn faults_no_longer_watched_are_logged_as_over_once() {
     has(
         loss,
         &[
-            "no longer watched under the new settings: lossless frames are lost; frames: 12",
+            "the new settings end the watch for this fault: lossless frames are lost; frames: 12",
             "event=loss",
             "port=left",
         ],
@@ -174,7 +174,7 @@ fn faults_no_longer_watched_are_logged_as_over_once() {
     has(
         storm,
         &[
-            "no longer watched under the new settings: pause storm: the peer keeps the class paused",
+            "the new settings end the watch for this fault: pause storm: the peer keeps the class paused",
             "event=storm",
         ],
     );
