@@ -1,4 +1,4 @@
-//! `memory.budget`: the lossy pool gets the memory that guaranteed rings and headroom leave.
+//! Applies `memory.budget`: the lossy pool gets the memory that rings, headroom and other guaranteed memory leave of the budget.
 
 use toml_span::Span;
 use xoff_flow_control::settings::WhenFull;

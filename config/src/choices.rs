@@ -4,7 +4,7 @@ use xoff_flow_control::settings::{
 
 use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
 
-/// Enumeration whose values have keywords in files and reports of changes.
+/// Enumeration whose values have keywords, in files and in reports of changes.
 pub trait Choice: Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];
 
@@ -14,15 +14,15 @@ pub trait Choice: Copy + PartialEq + 'static {
     }
 }
 
-/// Selection among paths of equal cost, or members of a group.
+/// Method of selection among paths of equal cost, or among members of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpreadKind {
-    /// A fixed path for each flow.
+    /// All frames of a flow take the same path.
     #[default]
     Flow,
-    /// Round robin or random for each frame.
+    /// Each frame takes the next path (round robin) or a random one.
     Frame,
-    /// The shortest queue for each frame.
+    /// Each frame takes a path with a short queue.
     Adaptive,
 }
 

@@ -5,14 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default `low` of `spread = "adaptive"`: members with fewer queued bytes are preferred (CaPFC's evaluation of DeTail).
+/// Default `low` of `spread = "adaptive"`: paths with fewer queued bytes are first choice (CaPFC's evaluation of DeTail).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);
-/// Default `high` of `spread = "adaptive"`: members with fewer queued bytes are second choice.
+/// Default `high` of `spread = "adaptive"`: paths with fewer queued bytes, but not less than `low`, are second choice.
 pub const SPREAD_HIGH: Bytes = Bytes(32_000);
 pub const NAME: &str = "xoff";
 /// Default `switch.smallest_frame`, in bytes with FCS.
 pub const SMALLEST_FRAME: u32 = 256;
-/// Frame size in bytes at which a lossy egress queue's limits of bytes and frames are equal (`class.egress_max_frames`).
+/// Frame size in bytes at which a lossy egress queue reaches its limits of bytes and of frames (`class.egress_max_frames`) together.
 pub const LOSSY_FRAME: u32 = 512;
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
@@ -30,7 +30,7 @@ pub const FDB_AGEING: Nanos = Nanos::from_secs(300);
 pub const MTU: u32 = 1_500;
 /// Default `port.lossless`: the class that RoCE and storage use.
 pub const LOSSLESS: ClassSet = ClassSet(1 << 3);
-/// Default `port.pause_time`: the maximum, which needs the fewest refreshes.
+/// Default `port.pause_time`: the maximum, because it needs the fewest refreshes.
 pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
 /// Default `port.cable`, in metres.
 pub const CABLE_METRES: u64 = 10;
@@ -50,20 +50,20 @@ pub const WATCHDOG_DETECT: Nanos = Nanos::from_millis(200);
 pub const WATCHDOG_RESTORE: Nanos = Nanos::from_millis(200);
 pub const SERVICE: Service = Service::Weighted(10);
 
-/// Round of the driver loop: twice the measured p99.99.
+/// Maximum duration assumed for a round of the driver loop: twice the measured 99.99th percentile.
 pub const TURN: Nanos = Nanos::from_micros(200);
-/// Returns the usual stall of a thread: a fifth of the longest.
+/// Returns the usual stall of a thread: a fifth of `stall_budget`, the longest one.
 #[must_use]
 pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Maximum stall of a peer that XON covers; each millisecond costs one of queueing.
+/// Maximum time to resume of a peer that XON covers, because each millisecond adds one of queueing.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
-/// Frames of a batch, which a burst and a commit hold at least.
+/// Frames in a batch. The defaults of `burst` and `commit` are at least a batch.
 pub const BATCH: u64 = 32;
 
-/// Longest stall that the default budget covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
+/// Longest stall that the default `stall_budget` covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
 pub(crate) const STALL_MAX: Nanos = Nanos::from_millis(25);
 pub(crate) const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 const LOSSY_EGRESS_TIME: Nanos = Nanos::from_millis(8);
@@ -73,12 +73,13 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// Default `egress_warn` and `egress_xon` less `commit`, in bytes (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_warn` and `egress_xon`, to which `commit` is added, in bytes (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// Default `egress_xoff` less `commit`, in bytes (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_xoff`, to which `commit` is added, in bytes (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns the default `class.egress_xon` and `class.egress_xoff`: the paper's values for 1 Gb/s, or in proportion to the speed `scaled`.
+/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s plus `commit`. If `scaled` is a speed,
+/// CaPFC's values grow in proportion to it.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -95,7 +96,8 @@ pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns the default `port.burst`: a batch of the longest frames, or the line's bytes in a loop round or a usual stall.
+/// Returns the default `port.burst`: a batch of the longest frames, or if that is more, the bytes of the line in a round of the driver loop
+/// or in a usual stall.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
@@ -107,8 +109,8 @@ pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
-/// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. At least a frame and
-/// `commit`, so that a device that is down pauses no sender.
+/// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. It is at least a frame
+/// and `commit`, so that a device that is down pauses no sender.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
@@ -127,7 +129,8 @@ pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
 }
 
-/// Returns the default `memory.lossy_pool`: a quarter of the ports' largest lossy queues together, at least four times the largest.
+/// Returns the default `memory.lossy_pool`: a quarter of the sum over all ports of their largest lossy queue, but at least four times the
+/// largest of these queues.
 #[must_use]
 pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     let largest = |port: &PortSettings| {
@@ -140,7 +143,7 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// Returns a lossy pool, whose frame limit frames smaller than [`LOSSY_FRAME`] reach first.
+/// Returns a lossy pool of `bytes`. Frames smaller than [`LOSSY_FRAME`] reach its limit of frames first.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
@@ -153,8 +156,8 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns the default `port.refresh`: half the pause time, at most the pause time less stall budget and frames ahead. Returns `None` if
-/// less than a sixteenth of the pause time is left.
+/// Returns the default `port.refresh`: half the pause time, or less if a refresh that is delayed by a stall and by frames ahead would be
+/// too late. Returns `None` if less than a sixteenth of the pause time is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

@@ -1,4 +1,4 @@
-//! Hardware of a switch. Only defaults differ: `profiles/ideal.toml`, and the sizes below.
+//! Kind of hardware of a switch. It determines only defaults: `profiles/ideal.toml`, and the sizes below.
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -8,10 +8,10 @@ use crate::keys::PeerResponse;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hardware {
-    /// Software switch: a thread that may stall, drivers with rings, and peers of the same kind.
+    /// Software switch: its threads may stall, its drivers have rings, and its peers are software switches, too.
     #[default]
     Software,
-    /// Switch without stalls and queues in drivers, and with peers that respond as the standard requires.
+    /// Ideal switch: it has no stalls and no queues in drivers, and its peers respond as the standard requires.
     Ideal,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_settings_hold_on_ideal_hardware() {
+    fn explicit_settings_override_ideal_hardware_defaults() {
         let config =
             ideal("[class.3]\nxoff = \"200KB\"\nxon = \"100KB\"\n[switch]\nstall_budget = \"1us\"\n");
         let class = &config.switch.ports[0].classes[3];

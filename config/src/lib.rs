@@ -157,7 +157,7 @@ impl Config {
         placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
     }
 
-    /// Returns the machine's unmet requirements: errors, and warnings about narrow margins.
+    /// Returns the requirements that the machine does not meet: errors, and warnings about narrow margins.
     #[must_use]
     pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
         machine::misfits(self, machine, None).into_iter().chain(shortage::of(self, machine, None)).collect()
@@ -170,7 +170,8 @@ impl Config {
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the AF_XDP sockets of each port; `None` if neither file nor device determines them. Sizes then assume one.
+    /// Returns the number of AF_XDP sockets of each port; `None` if neither file nor device determines it. Memory is then planned for one
+    /// socket.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));

@@ -8,7 +8,7 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::written::ranges;
 
-/// Returns which program sends LLDP; only the switch's own learns about neighbors.
+/// Returns which program sends LLDP of a port. Only with its own LLDP the switch learns about neighbors.
 pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     let keys = &draft.port.keys;
     let Some(key) = keys.lldp.as_ref() else { return defaults::LLDP };

@@ -1,4 +1,4 @@
-//! Requirements of a configuration on the machine and its devices.
+//! Requirements of a configuration that a machine and its devices must meet.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Removes devices and namespaces.
+    /// Removes devices and namespaces, so that they are not checked.
     #[must_use]
     pub fn without_networks(self) -> Machine {
         let Machine { device, is_netns, .. } = Machine::default();

@@ -16,7 +16,7 @@ use crate::Config;
 use crate::shell::{PortShell, Worker};
 use crate::sizing::FRAME_MIN;
 
-/// Bytes of a ring entry.
+/// Bytes of an address in a ring.
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Frames reserved at each port for pauses, congestion notifications and LLDP.
@@ -52,8 +52,8 @@ pub struct Held {
 impl Held {
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Returns the buffer memory of `frames` frames with `bytes` bytes together, including the FCS, which is not stored. The last cell of
-    /// each frame may hold a single byte.
+    /// Returns the buffer memory of `frames` frames with `bytes` bytes together, including the FCS, which is not stored. The result
+    /// suffices even if the last cell of each frame holds a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -106,15 +106,15 @@ pub struct Share {
     pub queued: Held,
     /// Frames of classes that are lossy at every port.
     pub lossy: Held,
-    /// Frames between workers, which count at no queue.
+    /// Frames on the way from one worker to another, which count at no queue.
     pub handed_over: Held,
     /// Copies of flooded frames, which share cells.
     pub flooding: Held,
-    /// Frames from the host, which count at no ingress.
+    /// Frames from the host, which count at no ingress port.
     pub host: Held,
     /// Pauses, congestion notifications and LLDP.
     pub control: Held,
-    /// Ports that may be added.
+    /// Memory reserved for ports that may be added.
     pub spare: Held,
 }
 
@@ -185,7 +185,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Plans the memory for these workers. Port `n` has `queues[n]` sockets (`None` for one).
+    /// Plans the memory of a switch with these workers. Port `n` has `queues[n]` sockets (`None` for one).
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -237,7 +237,7 @@ impl Config {
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
-        // The kernel counts its own chunks, each of which holds several small ones.
+        // The kernel counts whole chunks, each of which holds several small ones.
         let noted = of_ports(&|port, queues| {
             let received = receive_chunks(port, queues).saturating_mul(receive_bytes).div_ceil(chunk);
             let chunks = received.saturating_add(port.transmit_chunks.into());
@@ -259,8 +259,8 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of a worker that owns `ports`. A frame stays in the memory of the worker that received it, so each has
-    /// room for the lossy queues of all ports.
+    /// Returns the buffer memory of a worker that owns `ports`. A frame stays in the memory of the worker that received it, so each worker
+    /// has memory for the lossy queues of all ports.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
@@ -283,8 +283,8 @@ impl Config {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the buffer memory for received frames of a queue. Frames of several chunks go to cells at once: a batch
-    /// of full chunks, and an incomplete frame.
+    /// Returns the buffer memory for received frames of a queue. Frames of several chunks go to cells at once, so it has cells for a batch
+    /// of full chunks and an incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -301,7 +301,7 @@ impl Config {
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// Returns the sum of the queues of classes that are lossy everywhere, at most the pool.
+    /// Returns the sum of the queues of classes that are lossy everywhere, at most the lossy pool.
     fn lossy_everywhere(&self) -> Held {
         let classes = self.pooled();
         let waiting = self.switch.ports.iter().flat_map(|port| {
@@ -368,7 +368,7 @@ impl Successive<'_> {
             let frames = ports.len() as u64 * u64::from(HANDOVERS_MAX) + others * u64::from(HANDOVER_QUEUE);
             share.handed_over = Held::of_longest(frames, longest);
         }
-        // Cells for the longest frame are free before a worker receives a frame.
+        // Before a worker receives a frame, it needs free cells for the longest frame.
         share.received.cells = share.received.cells.saturating_add(cells_of(FRAME_MAX).into());
         share
     }
@@ -386,10 +386,10 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of lossless frames share the cells of the original, which alone counts at its ingress.
+            // Copies of a lossless frame share its cells, and only the original counts at its ingress port.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
-            // The index keeps the memory of control frames when its port is removed.
+            // A port's index keeps the memory of control frames even after the port was removed.
             control: Held::of_longest(
                 CONTROL_FRAMES.into(),
                 self.0.iter().map(|config| config.longest()).max().unwrap_or(0),

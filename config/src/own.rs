@@ -11,7 +11,7 @@ use crate::reader::{Parsed, Table, parse};
 
 const BRING_ONE: &str = "build a program with its own policy, as docs/policies/own.md describes";
 
-/// Flow-control policy of the program, `"custom"` in configurations.
+/// Flow-control policy of the calling program, named `"custom"` in configurations.
 #[derive(Clone)]
 pub struct OwnPolicy {
     name: &'static str,
@@ -19,7 +19,7 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// Creates a policy; `read` builds it.
+    /// Creates a policy with this name. `read` builds it from its parameters.
     pub fn new<P: PolicyFactory + 'static>(
         name: &'static str,
         read: impl Fn(&mut Parameters<'_>) -> P + Send + Sync + 'static,

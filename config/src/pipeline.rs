@@ -34,7 +34,7 @@ pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut
     }
 }
 
-/// Returns port name and classes that the peer can pause forever.
+/// Returns the port's name and the classes that its peer can pause forever.
 fn exposed(port: &PortSettings) -> Option<String> {
     let obeyed = match port.flow_control {
         FlowControl::Pfc { obey, .. } => obey,

@@ -1,6 +1,6 @@
 //! Quantities with units: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
 //!
-//! Decimals are allowed, `_` is ignored, fractions of the smallest unit are rounded up. Formatted quantities can be parsed.
+//! Decimals are allowed, `_` is ignored, and fractions of the smallest unit are rounded up. Formatted quantities can be parsed.
 
 use std::num::NonZeroU32;
 

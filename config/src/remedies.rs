@@ -1,4 +1,4 @@
-//! Remedies for a lack of memory: plans again, each time with one key changed.
+//! Remedies for a lack of memory: plans the memory again for each remedy, with one key changed.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
@@ -31,7 +31,7 @@ const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |documen
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });
 
-/// Returns allowed single changes, the largest saving first.
+/// Returns changes of single keys that cause no error, the largest saving first.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     let needed = |document: &Document| {
         let config = build::build(document, &mut Problems::default())?;

@@ -168,7 +168,7 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
 
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
-    // A routed frame is flooded in its VLAN until the station's port is learned.
+    // Storm limits also concern routed frames, because a VLAN floods them until the station's port is learned.
     let limits_floods = !switch.routed_vlans.is_empty();
     let bridging_keys = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),

@@ -100,7 +100,7 @@ pub(crate) fn lossy_pool(
         }
         Some((OrOff::Is(bytes), _)) => defaults::lossy_pool(bytes),
         Some((OrOff::Off, _)) => LossyPool::UNLIMITED,
-        // A halting pipeline limits frames at ingress, and drops none.
+        // A pipeline that halts needs no limit here, because frames are limited at ingress and none is dropped.
         None if is_shared || stops => LossyPool::UNLIMITED,
         None => document.hardware.lossy_pool(ports),
     }
@@ -129,7 +129,7 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     }
 }
 
-/// Warns about lossy classes without room for a frame in their reserve and `alpha` times the free pool.
+/// Warns about lossy classes for which reserve and `alpha` times the pool together have no room for one frame.
 fn room_for_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -171,7 +171,8 @@ fn room_for_a_frame(
     }
 }
 
-/// Checks that reserves hold a frame: if headroom is part of the pool, an empty queue is sure of its reserve only.
+/// Checks that each reserve of a lossless class holds a frame, because an empty queue is sure only of its reserve if headroom is part of
+/// the pool.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],

@@ -46,7 +46,7 @@ pub struct ShellSettings {
     pub lossy_pool: Option<LossyPool>,
 }
 
-/// The kernel's side of the router.
+/// Settings of the router in the kernel: namespace and interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Router {
     /// Network namespace of the host interfaces; `None`: the switch's own.
@@ -192,18 +192,18 @@ impl Chunks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortShell {
     pub device: String,
-    /// Queues with a socket.
+    /// Device queues that get an AF_XDP socket.
     pub queues: Queues,
     pub mode: Mode,
     pub rings: Rings,
-    /// Receive chunks for a stall of the whole budget.
+    /// Receive chunks that are needed during a stall of the whole `stall_budget`.
     pub stall_chunks: u32,
     /// Maximum frames in the driver.
     pub transmit_chunks: u32,
 }
 
 impl PortShell {
-    /// Returns true for an entry without port.
+    /// Returns true if no port uses this entry.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         self.device.is_empty()
@@ -218,18 +218,18 @@ impl PortShell {
 pub enum Queues {
     #[default]
     All,
-    /// Queues in this order.
+    /// Only these queues, in this order.
     List(Vec<u32>),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Native mode if possible, otherwise generic.
+    /// Native mode if possible, otherwise generic mode.
     #[default]
     Auto,
-    /// Program in the driver.
+    /// The XDP program runs in the driver.
     Native,
-    /// Program in the kernel's network stack.
+    /// The XDP program runs in the kernel's network stack.
     Generic,
 }
 
@@ -259,7 +259,7 @@ pub enum Workers {
     #[default]
     Auto,
     Count(u16),
-    /// Listed workers with every port once.
+    /// Listed workers, which together have every port once.
     List(Vec<Worker>),
 }
 
@@ -277,13 +277,13 @@ pub enum Poll {
     Busy,
     /// Polling while frames arrive, then sleep until the next frame or deadline.
     Adaptive {
-        /// Time without frames before sleep.
+        /// Time without frames after which the worker sleeps.
         idle_after: Nanos,
     },
 }
 
 impl Workers {
-    /// Returns whether all ports that satisfy `stays` keep their workers, `count` of which run.
+    /// Returns true if every port that satisfies `stays` keeps its worker, with `count` running workers.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,

@@ -28,7 +28,7 @@ pub(crate) const FRAME_MIN: u64 = 64;
 
 const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
-/// Maximum entries of a ring, far beyond the limits of kernels.
+/// Maximum number of entries of a ring, far beyond the limits of kernels.
 pub(crate) const RING_MOST: u32 = 1 << 20;
 /// Maximum chunks that a worker keeps out of a fill ring before it refills the ring (`xoff_xdp`).
 const UNFILLED: u64 = 31;
@@ -49,7 +49,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads a port's line. Replaces a missing speed, to find further problems.
+    /// Reads a port's line. A missing speed is replaced, so that further problems are found.
     pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
@@ -134,7 +134,7 @@ impl Line {
         })
     }
 
-    /// Returns the bytes that a software peer may send at once, configured like this switch.
+    /// Returns the bytes that a software peer may send at once if it is configured like this switch.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }
@@ -143,7 +143,7 @@ impl Line {
         self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the receive chunks for a stall. Of a frame in several chunks, all but the last are full.
+    /// Returns the receive chunks for a stall. All chunks of a long frame but the last are full, so count them by bytes.
     pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
         let more = match chunks.frames_take_several() {
             true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),
@@ -156,8 +156,8 @@ impl Line {
         self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
-    /// Returns the maximum frames in the driver: `commit` in frames of `smallest_frame` bytes, at least a batch, and
-    /// control frames.
+    /// Returns the maximum number of frames in the driver: control frames, and `commit` in frames of `smallest_frame` bytes or at least a
+    /// batch.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;
@@ -190,9 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn rings_hold_arrivals_of_stall_and_turn() {
+    fn rings_hold_arrivals_of_stall_and_loop_round() {
         let line = line(1_000, Nanos::from_millis(25));
-        // 25.2 ms at 1 Gb/s, and a burst of 5 ms, in frames of 256 + 20 bytes.
+        // The line brings 25.2 ms at 1 Gb/s and a burst of 5 ms, in frames of 256 + 20 bytes.
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
         assert_eq!(line.rings(2_048, 256).unwrap().rx, 2_048);
         assert_eq!(line.rings(2_049, 256).unwrap().rx, 4_096);

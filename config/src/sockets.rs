@@ -121,18 +121,18 @@ fn port_shell(
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
-        // Each worker would count only its own ports, and fill the whole pool.
+        // With several workers, each would count only its own ports and could fill the whole pool.
         Some("`model = \"shared\"`".into())
     } else if value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded {
-        // Frames between workers would count at no port.
+        // With several workers, frames on the way between them would count at no port.
         Some("`accounting = \"until-forwarded\"`".into())
     } else if pipeline::settings(document).rate.is_some() {
         Some("`rate` in `[pipeline]`".into())
     } else if value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop {
-        // Only one worker's pipeline would halt.
+        // With several workers, only the pipeline of one would halt.
         Some("`when_full = \"stop\"`".into())
     } else if !qcn::classes(document).is_empty() {
-        // Congestion points count queued frames of all ports.
+        // A congestion point counts queued frames of all ports, so one worker must have all ports.
         Some("`[qcn]`".into())
     } else {
         let shadows = value(keys.shadow.as_ref(), Vec::new());

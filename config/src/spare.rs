@@ -11,7 +11,7 @@ use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Workers};
 
 impl Config {
-    /// Adds spare indices after those of the ports.
+    /// Returns this configuration with spare indices, which follow the indices of its ports.
     #[must_use]
     pub fn with_spare_places(&self) -> Config {
         let mut config = self.clone();
@@ -47,7 +47,7 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the buffer memory of spare ports; every index has that of control frames.
+    /// Returns the buffer memory of spare `ports`, without control frames, for which every index has memory.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;

@@ -49,13 +49,13 @@ pub(crate) fn classes(
     ports
 }
 
-/// Returns the bytes queued before headroom if memory were unlimited.
+/// Returns the bytes that would be queued in all ports, without headroom, if memory were unlimited.
 pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)
 }
 
-/// Returns a class as if it were lossy at all other ports.
+/// Returns the settings of a class at one port, as if the class were lossy at all other ports.
 fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings {
     let smallest_frame = value(document.switch.smallest_frame.as_ref(), document.hardware.smallest_frame());
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
@@ -110,7 +110,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON; one determines a missing other.
+/// Returns XOFF and XON at ingress. If the file gives only one, the other follows from it.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -122,7 +122,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF; one determines a missing other.
+/// Returns XON and XOFF at egress. If the file gives only one, the other follows from it.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -227,7 +227,7 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    // An egress queue is full at its maximum, but an ingress queue only beyond it.
+    // An egress queue is full at its maximum, but an ingress queue only beyond it, so egress needs one byte more.
     let least = [
         ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
         ("ingress_max", &keys.ingress_max, longest),
@@ -310,7 +310,7 @@ fn check_lossless(
     }
 }
 
-/// Notes thresholds that lose no frame, but idle or block the line.
+/// Notes thresholds that lose no frame, but leave the line idle or block it.
 fn too_low(
     draft: &Draft<'_>,
     keys: &ClassKeys,

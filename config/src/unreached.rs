@@ -5,7 +5,7 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about egress thresholds of policies that a queue cannot reach because it is full before.
+/// Warns about policies whose egress threshold cannot be reached, because the queue is full before.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],

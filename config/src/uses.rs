@@ -9,7 +9,7 @@ use crate::reader::problem::Problem;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     pub loopback: bool,
-    /// Bridge or bond above, such as `bridge br0`.
+    /// Bridge or bond to which the device belongs, such as `bridge br0`.
     pub master: Option<String>,
     /// True if the default route uses the device.
     pub default_route: bool,

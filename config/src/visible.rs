@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 
-/// Makes control characters visible, which move a cursor, change colours or turn the writing direction; not line feeds and tabs.
+/// Makes control characters visible, because they can move the cursor, change colours or turn the writing direction. Line feeds and tabs
+/// remain.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.chars().any(|c| sign(c).is_some()) {

@@ -168,7 +168,8 @@ fn xon_may_equal_xoff_but_not_exceed_it() {
 
 #[test]
 fn buffer_limits_below_one_frame_are_refused() {
-    // The longest frame has 1526 bytes: 1514, two tags and the FCS. An egress queue is full at its maximum.
+    // The longest frame has 1526 bytes: 1514, two tags and the FCS. An egress queue that reaches its maximum is full, so one byte more is
+    // needed.
     assert!(read(&format!("[class.0]\negress_max = 1527\n{PORTS}")).is_ok());
     assert_only("[class.0]\negress_max = 1526\n", (2, 14), &["too little for one frame", "1527"]);
     // A commit also counts preamble and gap.
@@ -180,7 +181,7 @@ fn buffer_limits_below_one_frame_are_refused() {
 fn rates_and_times_beyond_the_port_are_refused() {
     assert!(read(&format!("[class.0]\nmax_rate = \"1G\"\n{PORTS}")).is_ok());
     assert_only("[class.0]\nmax_rate = \"1001M\"\n", (2, 13), &["more than the port's speed", "1Gb/s"]);
-    // The pause time of 65535 quanta of 512 bits at 1 Gb/s is 33.55 ms.
+    // The pause time is 33.55 ms: 65535 quanta of 512 bits at 1 Gb/s.
     assert_only("[defaults]\nrefresh = \"34ms\"\n", (2, 12), &["not less than the pause time", "33553 us"]);
 }
 
@@ -453,7 +454,7 @@ fn error_report_shows_line_and_help() {
 }
 
 #[test]
-fn congestion_points_need_one_side_and_full_accounting() {
+fn congestion_point_classes_are_at_ingress_or_egress() {
     assert!(read(&format!("[qcn]\ningress = [3]\negress = [4]\nset_point = \"20KB\"\n{PORTS}")).is_ok());
     assert_only("[qcn]\ningress = [3]\negress = [2, 3]\n", (3, 10), &["class 3", "ingress and at egress"]);
     assert_only(
@@ -467,7 +468,7 @@ fn congestion_points_need_one_side_and_full_accounting() {
 }
 
 #[test]
-fn oversized_stall_points_at_configured_key() {
+fn error_of_too_long_stall_points_at_its_key() {
     let (place, message, _) = only_with_ports(
         "[switch]\nstall_budget = \"10s\"\nsmallest_frame = 64\n[defaults]\nlossless = []\nspeed = \"1G\"\n",
     );

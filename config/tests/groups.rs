@@ -102,7 +102,7 @@ fn port_is_in_one_group_at_most() {
 
 // proves: groups
 #[test]
-fn group_members_need_equal_traits() {
+fn group_members_need_equal_settings() {
     let group = "[[group]]\nname = \"up\"\nports = [\"a\", \"b\"]\n";
     for (key, of_b) in [
         ("pvid", "pvid = 7\n"),
@@ -122,7 +122,7 @@ fn group_members_need_equal_traits() {
 }
 
 #[test]
-fn key_of_other_spread_is_refused() {
+fn key_of_another_spread_method_is_refused() {
     let of = |text: &str| format!("[[group]]\nname = \"up\"\nports = [\"a\"]\n{text}");
     wrong_with_ports(&of("low = \"1KB\"\n"), (4, 8), &["`low` has no effect", "spread = \"adaptive\""]);
     wrong_with_ports(

@@ -54,7 +54,7 @@ fn peer_capabilities_are_configured_or_learned() {
 }
 
 #[test]
-fn willing_port_needs_lldp_and_pfc() {
+fn learning_from_neighbor_needs_lldp_and_pfc() {
     for key in ["ofc_peer = \"auto\"", "gfc_peer = \"auto\"", "dcbx = \"willing\""] {
         let (name, _) = key.split_once(' ').unwrap();
         let off = message(&format!("{key}\nlldp = false\n"));
@@ -67,7 +67,7 @@ fn willing_port_needs_lldp_and_pfc() {
 
 // proves: dcbx
 #[test]
-fn note_lists_classes_with_memory_of_willing_port() {
+fn note_lists_lossless_classes_of_dcbx_willing_port() {
     let config = read("lossless = [3, 4]\ndcbx = \"willing\"\n").unwrap();
     let notes: Vec<&str> = config.notes.iter().map(|problem| problem.message.as_str()).collect();
     assert!(

@@ -120,7 +120,7 @@ fn budget_and_lossy_pool_exclude_each_other() {
 
 // proves: check
 #[test]
-fn device_in_use_is_refused_or_warned() {
+fn device_in_use_is_error_or_warning() {
     fn with(name: &str, uses: Uses) -> Device {
         let index = if name == "eth1" { 1 } else { 2 };
         Device::Has { index, queues: 1, mtu: 1_500, uses }
@@ -195,7 +195,7 @@ fn device_must_meet_port_requirements() {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
             Err(error) => panic!("{error}"),
         };
-        // Without the file, the check reports the same problem without a place.
+        // If the file has been deleted, the check reports the same problem without a place.
         let config = Config::from_toml("test.toml", &text, Machine::default()).unwrap();
         let blind: Vec<String> = config.misfits(&here).into_iter().map(|it| it.message).collect();
         assert_eq!(blind, problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>());
@@ -314,7 +314,7 @@ fn small_receive_chunks_take_two_thirds_less() {
     assert_eq!((fill, small_fill), (16_384, 32_768));
     assert!(3 * small.kernel.0 < 2 * whole.kernel.0 && !chunks.multi_buffer);
     assert_eq!(bytes_of(&small, "transmit chunks"), bytes_of(&whole, "transmit chunks"));
-    // Cells for a batch of full chunks and an incomplete frame.
+    // Cells are needed for a batch of full chunks and an incomplete frame.
     assert_eq!(bytes_of(&small, "received frames"), (2 * (128 * 6 + 97) + 97) * 96);
 }
 
@@ -344,7 +344,7 @@ fn small_receive_chunks_need_copies() {
 }
 
 #[test]
-fn cells_hold_frames_within_limits() {
+fn planned_cells_suffice_for_frames_of_any_length() {
     for (len, frames) in [(64_u64, 1_000_u64), (132, 977), (133, 977), (256, 977), (261, 500), (1_522, 100)] {
         let cells = frames * (len - 4).div_ceil(96);
         let held = Held::of(Bytes(len * frames), frames);

@@ -103,7 +103,7 @@ fn bridging_keys_refused_at_routed_port() {
 }
 
 #[test]
-fn storm_limit_of_routed_port_needs_svi() {
+fn storm_limit_of_routed_port_needs_routed_vlan() {
     let text = mixed("storm_limit = { unknown = \"10M\" }", "");
     assert!(only(&text).1.contains("`storm_limit`"));
     assert!(read(&format!("{text}[[vlan]]\nvid = 1\nrouter = true\n")).is_ok());

@@ -191,7 +191,7 @@ fn shared_memory_limits_default_to_the_pool() {
     let Memory::Shared(default) = two_ports("[memory]\nmodel = \"shared\"\n", "").switch.memory else {
         panic!()
     };
-    // Half of what two ports could queue: seven lossy queues of 8 ms, and a lossless one up to XOFF.
+    // The default pool is half of the bytes that two ports could queue: seven lossy queues of 8 ms, and a lossless one up to XOFF.
     assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 125_013));
     assert_eq!(default.alpha_log2, Some(0));
 }
@@ -293,7 +293,7 @@ fn reserves_count_as_ingress_capacity() {
 
 // proves: thresholds
 #[test]
-fn xoff_frame_count_follows_limits() {
+fn memory_for_frames_follows_xoff_frame_limit() {
     let lossless = |text: &str| {
         let config = two_ports(text, "");
         config.port_share(0, &[]).lossless.frames - class(&config, 0, 3).headroom.0.div_ceil(256)
@@ -309,7 +309,7 @@ fn xoff_frame_count_follows_limits() {
 }
 
 #[test]
-fn shared_memory_is_per_single_worker() {
+fn shared_memory_limits_switch_to_one_worker() {
     let workers = |before: &str| {
         let port =
             |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"100G\"\n");
@@ -336,7 +336,7 @@ fn ofc_table_sizes_are_configurable() {
 }
 
 #[test]
-fn remaining_port_keys_are_parsed() {
+fn all_other_port_keys_are_parsed() {
     let config = two_ports(
         "[switch]\nhttp = false\nname = \"s1\"\n[fdb]\nageing = \"never\"\ncapacity = 100\n",
         "mtu = 9000\npause_time = 1000\nrefresh = \"10us\"\nlearning = false\nlearn_limit = 0\nflood_unknown = false\nflood_group = false\nisolated = true\nrewrite_pcp = \"class\"\nrewrite_dscp = \"class\"\ndefault_class = 7\n[port.class.1]\nqueue = \"voq\"\nmax_rate = \"10M\"\n",
@@ -432,7 +432,7 @@ fn auto_ecn_marks_before_xoff() {
 
 // proves: check
 #[test]
-fn alpha_leaves_lossy_class_one_frame() {
+fn alpha_with_less_than_one_frame_warns() {
     // The longest frame has 1526 bytes.
     let of = |memory: &str, class: &str| {
         let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");

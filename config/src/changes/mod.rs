@@ -1,6 +1,6 @@
-//! Differences between the configuration of a running switch and a new one, with or without a restart.
+//! Compares the configuration of a running switch with a new one, and finds the changes that need a restart.
 //!
-//! The comparison destructures both values, so that no new field is forgotten, and includes defaults. Ports are identified by name.
+//! The comparison destructures both values, so that no new field is forgotten; it includes default values. Ports are identified by name.
 
 mod fields;
 mod notation;
@@ -19,7 +19,7 @@ pub(crate) use places::vacated;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Setting in terms of the file, such as `port "a": class 3: xoff`.
+    /// Changed setting, named as in the file, such as `port "a": class 3: xoff`.
     pub what: String,
     pub before: String,
     pub after: String,
@@ -52,7 +52,7 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new` with its ports at their indices in this running configuration, and the changes. Added ports get spare indices.
+    /// Returns `new`, whose ports are moved to their indices in this running configuration, and the changes. Added ports get spare indices.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -140,7 +140,7 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Each reading of the file creates a new value; its debug output shows the parameters.
+    // Each reading of the file creates a new policy value, so compare the debug output, which shows the parameters.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 
@@ -191,7 +191,7 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
     }
 }
 
-/// Compares settings of a port index that stay even for another port.
+/// Compares settings of a port index that stay, even if another port takes the index.
 fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &mut Changes) {
     let mut kept = |what: String, [before, after]: [String; 2]| {
         if before != after {
@@ -273,7 +273,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// Compares flow control. Another kind of pause needs a restart, because the peer would not understand it.
+/// Compares flow control. Another kind of pauses needs a restart, because the peer would not understand it.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let values = [old.notation(), new.notation()];
     match (old, new) {

@@ -6,7 +6,7 @@ use super::{Change, Changes};
 use crate::Config;
 use crate::shell::{PortShell, Worker, Workers};
 
-/// Returns `new` with each port at its index in `running`; other ports need a restart.
+/// Returns `new`, in which each port has its index in `running`. A port for which no index is free needs a restart.
 pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
     let mut places: Vec<Option<PortId>> = Vec::new();
     for index in 0..new.switch.ports.len() {
@@ -66,7 +66,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     config
 }
 
-/// Returns the index that a port of that name has or had, else a spare one.
+/// Returns the index that a port with this name has or had in `running`, otherwise a spare index.
 fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>]) -> Option<PortId> {
     let name = &new.switch.ports[index].name;
     let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);

@@ -86,7 +86,7 @@ fn restart_only_changes_are_named() {
 }
 
 #[test]
-fn pause_kind_needs_restart_but_its_classes_change_live() {
+fn pause_kind_change_needs_restart_but_classes_change_live() {
     let (_, of) = changes(&[("lossless = [3]", "lossless = [3, 4]")]);
     assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
     assert!(lines(&of.live).contains(&"port \"a\": class 4: lossless: false -> true".to_owned()));
@@ -170,7 +170,7 @@ fn spare(places: u8) -> String {
 }
 
 #[test]
-fn removed_port_returns_to_its_place() {
+fn re_added_port_gets_its_old_index() {
     let without = FILE.replacen(A, "", 1);
     let (left, of) = config(FILE).changes(1, config(&without));
     assert!(
@@ -195,7 +195,7 @@ fn removed_port_returns_to_its_place() {
 }
 
 #[test]
-fn added_port_takes_spare_place() {
+fn added_port_takes_spare_index() {
     let running = config(&spare(1)).with_spare_places();
     assert!(running.is_spare(2) && running.shell.ports.len() == 3);
     let with_c = spare(1).replacen("[class.3]", C, 1);
@@ -211,7 +211,7 @@ fn added_port_takes_spare_place() {
 }
 
 #[test]
-fn spare_place_belongs_to_configured_worker() {
+fn spare_port_index_belongs_to_configured_worker() {
     let two = |ports: &str| {
         let workers = format!("[switch]\nworkers = [{{ ports = [\"a\"] }}, {{ ports = {ports} }}]");
         spare(2).replacen("[switch]", &workers, 1)
@@ -223,7 +223,7 @@ fn spare_place_belongs_to_configured_worker() {
 }
 
 #[test]
-fn spare_place_has_memory_of_largest_port() {
+fn spare_port_index_has_memory_of_largest_port() {
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed();
     let with_c = FILE.replacen("[class.3]", C, 1);
     assert_eq!(needed(&config(&spare(1)).with_spare_places()), needed(&config(&with_c)));

@@ -38,7 +38,7 @@ impl<T> OrOff<T> {
     }
 }
 
-/// Reads `word` as [`OrOff::Off`], others by `parse`. For "off", `false` means the same.
+/// Reads `word` as [`OrOff::Off`], other values by `parse`. If `word` is "off", `false` means the same.
 pub fn or_word<T>(
     word: &'static str,
     parse: impl FnOnce(&Value<'_>) -> Parsed<T>,
@@ -164,7 +164,7 @@ pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
         .map(|classes| classes.into_iter().collect())
 }
 
-/// Reads eight numbers up to `most`, one for each class; `"class"` stands for `of_class`.
+/// Reads eight numbers up to `most`, one for each class. The word `"class"` stands for the numbers `of_class`.
 pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>) -> Parsed<[u8; CLASSES]> {
     move |value| {
         if value.as_str() == Some("class") {

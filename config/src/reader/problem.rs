@@ -43,7 +43,7 @@ impl Invalid {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Problem, and the allowed values.
+    /// Description of the problem, with the allowed values.
     pub message: String,
     pub help: Option<String>,
     /// Line and column from 1; `None` for the whole file.
@@ -93,7 +93,7 @@ impl Problem {
         self
     }
 
-    /// Adds a labelled place. The first one counts as the problem's own.
+    /// Adds a labelled place. The first label gives the place of the problem.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
@@ -112,7 +112,8 @@ impl Problem {
         });
     }
 
-    /// Makes control characters visible. If this changes `text` (`has_signs`), moves [placed](Self::place) labels along.
+    /// Makes control characters visible. If `text` has such characters (`has_signs`), moves the labels, whose [places](Self::place) are in
+    /// it.
     fn make_visible(&mut self, text: &str, has_signs: bool) {
         show(&mut self.message);
         self.help.iter_mut().for_each(show);
@@ -175,7 +176,7 @@ pub struct Remarks {
 }
 
 impl Problems {
-    /// Adds a problem, unless the same place and label exists: several ports may inherit a key.
+    /// Adds a problem, unless another one has the same place and label, because several ports may inherit a key.
     pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,
@@ -196,7 +197,7 @@ impl Problems {
         !self.errors.is_empty()
     }
 
-    /// Returns all errors; without errors, warnings and notes.
+    /// Returns an error that lists all errors, or, if there are none, the warnings and notes.
     pub(crate) fn finish(mut self, name: &str, text: &str) -> Result<Remarks, ConfigError> {
         for list in [&mut self.errors, &mut self.warnings, &mut self.notes] {
             list.iter_mut().for_each(|problem| problem.place(text));

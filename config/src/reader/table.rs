@@ -6,7 +6,7 @@ use toml_span::{Span, Spanned, Value};
 
 use super::problem::{Problem, Problems};
 
-/// Typed value, or as error the allowed values in words.
+/// Value of the right type, or an error that describes the allowed values.
 pub type Parsed<T> = Result<T, String>;
 
 /// TOML table, with its name in messages.
@@ -32,7 +32,7 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get(key)
     }
 
-    /// Returns the place of `key`, or without `key` the table's.
+    /// Returns the place of `key`, or the place of the table if it has no such key.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
@@ -63,7 +63,7 @@ impl<'a, 'de> Table<'a, 'de> {
         entries.iter().filter_map(|entry| Table::of(key, entry, problems)).collect()
     }
 
-    /// Returns the value under `key` with its place, or reports a refused one.
+    /// Returns the value under `key` with its place; reports an error if `parse` refuses it.
     pub fn read<T>(
         &self,
         key: &str,
@@ -80,7 +80,7 @@ impl<'a, 'de> Table<'a, 'de> {
         }
     }
 
-    /// Reports keys that are in none of the lists.
+    /// Reports all keys that none of the lists contains.
     pub fn no_others(&self, valid_keys: &[&[&str]], problems: &mut Problems) {
         let valid_keys: Vec<&str> = valid_keys.concat();
         for (key, _) in self.entries.iter().filter(|(key, _)| !valid_keys.contains(&key.name.as_ref())) {
