@@ -13,7 +13,7 @@ use xoff_experiments::scenario::SEED_MAX;
 
 use xoff_switch::Promise;
 
-/// Exit code of a command that could not start: bad usage, bad configuration, missing privilege.
+/// Exit code of a command that could not start: bad usage, a bad configuration or a missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
 const EXIT_NOT_PROVED: u8 = 3;
 
@@ -76,7 +76,7 @@ pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
 
-/// Prints like [`print()`]; returns `Break` if the reader has closed the pipe.
+/// Prints like [`print()`], but returns `Break` if the reader has closed the pipe.
 pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {

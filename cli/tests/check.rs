@@ -69,7 +69,7 @@ fn valid_file_prints_its_derived_settings() {
 
 // proves: check
 #[test]
-fn sixteen_ports_fit_a_screen() {
+fn output_for_sixteen_ports_fits_a_screen() {
     let of = |name: fn(u32) -> String| {
         let file = tempfile::NamedTempFile::new().unwrap();
         let port = |number| port(&name(number), "1G", "peer_response = \"software\"");
@@ -103,7 +103,7 @@ fn long_names_and_warnings_fit_the_width() {
 
 // proves: pacing
 #[test]
-fn congested_line_delays_are_printed() {
+fn busy_time_and_delay_of_congested_line_are_printed() {
     let large = "[port.class.3]\nxon = \"200KB\"\nxoff = \"500KB\"";
     let config =
         [port("a", "1G", "burst = \"1MB\""), port("b", "1G", large), port("slow", "200M", "")].concat();
@@ -126,7 +126,7 @@ fn congested_line_delays_are_printed() {
 
 // proves: pacing
 #[test]
-fn line_delay_given_only_for_static_thresholds() {
+fn delay_of_congested_line_needs_static_thresholds() {
     let of = |more: &str, b: &str| {
         let (_, report) =
             checked(&[more, &port("a", "1G", ""), &port("b", "1G", b), &port("c", "1G", "")].concat());
@@ -166,7 +166,7 @@ fn pipeline_and_cost_of_halts_are_printed() {
 }
 
 #[test]
-fn json_has_the_same_values_as_numbers() {
+fn json_output_has_text_output_values_as_numbers() {
     let output = check(&example("minimal.toml"), &["--json"]);
     assert!(output.status.success());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

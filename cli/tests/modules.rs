@@ -1,6 +1,7 @@
 //! Checks that modules of each crate depend on each other without cycles.
 //!
-//! A module may use its parent, and a parent its children. Each sibling stands for all modules below it.
+//! A module may use its parent, and a parent may use its children. A cycle is one of sibling modules, each of which stands for all modules
+//! below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 
-/// Path of names from the crate's root.
+/// Path of a module: names from the crate's root on.
 type Names = Vec<String>;
 
 /// Sibling modules, each with the siblings that it uses.
@@ -101,7 +102,7 @@ impl Modules {
         modules
     }
 
-    /// Returns the graph of each parent's children.
+    /// Returns, for each parent module, the graph of its children.
     fn graphs(&self) -> BTreeMap<Names, Graph> {
         let mut graphs: BTreeMap<Names, Graph> = BTreeMap::new();
         for module in self.uses.keys() {
@@ -151,7 +152,7 @@ impl Reader<'_> {
         match names.peek().map(|name| name.as_str()) {
             Some("crate") => path.clear(),
             Some("super" | "self") => (),
-            // Other paths begin with another crate or with a child.
+            // Other `use` paths begin with another crate or with a child module.
             Some(_) => {
                 return self.modules.uses.entry(path.clone()).or_default().push({
                     path.extend(names.cloned());

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Maximum characters of a line of code without strings: rustfmt does not break those.
+/// Maximum characters of a line of code. Strings do not count, because rustfmt does not break them.
 const LINE_MAX: usize = 140;
 
-/// Maximum lines of a source file without its [`PROOF`]s.
+/// Maximum lines of a source file. Lines that begin with [`PROOF`] do not count.
 const FILE_MAX: usize = 550;
 
-/// Begins a line above a test: promises of SPECIFICATION.md that the test proves.
+/// Begins a line above a test that names the promises of SPECIFICATION.md which the test proves.
 const PROOF: &str = "// proves: ";
 
 /// Words forbidden in names, because they say how a value came about and not what it is.
@@ -18,7 +18,7 @@ const WORDS: [&str; 8] = ["told", "untold", "said", "unsaid", "asked", "heard", 
 
 const TEST_MAX: usize = 60;
 
-/// Beginnings of docs that cannot be understood without the line before.
+/// Beginnings of doc comments that readers cannot understand without the line before.
 const RELATIVES: [&str; 26] = [
     "What",
     "Who",
@@ -50,7 +50,7 @@ const RELATIVES: [&str; 26] = [
 
 const SENTENCE_MAX: usize = 35;
 
-/// Files that are not in the repository.
+/// Files absent from the repository, to which no text may refer.
 const ABSENT_FILES: [&str; 8] =
     ["design.md", "papers/", "cases.md", "wire.md", "afxdp.md", "style.md", "ofc.txt", "capfc.txt"];
 

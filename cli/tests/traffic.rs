@@ -46,7 +46,7 @@ fn options(line_mbps: u64) -> HostOptions {
     HostOptions { line: BitRate::from_mbps(line_mbps), ..HostOptions::new("eth0") }
 }
 
-/// Returns options of a host that ends 800 ms after the last frame.
+/// Returns the options of a host that ends 800 ms after the last frame has arrived.
 fn listening(line_mbps: u64) -> HostOptions {
     HostOptions { linger: Some(Nanos::from_millis(800)), ..options(line_mbps) }
 }
@@ -81,7 +81,7 @@ fn send_pause(device: &Device, what: &str) {
 }
 
 #[test]
-fn full_line_rate_both_ways_is_lossless() {
+fn hosts_at_line_rate_both_ways_lose_nothing() {
     const CATCH_UP: u64 = 2_000_000;
     let pair = pair(1500);
     let there =
@@ -93,7 +93,7 @@ fn full_line_rate_both_ways_is_lossless() {
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // A host catches up on delays within its catch-up time; its last frame has not left yet.
+        // A host makes up for delays within its catch-up time. `last` is the begin of its last frame, so add this frame.
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");
@@ -124,7 +124,7 @@ fn header_fields_arrive_as_configured() {
 }
 
 #[test]
-fn jumbo_frames_cross() {
+fn jumbo_frames_arrive() {
     let pair = pair(9000);
     let streams = [format!("{TO_B},size=9018,count=2000"), format!("{TO_B},size=3900,count=2000")];
     let [_, b] = run(&pair, (options(400), &streams), (listening(400), &[]));
@@ -146,17 +146,17 @@ fn hosts_send_and_receive_by_devices_of_four_queues() {
 
 // proves: traffic
 #[test]
-fn the_longest_frames_with_two_tags_are_received_at_every_mtu() {
+fn longest_frames_with_two_tags_arrive_at_every_mtu() {
     for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
         let pair = pair(mtu);
-        // Beyond the MTU, a NIC accepts two tags, a veth device one, a packet socket no 802.1ad tag.
+        // Beyond the MTU, a NIC accepts two tags and a veth device one; a packet socket accepts no 802.1ad tag.
         let report = receive_ten(&pair, mtu + 8);
         assert_eq!((report.unsorted.other, report.drops.total), (10, 0), "MTU {mtu}: {:?}", report.drops);
     }
 }
 
 #[test]
-fn frames_longer_than_a_chunk_are_counted_but_not_lost() {
+fn frames_longer_than_a_chunk_are_counted_as_too_long() {
     let report = receive_ten(&pair(1500), 1792);
     let counted = [("rx_too_long".to_owned(), 10)].into();
     assert_eq!((report.unsorted.other, report.drops.counters, report.drops.total), (0, counted, 0));
@@ -218,14 +218,14 @@ fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64
 }
 
 #[test]
-fn a_pause_stops_its_class_and_no_other() {
+fn pause_stops_its_class_and_no_other() {
     let [paused, other] = run_paused(Obedience::Obey, Nanos::from_millis(300), None);
     assert_eq!(paused, 0);
     assert!(other > 0);
 }
 
 #[test]
-fn xon_resumes_at_once() {
+fn xon_resumes_paused_class_at_once() {
     for resume in ["3=0", "all=0"] {
         let [resumed, _] = run_paused(Obedience::Obey, Nanos::from_millis(300), Some(resume));
         assert!(resumed > 0, "{resume}");
@@ -266,7 +266,7 @@ fn report_after_pauses(
 
 // proves: traffic
 #[test]
-fn flow_lists_pause_and_malformed_are_ignored() {
+fn flow_lists_pause_flows_and_malformed_ones_are_ignored() {
     let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_flows: true, ..options(10) };
         report_after_pauses(obeying, ["class=3,sport=1000,dport=9", "class=3,sport=2000,dport=9"], pauses)
@@ -284,7 +284,7 @@ fn flow_lists_pause_and_malformed_are_ignored() {
 
 // proves: traffic
 #[test]
-fn rates_slow_their_class_and_malformed_are_ignored() {
+fn rate_frames_slow_class_and_malformed_ones_are_ignored() {
     let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_rates: true, ..options(10) };
         report_after_pauses(obeying, ["class=3", "class=4"], pauses)
@@ -325,7 +325,7 @@ fn finish(child: Child) -> (Option<i32>, Output) {
 }
 
 #[test]
-fn signal_ends_host_whose_report_is_unread() {
+fn signal_ends_host_that_blocks_on_unread_report() {
     let pair = pair(1500);
     let (_unread, mut full) = std::io::pipe().unwrap();
     full.write_all(&[b' '; 64 << 10]).unwrap();
@@ -363,7 +363,7 @@ fn report_is_json_and_exit_code_shows_loss() {
 
 // proves: traffic
 #[test]
-fn frames_before_ready_are_missed_not_lost() {
+fn frames_sent_before_receiver_is_ready_are_not_lost() {
     let pair = pair(1500);
     let stream = format!("class=3,{TO_B},rate=1M");
     let mut sender = xoff(&pair.a, &["--device", "eth0", "--speed", "100M", "--stream", &stream]);
@@ -437,7 +437,7 @@ fn interrupted_host_reports_progress() {
 
 // proves: traffic
 #[test]
-fn frames_before_interrupt_are_counted() {
+fn frames_received_before_interrupt_are_counted() {
     let pair = pair(1500);
     let stop = AtomicBool::new(true);
     let sink = pair.b.namespace().run(|| Host::open(options(400)).unwrap());

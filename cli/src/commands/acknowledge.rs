@@ -12,9 +12,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Exclude known gaps in a switch's proof of losslessness.
 ///
-/// A gap arises when a device disappears with its last drop counters, or an XDP program is detached. An acknowledged
-/// gap stays in the status, but no longer affects verdict, exit code and metrics. Losses and gaps that still last
-/// cannot be acknowledged.
+/// A gap arises when a device disappears with its last drop counters, or an XDP program is detached. An acknowledged gap stays in the
+/// status, but no longer affects verdict, exit code and metrics. Losses cannot be acknowledged, nor can gaps that still last.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Address of the switch: a URL or unix:PATH.

@@ -49,8 +49,8 @@ pub struct Args {
     dropped: Vec<String>,
     /// Capture control frames.
     ///
-    /// Control frames are those that the switch consumes or makes itself, and CNMs. Without --class and --dropped, only
-    /// control frames are captured.
+    /// These are frames that the switch consumes or makes itself, and CNMs. Without --class and --dropped, only control frames are
+    /// captured.
     #[arg(long)]
     control: bool,
     /// Maximum bytes kept of each frame, 14 to 262144.
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 
 fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let url = args.url.as_str();
-    // Blocked in all threads, so that no signal interrupts a read; `end_on` waits for them.
+    // All threads block these signals, so that no signal interrupts a read. Only `end_on` waits for them.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     let waited_for = signals.thread_block();
     let mut answer = begin(url, args)?;

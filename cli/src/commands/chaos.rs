@@ -15,7 +15,7 @@ use crate::cli;
 /// and the smallest failing scenario found. A seed gives the same run every time.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// First and last of the seeds to run.
+    /// Seeds of the runs, from the first to the last.
     #[arg(long, value_name = "A..B", value_parser = cli::seeds, default_value = "0..99")]
     seeds: (u64, u64),
     /// Number of parallel runs [default: one per core].
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn exempt_lossless_drops_are_reported_with_reason() {
+    fn permitted_drops_of_lossless_frames_are_reported() {
         let tally = Tally { seeds: 1, exempt_runs: 1, exempt_losses: 7, ..Tally::default() };
         let text = render(&Report { tally, ..Report::default() }, 500);
         let reason = "7 of the dropped frames were lossless, all in 1 of 1 runs that may lose frames";
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn lossless_drops_of_a_run_are_exempt_or_break_a_promise() {
+    fn drop_of_lossless_frame_is_permitted_or_breaks_promise() {
         let report = chaos::run_for(0..100, 2, 20_000, |_| {});
         assert!(report.found.is_none(), "{report}");
         let exhausted = report.tally.drops[DropReason::HeadroomExhausted.index()];
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_seeds_break_no_promise() {
+    fn random_fabrics_of_a_few_seeds_break_no_promise() {
         let args = Args { seeds: (0, 3), jobs: Some(2), events: 2_000 };
         assert_eq!(run(&args).expect("the report cannot be written"), ExitCode::SUCCESS);
     }

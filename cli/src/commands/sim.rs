@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_parse_as_range_and_shard_as_k_of_n() {
+    fn seeds_option_takes_range_and_shard_takes_k_of_n() {
         let args = parse(&["s.toml", "--seeds", "1..10", "--shard", "8/8", "--out", "x"])
             .expect("valid arguments are refused");
         assert_eq!((args.seeds, args.shard), (Some((1, 10)), Some(Shard { number: 8, count: 8 })));
@@ -250,7 +250,7 @@ mod tests {
 
     // proves: sim-results
     #[test]
-    fn mean_parses_column_conditions_and_statistic() {
+    fn sim_mean_takes_column_conditions_and_statistic() {
         let arguments =
             ["mean", "d", "flows.fct_ns", "--by", "load,to", "--where", "size_bytes<10000", "--take", "p99"];
         let Some(SimCommand::Mean(args)) = parse(&arguments).expect("valid arguments are refused").command

@@ -78,7 +78,7 @@ struct HostArgs {
     /// Count pause frames but do not obey them.
     #[arg(long, conflicts_with = "late")]
     ignore_pause: bool,
-    /// Obey pauses with this delay: a time (50us) or quanta (100q).
+    /// Obey pauses later by this time (50us) or these quanta (100q).
     ///
     /// A quantum is 512 bit times.
     #[arg(long, value_name = "TIME|QUANTA", value_parser = lateness)]
@@ -92,7 +92,7 @@ struct HostArgs {
     /// Obey the rates that the switch requests (GFC), class by class.
     #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
     obey_rates: bool,
-    /// Longest delay of the host after which it catches up.
+    /// Longest delay of the host that it catches up on afterwards.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
     /// Count frames to other hosts too.
@@ -104,7 +104,7 @@ struct HostArgs {
     /// Spin instead of sleeping: exact latencies, but one whole core.
     #[arg(long)]
     busy: bool,
-    /// Shortest sleep under traffic; also the delay of pause reactions.
+    /// Shortest sleep under traffic; pauses may be obeyed this much later.
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
     nap: Nanos,
     /// Add a CN-TAG to streams and obey CNMs (802.1Qau).
@@ -221,14 +221,14 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which signals are ignored: terminal and wrapper may each send one.
+/// Time after a run for which signals are ignored, because terminal and wrapper may send one each.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signals that end the run, and after it the process.
+/// Signals: the first one ends the run, and a later one ends the process.
 struct Signals {
     /// Raised by SIGINT, SIGTERM and SIGHUP.
     stop: Arc<AtomicBool>,
-    /// Gives these signals their default effect.
+    /// True when these signals have their default effect, which ends the process.
     is_over: Arc<AtomicBool>,
 }
 
@@ -243,7 +243,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. Then signals end the process, because its report may block on an unread pipe.
+    /// Ends the run. A second later, signals end the process, because its report may block on a pipe that nobody reads.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn late_option_takes_a_time_or_quanta() {
+    fn late_option_takes_time_or_quanta() {
         let late = |text| {
             options(&parse(&["--device", "d", "--speed", "1G", "--late", text]).unwrap().host.unwrap())
         };

@@ -24,7 +24,7 @@ pub struct Args {
     /// Print one JSON object with every setting.
     #[arg(long, conflicts_with = "verbose")]
     pub json: bool,
-    /// Ignore memory, cores and interfaces of this machine.
+    /// Do not check memory, cores and interfaces of this machine.
     #[arg(long)]
     pub elsewhere: bool,
 }

@@ -12,7 +12,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each of the space-separated `keys` and each key of an object as value.
+    /// Creates a row for each object, and a column for each of the space-separated `keys`. If the value of a key is an object, each of its
+    /// keys has a column.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -51,7 +52,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in `folded` columns, where each folded cell `joins` the previous cell.
+    /// Merges rows that differ only in the columns `folded`, if in each of these the cell of a row `joins` that of the last merged row.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -96,12 +97,12 @@ impl Rows {
     }
 }
 
-/// Returns a key as a heading: one word per line, without `_bps`: cells have the unit.
+/// Returns a key as a heading with one word per line. The unit `_bps` is omitted, because the cells contain it.
 fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }
 
-/// Returns heading and text of a value; of an object, those of each field.
+/// Returns heading and text of a value, or of each field if the value is an object.
 fn columns(key: &str, value: &Value) -> Vec<(String, String)> {
     match value {
         Value::Object(fields) => {

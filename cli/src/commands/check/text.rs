@@ -45,7 +45,7 @@ const OF_PORTS: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// Tables of the switch: title, and key of the object or list of objects.
+/// Tables of the switch: title, and key under which the object or list of objects is found.
 const OF_SWITCH: [(&str, &str); 5] = [
     ("Workers", "workers"),
     ("Pipeline", "pipeline"),
@@ -111,7 +111,7 @@ fn is_lossless(class: &&Value) -> bool {
     class["lossless"] == true
 }
 
-/// Formats a row for each port and for each lossless class with different thresholds.
+/// Formats the table of ports. Lossless classes with different thresholds have different rows; rows with the same values are merged.
 fn ports(classes: &[Value]) -> String {
     let lossless = |class: &Value| {
         let mut class = class.clone();

@@ -183,9 +183,9 @@ fn class_view(
     })
 }
 
-/// Returns how long thresholds of other ports keep a congested line busy or delay frames.
+/// Returns for how long thresholds of other ports keep a congested line busy, and for how long they delay frames.
 ///
-/// Returns `None` if more than thresholds decides: free shared memory, or another policy than PFC.
+/// Returns `None` if this depends on more than thresholds: on free shared memory, or on another policy than PFC.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);
@@ -203,9 +203,9 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
     Some(json!({
         // Time for which the bytes queued below XON keep the line busy until peers resume.
         "covered_us": { "one": time(lowest), "all": all(|class| class.xon) },
-        // Queueing delay of a frame behind the bytes queued up to XOFF.
+        // Queueing delay of a frame that finds as many bytes queued as XOFF allows.
         "delay_us": { "one": time(highest), "all": all(|class| class.xoff) },
-        // Longest stall of the port's worker for which the line makes up afterwards.
+        // Longest stall of the port's worker that the line makes up for afterwards, by a burst.
         "made_up_us": time(port.burst),
     }))
 }

@@ -57,7 +57,7 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
 /// Runs the network until it is taken down.
 pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miette::Result<ExitCode> {
     let _ = nix::unistd::setsid(); // fails only for a session leader
-    // Until the network is up, this process ends together with `xoff lab up`.
+    // Until the network is up, SIGTERM ends this process when `xoff lab up` ends.
     set_pdeathsig(Signal::SIGTERM).into_diagnostic()?;
     let made = load().map_err(miette::Report::from).and_then(Kept::new);
     let kept = match made {
@@ -70,7 +70,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     set_pdeathsig(None).into_diagnostic()?;
     let mut stdout = io::stdout();
     if stdout.write_all(UP.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-        // `xoff lab up` has ended, so no user would know that the network runs.
+        // `xoff lab up` has ended, so nobody would learn that the network is up.
         return Ok(ExitCode::from(cli::EXIT_CANNOT));
     }
     if let Ok(nowhere) = File::options().write(true).open("/dev/null") {

@@ -1,4 +1,4 @@
-//! Drawing of a network as SVG: a tree of switches and hosts, with traffic and held peers at each wire.
+//! Drawing of a network as SVG: a tree of switches and hosts, with traffic and paused peers at each wire.
 //!
 //! The switch with the most neighbours is on top; others keep the order of the file.
 
@@ -31,11 +31,11 @@ impl Spot {
     }
 }
 
-/// Positions by node, and the tree of wires.
+/// Position of each node in the drawing, and the wires that form a tree.
 struct Layout<'a> {
     network: &'a NetworkStatus,
     spots: Vec<(&'a str, Spot)>,
-    /// Wires of the tree: index of the link, and name of the lower node.
+    /// Wires of the tree: index of the link, and name of the node at its lower end.
     tree: Vec<(usize, &'a str)>,
     columns: usize,
 }
@@ -74,7 +74,7 @@ impl<'a> Layout<'a> {
         let (network, mut below) = (self.network, Vec::new());
         for (link, wire) in network.links.iter().enumerate() {
             let Some(end) = other_end(wire, node) else { continue };
-            // A host forwards nothing: a switch behind it is reached by another wire, or starts its own tree.
+            // A host forwards nothing, so a switch is not placed below it, but below another wire or at the top of its own tree.
             let goes_on = network.switches.iter().any(|switch| switch.name == node) || !end.is_switch;
             if goes_on && !self.is_placed(&end.node) {
                 self.tree.push((link, &end.node));
@@ -228,7 +228,7 @@ fn wire(
         lines.push((format!("{} pauses", flow.pauses), "#777"));
     }
     lines.extend(flow.held.into_iter().map(|text| (text, "#b00020")));
-    // Above the lower node, or at the middle of a wire outside the tree.
+    // Labels are above the lower node, or at the middle of a wire that is not in the tree.
     let (x, bottom) = match lower {
         Some(_) => (to_x, to_y - BOX_HEIGHT / 2 - 8),
         None => (usize::midpoint(from_x, to_x), usize::midpoint(from_y, to_y) + lines.len() * LINE / 2),
@@ -313,7 +313,7 @@ mod tests {
 
     // proves: lab-account
     #[test]
-    fn drawing_shows_rates_pauses_and_held_peers() {
+    fn drawing_shows_rates_pauses_and_their_causes() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 1_000_000_000;
         now.switches[0].ports[0].classes[3].rx_bytes += 125_000;

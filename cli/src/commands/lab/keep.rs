@@ -33,13 +33,13 @@ pub(super) struct Kept {
     up: RunningNetwork,
     events: Receiver<Event>,
     tell: mpsc::Sender<Event>,
-    // Dropped last: when the name becomes free, nothing of the network remains.
+    // Dropped last, because the name must not become free before the rest of the network is gone.
     _claim: Claim,
     _log: Log,
 }
 
 impl Kept {
-    /// Makes the network, after removing killed networks' leftovers.
+    /// Makes the network. Before, removes what killed networks have left.
     pub(super) fn new(network: Network) -> miette::Result<Kept> {
         let log = logging::start(LOG, LogFormat::Text, &Confinement::default()).into_diagnostic()?;
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
@@ -69,10 +69,10 @@ impl Kept {
         self.end(clients)
     }
 
-    /// Ends the network, and sends the account to the clients that requested the end.
+    /// Ends the network, and sends the account of its frames to the clients that requested the end.
     fn end(self, mut clients: Vec<UnixStream>) -> Account {
         let account = self.up.down();
-        // The name is freed before clients get their answer.
+        // Free the name before clients get their reply, because they may start the network again.
         drop(self._claim);
         clients.extend(self.events.try_iter().filter_map(|event| match event {
             Event::Down(stream) => Some(stream),
@@ -95,7 +95,7 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
     let pid = Pid::from_raw(i32::try_from(child.id()).into_diagnostic()?);
     let tell = kept.tell.clone();
     thread::spawn(move || {
-        // WNOWAIT leaves the process a zombie, so that its PID is not reused.
+        // WNOWAIT leaves the ended process as a zombie, so that no other process gets its PID.
         let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         let _ = tell.send(Event::Ended); // fails if the receiver is gone
     });
@@ -106,7 +106,7 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
         let within = kill_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         match kept.events.recv_timeout(within) {
             Ok(Event::Signal(SIGINT)) if terminal_sends_sigint() => {}
-            // A second signal means that the user does not want to wait.
+            // A second signal means that the user does not want to wait any longer.
             Ok(Event::Signal(_)) if was_signalled => _ = kill(pid, Signal::SIGKILL),
             Ok(Event::Signal(signal)) => {
                 was_signalled = true;
@@ -130,11 +130,11 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
     let code = child.wait().map_or(1, exit_code);
     let account = kept.end(down);
     print(&account, json)?;
-    // A failure of the command takes precedence over the verdict.
+    // A failure of the command has priority over the verdict about lost frames.
     Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
 }
 
-/// Prints JSON on standard output, or text on standard error.
+/// Prints the account of frames: as JSON on standard output, or as text on standard error.
 pub(super) fn print(account: &Account, json: bool) -> miette::Result<()> {
     if json {
         return cli::print(serde_json::to_string(account).into_diagnostic()? + "\n");
@@ -157,10 +157,10 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Returns whether this process is in the foreground group: the terminal then sends SIGINT to the command.
+/// Returns whether this process is in the terminal's foreground group, because then the terminal sends SIGINT to the command, too.
 fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields after the name: state, parent, process group, session, terminal, foreground process group.
+    // Fields after the name are state, parent, process group, session, terminal and foreground process group.
     let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, after)| after).split_whitespace().collect();
     matches!(fields[..], [_, _, group, _, _, foreground, ..] if group == foreground)
 }

@@ -46,15 +46,15 @@ enum LabCommand {
     },
     /// Run a command in a temporary network.
     ///
-    /// Makes the network, runs the command, takes the network down, and prints the account of every frame. Exits with 2
-    /// if the network cannot be made, and with the command's code if the command fails. Otherwise exits with 0 if no
-    /// lossless frame was lost, with 1 if one was, and with 3 if that is not proved.
+    /// Makes the network, runs the command, takes the network down, and prints what became of every frame. Exits with 2 if the network
+    /// cannot be made, and with the command's code if the command fails. Otherwise exits with 0 if no lossless frame was lost, with 1 if
+    /// one was, and with 3 if that is not proved.
     Run {
         /// Network file (TOML).
         file: PathBuf,
-        /// Print the account as one JSON object.
+        /// Print the account of all frames as one JSON object.
         ///
-        /// The account goes to standard output, and the command's output to standard error.
+        /// It goes to standard output, and the command's output to standard error.
         #[arg(long)]
         json: bool,
         /// Command and its arguments, run outside of all nodes.
@@ -82,18 +82,18 @@ enum LabCommand {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Take a network down and print the account.
+    /// Take a network down and print the account of all frames.
     ///
     /// Ends the network's programs, switches and devices. Exits with 0 if no lossless frame was lost, with 1 if one
     /// was, and with 3 if that is not proved.
     Down {
         #[command(flatten)]
         which: LabArgs,
-        /// Print the account as one JSON object.
+        /// Print the account of all frames as one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Show all nodes: traffic, pauses, drops, causes of pauses.
+    /// Show all nodes: traffic, pauses and their causes, drops.
     Status {
         #[command(flatten)]
         which: LabArgs,
@@ -104,7 +104,7 @@ enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Draw a network as SVG: rates over one second, pauses, causes.
+    /// Draw a network as SVG: rates over one second, pauses and causes.
     Graph {
         #[command(flatten)]
         which: LabArgs,
@@ -131,7 +131,7 @@ enum LabCommand {
     },
     /// List the networks that are up.
     List,
-    /// Run a network in the background process.
+    /// Run a network in this process, the background process of `xoff lab up`.
     #[command(hide = true)]
     Keep { file: PathBuf },
     /// Run a program that ends with its parent.
@@ -160,7 +160,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Run { file, json, command } => keep::run(load(file, &here(own))?, command, *json),
         LabCommand::Up { file } => {
-            // Errors in the file are reported here: the background process has no terminal with colours.
+            // Check the file here, so that its errors are printed in colour: the background process has no terminal.
             let network = load(file, &here(own))?;
             background::start(&network, file)?;
             cli::print(network.name + "\n")?;
@@ -185,7 +185,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let description: Description = control::ask(&lab, Request::Describe)?;
             let (node, mut command) = look::capture_command(&description, link, out)?;
             command.extend(arguments.iter().cloned());
-            // Only the network namespace, so that the command writes the file in the caller's file system.
+            // Enter only the network namespace of the node, so that the command writes the file in the caller's file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
         }
         LabCommand::List => {
@@ -203,7 +203,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Returns this machine with its available memory and the program's own policy only: a lab makes its own devices and namespaces.
+/// Returns this machine with its available memory and the program's own policy. Devices and namespaces are not checked, because a lab makes
+/// its own.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     let memory = machine::available_memory();
     Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }

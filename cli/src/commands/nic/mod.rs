@@ -141,10 +141,10 @@ pub struct GuardArgs {
     device: String,
 }
 
-/// Command that runs the guard; the agent starts it.
+/// Hidden command that the agent starts to run the guard.
 const GUARD: &str = "nic-guard";
 
-/// Refuses the name of a subcommand as a file: the subcommand was written after options.
+/// Refuses a file that has the name of a subcommand, because the user probably wrote the subcommand after its options.
 fn no_action(file: PathBuf) -> Result<PathBuf, String> {
     match file.to_str() {
         Some(name @ ("check" | "restore" | "status")) => Err(format!(
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_printed_with_errors_and_warnings() {
+    fn nic_check_prints_facts_with_errors_and_warnings() {
         let facts = Facts {
             device: "eth0".into(),
             leaf: Some("tbf"),

@@ -34,9 +34,9 @@ pub enum StatusError {
     #[error("{option} does not apply to `xoff status{of}`: {why}")]
     Meaningless {
         option: &'static str,
-        /// Argument of `xoff status`, after a space.
+        /// Argument of `xoff status` after a space, or empty.
         of: String,
-        /// Reason, with the place where the option applies.
+        /// Reason, which names the view to which the option applies.
         why: &'static str,
     },
     #[error("cannot write to standard output: {0}")]
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_reply_is_one_short_clean_line() {
+    fn quoted_http_error_is_one_short_line() {
         let of = |body: &str| first_line(body);
         assert_eq!(of("\r\n \n\x1b[2Jno\tsuch page\nmore").as_deref(), Some("[2Jnosuch page"));
         assert_eq!(of("\x07\n"), None);

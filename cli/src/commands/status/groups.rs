@@ -7,7 +7,7 @@ use super::layout::table;
 use xoff_config::format::bytes;
 use xoff_switch::control::status::{GroupStatus, MemberStatus, Status};
 
-/// Returns groups that contain a selected port, with all members.
+/// Returns the groups that contain a selected port. Their other members remain listed.
 fn picked(status: &Status) -> impl Iterator<Item = &GroupStatus> {
     let is_there = |member: &MemberStatus| status.ports.iter().any(|port| port.name == member.port);
     status.groups.iter().filter(move |group| group.members.iter().any(is_there))

@@ -1,4 +1,4 @@
-//! Table of headroom per lossless class: available, needed by the declared peer, and used as observed.
+//! Table of the headroom of each lossless class: available, needed if the peer behaves as configured, and used so far.
 
 use super::layout::table;
 use xoff_config::format::{bytes, span};

@@ -64,7 +64,7 @@ pub struct Args {
     /// Refresh with rates every PERIOD, such as 500ms [default: 1s].
     #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = period)]
     watch: Option<Duration>,
-    /// Print JSON: the whole status, or a part under the same keys.
+    /// Print JSON: the whole status, or its part that belongs to the view.
     #[arg(long)]
     json: bool,
     /// Print the graph of `causes` for Graphviz.
@@ -87,7 +87,7 @@ pub struct Args {
 enum What {
     /// Ports: link, rates, pause frames, losses.
     Ports,
-    /// Classes with traffic: rates, queues, pauses, headroom, drops.
+    /// Classes with traffic: rates, queues, pauses, headroom and drops.
     Classes,
     /// Pauses sent and received: number, duration, cause.
     Pauses,
@@ -103,7 +103,7 @@ enum What {
     Mac,
     /// Routes of the kernel, by which a routed switch forwards.
     Routes,
-    /// Pauses of single flows (OFC): requested, obeyed, by shadow policies.
+    /// Pauses of single flows (OFC): requested, obeyed, and those that shadow policies would request.
     Flows,
     /// Causes of pauses over all queried switches, with each cycle.
     Causes,
@@ -144,7 +144,7 @@ fn print(args: &Args) -> Result<(), StatusError> {
     }
 }
 
-/// Previous status of each switch, by address.
+/// Previous status of each switch, by the switch's address.
 type Past = BTreeMap<String, Status>;
 
 type Picked = (Status, Option<Status>);
@@ -193,7 +193,7 @@ impl Args {
         if self.what.is_some() {
             return Ok(Look::Text(self.answer(past)?));
         }
-        // The screen selects classes and congested ports itself.
+        // Select only ports here, because the screen itself selects classes and congested ports.
         let selection = Selection { ports: self.port.clone(), ..Selection::default() };
         let mut switches = Vec::new();
         for reply in self.ask()? {
@@ -257,7 +257,7 @@ impl Args {
         Ok(Value::from(values).to_string())
     }
 
-    /// Formats which pause caused which, over all switches that answer.
+    /// Formats which pause caused which, over all switches that reply.
     fn causes(&self, replies: Vec<SwitchReply>) -> Result<String, StatusError> {
         let (mut switches, mut silent) = (Vec::new(), Vec::new());
         for reply in replies {
@@ -289,7 +289,7 @@ impl Args {
 fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
     let SwitchReply { url, status } = reply;
     let picked = status.and_then(|status| {
-        // A restarted switch's counters begin at zero.
+        // A restarted switch has no previous status, because its counters begin at zero.
         let before = past.insert(url.clone(), status.clone());
         let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
         Ok((selection.of(&status, before.as_ref())?, before))

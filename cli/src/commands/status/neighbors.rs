@@ -41,7 +41,7 @@ fn mismatches(ports: &[&PortStatus]) -> String {
     table(&["port", "mismatch", "detail"], rows)
 }
 
-/// Formats counts of malformed, discarded and excess LLDP information.
+/// Formats the numbers of refused LLDP frames and neighbors: malformed, discarded, and too many.
 fn refused(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().flat_map(|port| {
         let LldpStatus { malformed, discarded, too_many, .. } = &port.lldp;

@@ -3,7 +3,7 @@
 use super::ask::StatusError;
 use xoff_switch::control::status::{ClassStatus, PortStatus, Status};
 
-/// Filter of ports and classes; empty, it selects everything.
+/// Filter of ports and classes. An empty filter selects everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     pub ports: Vec<String>,
@@ -38,10 +38,10 @@ impl Selection {
     }
 }
 
-/// Returns whether a class is congested, paused, or was paused since `past`.
+/// Returns whether a class is congested or paused, or was paused since `past`.
 ///
-/// Paused: the port holds the peer or the peer holds the port, by class, flow or rate; or there is a pause storm.
-/// Congested: ingress has reached XOFF, or the egress queue is over half full or halts the pipeline.
+/// A class is paused if the port pauses or slows the peer, or the peer the port, by class, flow or rate, or if there is a pause storm. It
+/// is congested if its ingress queue has reached XOFF, or its egress queue is over half full or halts the pipeline.
 pub(super) fn is_congested(class: &ClassStatus, past: Option<&PortStatus>) -> bool {
     let past = past.and_then(|port| port.classes.iter().find(|it| it.class == class.class));
     let was_paused = past.is_some_and(|past| {

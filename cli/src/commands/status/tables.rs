@@ -1,4 +1,4 @@
-//! Text of a [`Status`]: a verdict, then tables of ports, classes with traffic, and workers.
+//! Text of a [`Status`]: a verdict about losses, then tables of ports, classes with traffic, and workers.
 
 use xoff_config::written::grouped;
 
@@ -50,7 +50,7 @@ impl Traffic {
         [8.0 * rate(self.bytes, before.bytes), rate(self.frames, before.frames)]
     }
 
-    /// Formats a total, or a rate since a previous value and its age in seconds.
+    /// Formats a total. With an earlier value and its age in seconds, formats the rate since then.
     fn cell(self, before: Option<(Traffic, f64)>) -> String {
         let Some((before, seconds)) = before else {
             return format!("{} ({})", grouped(self.frames), bytes(self.bytes));
@@ -356,7 +356,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn rates_are_printed_only_after_rate_frames() {
+    fn gfc_table_is_printed_only_after_rate_frames() {
         let mut status = status();
         assert!(!render(&status, None).contains("rate frames"));
         status.ports[0].rate_frames_sent = 1_200;
@@ -370,7 +370,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn flows_are_printed_only_after_flow_lists_or_fallbacks() {
+    fn ofc_table_is_printed_only_after_flow_lists_or_fallbacks() {
         let mut status = status();
         let head = "flow pauses requested";
         for port in &mut status.ports {

@@ -1,4 +1,4 @@
-//! Views of `xoff status`, as text and as JSON: `ports` of `/status` with fewer keys.
+//! Views of `xoff status`, as text and as JSON. The JSON of a view has a part of the keys of `/status`, at the same places.
 
 use serde_json::{Map, Value};
 use xoff_config::written::grouped;
@@ -222,7 +222,7 @@ mod tests {
                 );
                 assert!(classes.iter().zip(0..).all(|(class, at)| within(class, &whole["classes"][at])));
             }
-            // Fails if a key no longer exists in `/status`.
+            // Fails if `/status` has no such key any more.
             let [of_port, of_class] = keys(what);
             for (keys, has) in [(of_port, &part[0]), (of_class, &part[0]["classes"][3])] {
                 if let Keys::These(keys) = keys {

@@ -1,7 +1,7 @@
 //! `xoff status --watch` on a terminal: a table of ports, and a screen for a single port.
 //!
-//! Querying, reading keys and drawing have a thread each: keys work while a switch is silent, and a lost terminal ends the command. Columns
-//! that do not fit are omitted, the last first.
+//! Querying, reading keys and drawing have a thread each: so keys work while a switch does not reply, and the command ends when it loses
+//! its terminal. Columns that do not fit are omitted, beginning with the last one.
 
 mod detail;
 mod ports;
@@ -86,7 +86,7 @@ struct Screen {
     trouble: Option<String>,
     selection: Selection,
     chosen: Option<Place>,
-    /// The screen of the selected port is open.
+    /// True while the screen of the selected port is shown.
     is_open: bool,
     table: TableState,
     /// First visible line and column of a text.
@@ -243,7 +243,7 @@ impl Screen {
     fn draw_port(&mut self, frame: &mut Frame<'_>) {
         let width = usize::from(frame.area().width);
         let Look::Switches(switches) = &self.look else { return };
-        // Shows the port even if it is not congested.
+        // Show the port even if it is not congested.
         let all = Selection { congested: false, ..self.selection.clone() };
         let rows = ports::rows(switches, &all);
         let mut lines = match self.chosen(&rows) {

@@ -31,7 +31,7 @@ impl Row {
         self.past.as_ref().map(|(port, seconds)| Before { port, seconds: *seconds })
     }
 
-    /// Returns bits and frames per second of these classes, received and sent; `None` at the first query.
+    /// Returns received and sent rates of these classes, each in bits and frames per second; `None` at the first query.
     pub fn rates(&self, classes: &[ClassStatus]) -> Option<[[f64; 2]; 2]> {
         let before = self.before()?;
         let [rx, tx] = sums(classes.iter());
@@ -73,7 +73,7 @@ pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection
     let mut rows = Vec::new();
     for (url, picked) in switches {
         let Ok((status, before)) = picked else { continue };
-        // A port named by `--port` may have been removed since.
+        // A port that `--port` names may have been removed in the meantime.
         let Ok(picked) = selection.of(status, before.as_ref()) else { continue };
         for port in picked.ports {
             let past = Before::of(&port, status, before.as_ref()).map(|it| (it.port.clone(), it.seconds));
@@ -90,7 +90,7 @@ pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection
     rows
 }
 
-/// Formats the lines above the table: errors, verdicts, current faults.
+/// Formats the lines above the table: errors, verdicts about losses, and current faults.
 pub(super) fn heads(
     switches: &[(String, Result<Picked, StatusError>)],
     trouble: Option<&str>,
@@ -227,7 +227,7 @@ pub(super) fn table(rows: &[Row], width: u16) -> Table<'static> {
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-/// Shortens in the middle, because names of ports differ at their ends.
+/// Shortens a text in the middle, because names of ports differ at their ends.
 fn short(text: &str, width: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= width {
