@@ -40,7 +40,7 @@ impl Totals {
     }
 }
 
-/// Pause frames and pause time of the lossless class, all switches.
+/// Pause frames and pause time of the lossless class, summed over all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Pfc {
     pub xoff_sent: u64,
@@ -62,7 +62,7 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Queued frames by class, counted before a switch stops: resumed peers may send to a stopped switch.
+    /// Queued frames by class. They are counted before a switch stops, because resumed peers may still send to a stopped switch.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -142,7 +142,7 @@ impl Account {
         self.switches.iter().filter_map(Counted::least_headroom).min()
     }
 
-    /// Returns the time of halts in ns, including one that lasts to the end.
+    /// Returns the time of the pipeline's halts in ns, including a halt that lasts to the end.
     pub(crate) fn halted_nanos(&self, queue: &ClassCounters) -> u64 {
         let lasts = match queue.halted_since.get() {
             0 => 0,
@@ -151,7 +151,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the switches' longest scheduling gap while hosts ran, ns; at most one eighth too high.
+    /// Returns the longest scheduling gap of a switch while hosts ran, in ns, at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
@@ -171,7 +171,7 @@ impl Account {
 
 const FRAME_MIN: u64 = 64;
 
-/// Returns the queued frames by class, at rest. The queues' bytes limit the result, because some lost frames are in no
+/// Returns the queued frames by class, when hosts have stopped. The queues' bytes limit the result, because some lost frames are in no
 /// counter.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_duplicated_or_reordered_frame_breaks_the_promise() {
+    fn one_lost_duplicate_or_reordered_frame_breaks_promise() {
         let clean = Totals { sent: 9, received: 9, ..Totals::default() };
         assert!(clean.is_clean());
         assert!(!Totals { lost: 1, ..clean }.is_clean());

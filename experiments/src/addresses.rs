@@ -1,4 +1,4 @@
-//! Addresses in a routed plan, and shortest paths.
+//! Addresses in a plan with routers, and shortest paths.
 //!
 //! Host H.L has address 10.H.L.2 in its own network, and its switch port 10.H.L.1. The ends of wire N between switches
 //! have 172.16.0.0 + 2N and 172.16.0.0 + 2N + 1.

@@ -95,7 +95,7 @@ fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     }
 }
 
-/// Reads until two readings agree: the reader may be preempted between two loads.
+/// Reads until two readings agree, because counters may change between two loads.
 pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     let mut before = read();
     loop {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_of_waiting_follow_from_counters() {
+    fn causes_of_pauses_follow_from_counters() {
         let counted = Counted::nothing("s1");
         let [left, right] = [0, 1].map(PortId);
         let class = Class::ALL[3];
@@ -146,8 +146,8 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn settled_rereads_until_values_agree() {
-        // The first reading is torn: it mixes both changes.
+    fn counters_are_read_again_until_two_readings_agree() {
+        // The first reading mixes an old and a new value.
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));
         assert_eq!(reads.len(), 1, "the value was read too often");

@@ -1,10 +1,10 @@
-//! Transmission credit: lead of an idle port over its line. Measured rates have to include it.
+//! Transmission credit: line time by which an idle port may run ahead. Measured rates have to include it.
 
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns the line time by which an idle port runs ahead over `frames` frames: saved credit, and one frame. The
-/// pipeline's rate limits the use of credit.
+/// Returns the line time by which an idle port runs ahead of its line within `frames` frames: saved credit, and one frame. The pipeline's
+/// rate limits the use of credit.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_credit_is_spent_at_once() {
+    fn saved_transmission_credit_is_spent_at_once() {
         let all = Nanos((10_000 + 1_538) * 80);
         assert_eq!(of("", 1_000), all);
         assert_eq!(of("", 2), Nanos(2 * 123_040), "the credit exceeds the sent frames");

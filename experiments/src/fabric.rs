@@ -1,4 +1,4 @@
-//! Life of a fabric: built, started, run under load, and accounted for.
+//! Life of a fabric: it is built, started, run under load, and accounted for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Fabric {
         &self.plan
     }
 
-    /// Returns the line time by which an idle port runs ahead over `frames` frames; zero on ideal hardware.
+    /// Returns the line time by which an idle port runs ahead of its line within `frames` frames; zero on ideal hardware.
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
         if self.plan.line().hardware() == Hardware::Ideal {
             return Nanos::ZERO;
@@ -117,8 +117,8 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts switches and hosts, and calls `watch`. Hosts end at the arrival of all data, or after `patience` (for 100
-    /// Mb/s).
+    /// Starts switches and hosts, and calls `watch`. Hosts end when all data have arrived, or after `patience`, which is given for 100
+    /// Mb/s.
     pub fn run<T>(
         &self,
         load: &Load,
@@ -128,21 +128,21 @@ impl Fabric {
         self.start()?.run(load, patience, watch)
     }
 
-    /// Returns the reaction point, seeded for this host.
+    /// Returns the reaction point with the seed of this host.
     fn reaction(&self, host: HostId) -> Option<ReactionSettings> {
         self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of })
     }
 }
 
-/// Running switches with all routes, before hosts begin.
+/// Running switches that use all routes, before hosts begin.
 pub struct Started<'a> {
     fabric: &'a Fabric,
     running: Box<dyn RunningFabric + 'a>,
 }
 
 impl Started<'_> {
-    /// Finds a UDP source port whose flow leaves a router by port `by`, by frames of another class. The receiver is not
-    /// yet open.
+    /// Finds a UDP source port whose flow leaves a router by port `by`. To find it, sends frames of another class before the receiver
+    /// opens.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.running, &self.counted())

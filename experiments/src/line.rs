@@ -23,16 +23,16 @@ impl From<BitRate> for Line {
 }
 
 impl Line {
-    /// Line rate for which sizes and times are given.
+    /// Line rate for which experiments give sizes and times.
     pub const REFERENCE: BitRate = BitRate::from_mbps(100);
 
-    /// Creates a simulated line between ideal devices.
+    /// Creates a simulated line between ideal hardware.
     #[must_use]
     pub const fn simulated(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Ideal, is_simulated: true }
     }
 
-    /// Creates a simulated line between programs.
+    /// Creates a simulated line between programs on a simulated machine.
     #[must_use]
     pub const fn simulated_machine(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Software, is_simulated: true }
@@ -63,7 +63,7 @@ impl Line {
         self.rate.time_of(bytes)
     }
 
-    /// Converts a size given for 100 Mb/s to this line.
+    /// Scales a size that is given for 100 Mb/s to this line.
     #[must_use]
     pub fn size(self, at_100_mbps: Bytes) -> Bytes {
         match self.hardware {
@@ -72,7 +72,7 @@ impl Line {
         }
     }
 
-    /// Converts a time given for 100 Mb/s to this line.
+    /// Scales a time that is given for 100 Mb/s to this line.
     #[must_use]
     pub fn span(self, at_100_mbps: Nanos) -> Nanos {
         match self.hardware {

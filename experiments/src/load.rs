@@ -6,7 +6,7 @@ use crate::plan::{HostId, LOSSLESS};
 
 const LOSSLESS_DSCP: u8 = 24;
 
-/// Returns an endless lossless stream at line rate.
+/// Returns an endless stream of the lossless class at line rate.
 pub fn lossless(to: HostId) -> Stream {
     Stream { class: LOSSLESS, dscp: LOSSLESS_DSCP, dst: to.address(), ..Stream::default() }
 }
@@ -24,7 +24,7 @@ impl Load {
         self
     }
 
-    /// Returns the due time of a stream's first frame, by the host's least delayed stream.
+    /// Returns the time at which a stream's first frame was due. It follows from the stream of the host that was least delayed.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);

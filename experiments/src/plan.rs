@@ -1,6 +1,6 @@
 //! Plan of a fabric: hosts, switches, wires and routes.
 //!
-//! Switches have static entries for all hosts, so no frame is flooded, and cycles of wires are harmless.
+//! Switches have static addresses of all hosts, so they flood no frame, and cycles of wires are harmless.
 
 use std::net::Ipv4Addr;
 
@@ -77,7 +77,7 @@ struct PlannedSwitch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Compared,
-    /// Part of a host's NIC that obeys pauses.
+    /// Switch that plays the NIC of a host: it obeys pauses for the host.
     Nic,
 }
 
@@ -109,12 +109,12 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// XOFF threshold as line time: after XON a sender may wait for a core, while the queue keeps the line busy.
+/// Line time of the bytes up to XOFF. These bytes keep the line busy when a sender waits for a core after XON.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
 const TRUNK: &str = "trunk";
-/// Source text of the experiment's own settings in errors.
+/// Text that errors quote as the source of the experiment's own settings.
 const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
@@ -149,12 +149,12 @@ impl Plan {
         self.line
     }
 
-    /// Names a plan for raw data, such as `senders=8`.
+    /// Gives the plan a name for raw data, such as `senders=8`.
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }
 
-    /// Replaces bridges by routers: every host has its own network.
+    /// Replaces bridges by routers, so that every host has its own network.
     pub fn routed(mut self) -> Plan {
         // The fabric's builder creates this namespace.
         self.settings.set("defaults.routed", true).set("router.netns", "kernel");
@@ -247,7 +247,7 @@ impl Plan {
         self.switches[first.switch.0].groups.push((name.to_owned(), members, spread));
     }
 
-    /// Routes frames to `host` by this port instead of the shortest path.
+    /// Routes frames to `host` by this port, instead of the port on the shortest path.
     pub fn route(&mut self, host: HostId, by: PortOf) {
         self.routes.push((host, by));
     }
@@ -338,7 +338,7 @@ impl Plan {
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
         let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
-        // Copies of a class come first, so as not to replace the class's own values.
+        // Set copies of a class first, so that they do not replace values that a class has of its own.
         for is_own in [false, true] {
             for (path, value) in &given {
                 let path = path.join(".");
@@ -442,7 +442,7 @@ mod tests {
 
     // proves: experiment-parity
     #[test]
-    fn simulated_machine_has_the_live_configuration() {
+    fn switch_on_simulated_machine_has_live_configuration() {
         let rate = BitRate::from_mbps(200);
         let configurations = |line: Line| {
             let mut plan = Plan::new(line);
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn routed_plan_bridges_nothing() {
+    fn plan_with_routers_has_no_bridged_port() {
         let (mut plan, [a, b, c], _) = ring();
         plan.trunk(a, b);
         plan.trunk(b, c);
@@ -473,7 +473,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn user_settings_override_all_but_nics() {
+    fn user_settings_override_all_settings_except_nic_ones() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
         plan.trunk(switch, nic);

@@ -10,7 +10,7 @@ use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
 use crate::running_fabric::{Clock, RunningFabric};
 
-/// Class that neither streams nor kernels use.
+/// Class of the probes, which neither streams nor kernels use.
 const CLASS: Class = Class::ALL[1];
 const DSCP: u8 = 8;
 /// Dynamic UDP ports, as streams use.
@@ -26,7 +26,7 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// Finds a source port by the receive counters of next switches.
+    /// Finds a source port by probes, which the receive counters of the next switches count.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,
@@ -82,7 +82,7 @@ impl PortProbe<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // An open receiver ignores frames without a stamp.
+        // Clear the stamp, so that an open receiver ignores the frame.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }

@@ -1,4 +1,4 @@
-//! Raw observations (`--out DIR`), explained in docs/experiments.md.
+//! Raw observations of a run (`--out DIR`), explained in docs/experiments.md.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -79,7 +79,7 @@ pub enum RawError {
 }
 
 impl RawData {
-    /// Creates the directory, with files without rows.
+    /// Creates the directory, with a file for each table, which has no rows yet.
     pub fn create(directory: &Path) -> Result<RawData, RawError> {
         let refused = |path: &Path| {
             let path = path.to_owned();
@@ -87,7 +87,7 @@ impl RawData {
         };
         fs::create_dir_all(directory).map_err(refused(directory))?;
         let paths = TABLES.map(|table| (directory.join(file(table)), table.header()));
-        // An experiment that could not begin leaves only column names.
+        // May be replaced, because an experiment that could not begin leaves only column names.
         let is_taken = |path: &Path, header: &str| {
             let has_more = fs::metadata(path).is_ok_and(|file| file.len() > header.len() as u64);
             has_more || path.exists() && !fs::read(path).is_ok_and(|bytes| bytes == header.as_bytes())

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Name, whose last word may be the unit.
+    /// Name of the column. Its last word may be the unit.
     pub name: &'static str,
     pub unit: &'static str,
     #[cfg(test)]

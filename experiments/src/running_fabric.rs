@@ -54,7 +54,7 @@ pub struct FinalReports {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Frames lost outside of counters.
+    /// Lost frames that no counter of the switch shows.
     pub unseen_lost: u64,
     pub unproved: Vec<String>,
     pub is_balanced: bool,

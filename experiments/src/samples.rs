@@ -1,7 +1,7 @@
 //! Samples of a running fabric, as raw data.
 //!
-//! A sample is a few hundred loads and disturbs no thread. Pauses between two samples show only in the numbers of XOFFs
-//! and XONs.
+//! A sample takes a few hundred loads from memory, and disturbs no thread. Pauses that begin and end between two samples are visible only
+//! in the numbers of XOFFs and XONs.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -35,7 +35,7 @@ pub(crate) struct Samples {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct QueueHistory {
     sample: QueueSample,
-    /// True if the last pause frame sent was an XOFF.
+    /// True if the last pause frame that was sent is an XOFF.
     is_paused: bool,
     last_event_at: Nanos,
 }
@@ -45,7 +45,7 @@ struct QueueSample {
     bytes: u64,
     xoffs: u64,
     xons: u64,
-    /// Begin of a current pause, set before XOFF and cleared before XON.
+    /// Begin of the current pause; set before the XOFF, cleared before the XON.
     held_since: u64,
 }
 
@@ -80,7 +80,7 @@ impl Samples {
         if xons + xoffs == 0 {
             return;
         }
-        // XOFF and XON alternate, so the last was an XOFF if fewer XONs than XOFFs were sent.
+        // XOFF and XON alternate, so the last frame was an XOFF if fewer XONs than XOFFs were sent.
         before.is_paused = xoffs + u64::from(before.is_paused) > xons;
         let last = u64::from(before.is_paused && xoffs > 0);
         let at = match sample.held_since {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_events_are_in_time_order() {
+    fn recorded_pause_frames_are_in_time_order() {
         let before_the_last_sample = (6, 2, 1, 4_900);
         let next_before_its_xoff = (8, 2, 2, 7_100);
         let samples =
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn xon_follows_its_xoff() {
+    fn recorded_xon_follows_its_xoff() {
         let (xoff, xon) = (PauseFrame::Xoff, PauseFrame::Xon);
         // One pause passes unobserved; another is current.
         assert_eq!(events_of(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);

@@ -1,6 +1,6 @@
 //! Overrides by `--set KEY=VALUE`.
 //!
-//! Values are appended to the text as tables `[[set]]` for errors to show, then moved to their places.
+//! Values are appended to the text as tables `[[set]]`, so that errors can show them, and then moved to their places.
 
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use xoff_config::Problem;
 use xoff_config::reader::Problems;
 
 pub(crate) const SET: &str = "set";
-/// Heading of the appended values in errors.
+/// Heading above the appended values, which errors show.
 const MARK: &str = "\n# From the command line:\n";
 
 /// Key and value of `--set KEY=VALUE`.
@@ -19,7 +19,7 @@ const MARK: &str = "\n# From the command line:\n";
 pub struct Given {
     /// Path of the key, such as `class.3.xoff`.
     pub path: String,
-    /// Value as typed.
+    /// Value as the user typed it.
     pub value: String,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn leaves<'a, 'de>(
     }
 }
 
-/// Sets the value at `path`, creating missing tables; numbers are indices of lists.
+/// Sets the value at `path`, and creates missing tables; numbers are indices of lists.
 pub(crate) fn put<'de>(
     at: &mut Value<'de>,
     path: &[impl AsRef<str>],

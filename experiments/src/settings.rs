@@ -1,4 +1,4 @@
-//! Settings of switches, and of hosts' reaction points.
+//! Settings of switches, and of the reaction points of hosts.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl Setting {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
-    /// Pairs of original and copied table.
+    /// Pairs of tables: original and copy.
     copies: Vec<(String, String)>,
     /// User settings (`--set`), which override the plan's.
     pub over: Vec<Given>,
@@ -96,7 +96,7 @@ impl Settings {
         self
     }
 
-    /// Returns the paths that an override changes: `path`, and those of unchanged copies.
+    /// Returns the paths that an override of `path` changes: `path`, and its counterparts in unchanged copies.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -106,7 +106,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Copies a table, with overrides of the original.
+    /// Copies a table. Overrides of the original also change the copy.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn last_value_of_a_key_counts() {
+    fn last_value_of_a_settings_key_counts() {
         let mut settings = of(&[("class.3.xoff", 50_000), ("switch.log", 1)]);
         settings.extend(&of(&[("switch.log", 2)]));
         assert!(settings.has_same_values(&of(&[("switch.log", 2), ("class.3.xoff", 50_000)])));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn override_reaches_identical_copies() {
+    fn override_also_changes_identical_copies() {
         let mut variant = of(&[("class.3.xoff", 1)]);
         variant.copy("class.3", "class.2").copy("class.3", "class.4").set("class.4.weight", "strict");
         let over = ["class.3.xoff=5", "class.3.weight=7", "class.2.weight=9"];

@@ -1,6 +1,5 @@
-//! Simulated fabric: events drive dataplanes and hosts.
-//!
-//! A lack of packet slots is like a live switch's empty fill ring.
+//! Simulated fabric: events drive dataplanes and hosts. If a switch has no free packet slot, it behaves like a live switch with an empty
+//! fill ring.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,9 +21,9 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::running_fabric::{Clock, FinalReports, HostStart, Proof, RunningFabric, Sender};
 use crate::stall::Stall;
 
-/// Begin of the hosts; counters' zero means "none".
+/// Time at which hosts begin. It is not zero, because zero means "none" in counters.
 const BEGIN: Nanos = Nanos::from_micros(1);
-/// Rate between programs: veth pairs have none, but the kernel delivers a frame in about a microsecond.
+/// Line rate between programs. Veth pairs have no rate, but the kernel needs about a microsecond to deliver a frame.
 const WIRE: BitRate = BitRate::from_gbps(10);
 
 #[derive(Debug)]

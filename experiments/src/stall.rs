@@ -9,21 +9,21 @@ use xoff_host::values;
 use xoff_sim::Stalls;
 use xoff_wire::units::Nanos;
 
-/// Stalls of programs by a simulated machine's scheduler.
+/// Stalls of programs that the scheduler of a simulated machine causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum of uniform lengths from zero; zero disables stalls.
+    /// Maximum length. Lengths are distributed uniformly from zero to it; if it is zero, there are no stalls.
     pub longest: Nanos,
-    /// Mean gap between stalls.
+    /// Mean time between two stalls.
     pub every: Nanos,
-    /// Wakeup delay of a sleeping program.
+    /// Time that a sleeping program takes to wake up.
     pub wake: Nanos,
 }
 
 const EVERY: Nanos = Nanos::from_secs(1);
 /// Minimum of `every`, below which runs are extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Maximum of `wake`; longer delays are stalls.
+/// Maximum of `wake`, because longer delays are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {

@@ -1,4 +1,4 @@
-//! Summary statistics. Those of an empty set are `None`, not zero.
+//! Summary statistics. A statistic of an empty set is `None`, not zero.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Interval {
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a yes-or-no event, which has width even if all runs agree.
+    /// Returns Wilson's score interval of a yes-or-no event. Unlike Student's, it is not empty if all runs agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -81,7 +81,7 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Returns a linearly interpolated percentile of sorted values (Hyndman and Fan's type 7).
+/// Returns a percentile of sorted values, with linear interpolation (type 7 of Hyndman and Fan).
 pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let (below, rest) = (last * percent / 100, last * percent % 100);
@@ -101,7 +101,7 @@ impl<M> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
 
-    /// Creates a headline of a yes-or-no event (0 or 1).
+    /// Creates a headline for the share of runs in which an event happened (each value is 0 or 1).
     pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of_share, value }
     }
@@ -115,7 +115,7 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 /// Intervals by JSON path, such as `/sweep/2/goodput_mbps/p50`.
 pub type Intervals = BTreeMap<String, Interval>;
 
-/// Keys of settings, counts and time series, which are no results.
+/// Keys whose values are no results, but settings, counts and time series.
 const LEFT_OUT: [&str; 11] = [
     "senders",
     "light_percent",
@@ -214,7 +214,7 @@ mod tests {
     /// Expected values are from Newcombe (1998), table I, and from the rule of three for no event in ten.
     // proves: experiments
     #[test]
-    fn share_interval_is_wilsons() {
+    fn interval_of_share_is_wilsons_score_interval() {
         let of = |yes: usize, runs: usize| {
             let values: Vec<f64> = (0..runs).map(|run| f64::from(u8::from(run < yes))).collect();
             let Interval { low, high, .. } = Interval::of_share(&values).unwrap();

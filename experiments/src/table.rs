@@ -1,4 +1,4 @@
-//! Forwarding table of a simulated router, without hostless routes to wires between other switches.
+//! Forwarding table of a simulated router, without the routes to wires between other switches, at which there are no hosts.
 
 use xoff_config::Config;
 use xoff_dataplane::routing::Fib;

@@ -51,7 +51,7 @@ fn mbps(mbps: u64) -> BitRate {
     BitRate::from_mbps(mbps)
 }
 
-/// At 400 Gb/s times except cable delays are a 4,000th of those at 100 Mb/s.
+/// At 400 Gb/s, all times (except cable delays) are 1/4,000 of those at 100 Mb/s.
 #[test]
 fn incast_results_scale_with_line_rate() {
     let policies = &["pfc", "capfc-stop-max"];
@@ -90,7 +90,7 @@ fn slower_line_than_pipeline_fills_egress_queue() {
 }
 
 #[test]
-fn victim_alone_gets_its_offered_rate() {
+fn victim_gets_its_load_before_congestion() {
     let json = simulated("victim", &["pfc"], mbps(10_000));
     let solo = json["policies"]["pfc"]["sweep"][0]["victim"]["solo_mbps"]["p50"].as_f64().unwrap();
     assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
@@ -148,7 +148,7 @@ fn cascade_over_routers_follows_the_article() {
 }
 
 #[test]
-fn routed_source_ports_depend_on_seed() {
+fn udp_source_ports_of_routed_flows_depend_on_seed() {
     let flows = |seed| {
         let report = run("cascade --routed", &["capfc-stop-max"], mbps(10_000), seed);
         serde_json::to_value(report).unwrap()["policies"]["capfc-stop-max"]["flows"].clone()
@@ -159,7 +159,7 @@ fn routed_source_ports_depend_on_seed() {
 }
 
 #[test]
-fn spraying_routers_use_all_paths() {
+fn routers_that_spray_frames_use_all_paths() {
     let experiment = Experiment::find("cascade").unwrap().routed.unwrap();
     for spread in ["router.spread=frame", "router.spread=adaptive"] {
         let policies = vec![Variant::find("pfc").unwrap()];
@@ -202,14 +202,14 @@ fn congestion_points_notify_hosts() {
 }
 
 #[test]
-fn higher_class_alone_gets_its_offered_rate() {
+fn higher_class_gets_its_load_while_alone() {
     let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
     let higher = json["policies"]["g-pfc"]["higher_alone_mbps"]["p50"].as_f64().unwrap();
     assert!((590.0..610.0).contains(&higher), "{higher}");
 }
 
 #[test]
-fn shared_memory_load_depends_on_seed() {
+fn load_of_shared_memory_depends_on_seed() {
     let policies = &["pfc-wstop", "capfc-max-wstop"];
     let json = simulated("shared-memory", policies, mbps(1_000));
     let other = serde_json::to_value(run("shared-memory", policies, mbps(1_000), 8)).unwrap();
@@ -217,12 +217,12 @@ fn shared_memory_load_depends_on_seed() {
 }
 
 #[test]
-fn balance_is_simulated_without_tcp() {
+fn simulated_balance_experiment_has_no_tcp() {
     let json = simulated("balance", &["pfc", "capfc-stop-max"], mbps(10_000));
     let pfc = &json["policies"]["pfc"];
     assert_eq!((pfc["spreads"].as_array().unwrap().len(), &pfc["tcp"]), (3, &Value::Array(Vec::new())));
     let reordered = |place: usize| pfc["spreads"][place]["reordered_percent"].as_f64().unwrap();
-    // Hosts send in lockstep over equal paths, so spraying reorders nothing.
+    // Hosts send in lockstep over equal paths, so spreading by frame reorders nothing.
     assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
 }
 
@@ -258,9 +258,9 @@ fn simulated_machine_with_stalls_loses_nothing() {
     }
 }
 
-/// A sleeping switch notices bursts late, so it pauses longer and less often.
+/// A switch that sleeps notices bursts late, so its pauses are longer and fewer.
 #[test]
-fn slow_wake_up_makes_pauses_rarer() {
+fn slow_wakeup_of_switch_makes_pauses_rarer() {
     let pauses = |stall: &str| {
         let json = serde_json::to_value(run_on_stalling_machine("cascade", &["pfc"], stall, 1)).unwrap();
         json["policies"]["pfc"]["pfc"]["xoff_sent"].as_u64().unwrap()

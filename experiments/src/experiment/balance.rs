@@ -50,10 +50,10 @@ const HEADLINES: &[Headline<BalanceResults>] = &[
     Headline::of("adaptive\ndupack", |of| tcp::goodput(&of.tcp, &ADAPTIVE, LossDetection::Dupack)),
 ];
 
-/// Load of a host, percent of its line.
+/// Load that a host offers, in percent of its line.
 const LOAD: u64 = 60;
 const MESSAGES: u64 = 120;
-/// Frames of a message of 128 KB, which takes long compared with scheduling gaps.
+/// Frames of a message of 128 KB, whose transmission is long compared with scheduling gaps.
 const FRAMES: u64 = 90;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -139,7 +139,7 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, BalanceScene) {
 }
 
 impl BalanceScene {
-    /// Returns a load of messages that begin at random times, without overlap at a host.
+    /// Returns a load of messages that begin at random times. Messages of one host do not overlap.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
         let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn completion_shares_reach_100_percent() {
+    fn curve_of_completed_messages_ends_at_100_percent() {
         assert_eq!(shares(&[]), []);
         assert_eq!(shares(&[3.0, 1.0]), [(1.0, Some(50.0)), (3.0, Some(100.0))]);
         let many = shares(&(0..1_001).map(f64::from).collect::<Vec<_>>());

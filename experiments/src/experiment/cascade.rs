@@ -54,7 +54,7 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Stall that disturbs a run: a sender fills half of XOFF meanwhile.
+/// Stall that disturbs a run, because a sender fills half of XOFF in this time.
 const STALL: Nanos = Nanos::from_millis(5);
 const OTHER_PERCENT: u64 = 20;
 const BESIDE_PERCENT: u64 = 5;
@@ -66,7 +66,7 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Runs without stalls, unobserved pauses, other paths, or steps early by at most a stall.
+    /// Runs without stalls, missed pauses, flows on other paths, or steps early by at most a stall.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,
@@ -116,7 +116,7 @@ fn is_article_policy(variant: &Variant, request: &Request) -> bool {
     variant.name == ARTICLE && request.given.is_empty()
 }
 
-/// Returns deviations of conclusive runs; without such a run, marks the conduct as unproved.
+/// Returns deviations of conclusive runs; without a conclusive run, marks the result as unproved.
 fn judge_against_article(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(sequence)) {
         let order = "the order of the article's steps cannot be judged: in every run the machine stalled, a step was early by at most \
@@ -162,7 +162,7 @@ impl CascadeRun {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock before its rings, so a stall may make timestamps early.
+        // A switch reads its clock before its rings, so a stall in between makes timestamps too early.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_pfc_without_settings_is_judged() {
+    fn only_plain_pfc_without_user_settings_must_follow_article() {
         let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
         let is_held = |name, request: &Request| {
             Variant::find(name).is_some_and(|variant| is_article_policy(variant, request))
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn only_conclusive_runs_are_judged() {
+    fn inconclusive_run_shows_no_deviation_from_article() {
         let sequence = article::sequence();
         let held = |runs: &[CascadeRun]| {
             let mut conduct = Conduct::default();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn step_early_by_at_most_a_stall_is_inconclusive() {
+    fn run_with_step_early_by_at_most_a_stall_is_inconclusive() {
         let sequence = article::sequence();
         let mut events = sequence.expected_events();
         (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_row_lasts_from_xoff_to_xon() {
+    fn pause_in_figure_lasts_from_xoff_to_xon() {
         let event = |at_ms, action| at(at_ms, "rail-c", "to-spine", action);
         let events = [
             event(3.0, PauseAction::Holds),

@@ -38,7 +38,7 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Runs policies in turns, so that disturbances affect all of them.
+/// Runs policies in turns, so that a disturbance affects all of them.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

@@ -1,4 +1,4 @@
-//! Results of all experiments: the promise, and the machine's behaviour.
+//! Results of all experiments: the promise of losslessness, and the machine's behaviour.
 
 use std::iter::Sum;
 
@@ -9,7 +9,7 @@ use xoff_wire::units::Class;
 use crate::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
-/// Behaviour of hosts, switches and machine under a policy.
+/// Behaviour of hosts, switches and machine in the runs of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
     pub lossless: Totals,
@@ -24,7 +24,7 @@ pub struct Conduct {
     pub least_headroom_bytes: Option<u64>,
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
-    /// Median scheduling gap of hosts, ms; zero if no host slept.
+    /// Median scheduling gap of the hosts, in ms; zero if no host slept.
     pub usual_host_gap_ms: f64,
     #[serde(skip)]
     pub verdict: Verdict,
@@ -54,7 +54,7 @@ pub enum Verdict {
     Kept,
     /// No known loss, but an unreadable counter.
     Unproved,
-    /// Frames lost, or none arrived, without a promise.
+    /// Frames lost, or none arrived. Only policies without promise may do this.
     Lossy,
     /// Frames duplicated, reordered or unaccounted for.
     Broken,

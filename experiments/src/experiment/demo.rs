@@ -1,4 +1,4 @@
-//! `xoff demo`: a congested switch in namespaces, with the account of every frame.
+//! `xoff demo`: congests a switch in namespaces, and accounts for every frame.
 //!
 //! Four senders overload one port, beside a victim in the same class between other ports. Short runs first find a
 //! sustainable line rate.
@@ -19,13 +19,13 @@ use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Minimum use of the congested line at a sustainable rate.
+/// Minimum share of the congested line that a sustainable rate uses.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Lossy load of a sender, percent; four exceed the class's share of the port.
+/// Lossy load of a sender, percent of its line. Four exceed the class's share of the port.
 const LOSSY_PERCENT: u64 = 20;
 const VICTIM_PERCENT: u64 = 40;
 const HEAD_START: Nanos = Nanos::from_millis(100);
@@ -136,18 +136,18 @@ fn watch(
 /// Result of a demo, in stable JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DemoReport {
-    /// Behaviour of class 3, switch and machine.
+    /// Behaviour of class 3, the switch and the machine.
     #[serde(flatten)]
     pub conduct: Conduct,
     pub lossy: LossyTotals,
     /// Victim: a stream of class 3 between uncongested ports.
     pub victim: Victim,
-    /// Congested port's received rate divided by its line rate.
+    /// Received rate behind the congested port, divided by the port's line rate.
     pub goodput_ratio: f64,
     /// Jain's index over lossless streams; `None` if none arrived.
     pub fairness: Option<f64>,
     pub headroom: Headroom,
-    /// Line rate, Mb/s; below 1000 if the machine cannot sustain that.
+    /// Line rate in Mb/s, below 1000 if the machine cannot sustain 1000.
     pub line_mbps: u64,
     pub seconds: f64,
 }
@@ -160,7 +160,7 @@ pub struct LossyTotals {
     pub dropped_by_switch: u64,
 }
 
-/// Rates of a stream of the congested class through uncongested ports.
+/// Rates of a stream between uncongested ports, in the same class as the congestion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Victim {
     pub offered_mbps: f64,
@@ -170,12 +170,12 @@ pub struct Victim {
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Minimum headroom of all ports, bytes; `None` without any.
+    /// Smallest headroom left at any port, bytes; `None` without headroom.
     pub least_free_bytes: Option<u64>,
 }
 
 impl DemoReport {
-    /// Returns whether no lossless frame was lost, and all counters prove it.
+    /// Returns whether every lossless frame arrived, and whether all counters prove it.
     #[must_use]
     pub const fn promise(&self) -> Promise {
         match self.conduct.lossless.is_clean() && self.conduct.ledger_balanced {

@@ -1,4 +1,4 @@
-//! `incast`: N senders start simultaneously, with equal bytes, into one port.
+//! `incast`: N senders start simultaneously to send equal numbers of bytes into one port.
 //!
 //! Between rounds the idle port saves credit, by which it later runs ahead of its line. Goodput counts this line time
 //! as part of the round.
@@ -42,7 +42,7 @@ const HEADLINES: &[Headline<IncastResults>] = &[
 
 const SENDERS: [u8; 3] = [2, 4, 8];
 const ROUNDS: u8 = 4;
-/// Frames of a flow, which take 31.5 ms at 100 Mb/s.
+/// Frames of a flow; the line takes 31.5 ms for them at 100 Mb/s.
 const FRAMES: u64 = 256;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -142,7 +142,7 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<IncastRun, FabricError> {
     Ok(IncastRun { rounds, queue, congested, account })
 }
 
-/// Returns a load whose stream `n` is the sender's flow of round `n`.
+/// Returns a load in which stream `n` of each sender is its flow of round `n`.
 fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
@@ -301,7 +301,7 @@ mod tests {
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {
-            // The fastest port spends its credit at once.
+            // The fastest possible port spends its whole credit at once.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
             let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());

@@ -26,11 +26,11 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Receive buffer of a flow at 100 Mb/s; TCP's window is at least half of it.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// Queue limit of a NIC at 100 Mb/s: a whole window, since a NIC never pauses its host.
+/// Queue limit of a NIC at 100 Mb/s. It holds a whole window of TCP, because a NIC never pauses its host.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
-/// Minimum queue limit: TCP's initial window (ten segments), whose losses cost a long delay.
+/// Minimum queue limit. It holds TCP's initial window (ten segments), because a loss of these segments costs a long delay.
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
-/// Two frames, so that a NIC does not catch up after a pause.
+/// Burst of two frames, so small that a NIC does not catch up after a pause.
 const NIC_BURST: Bytes = Bytes(3100);
 
 pub(super) fn one_class(settings: &mut Settings) -> &mut Settings {
@@ -144,7 +144,7 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl TransferResults {
-    /// Computes the conduct, without reordering by paths (`reorders`) or retransmissions.
+    /// Computes the conduct. Reordering does not count if paths reorder (`reorders`), or after losses, which cause retransmissions.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if observed.lost == 0 { observed.reordered } else { 0 };

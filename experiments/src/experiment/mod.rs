@@ -1,4 +1,4 @@
-//! `xoff experiment`: tests claims of papers, live or simulated, by the same load under each policy.
+//! `xoff experiment`: tests claims of papers under each policy with the same load, live or simulated.
 
 mod balance;
 mod cascade;
@@ -48,19 +48,19 @@ pub struct Experiment {
     pub name: &'static str,
     /// Description in lists.
     pub about: &'static str,
-    /// Duration of a policy's runs.
+    /// Duration of a run.
     pub length: Length,
     /// Variants that are compared by default.
     pub policies: &'static [&'static str],
     settings: fn(&Variant, Line) -> Settings,
     plans: fn(&Variant, Line) -> Vec<Plan>,
-    /// Variant with routers.
+    /// This experiment with routers instead of bridges.
     pub routed: Option<&'static Experiment>,
     promises: Promises,
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
-/// Duration of a run, seconds.
+/// Duration of a run in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     Fixed(u32),
@@ -69,7 +69,7 @@ pub enum Length {
 }
 
 impl Length {
-    /// Returns the duration, seconds.
+    /// Returns the duration in seconds.
     #[must_use]
     pub const fn seconds(self) -> u32 {
         match self {
@@ -78,7 +78,7 @@ impl Length {
     }
 }
 
-/// Policies that promise losslessness.
+/// Policies of an experiment that promise losslessness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
     /// Policies that are lossless ([`Variant::lossless`]).
@@ -103,7 +103,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
 
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
-/// Policy without meaning in this experiment.
+/// Error: the policy is invalid or meaningless in this experiment.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot run under policy `{policy}`: {cause}")]
 #[diagnostic(help(
@@ -117,7 +117,7 @@ pub struct UnsupportedPolicy {
     other_experiments: String,
 }
 
-/// Experiment that cannot run in the simulator.
+/// Error: the experiment cannot run in the simulator.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot be simulated: {why}")]
 #[diagnostic(help(
@@ -153,14 +153,14 @@ pub struct Request {
     pub runs: u32,
     /// Duration of a run, seconds, unless the experiment fixes it.
     pub seconds: u32,
-    /// Seed of the first run; others follow by one.
+    /// Seed of the first run; each further run adds one.
     pub seed: u64,
     /// Stalls of simulated programs; `None` for ideal hardware.
     pub stall: Option<Stall>,
     /// User settings of switches, which override all others.
     pub given: Vec<Given>,
     pub raw: Option<RawData>,
-    /// Policy of the calling program, named `custom`.
+    /// Own policy of the calling program, named `custom`.
     pub own_policy: Option<OwnPolicy>,
     /// Limits of the machine for configurations, such as memory.
     pub machine: Machine,
@@ -196,7 +196,7 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Checks that switches accept the variant at every rate of [`LINES`], and act differently under others.
+    /// Checks that switches accept the variant at every rate of [`LINES`], and that no other variant has the same settings here.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
@@ -221,7 +221,7 @@ impl Experiment {
         (self.plans)(variant, (*LINES.end()).into()).iter().any(Plan::has_trunks)
     }
 
-    /// Returns a variant with the same settings here.
+    /// Returns another variant with the same settings in this experiment.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
         let settings_of = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
         let is_same = |of: &Variant| settings_of(of).has_same_values(&settings_of(variant));
@@ -310,7 +310,7 @@ impl Experiment {
         reaches.lines(request)
     }
 
-    /// Returns the reason why the experiment cannot be simulated.
+    /// Returns an error with the reason if the experiment cannot be simulated.
     pub fn simulates(&self) -> Result<(), NotSimulated> {
         let line = Line::simulated(*LINES.end());
         let plans = self.default_policies().into_iter().flat_map(|variant| (self.plans)(variant, line));
@@ -337,7 +337,7 @@ impl Experiment {
         settings.policy = Some(variant.name);
         settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
-        // TOML's integers have 63 bits.
+        // TOML's integers have 63 bits, so clear the highest bit.
         settings.set("qcn.seed", settings.seed & i64::MAX.unsigned_abs());
         if let Some(reaction) = &mut settings.reaction {
             reaction.seed = settings.seed;
@@ -357,7 +357,7 @@ impl Experiment {
 }
 
 /// Line rates of live experiments. Below 5 Mb/s thresholds are less than two frames, and the slowest host (40 %) nears a switch's minimum
-/// of 1 Mb/s. Above 1 Gb/s a pause (33.5 ms) may end within a survivable stall (25 ms).
+/// of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) may end during a survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
 /// Returns the default line rate: 50 Mb/s per core, which leaves CPU time to hosts and switches, at most 1 Gb/s.

@@ -1,9 +1,9 @@
-//! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper on QCN at the inputs.
+//! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper that puts QCN's congestion points at switch inputs.
 //!
-//! Flows f1 to f4 meet at one output; f5 joins them in the middle third of the run. In `qcn-shared-input` f6, to a free
-//! output, shares f1's input: the victim of excessive throttling.
+//! Flows f1 to f4 meet at one output; f5 joins them in the middle third of the run. In `qcn-shared-input`, flow f6 goes to a free output,
+//! but shares the input of f1, so it is the victim if f1 is throttled too much.
 //!
-//! At 100 Mb/s sizes equal the paper's at 10 Gb/s; its 1 ms becomes 100 ms.
+//! The default line of 100 Mb/s has the same sizes in bytes as the paper's 10 Gb/s, and times that are 100 times as long.
 
 use std::time::Duration;
 
@@ -316,7 +316,7 @@ fn figure(scene: QcnScene, request: &Request, all: &PolicyResults) -> Figure {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
         let title = format!("{name}: rates");
         let rates = Panel::new(&title, "time (s)", "used line rate (Mb/s)", Content::Lines(rates));
-        // Make the line of a CNM wide enough to be visible.
+        // A CNM is drawn as a line; make it wide enough to be visible.
         let width = f64::from(request.seconds) / 400.0;
         let of_flow = |(place, flow): (usize, &QcnFlow)| {
             let cnms = of.captured.iter().filter(|cnm| cnm.flow_index == place);

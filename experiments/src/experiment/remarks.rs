@@ -1,5 +1,5 @@
-//! Remarks before a run: warnings, reachable settings, and policies that act as plain PFC, whose equal curves would
-//! look like a result.
+//! Remarks before a run: warnings, keys that a setting also changes, and policies that act as plain PFC here, because their equal curves
+//! would look like a result.
 
 use xoff_config::Config;
 use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
@@ -39,7 +39,7 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     .collect()
 }
 
-/// Returns why no switch differs from plain PFC.
+/// Returns the reason if all switches act as under plain PFC.
 pub(super) fn plain_pfc_reason(configs: &[Config]) -> Option<&'static str> {
     let switches = || configs.iter().map(|config| &config.switch);
     let reasons: Option<Vec<&str>> = switches()

@@ -46,7 +46,7 @@ impl Findings {
         Findings { text, figure, ..self }
     }
 
-    /// Adds a policy with the results of its runs; returns its display name.
+    /// Adds the results of a policy's runs. Returns the policy's display name.
     pub(super) fn add<M: Serialize>(
         &mut self,
         (variant, promises): (&'static Variant, bool),
@@ -100,7 +100,7 @@ pub struct Report {
     pub line_mbps: f64,
     pub simulated: bool,
     pub runs: u32,
-    /// Seed of the first run; others follow by one.
+    /// Seed of the first run; each further run adds one.
     pub seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
@@ -109,7 +109,7 @@ pub struct Report {
     as_pfc: BTreeMap<&'static str, &'static str>,
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
-    /// Expected results not observed.
+    /// Results that were expected but not observed.
     pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,

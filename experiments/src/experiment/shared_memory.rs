@@ -57,7 +57,7 @@ const SIZES: [(&str, u64); 12] = [
     ("memory.port_limit", 100),
     ("memory.egress_port_limit", 100),
     ("class.3.ingress_reserve", 8),
-    // In shared memory these thresholds count on top of the reserve.
+    // In shared memory these thresholds apply to bytes beyond the reserve, so the reserve is subtracted.
     ("class.3.xoff", 30 - 8),
     ("class.3.xon", 20 - 8),
     ("class.3.headroom", 58),
@@ -146,7 +146,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// Returns the paper's sizes as minimums, since smaller ones would be below a frame on slow lines.
+/// Returns settings with the paper's sizes as minimums, because smaller sizes would be below a frame on slow lines.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
@@ -200,7 +200,7 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<PlannedFlow> {
     drawn
 }
 
-/// Numbers each host's flows, at most [`STREAMS_MAX`].
+/// Numbers the flows of each host. A host's flows beyond [`STREAMS_MAX`] are left out.
 fn numbered(drawn: Vec<PlannedFlow>, hosts: &[HostId]) -> Vec<DrawnFlow> {
     let mut counts = vec![0; hosts.len()];
     let number = |(start, kind, from, to): PlannedFlow| {
@@ -407,7 +407,7 @@ mod tests {
             busy[place] += (flow.kind.frames(line) * frame) as f64;
         }
         let percent = busy.map(|busy| 100.0 * busy / (SEND.0 * runs * HOSTS as u64) as f64);
-        // A query every 30 ms to one of eight hosts brings seven answers of 11 frames.
+        // A query every 30 ms to one of eight hosts causes seven answers of 11 frames each.
         let query = 100.0 * (7 * 11 * frame) as f64 / (QUERY_EVERY.0 * HOSTS as u64) as f64;
         for (of, expected) in percent.into_iter().zip([LONG_PERCENT as f64, query, SHORT_PERCENT as f64]) {
             assert!((of - expected).abs() < expected / 10.0, "{percent:?}");

@@ -22,10 +22,10 @@ fn experiment_names_are_unique() {
 fn every_policy_is_valid_or_refused() {
     for experiment in all() {
         for variant in VARIANTS {
-            // With one switch OFC and GFC act as plain PFC; OFC's nested queues exclude VOQs.
+            // With only one switch, OFC and GFC act as plain PFC. OFC's nested queues exclude VOQs.
             let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
             let has_trunks = trunks.contains(&experiment.name);
-            // Congestion points at ingress need frames counted there until they leave.
+            // Congestion points at ingress are impossible if frames count at ingress only until forwarded.
             let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
             let is_twin = experiment.twin(variant).is_some();
             let refused = variant.is_for_trunks() && !has_trunks || forwarded || is_twin;
@@ -50,7 +50,7 @@ fn every_policy_is_valid_or_refused() {
 }
 
 #[test]
-fn variants_with_equal_settings_are_twins() {
+fn policy_with_settings_of_another_one_is_its_twin() {
     let twins = |name: &str| -> Vec<_> {
         let experiment = Experiment::find(name).unwrap();
         VARIANTS.iter().filter_map(|of| Some((of.name, experiment.twin(of)?))).collect()
@@ -124,7 +124,7 @@ fn inapplicable_keys_are_refused() {
 }
 
 #[test]
-fn class_setting_reaches_classes_with_equal_settings() {
+fn class_setting_also_changes_classes_with_equal_settings() {
     let experiment = Experiment::find("shared-memory").unwrap();
     let policy = Variant::find("pfc-wstop").unwrap();
     let given = |texts: &[&str]| {

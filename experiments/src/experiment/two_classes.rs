@@ -1,7 +1,7 @@
 //! `two-classes`: two lossless classes of the same senders share a congested port.
 //!
-//! The higher class offers slightly over half of the port's rate, the lower one later over all of it. Policies that
-//! pause lower classes first spare the higher one.
+//! The load of the higher class is slightly over half of the port's rate. The lower class begins later, with a load over all of it.
+//! Policies that pause lower classes first spare the higher one.
 
 use std::time::Duration;
 

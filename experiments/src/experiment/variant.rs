@@ -1,4 +1,4 @@
-//! Variants to compare: named policies with configuration keys.
+//! Variants of switches to compare: named policies with their configuration keys.
 
 use xoff_config::{Hardware, OwnPolicy};
 use xoff_flow_control::congestion::ReactionSettings;
@@ -46,17 +46,17 @@ const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// Line rate of the standard's reaction points, whose times grow by the ratio to [`Line::REFERENCE`].
+/// Line rate for which the standard gives the parameters of reaction points. Times grow by the ratio of this rate to [`Line::REFERENCE`].
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
 const WATCHDOG: &str = "class.3.watchdog";
 const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
 const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 
-/// OFC with a middle switch that supports only PFC.
+/// Variant with OFC in which the middle switch supports only PFC.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
-/// Variant that drops where ECN would mark; its senders do not support ECN.
+/// Variant that drops frames where ECN would mark them, because its senders do not support ECN.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
 /// Variants for one switch and hosts with plain PFC, with their controls.
@@ -243,7 +243,7 @@ pub const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Policy of the calling program.
+/// Variant of the calling program's own policy.
 pub static OWN: Variant = Variant {
     name: "custom",
     about: "the custom policy that is built into this program, with its default parameters",
@@ -286,7 +286,7 @@ impl Variant {
         settings
     }
 
-    /// Returns true if the variant differs from plain PFC only between switches that support it.
+    /// Returns true if the variant differs from plain PFC only at ports between switches.
     #[must_use]
     pub fn is_for_trunks(&self) -> bool {
         self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
@@ -296,7 +296,8 @@ impl Variant {
         self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
     }
 
-    /// Returns the QCN paper's buffers (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, VOQs served round robin.
+    /// Returns the settings with the buffers of the paper on QCN (section III): XOFF 110 KB (Qhigh), XON 44 KB (Qlow), set point 60 KB
+    /// (Qeq), and VOQs served round robin.
     #[must_use]
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));

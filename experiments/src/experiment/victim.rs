@@ -1,8 +1,8 @@
 //! `victim`: heavy and light senders of one class.
 //!
-//! Heavy senders congest one port. Light senders send messages to it and to a free one: the victim, which waits while
-//! its sender is paused. Even a fair switch pauses light senders above an eighth of the line, so their load varies
-//! across that share.
+//! Heavy senders congest one port. Light senders send messages to this port, and to a free port. The messages to the free port are the
+//! victim, because they wait while their sender is paused. Even a fair switch pauses light senders whose load exceeds an eighth of the
+//! line, so their load is varied below and above an eighth.
 
 use std::time::Duration;
 
@@ -58,9 +58,9 @@ struct Sizes {
     loads: &'static [u64],
 }
 
-/// Messages of 64 KB, the short flows of CaPFC's Table I.
+/// Messages of 64 KB, like the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Messages of half that size to the congested port, up to 15 %: a host's stream limit excludes 20 %.
+/// Messages of half that size to the congested port. Loads end at 15 %, because 20 % would exceed the number of streams of a host.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 const RAMP: Nanos = Nanos::from_millis(100);
@@ -302,7 +302,7 @@ impl Senders {
         let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
-            // A sample's time is read before its counters, so the quotient may exceed 100 %.
+            // The time of a sample is read before its counters, so the quotient may slightly exceed 100 %.
             paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
             first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
         }

@@ -1,4 +1,4 @@
-//! Longest scheduling gap of switches since a moment.
+//! Longest scheduling gap of switches since a given moment.
 
 use std::sync::Arc;
 

@@ -18,12 +18,12 @@ use crate::plan::{HostId, Plan, PortOf, Stack};
 use running::Running;
 pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
-/// Returns this machine's limits, without devices, because fabrics have their own namespaces.
+/// Returns this machine's limits. Its devices are not checked, because fabrics have their own namespaces.
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
-/// Checks that the plan's programs are installed.
+/// Checks that the programs which the plan needs are installed.
 pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
     if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }

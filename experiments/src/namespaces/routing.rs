@@ -5,9 +5,8 @@
 //!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
 //! ```
 //!
-//! Every switch is an autonomous system (eBGP), so all paths through equally many switches are used (ECMP). IPv6 is
-//! off, because it sends unsolicited traffic. FRR's programs have private directories, and end with the namespace's
-//! thread.
+//! Every switch is an autonomous system of its own (eBGP), so all paths through equally many switches are used (ECMP). IPv6 is off, because
+//! it sends unsolicited traffic. FRR's programs have private directories, and end with the namespace's thread.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -60,12 +59,12 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
         let settings = [
             ("ipv4/ip_forward", "1"),
-            // A reply may arrive by another path.
+            // A reply may arrive by another path, so turn off the filter of reverse paths.
             ("ipv4/conf/all/rp_filter", "0"),
             ("ipv4/conf/default/rp_filter", "0"),
         ];
         settings.into_iter().try_for_each(|(setting, value)| kernel.sysctl(setting, value))?;
-        // The switch warns if IPv6 is not forwarded, although none arrives. A kernel without IPv6 lacks the setting.
+        // Forward IPv6, because the switch warns otherwise, although no IPv6 packet arrives. A kernel without IPv6 lacks the setting.
         let _ = kernel.sysctl("ipv6/conf/all/forwarding", "1");
         let files = [("zebra", zebra(plan, switch)), ("bgpd", bgpd(plan, switch))];
         let files = files.map(|(daemon, text)| (Path::new(STATE).join(format!("{daemon}.conf")), text));
@@ -136,7 +135,7 @@ impl Routing {
             for (switch, kernel) in plan.switches().zip(kernels) {
                 routing.0.push(Daemon::start(name, kernel, plan.switch_name(switch))?);
             }
-            // A daemon that does not find zebra retries only after 10 s.
+            // Wait until zebra is ready, because a daemon that does not find it would try again only after 10 s.
             let silent = |daemons: &[Daemon]| {
                 let silent = daemons.iter().filter(|daemon| !daemon.listens());
                 silent.map(|of| format!("{} of {} ({})", of.name, of.switch, of.last_output())).collect()
@@ -166,7 +165,7 @@ impl Routing {
         }
     }
 
-    /// Checks that daemons run, and that routes are installed or return within `patience`.
+    /// Checks that daemons run, and that all routes are installed or come back within `patience`.
     pub(super) fn check(
         &mut self,
         plan: &Plan,
@@ -210,7 +209,7 @@ impl Daemon {
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
 
-    /// Returns true if the daemon's terminal is open, the last step of its start.
+    /// Returns true if the daemon has opened its terminal, which is the last step of its start.
     fn listens(&self) -> bool {
         self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
     }

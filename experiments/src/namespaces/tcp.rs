@@ -1,4 +1,4 @@
-//! Bulk transfers by Linux' TCP.
+//! Bulk transfers by the kernel's TCP.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -24,10 +24,10 @@ pub enum Ecn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// RACK (RFC 8985), Linux' default: a segment is lost if others, sent a reordering window later, have arrived. Late arrivals widen the
-    /// window by quarters of the minimum round-trip time, up to one.
+    /// RACK (RFC 8985), Linux' default: a segment counts as lost if others that were sent a reordering window later have arrived. Late
+    /// arrivals widen this window by quarters of the minimum round-trip time, up to one round-trip time.
     Rack,
-    /// Three duplicate acknowledgements (`NewReno`, RFC 6582), never more than three.
+    /// Three duplicate acknowledgements (`NewReno`, RFC 6582). Reordering does not raise their number.
     Dupack,
     /// Time-outs alone, as in the transport of `DeTail`, whose paths are lossless.
     Timeout,
@@ -62,15 +62,15 @@ pub struct Counts {
     pub marked: u64,
     /// `TcpExtTCPOrigDataSent`: segments sent, without retransmissions.
     pub segments: u64,
-    /// `TcpRetransSegs`.
+    /// `TcpRetransSegs`: segments sent again.
     pub retransmitted: u64,
-    /// `TcpExtTCPOFOQueue`.
+    /// `TcpExtTCPOFOQueue`: segments received out of order.
     pub out_of_order: u64,
-    /// `TcpExtTCPRenoRecovery`.
+    /// `TcpExtTCPRenoRecovery`: recoveries after duplicate acknowledgements.
     pub dupack_recoveries: u64,
-    /// `TcpExtTCPSackRecovery`.
+    /// `TcpExtTCPSackRecovery`: recoveries after selective acknowledgements.
     pub sack_recoveries: u64,
-    /// `TcpExtTCPTimeouts`.
+    /// `TcpExtTCPTimeouts`: expired retransmission timers.
     pub timeouts: u64,
     /// Segments refused by a full receive buffer.
     pub refused: u64,

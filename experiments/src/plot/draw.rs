@@ -13,7 +13,7 @@ const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
 const TITLE_TEXT_HEIGHT: i32 = 17;
 const TITLE_LINE_HEIGHT: i32 = 22;
-/// Assumed width, pixels, above the font's mean.
+/// Assumed width of a title's character in pixels, above the font's mean.
 const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
@@ -69,7 +69,7 @@ impl Figure {
         Ok(())
     }
 
-    /// Adds dashes to later names' SVG lines; plotters would draw each dash as a line.
+    /// Adds dashes to the SVG lines of all names but the first, because the plotting library would draw each dash as a line.
     pub(super) fn dashed(&self, svg: String) -> String {
         let names = self.names();
         let in_legend = self.legend(&names);

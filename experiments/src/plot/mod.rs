@@ -1,4 +1,4 @@
-//! Figures of panels, as SVG. A missing value is a gap in a line, or an empty row with a note.
+//! Figures of several panels, as SVG. A missing value appears as a gap in a line, or as an empty row with a note.
 
 mod draw;
 mod style;
@@ -12,7 +12,7 @@ use crate::statistics::Spread;
 
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// Subject and conditions.
+    /// Subject and conditions of the figure.
     pub title: String,
     pub panels: Vec<Panel>,
 }
@@ -69,12 +69,12 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 pub enum Content {
     Lines(Vec<(String, Vec<Point>)>),
-    /// A box per name: extremes, quartiles and median.
+    /// A box for each name: extremes, quartiles and median.
     Spreads(Vec<(String, Option<Spread>)>),
     Spans(Vec<(String, Vec<(f64, f64)>)>),
 }
 
-/// Point of a line; value `None` makes a gap.
+/// Point (x, y) of a line; without y the line has a gap.
 pub type Point = (f64, Option<f64>);
 
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +118,7 @@ impl Figure {
     }
 }
 
-/// Opens a file, except a pipe, whose reader would see its end.
+/// Opens a file for writing, but no pipe, because its reader would see its end.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());

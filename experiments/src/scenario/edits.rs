@@ -1,6 +1,6 @@
-//! Overrides of a scenario: `--set`, and points of its sweep.
+//! Overrides of a scenario's keys: by `--set`, and by the points of its sweep.
 //!
-//! Values of `--set` are appended to the text for errors to show, then moved to their places.
+//! Values of `--set` are appended to the text, so that errors can show them, and then moved to their places.
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
@@ -37,7 +37,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     Ok(given)
 }
 
-/// Resolves short forms to `switch.KIND.policy`.
+/// Returns the full path `switch.KIND.policy` for its short forms.
 fn canonical(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
@@ -136,7 +136,7 @@ fn label(value: &Value<'_>) -> String {
     value.as_str().map_or_else(|| found(value), str::to_owned)
 }
 
-/// Returns the axes' value indices at a point; the last axis varies fastest.
+/// Returns, for a point of the sweep, the index of the value on each axis. The last axis varies fastest.
 fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     let mut places: Vec<usize> = axes
         .iter()
@@ -224,7 +224,7 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn policy_and_its_long_form_are_one_key() {
+    fn short_and_long_form_of_policy_are_one_key() {
         for (one, other) in [
             ("policy=gfc", "switch.all.policy=ofc"),
             ("switch.all.policy=gfc", "policy=ofc"),

@@ -147,7 +147,7 @@ pub struct SwitchFault {
     pub switch: Option<u32>,
     pub what: Impairment,
     pub begin: Nanos,
-    /// End of the fault; random stalls begin before it.
+    /// End of the fault. Random stalls begin only before it.
     pub end: Nanos,
 }
 
@@ -155,15 +155,15 @@ pub struct SwitchFault {
 pub enum Impairment {
     Stall,
     Stalls {
-        /// Mean gap between stalls.
+        /// Mean time between two stalls.
         gap: Nanos,
         length: RangeInclusive<Nanos>,
     },
-    /// A port's line accepts no frame.
+    /// The line of this port accepts no frame.
     Refusal(u8),
-    /// The driver reports no transmit completions.
+    /// The driver does not report that frames were sent.
     LateCompletions,
-    /// The switch is off, then restarts.
+    /// The switch is off until `end`, then it restarts.
     Restart,
 }
 
@@ -173,7 +173,7 @@ impl Fault {
     }
 }
 
-/// No fault; the default delay is up to 10 us.
+/// No faults of MAC control; the default delay is up to 10 us.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
@@ -196,7 +196,7 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
     faults
 }
 
-/// Returns the switch (`None` for all) that both restart.
+/// Returns the switch (`None` for all) that both faults restart at overlapping times.
 fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
     let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
     let are_restarts = [one, other].iter().all(|fault| fault.what == Impairment::Restart);

@@ -1,4 +1,4 @@
-//! Hosts' transport and congestion control (`[hosts]`).
+//! Transport and congestion control of hosts (`[hosts]`).
 
 use xoff_config::Problem;
 use xoff_config::reader::parse::{self, OrOff};

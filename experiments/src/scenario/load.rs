@@ -94,11 +94,11 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
-    /// Random arrivals.
+    /// Flows that arrive at random.
     Poisson,
-    /// Queries to many servers at once.
+    /// Queries to many servers, which answer at once.
     Incast,
-    /// Random permutation: hosts send and receive one flow each.
+    /// Random permutation: each host sends one flow and receives one.
     Permutation,
     /// Ring: each host sends one flow to the host `ahead`.
     Ring,
@@ -106,7 +106,7 @@ pub enum LoadKind {
     /// Flows between random pairs of hosts.
     Draw,
     Flows,
-    /// File of HPCC's ns-3 simulator.
+    /// Flows from a file of HPCC's ns-3 simulator.
     Hpcc,
 }
 
@@ -154,20 +154,20 @@ pub enum Size {
     Table(&'static str),
 }
 
-/// Load; unused fields have defaults.
+/// Settings of a load; unused fields have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
     pub name: String,
     pub kind: LoadKind,
     pub class: Class,
     pub hosts: Option<Vec<u32>>,
-    /// Share of each host's line.
+    /// Offered share of each host's line.
     pub load: f64,
     pub size: Size,
     pub between: Between,
     pub begin: Nanos,
     pub jitter: Nanos,
-    /// Time from which no flow begins; `None` for the run's end.
+    /// Time from which no flow begins; `None` for the end of the run.
     pub end: Option<Nanos>,
     /// Hosts that send queries; `None` for host 0.
     pub askers: Option<Vec<u32>>,
@@ -232,7 +232,7 @@ fn read(
         _ => [optional, &["kind", "name", "class", "jitter", "rate"]].concat(),
     };
     super::of_kind(table, "[[load]]", kind.word(), LoadKeys::KEYS, (required, &optional), problems);
-    // A load of kind "incast" without `gap` and `end` has one query.
+    // A load of kind "incast" without `gap` and `end` consists of one query, so it has an end.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.is_endless() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(

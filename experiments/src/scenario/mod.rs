@@ -59,7 +59,7 @@ xoff_config::keys! {
     }
 }
 
-/// Text of a scenario, with overrides.
+/// Text of a scenario together with its overrides.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
@@ -75,7 +75,7 @@ pub(crate) struct Scenario {
     /// Duration; `None` until all flows end.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
-    /// Time whose flows are not counted.
+    /// Begin of a run, in which flows are not counted.
     pub warm_up: Nanos,
     pub seed: u64,
     pub topology: Topology,
@@ -93,7 +93,7 @@ pub(crate) struct Output {
     /// Interval of samples; `None` for one sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
-    /// Number of flows with recorded throughput.
+    /// Number of flows whose throughput is recorded.
     pub throughput_flows: u32,
 }
 
@@ -102,19 +102,19 @@ const SCENARIO: FileKind = FileKind {
     help: "give the path of a TOML file; sim/scenarios contains examples",
     bytes_max: WRITTEN_MAX,
 };
-/// Latest end of a run without duration.
+/// Latest end of a run that has no `duration`.
 const LIMIT: Nanos = Nanos::from_secs(1);
 const THROUGHPUT_FLOWS: u32 = 16;
 const TABLES: &[&str] =
     &["scenario", "topology", "switch", "hosts", "receiver", "load", "fault", "change", "output", "sweep"];
 
 impl Source {
-    /// Reads the file at `path`, overridden by `given`.
+    /// Reads the scenario at `path`, overridden by `given`.
     pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads a file (or the text `alone`), and adds files of HPCC's ns-3 simulator.
+    /// Reads a scenario file (or the text `alone`), and adds topology and flows from files of HPCC's ns-3 simulator.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -174,7 +174,7 @@ impl Source {
         self.axes.iter().map(Axis::len).product()
     }
 
-    /// Returns a point of the sweep, of which the first is the control.
+    /// Returns the scenario at a point of the sweep. The first point is the control.
     pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
@@ -295,7 +295,7 @@ fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) 
     in_time(keys.warm_up.as_ref(), ["`warm_up`", "no flow would be counted"], end, problems);
 }
 
-/// Reports a time not before the run's end; the array has subject and label.
+/// Reports a time that is not before the run's end. The array has subject and label of the error.
 fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nanos, problems: &mut Problems) {
     if let Some(late) = key.filter(|key| key.value >= run_end) {
         let [time, end] = [late.value, run_end].map(quantity::time);

@@ -28,7 +28,7 @@ pub struct Receiver {
 
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// Reads slow receivers; `limits` are the longest frame and the run's latest end.
+/// Reads slow receivers. The `limits` are the longest frame and the latest end of the run.
 pub(super) fn read(all: &[Table<'_, '_>], limits: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {

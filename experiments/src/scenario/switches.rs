@@ -1,5 +1,5 @@
-//! Configuration of switches: `[switch.KIND]` over `[switch.all]`, with a live switch's keys (docs/simulation.md), on
-//! ideal hardware. The topology determines ports and routing.
+//! Configuration of switches, on ideal hardware: `[switch.KIND]` overrides `[switch.all]`, and both have the keys of a live switch
+//! (docs/simulation.md). The topology determines ports and routing.
 
 use toml_span::value::{Table as TomlTable, ValueInner};
 use toml_span::{Span, Value};
@@ -16,7 +16,7 @@ const TABLES: &[&str] = &["pipeline", "memory", "policy", "qcn", "defaults", "cl
 const KEYS: &[&str] =
     &["profile", "stall_budget", "smallest_frame", "accounting", "policy", "shadow", "when_full"];
 const ALL: &str = "all";
-/// Cable delay, ns per metre.
+/// Delay of a cable, in ns per metre.
 const PER_METRE: u64 = 5;
 
 pub(super) fn check(
@@ -63,7 +63,7 @@ pub(super) fn check(
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
             check_mtu(root, (kind, &config), payload, problems);
         }
-        // A numbered switch's kind is known here only if there is one kind.
+        // The kind of a switch given by number is known here only if there is one kind.
         let own = |change: &Change| match &change.of {
             ChangeTarget::Switch(_) => kinds.len() == 1,
             _ => change.is_for(0, kind),
@@ -79,7 +79,7 @@ pub(super) fn check(
     }
 }
 
-/// Checks the MTU against the hosts' longest frames.
+/// Checks that the longest frames of hosts fit into the MTU of switches.
 fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
     let len = frame_len(payload);

@@ -338,7 +338,7 @@ fn qcn_is_allowed_with_any_transport() {
 
 // proves: sim-fabrics
 #[test]
-fn draw_needs_flows_and_accepts_rate() {
+fn load_of_kind_draw_needs_flows_and_accepts_rate() {
     let draw =
         FINE.replace("kind = \"permutation\"", "kind = \"draw\"\nflows = 9\npairs = [[0, 1]]\nrate = \"3G\"");
     let load = read(&draw).unwrap().point(0).unwrap().loads[0].clone();
@@ -380,7 +380,7 @@ fn every_load_kind_accepts_begin() {
         let text = format!("{}begin = \"20us\"\n{keys}\n", FINE.replace("permutation", kind));
         let load = read(&text).unwrap().point(0).unwrap().loads.remove(0);
         assert_eq!(load.begin, Nanos::from_micros(20), "{kind}");
-        // A load of kind "incast" without `gap` and `end` has one query.
+        // A load of kind "incast" without `gap` and `end` consists of one query, so it has an end.
         assert_eq!(load.end == Some(Nanos(20_001)), kind == "incast", "{kind}");
     }
 }

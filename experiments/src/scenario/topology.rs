@@ -123,12 +123,12 @@ impl TopologyKind {
 pub struct PortLine {
     pub rate: BitRate,
     pub delay: Nanos,
-    /// True if the far end obeys flow lists (OFC).
+    /// True if the device at the other end obeys flow lists (OFC).
     pub ofc: bool,
     pub gfc: bool,
 }
 
-/// Fabric; unused fields have defaults.
+/// Settings of a fabric; unused fields have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,

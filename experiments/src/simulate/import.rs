@@ -1,5 +1,5 @@
-//! Import of files of HPCC's ns-3 simulator (`--import`). Without a scenario, switches and hosts have its defaults
-//! where equivalents exist.
+//! Import of files of HPCC's ns-3 simulator (`--import`). Without a scenario, switches and hosts get the defaults of that simulator, where
+//! xoff has an equivalent.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,11 +15,11 @@ use super::files::IMPORTED;
 use crate::Given;
 use crate::scenario::Source;
 
-/// KMIN and KMAX of that simulator, bytes per Gb/s of a host's line.
+/// ECN thresholds KMIN and KMAX of HPCC's simulator, in bytes per Gb/s of a host's line.
 const ECN: [u64; 2] = [4_000, 16_000];
 const LIMIT: Nanos = Nanos::from_secs(10);
 
-/// Creates a scenario with imported topology and flows.
+/// Creates a scenario whose topology and flows are imported.
 pub fn import(
     scenario: Option<&Path>,
     [topology, flows]: [&Path; 2],
@@ -29,7 +29,7 @@ pub fn import(
         Some(_) => String::new(),
         None => alone(topology, flows)?,
     };
-    // Paths of a scenario are relative to its file, those of the command line to the current directory.
+    // Paths in a scenario are relative to the scenario's file, but paths on the command line to the current directory.
     let place = |file: &Path| match scenario {
         Some(_) => std::path::absolute(file).map_err(|error| miette!("{}: {error}", file.display())),
         None => Ok::<PathBuf, miette::Report>(file.to_owned()),

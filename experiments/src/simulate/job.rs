@@ -1,4 +1,4 @@
-//! Run of one point with one seed. The result is text: rows of each file.
+//! Run of one point of the sweep with one seed. The result is text: rows for each file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub fn label(scenario: &Scenario) -> String {
 }
 
 const PARTS: u64 = 1_000;
-/// Maximum interval of progress reports.
+/// Maximum simulated time between two progress reports.
 const PART_MAX: Nanos = Nanos::from_micros(50);
 
 #[derive(Clone, Default)]

@@ -1,6 +1,6 @@
-//! Statistics of a column over seeds: mean with 95 % interval, and difference to the control seed by seed.
+//! Statistics of a column over seeds: mean with 95 % interval, and difference to the control, calculated seed by seed.
 //!
-//! A seed without rows has the sum zero, because many tables list only events, but no mean or percentile.
+//! A seed without rows has the sum zero, because many tables list only events; it has no mean and no percentile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::summary::Estimate;
 use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
 use crate::statistics::{self, quantile, sorted};
 
-/// Statistic over a seed's rows.
+/// Statistic over the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     Mean,
@@ -50,11 +50,11 @@ impl CellCondition {
 
 #[derive(Debug)]
 pub struct StatisticQuery<'a> {
-    /// Table, such as `flows`.
+    /// Name of the table, such as `flows`.
     pub table: &'a str,
-    /// Column, such as `fct_ns`.
+    /// Name of the column, such as `fct_ns`.
     pub column: &'a str,
-    /// Columns that define groups of rows.
+    /// Columns by whose values rows are grouped.
     pub by: &'a [String],
     pub only: &'a [Condition],
     pub take: Statistic,
@@ -65,7 +65,7 @@ pub struct GroupStatistic {
     pub point: String,
     pub of: Vec<String>,
     pub measured: Estimate,
-    /// Difference to the control in percent, seed by seed; `None` without its value.
+    /// Difference to the control in percent, seed by seed; `None` if the control has no value.
     pub against_control_percent: Option<Estimate>,
     /// Number of rows without a value.
     pub without: usize,
@@ -78,7 +78,7 @@ pub struct Statistics {
     #[serde(skip)]
     by: Vec<String>,
     pub unit: &'static str,
-    /// Runs without results: other shards' or interrupted ones.
+    /// Number of runs without results, because they belong to other shards or were interrupted.
     pub missing_runs: usize,
     pub answers: Vec<GroupStatistic>,
 }

@@ -35,7 +35,7 @@ pub use import::import;
 pub use mean::{CellCondition, Condition, Statistic, StatisticQuery, mean};
 pub use summary::Summary;
 
-/// Share of seeds that a process runs.
+/// Part of the seeds that one process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     pub number: u64,
@@ -46,14 +46,14 @@ pub struct Shard {
 pub struct Request<'a> {
     pub source: &'a Source,
     pub path: &'a Path,
-    /// First and last seed; `None` for the scenario's.
+    /// First and last seed; `None` for the seed of the scenario.
     pub seeds: Option<(u64, u64)>,
     pub shard: Option<Shard>,
     pub threads: usize,
     pub out: Option<&'a Path>,
 }
 
-/// Runs the simulation; `tell` gets warnings and the place of results.
+/// Runs the simulation. `tell` gets warnings, and the path of the results.
 pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let source = request.source;
     let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
@@ -112,7 +112,7 @@ fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report 
     }
 }
 
-/// Merges the results of shards, which must match.
+/// Merges the results of shards, which must belong to the same run.
 pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let (about, directory) = store::merge(parts, out)?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();

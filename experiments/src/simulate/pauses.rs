@@ -1,5 +1,5 @@
-//! Recorder of pauses that switches request, with their causes. A pause ends with its link; a new XOFF follows the
-//! link's return. Flow lists (OFC) and rates (GFC) pause no class.
+//! Recorder of pauses that switches request, with their causes. A pause ends when its link fails; when the link returns, a new XOFF is a
+//! new pause. Flow lists (OFC) and rates (GFC) are not recorded, because they pause no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use xoff_wire::{Header, MacControl};
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     pub start: Nanos,
-    /// Begin of the XON, or loss of the link.
+    /// Time at which the XON began to leave, or the link failed.
     pub end: Option<Nanos>,
     pub port: PortId,
     pub class: Class,
@@ -38,7 +38,7 @@ impl PauseList {
     }
 }
 
-/// Pauses of a switch by begin.
+/// Pauses of a switch, sorted by their begin.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses(Arc<Mutex<PauseList>>);
 

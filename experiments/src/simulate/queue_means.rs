@@ -36,7 +36,7 @@ impl QueueMeans {
 }
 
 const EVERY: Picos = Picos::from_micros(100);
-/// Time without departures after which a queue counts as stuck.
+/// Time for which a queue must have sent nothing to count as stuck.
 const LONG: Picos = Picos::from_micros(1_000);
 
 pub struct StuckQueues {

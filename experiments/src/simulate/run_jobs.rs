@@ -13,7 +13,7 @@ use super::tables::Rows;
 use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
-/// Interval of reports on a terminal, and elsewhere.
+/// Intervals of progress reports: on a terminal, and elsewhere.
 const REPORT_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
 /// Runs all jobs, and passes rows to `take` in order.

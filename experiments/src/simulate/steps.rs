@@ -1,4 +1,4 @@
-//! Steps of a time axis: samples too close for a plot form one point.
+//! Steps of a time axis. Samples in one step form one point, because a plot could not show them apart.
 
 use crate::plot::Point;
 
@@ -11,7 +11,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Chooses steps for sorted, distinct `times` (ns) on an axis that covers `all`.
+    /// Chooses the steps for sorted, distinct `times` (ns), on an axis that covers the times `all`.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -19,7 +19,7 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// Returns `times` with omitted samples.
+    /// Returns `times`, completed by the times of omitted samples.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);
@@ -33,7 +33,7 @@ impl Steps {
         }
     }
 
-    /// Returns points (us) of `samples` (ns), each at the end of its step.
+    /// Returns the points of a line (us) for `samples` (ns). If several samples form a point, `one` calculates its value.
     pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
         let width = self.period * self.samples;
         let of_step = |chunk: &[(u64, f64)]| {
@@ -71,14 +71,14 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_are_drawn_unmerged() {
+    fn few_samples_are_plotted_unmerged() {
         let steps = Steps::of(&times(POINTS), &times(POINTS));
         assert_eq!(steps.axis("mean"), "time (us)");
         assert_eq!(steps.line(&[(1_000, 3.0), (2_000, 5.0)], mean), [(1.0, Some(3.0)), (2.0, Some(5.0))]);
     }
 
     #[test]
-    fn indistinct_samples_are_merged_per_step() {
+    fn samples_too_close_to_plot_are_merged() {
         let steps = Steps::of(&times(3), &times(POINTS + 1));
         assert_eq!(steps.axis("mean"), "time (us), mean of 2 us");
         let samples = [(1_000, 3.0), (2_000, 5.0), (4_000, 9.0)];

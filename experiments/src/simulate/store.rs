@@ -1,4 +1,4 @@
-//! Directory of results; those of shards merge into one.
+//! Directory with the results of a run. Results of several shards can be merged into one directory.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use crate::results::{cells, csv};
 pub struct RunMetadata {
     pub scenario: String,
     pub about: String,
-    /// Points of the sweep, the control first.
+    /// Points of the sweep; the first one is the control.
     pub points: Vec<String>,
     /// Seeds of all shards.
     pub seeds: Vec<u64>,
@@ -96,7 +96,7 @@ impl Store {
         Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
-    /// Writes the rows of [`RUNS`] last, which mark the run as complete.
+    /// Writes the rows of a run. Those of [`RUNS`] come last, because they mark the run as complete.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
         for (name, text) in &rows.texts {
             let path = self.directory.join(self.about.file(name, job));
@@ -129,7 +129,7 @@ pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// Reads complete rows; an interrupted run may leave a partial one.
+/// Reads the rows of a table. An incomplete last row is left out, because an interrupted run may leave one.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());

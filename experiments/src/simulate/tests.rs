@@ -155,7 +155,7 @@ fn queries_and_bursts_respect_begin() {
     assert_eq!(starts(on_off), ["25000"]);
 }
 
-/// The chain has more switches than a byte can count.
+/// The longest chain has more switches than a byte can count.
 // proves: sim-fabrics
 #[test]
 fn lone_flow_on_long_path_has_slowdown_one() {
@@ -401,7 +401,7 @@ fn routing_equals_bridging_on_single_path() {
     }
 }
 
-/// Flows on complete paths, with each transport and each method of spreading.
+/// All flows must end, with several transports and methods of spreading.
 // proves: sim-fabrics
 #[test]
 fn routed_fabrics_lose_nothing_and_ledgers_balance() {

@@ -1,7 +1,7 @@
 //! TCP of the kernel over the paths of `balance`.
 //!
-//! The class is lossless, so every retransmission is spurious. Hashing by flow keeps the order, so one method of loss
-//! detection suffices there.
+//! The class is lossless, so every retransmission is spurious. Hashing by flow keeps the order, so one method of loss detection suffices
+//! for it.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;
@@ -263,7 +263,7 @@ mod tests {
     use crate::{Account, Settings, Totals};
 
     #[test]
-    fn configurations_are_valid_and_trust_ports() {
+    fn tcp_configurations_are_valid_and_trust_ports() {
         let policies = Experiment::find("balance").unwrap().default_policies();
         for plan in [*LINES.start(), *LINES.end()].into_iter().map(Line::from).flat_map(plans) {
             for (variant, switch) in policies.iter().flat_map(|of| plan.switches().map(move |at| (of, at))) {

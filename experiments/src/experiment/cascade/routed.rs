@@ -1,4 +1,4 @@
-//! The article's steps over two leaves and two spines that route.
+//! The steps of the article on DSCP-based PFC, over two leaves and two spines that route.
 //!
 //! ```text
 //!   gpu-1 --+        +-- spine-1 --+        +-- gpu-3, 40 % of the others' lines
@@ -86,7 +86,7 @@ fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     Ok(CascadeRun { astray: astray.collect(), ..run })
 }
 
-/// Describes frames that did not leave by their flow's port.
+/// Describes frames that left by another port than their flow's.
 fn astray(FlowPath { from, by, .. }: &FlowPath, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
     let [sent_text, left_text] =
         [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));

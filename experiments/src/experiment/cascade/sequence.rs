@@ -1,4 +1,4 @@
-//! The article's fourteen steps, with order and causes, and a run's deviations.
+//! The fourteen steps of the article on DSCP-based PFC, with order and causes, and a run's deviations.
 
 use std::array;
 
@@ -11,7 +11,7 @@ pub(super) struct Sequence {
     steps: Vec<Step>,
 }
 
-/// Path of pauses from the slow receiver (`sink`) to a sender.
+/// Path of pauses from the slow receiver (`sink`) back to a sender.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     pub(super) sink: &'static str,
@@ -37,7 +37,7 @@ struct PortAction {
     kind: PauseAction,
 }
 
-/// Expected cause of a pause: the port with most queued frames, and whether its peer pauses it.
+/// Expected cause of a pause: the port for which most frames are queued, and whether its peer pauses this port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ExpectedCause {
     culprit: String,
@@ -153,7 +153,7 @@ impl Sequence {
         missing.chain(against).collect()
     }
 
-    /// Describes pauses with other causes, and of uninvolved hosts.
+    /// Describes pauses with unexpected causes, and pauses of uninvolved hosts.
     pub(super) fn not_relayed(&self, record: &PauseRecord) -> Vec<String> {
         let holds = || self.steps.iter().filter_map(|step| Some((step, step.cause.as_ref()?)));
         let against = holds().flat_map(|(step, cause)| {
@@ -237,7 +237,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn common_steps_of_chains_appear_once() {
+    fn steps_common_to_two_pause_chains_appear_once() {
         let numbers =
             |sequence: Sequence| sequence.steps.iter().map(|step| step.number).collect::<Vec<_>>().join(" ");
         let [article, routed] = sequences().map(numbers);
@@ -247,7 +247,7 @@ pub(super) mod tests {
 
     // proves: cascade
     #[test]
-    fn only_the_articles_order_is_accepted() {
+    fn pauses_must_have_the_order_of_the_article() {
         for sequence in sequences() {
             let expected = complete_record(sequence.expected_events());
             assert!(sequence.matches(&expected), "{:?}", sequence.out_of_order(&expected));
@@ -269,7 +269,7 @@ pub(super) mod tests {
 
     // proves: cascade
     #[test]
-    fn every_step_names_existing_port() {
+    fn every_step_of_article_names_existing_port() {
         let line = xoff_wire::units::BitRate::from_mbps(100);
         for (sequence, plan) in
             sequences().into_iter().zip([article::plan(line.into()).0, routed::plan(line.into()).plan])
@@ -291,14 +291,14 @@ pub(super) mod tests {
 
     // proves: cascade
     #[test]
-    fn events_within_one_sample_are_unordered() {
+    fn order_of_events_within_one_sample_is_not_compared() {
         let (release, resume) = (8, 9);
         let expected = article::sequence().expected_events();
         assert_eq!(
             (expected[release].action, expected[resume].action),
             (PauseAction::Releases, PauseAction::Resumes)
         );
-        // The sample that showed the release was taken late.
+        // The sample that showed the release was taken late, so the release may have happened before `at_ms`.
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = expected.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);
@@ -308,7 +308,7 @@ pub(super) mod tests {
 
     // proves: cascade
     #[test]
-    fn steps_before_a_missed_pause_are_judged() {
+    fn only_steps_before_missed_pause_are_compared() {
         let sequence = article::sequence();
         let complete_until = |missed_from_ms| PauseRecord {
             events: sequence.expected_events(),
@@ -328,7 +328,7 @@ pub(super) mod tests {
 
     // proves: cascade
     #[test]
-    fn every_pause_after_the_first_must_be_a_relay() {
+    fn every_pause_after_first_must_be_caused_by_a_pause() {
         for sequence in sequences() {
             assert!(sequence.is_relayed(&complete_record(sequence.expected_events())));
             for (place, step) in sequence.steps.iter().enumerate().filter(|(_, step)| step.cause.is_some()) {

@@ -1,7 +1,7 @@
 //! Observation of pauses that switches send and obey.
 //!
-//! A sample shows a current pause's begin to the nanosecond, its end only to between two samples. Counters reveal
-//! pauses that a delayed observer missed; from then on the record proves no order.
+//! A sample shows when the current pause began, to the nanosecond; the end of a pause is only known to lie between two samples. Counters
+//! reveal pauses that a delayed observer missed. From then on the record proves no order.
 
 use std::time::Duration;
 
@@ -42,21 +42,21 @@ impl PauseAction {
 pub(super) struct PauseEvent {
     /// Time since the first frame was due, ms.
     pub(super) at_ms: f64,
-    /// Earliest possible time.
+    /// Earliest possible time of the event.
     #[serde(skip)]
     pub(super) not_before_ms: f64,
     pub(super) switch: String,
     pub(super) port: String,
     pub(super) action: PauseAction,
     pub(super) why: Option<String>,
-    /// Port with most queued frames.
+    /// Port for which most frames are queued.
     pub(super) culprit: Option<String>,
     pub(super) relayed: Option<bool>,
 }
 
 pub(super) struct PauseRecord {
     pub(super) events: Vec<PauseEvent>,
-    /// Time after which a pause was missed.
+    /// Time after which a pause was missed, ms.
     pub(super) missed_from_ms: Option<f64>,
 }
 
@@ -69,7 +69,7 @@ impl PauseRecord {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PauseTrack {
-    /// Begin of the current pause, ns; 0 for none.
+    /// Begin of the current pause in ns; 0 if there is none.
     since: u64,
     begun: u64,
     sampled_at: Nanos,
@@ -77,16 +77,16 @@ struct PauseTrack {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PauseChange {
-    /// Earliest and latest end.
+    /// Earliest and latest end of the pause.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
-    /// Time after which another pause passed unobserved.
+    /// Time after which another pause was missed.
     missed_after: Option<Nanos>,
 }
 
 impl PauseTrack {
-    /// Records a sample: the number of ended pauses, and a current one's begin. `origin` is the first frame's due time
-    /// by the same clock.
+    /// Records a sample: the number of ended pauses, and the begin of a current one. `origin` is the first frame's due time by the same
+    /// clock.
     fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
         let mut found = PauseChange::default();
         if since != self.since {
@@ -100,7 +100,7 @@ impl PauseTrack {
             }
             self.since = since;
         }
-        // A switch clears `since` before it counts the pause, so the sum may be one too low, never too high.
+        // A switch clears `since` before it counts the pause as ended, so the sum may be one too low, but never too high.
         let begun = ended + u64::from(since != 0);
         if begun > self.begun {
             found.missed_after = Some(self.sampled_at);

@@ -46,7 +46,7 @@ fn keys_of_link_faults_are_checked() {
 }
 
 #[test]
-fn control_share_below_step_is_refused() {
+fn share_of_control_frames_below_1_in_1024_is_refused() {
     let fault = |key: &str, share: &str| read(&format!("{FINE}[[fault]]\nat = \"h0\"\n{key} = {share}\n"));
     for key in ["control_lost", "control_late", "control_again", "control_harmed"] {
         let few = fault(key, "0.0009765624").unwrap_err();

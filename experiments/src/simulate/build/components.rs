@@ -1,4 +1,4 @@
-//! Connected parts of a fabric; flows between them would never end.
+//! Connected parts of a fabric. A flow from one part to another would never end, so it is an error.
 
 use miette::miette;
 use xoff_sim::{At, Plan};

@@ -6,7 +6,7 @@ use xoff_wire::units::{Class, ClassSet};
 
 use crate::scenario::Scenario;
 
-/// Returns the classes in use, whose lossy ones need buffers.
+/// Returns the classes that the scenario uses. Those of them that are lossy need buffers.
 pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
     let (acks, cnps) = match scenario.hosts.transport {
         Transport::Roce(RoceSettings { ack_class, control: Control::Dcqcn(of), .. }) => {

@@ -12,13 +12,13 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Measured bytes per frame slot, port and known address, in fat-trees of 4 to 32 ports per switch.
+/// Measured bytes per packet slot, and below per port and per known address, in fat-trees of 4 to 32 ports per switch.
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
-/// Measured bytes of a flow and its row.
+/// Measured bytes for a flow and its row of results.
 const FLOW: f64 = 1_450.0;
-/// Shortest likely line of a flow file, bytes.
+/// Shortest likely line in a file of flows, in bytes.
 const LINE_LEN: u64 = 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub(super) fn fit(
     })
 }
 
-/// Estimates each load's flows; `imported` has known numbers.
+/// Estimates each load's number of flows; `imported` has the numbers of imported loads.
 pub(super) fn flows<'scenario>(
     scenario: &'scenario Scenario,
     plan: &Plan,
@@ -78,7 +78,7 @@ pub(super) fn flows<'scenario>(
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // Consecutive queries are no faster than the line.
+        // Queries that wait for the previous one are no faster than the line.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };

@@ -29,14 +29,14 @@ pub struct Model {
     pub kinds: Vec<&'static str>,
     pub peers: Vec<Vec<String>>,
     pub payload_max: u32,
-    /// Names of loads, by flow tag.
+    /// Names of loads; a flow's tag is the index of its load.
     pub loads: Vec<String>,
     pub schedule: Schedule,
     pub import: Option<Import>,
     pub warnings: Vec<String>,
 }
 
-/// Builds a run. Load files are relative to `path`; `runs` share the memory.
+/// Builds a run. Load files are relative to `path`. The memory must suffice for `runs` such runs.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let bare = plan::plan(&scenario, path, &Build::ideal())?;

@@ -22,7 +22,7 @@ pub struct Revision {
     pub settings: Arc<SwitchSettings>,
 }
 
-/// Timed event; simultaneous ones run in this order.
+/// Timed event. Simultaneous events run in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TimedEvent {
     Link { fault: usize, is_up: bool },
@@ -37,7 +37,7 @@ pub struct Schedule {
     faults: Vec<Fault>,
     current: BTreeMap<u32, usize>,
     revisions: Vec<Revision>,
-    /// Future events, the next one last.
+    /// Future events, sorted; the next one is the last.
     pending: Vec<(Picos, TimedEvent)>,
 }
 

@@ -38,7 +38,7 @@ fn drops(rows: &Rows) -> u64 {
 
 // proves: sim-faults, sim-results
 #[test]
-fn stall_losses_have_a_reason() {
+fn losses_by_a_stall_have_a_reason() {
     let none = run_of(&scenario("300us", ""), &[]);
     assert!(none[&tables::SWITCHES].is_empty() && lost(&none) == 0);
     let stall = fault("stall", "s0", "begin = \"100us\"\nend = \"140us\"");
@@ -52,7 +52,7 @@ fn stall_losses_have_a_reason() {
     assert!(dropped > 0 && drops(&rows) == dropped, "{:?}", rows[&tables::DROPS]);
     let reasons = rows[&tables::DROPS].iter().map(|row| row[tables::DROPS.at("reason")].as_str());
     assert!(reasons.into_iter().all(|reason| reason == "headroom_exhausted"), "{:?}", rows[&tables::DROPS]);
-    // With a stall budget no switch loses frames.
+    // If its stall budget covers the stall, no switch loses frames.
     for at in ["s0", "s1"] {
         let budget = "[switch.all]\nstall_budget = \"40us\"\n";
         let stall = fault("stall", at, "begin = \"100us\"\nend = \"140us\"");
@@ -85,7 +85,7 @@ fn random_stalls_differ_by_seed_and_switch() {
 }
 
 #[test]
-fn refusal_and_late_completions_end_on_time() {
+fn refusal_and_late_completion_faults_end_on_time() {
     let sent = |kind: &str, at: &str| {
         let rows = run_of(&scenario("200us", &fault(kind, at, "begin = \"0s\"\nend = \"100us\"")), &[]);
         assert!(rows[&tables::SWITCHES].is_empty() && lost(&rows) == 0, "{kind}");
@@ -109,12 +109,12 @@ fn restarted_switch_loses_frames_but_keeps_settings() {
     let rows = run_of(&scenario("300us", &restart), &[]);
     let [_, _, unseen, restarts, frames] = switch_row(&rows);
     assert_eq!((unseen, restarts), (0, 1));
-    // Frames within thresholds, and 20 us of four lines at 100 Gb/s.
+    // Lost are the queued frames, which thresholds limit, and the arrivals of 20 us on four lines at 100 Gb/s.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
     assert!((lines..lines + 500).contains(&frames), "{frames}");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
     assert_eq!(lost(&rows), frames + dropped);
-    // The restarted switch keeps an earlier change.
+    // The restarted switch keeps a change that was made before.
     let low = "[[change]]\nat = \"10us\"\nswitch = 0\nclass.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
     let pauses = |more: &str| {
         let rows = run_of(&scenario("300us", more), &[]);
@@ -168,7 +168,7 @@ fn link_losses_are_listed_by_end() {
     assert!(of(&rows, "s0p0")[2] > 0 && of(&rows, "s0p0")[..2] == [0, 0]);
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_harmed = 1.0\n"), &[]);
     assert!(of(&rows, "s0p0")[3] > 0 && of(&rows, "s0p0")[..3] == [0; 3]);
-    // 500 ns in both directions of a line.
+    // When the link fails, the frames of 500 ns are on their way in each direction of the line.
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
     let [on_their_way, ..] = of(&rows, "h0");
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");
@@ -241,7 +241,7 @@ fn conflicting_faults_are_refused() {
     }
 }
 
-/// An XOFF after the loss of a link is a new pause, not a refresh.
+/// An XOFF after the link was lost must be a new pause, not a refresh.
 // proves: sim-results
 #[test]
 fn pause_rows_match_counters_after_link_flap() {

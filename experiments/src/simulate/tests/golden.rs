@@ -6,7 +6,7 @@ use std::env;
 
 use super::*;
 
-/// Environment variable that makes the test write new tables.
+/// Environment variable that makes the tests write new tables instead.
 const WRITE: &str = "XOFF_WRITE_GOLDEN";
 
 fn directory(name: &str) -> PathBuf {
@@ -86,7 +86,7 @@ fn imported_fabric_writes_hpcc_files() {
 }
 
 #[test]
-fn shards_of_an_imported_fabric_merge() {
+fn results_of_shards_of_imported_fabric_merge() {
     let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
     let source = import(None, [&topology, &flows], &[]).unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ fn import_errors_name_file_and_line() {
     let missing = "the file ends too early: the start of a flow in seconds is missing";
     assert_eq!(why(None, &topology, &broken), format!("{}: line 2: {missing}", broken.display()));
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
-    // The scenario configures switches, but its limit applies to its own flows.
+    // The scenario configures switches, but its limit also ends the imported flows.
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
     let error = why(Some(&scenario), &topology, &flows);
     assert!(error.contains("a flow starts at 2s, but the run ends at 1s at the latest"), "{error}");

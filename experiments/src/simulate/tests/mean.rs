@@ -105,7 +105,7 @@ fn two_points(out: &Path) {
 }
 
 #[test]
-fn seed_without_events_has_only_a_sum() {
+fn seed_without_event_rows_has_sum_but_no_mean() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     two_points(&out);
