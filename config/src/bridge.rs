@@ -110,7 +110,10 @@ fn membership(draft: &Draft<'_>, tagged: &[u16], untagged: &[u16], problems: &mu
                 "port {} puts untagged frames into VLAN {vid}, of which it is no member",
                 draft.name
             ))
-            .at(keys.pvid.as_ref().map_or(place, |key| key.span), format!("VLAN {vid} is in neither list"))
+            .at(
+                keys.pvid.as_ref().map_or(place, |key| key.span),
+                format!("VLAN {vid} is neither in `tagged` nor in `untagged`"),
+            )
             .help(format!("add {vid} to `untagged`, or write pvid = \"none\" to admit tagged frames only")),
         );
     }

@@ -148,7 +148,7 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
         if let (Some(span), Some(needed)) = (acts, PolicyKind::Custom.misfit(class, switch)) {
             problems.push(
                 Problem::error(format!("`policy = \"custom\"` needs {needed} in class {class}"))
-                    .at(span, "unsuitable settings"),
+                    .at(span, "the policy does not work with these settings"),
             );
         }
     }

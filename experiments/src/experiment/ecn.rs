@@ -31,7 +31,7 @@ const HEADLINES: &[Headline<EcnResults>] = &[
     Headline::of("goodput\nMb/s", |of| p50(of.goodput_mbps)),
     Headline::of("fairness", |of| p50(of.fairness)),
     Headline::of("mean queue\nbytes", |of| Some(of.queue_bytes.as_ref()?.mean)),
-    Headline::of("senders held\n%", |of| of.paused_percent),
+    Headline::of("senders paused\n%", |of| of.paused_percent),
 ];
 
 const SENDERS: usize = 4;
@@ -201,7 +201,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         "goodput Mb/s\nall / a flow: min / p50 / max",
         "fairness\nmedian (least)",
         "queue KB\nmean / p50 / peak",
-        "senders held\ntimes / % of time",
+        "senders paused\ntimes / % of time",
         "marked\nby switch / seen by TCP",
         "dropped /\nretransmitted",
     ]);

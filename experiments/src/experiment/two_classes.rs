@@ -169,7 +169,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         "class 3, Mb/s\nalone / with class 2 (least)",
         "class 2\nMb/s",
         "XOFF\nclass 3 / class 2",
-        "senders held, ms\nclass 3 / class 2",
+        "senders paused, ms\nclass 3 / class 2",
     ]);
     for Compared { name, measured: of, .. } in all {
         add_row(
@@ -206,8 +206,8 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
         panels: vec![
             over_time("Class 3, the higher class, first run", 0),
             over_time("Class 2, first run", 1),
-            held("Class 3: senders held", |of| &of.higher),
-            held("Class 2: senders held", |of| &of.lower),
+            held("Class 3: pause time of senders", |of| &of.higher),
+            held("Class 2: pause time of senders", |of| &of.lower),
         ],
     }
 }

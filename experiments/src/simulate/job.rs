@@ -151,7 +151,7 @@ fn put_taps(fabric: &mut FlowFabric, are_wanted: bool) -> miette::Result<Vec<Pau
             let counters = Arc::clone(node.counters());
             node.put_tap(TapId(0), pauses.tap(counters.ports(), counters), net)
         });
-        put.map_err(|_| miette!("a switch has no place for another tap"))?;
+        put.map_err(|_| miette!("a switch cannot take another tap"))?;
         all.push(pauses);
     }
     Ok(all)

@@ -166,7 +166,7 @@ fn node(svg: &mut String, network: &NetworkStatus, name: &str, spot: Spot) {
             switch.ports.iter().flat_map(|port| &port.classes).map(|class| class.egress.bytes).sum();
         lines.push((format!("{} queued", bytes(queued)), "#333"));
         let lost = switch.verdict.lossless_lost + switch.verdict.unseen_lost;
-        lines.push((format!("{lost} lossless lost"), if lost > 0 { "#b00020" } else { "#777" }));
+        lines.push((format!("{lost} lossless frames lost"), if lost > 0 { "#b00020" } else { "#777" }));
     }
     if let Some(host) = network.hosts.iter().find(|host| host.name == name) {
         let address = host.interfaces.first().map_or("", |interface| interface.ipv4.as_str());
@@ -175,7 +175,7 @@ fn node(svg: &mut String, network: &NetworkStatus, name: &str, spot: Spot) {
             host.interfaces.iter().filter_map(|it| it.counters).map(|counters| counters.dropped()).sum();
         let kind = if host.nic { "obeys pauses" } else { "no agent" };
         lines.push(match dropped {
-            _ if host.lacks_agent() => ("agent gone or silent".to_owned(), "#b00020"),
+            _ if host.lacks_agent() => ("agent does not answer".to_owned(), "#b00020"),
             0 => (kind.to_owned(), "#777"),
             dropped => (format!("{dropped} dropped"), "#b00020"),
         });

@@ -43,7 +43,7 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     }
     let causes = Causes::of(&now.switches);
     if !causes.is_empty() {
-        text += &format!("\nheld peers, with causes:\n{}", causes.text());
+        text += &format!("\npaused peers, with the causes of their pauses:\n{}", causes.text());
     }
     text
 }
@@ -172,7 +172,7 @@ mod tests {
         let rates = text(&now, Some(&before));
         line(&rates, &["h1", "eth0", "10.1.0.1", "1.00 Mb/s", "0 b/s"]);
         line(&rates, &["left", "2.00 Mb/s", "class 3 NOW"]);
-        line(&rates, &["held peers, with causes"]);
+        line(&rates, &["paused peers, with the causes"]);
         line(&text(&now, None), &["h1", "250 kB"]);
         line(&text(&before, Some(&now)), &["h1", "0 B"]);
         assert!(!rates.contains("FAILED"), "{rates}");

@@ -273,7 +273,8 @@ impl Args {
         let unseen: Vec<String> = silent.iter().map(ToString::to_string).collect();
         Ok(match (self.dot, self.json) {
             (true, _) => {
-                unseen.iter().map(|why| format!("// not seen: {why}\n")).collect::<String>() + &causes.dot()
+                unseen.iter().map(|why| format!("// switch without reply: {why}\n")).collect::<String>()
+                    + &causes.dot()
             }
             (_, true) => {
                 let mut json = causes.json();

@@ -83,7 +83,7 @@ pub(super) const fn lists(flows: &FlowStatus) -> [u64; 2] {
 /// Formats the `wanted` shadow policies of lossless classes with traffic.
 pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> bool) -> String {
     let header =
-        ["port", "class", "shadow policy", "would have held", "would have requested", "would have lost"];
+        ["port", "class", "shadow policy", "would have paused", "would have requested", "would have lost"];
     let rows = ports.iter().flat_map(|port| {
         let classes = port.classes.iter().filter(|class| class.lossless && has_traffic(class));
         classes.flat_map(|class| {
@@ -109,7 +109,7 @@ fn shadow_requests(shadow: &ShadowStatus) -> String {
             } else {
                 String::new()
             };
-            format!("{} flows paused in {} x{now}", grouped(flows.flow_pauses), grouped(flows.pauses))
+            format!("{} flows paused in {} pauses{now}", grouped(flows.flow_pauses), grouped(flows.pauses))
         }
         (_, Some(rate)) if rate.changes > 0 => {
             let text = |rate: u64| scaled(rate as f64, "b/s");

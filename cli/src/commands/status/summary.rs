@@ -34,7 +34,7 @@ pub(super) fn verdict(status: &Status) -> String {
         0 => String::new(),
         frames => {
             let at_least = if verdict.unseen_at_least { "at least " } else { "" };
-            format!(", {at_least}{} frames that may be lossless lost outside the switch", grouped(frames))
+            format!(", {at_least}{} frames, possibly lossless, were lost outside the switch", grouped(frames))
         }
     };
     let lossy: String = verdict.unseen_lossy_at.iter().map(|lost| format!("\n{lost}")).collect();
@@ -91,7 +91,7 @@ fn looped(port: &PortStatus) -> Option<String> {
 
 pub(super) fn ledger(status: &Status) -> String {
     let Some(books) = status.ledger else {
-        return "ledger: unknown, because not every worker answers".into();
+        return "ledger of frames: unknown, because a worker does not answer".into();
     };
     let state = if books.balanced { "balanced".into() } else { format!("{} MISSING", books.missing) };
     let Books { received, copied, made, taken_over, sent, dropped, consumed, handed_over, held, .. } = books;

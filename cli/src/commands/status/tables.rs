@@ -230,7 +230,7 @@ pub(super) fn why(class: &ClassStatus) -> String {
         false => format!("{} {}:", cause.trigger, cause.class),
     };
     match (&cause.culprit, cause.relayed) {
-        (Some(port), true) => format!(" ({trigger} {port}, itself held)"),
+        (Some(port), true) => format!(" ({trigger} {port}, which is paused itself)"),
         (Some(port), false) => format!(" ({trigger} {port})"),
         (None, _) => format!(" ({trigger})"),
     }
@@ -330,7 +330,7 @@ pub(super) mod tests {
         line(
             &text,
             &[
-                "lossless classes: 71 lost, 6 frames that may be lossless lost outside the switch",
+                "lossless classes: 71 lost, 6 frames, possibly lossless, were lost outside the switch",
                 "least headroom left 17,655 bytes",
             ],
         );
@@ -347,7 +347,7 @@ pub(super) mod tests {
         );
         line(&text, &["policies: class 3 pfc"]);
         line(&text, &["left", "capfc-stop-max", "1 x, 500.0 ms", "2, first after"]);
-        line(&text, &["left", "ofc", "12 flows paused in 3 x, NOW 4"]);
+        line(&text, &["left", "ofc", "12 flows paused in 3 pauses, NOW 4"]);
         line(&text, &["left", "gfc", "5 rates, lowest 250 Mb/s, NOW 500 Mb/s"]);
         assert!(class.contains("hairpin 3") && class.contains("headroom_exhausted 1"), "{class}");
         line(&text, &["running", "11.0 ms", "1 (> 10.0 ms)"]);
