@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Ring entry, which belongs to one side at a time: this process or the kernel.
+/// Ring entry, which belongs to only one side at a time: to this process or to the kernel.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct RingEntry<T>(UnsafeCell<T>);

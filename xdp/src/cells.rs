@@ -1,6 +1,7 @@
-//! Buffer memory: bytes of queued frames, in cells of [`CELL`] bytes.
+//! Buffer memory: stores the bytes of queued frames in cells of [`CELL`] bytes.
 //!
-//! Each cell belongs to one worker's share. Copies of a flooded frame share one chain of cells, which nobody writes.
+//! Each cell belongs to the [`Store`](crate::Store) of one worker. All copies of a flooded frame share one chain of
+//! cells, which is never written.
 
 use std::io;
 use std::ptr::NonNull;
@@ -16,12 +17,13 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Cells of all workers.
 ///
-/// Links and sharer counts are atomics only because workers share the tables. Only the worker that owns a frame uses its cells.
+/// Links and sharer counts are atomics only because all workers share these tables. A frame's cells are used only by
+/// the worker that owns the frame.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
     links: Box<[AtomicU32]>,
-    /// Number of frames that share a chain, minus one, at the index of the chain's first cell.
+    /// Number of frames that share a chain, minus one. The index is that of the chain's first cell.
     sharers: Box<[AtomicU8]>,
     _memory: Mapping,
 }

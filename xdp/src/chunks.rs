@@ -40,11 +40,11 @@ impl Chunks {
         unsafe { self.base.as_ptr().add(address + offset as usize) }
     }
 
-    /// Returns bytes of a chunk that the kernel does not have.
+    /// Returns bytes of a chunk that the kernel does not write at present.
     ///
     /// # Safety
-    /// The kernel does not write these bytes while the result lives. It may read them, and write other bytes of the chunk: small receive
-    /// chunks overlap.
+    /// The kernel does not write these bytes while the result lives. It may read them, and it may write other bytes of
+    /// the chunk, because small receive chunks overlap.
     #[inline]
     unsafe fn bytes(&self, chunk: u32, offset: u32, len: u32) -> &[u8] {
         // SAFETY: the bytes are inside the memory. Nobody writes them, by the contract and because writing takes `&mut
@@ -52,11 +52,11 @@ impl Chunks {
         unsafe { std::slice::from_raw_parts(self.start(chunk, offset, len), len as usize) }
     }
 
-    /// Returns bytes of a chunk that the kernel does not have, writable.
+    /// Returns bytes of a chunk that the kernel does not use at present, for writing.
     ///
     /// # Safety
-    /// The kernel neither reads nor writes these bytes while the result lives. It may write other bytes of the chunk: small receive
-    /// chunks overlap.
+    /// The kernel neither reads nor writes these bytes while the result lives. It may write other bytes of the chunk,
+    /// because small receive chunks overlap.
     #[inline]
     unsafe fn bytes_mut(&mut self, chunk: u32, offset: u32, len: u32) -> &mut [u8] {
         // SAFETY: the bytes are inside the memory; the contract and `&mut self` exclude every other use.
@@ -70,10 +70,11 @@ pub(crate) struct Piece {
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell of the frame's copy in cells, or [`NONE`]. Only a first piece has this and `kept_len`.
+    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Only the first piece of a frame has this and
+    /// `kept_len`.
     kept: u32,
     kept_len: u32,
-    /// True while the piece is in a ring or with the kernel.
+    /// True while the piece is in a ring, or the kernel uses it.
     is_out: bool,
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct PacketMemory {
     chunks: Chunks,
     received: Box<[u32]>,
     free_receive: Vec<u32>,
-    /// Chunks of the last received frames; the oldest is at index `oldest`.
+    /// Chunks that hold the last received frames. The oldest one is at index `oldest`.
     window: Box<[u32]>,
     oldest: usize,
     pieces: Box<[Piece]>,
@@ -173,7 +174,8 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a frame. The caller has moved the frame that [leaves](Self::leaves_window).
+    /// Adds a received frame to the window. The caller has moved the frame that [leaves the
+    /// window](Self::leaves_window).
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the window's oldest frame is still in its chunk");
@@ -248,7 +250,8 @@ impl PacketMemory {
         self.piece(first).kept != NONE
     }
 
-    /// Returns first cell and length of the frame's copy in cells, or [`NONE`].
+    /// Frees the transmitted frame that begins at chunk `first`. Returns first cell and length of its copy in buffer
+    /// memory, or [`NONE`].
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);

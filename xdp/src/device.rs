@@ -24,16 +24,16 @@ pub struct Facts {
     pub mac: MacAddr,
     pub mtu: u32,
     pub driver: Driver,
-    /// Receive queues with a socket.
+    /// Number of receive queues that have a socket.
     pub queues: u32,
     pub mode: Mode,
     /// True if the device itself reads and writes packet memory.
     pub zero_copy: bool,
-    /// True if the link had a carrier at opening.
+    /// True if the link had a carrier when the port was opened.
     pub carrier: bool,
-    /// True if VLAN tags stay in received frames. Otherwise no class of the port is lossless by PCP.
+    /// True if VLAN tags stay in received frames. Otherwise the PCP cannot make any class of the port lossless.
     pub tags_kept: bool,
-    /// Warnings about settings that could not be made.
+    /// Warnings about settings that the device refused.
     pub warnings: Vec<String>,
 }
 
@@ -119,9 +119,10 @@ impl Device {
         })
     }
 
-    /// Prepares the device: up, promiscuous, without the kernel's own IPv6 addresses, with VLAN tags in frames.
+    /// Prepares the device: brings it up, makes it promiscuous, turns off the kernel's own IPv6 addresses, and keeps
+    /// VLAN tags in frames.
     ///
-    /// A veth gets a queueing discipline.
+    /// A veth also gets a queueing discipline.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
         let name = self.name.clone();
         let refused = |fault| refused(&name, fault);
@@ -156,8 +157,8 @@ impl Device {
         done
     }
 
-    /// Restores the settings that nobody else has changed. If one fails, the journal's page stays for the next start or
-    /// `xoff nic restore`.
+    /// Restores the settings, except those that somebody else has changed since. If a restoration fails, the device's
+    /// page stays in the journal for the next start or for `xoff nic restore`.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -170,7 +171,8 @@ impl Device {
     }
 
     fn add_clsact(&mut self) {
-        // An existing clsact stays. If adding one fails, the filter that needs it reports the reason.
+        // Keep an existing clsact. Ignore a failure to add one, because the filter that needs it will report the
+        // reason.
         if self.netlink.has_clsact(self.ifindex).is_ok_and(|is_there| !is_there) {
             let add = |device: &Device| device.netlink.add_clsact(device.ifindex);
             let _ = self.change(|undo| undo.clsact = true, add);
@@ -198,8 +200,8 @@ impl Device {
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
-            // Some drivers refuse both flags if they cannot change one; e1000 changes both together. Sent frames
-            // contain their tags in any case.
+            // If a driver refuses to clear both flags, clear only the receive flag. That flag alone is needed, because
+            // sent frames contain their tags in any case. Try both first, because e1000 can only change them together.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
             let clear = |device: &Device| {
                 let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());
@@ -371,7 +373,7 @@ fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
     netlink.remove_clsact(ifindex)
 }
 
-/// Restores a device that a killed switch left changed.
+/// Restores the settings of a device that a killed switch left changed.
 pub fn restore_port(device: &str) -> Result<(), XdpError> {
     let mut left = Device::take(device)?;
     xoff_ebpf::take_off_leftover(left.claim())?;
@@ -401,7 +403,7 @@ mod tests {
         let test = || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             ip(&format!("link add {NAME} type veth peer name peer0"));
-            // The kernel assigns the queueing discipline when a device first comes up.
+            // Bring the device up once, because the kernel assigns the queueing discipline only then.
             for state in ["up", "down"] {
                 ip(&format!("link set {NAME} {state}"));
             }

@@ -20,7 +20,7 @@ impl Driver {
         Some(self.0.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns true for virtual devices, which pass frames on through memory.
+    /// Returns true for virtual devices, which pass frames on in memory.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())
@@ -36,7 +36,7 @@ impl Driver {
     }
 }
 
-/// Bytes left for a frame in a page of 4096, after XDP's headroom, the kernel's tail and virtio's header.
+/// Bytes that remain for a frame in a page of 4096 bytes, after XDP's headroom, the kernel's tail and virtio's header.
 const VIRTIO_PAGE_ROOM: u32 = 3508;
 
 pub(crate) fn kernel_release() -> Option<String> {
@@ -54,7 +54,8 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
 }
 
 impl Driver {
-    /// Returns the maximum MTU without losses in native XDP mode. `None`: the driver itself refuses larger MTUs.
+    /// Returns the maximum MTU with which native XDP mode loses no frames, or `None` if the driver itself refuses
+    /// larger MTUs.
     ///
     /// Before Linux 6.3 `virtio_net` accepts larger MTUs, but loses frames.
     pub(crate) fn native_mtu_max(&self, release: &str) -> Option<u32> {

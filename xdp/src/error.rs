@@ -72,11 +72,11 @@ pub enum XdpError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     Driver,
-    /// Generic mode bypasses the driver's zero-copy path.
+    /// The program runs in generic mode, which bypasses the driver's zero-copy path.
     Generic,
-    /// Small receive chunks overlap.
+    /// The receive chunks are small and overlap, but zero copy needs whole chunks.
     SmallChunks,
-    /// The driver rounds chunks down to whole KiB, and splits longer frames.
+    /// The driver uses only whole KiB of a chunk, so that the longest frame does not fit into one chunk.
     WholeKibibytes {
         /// Usable bytes of a chunk.
         room: u32,

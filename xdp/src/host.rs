@@ -13,7 +13,7 @@ pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::R
     sys::join_group(socket, ifindex, group)
 }
 
-/// Keeps sent frames out of the packet socket, so that sending costs less.
+/// Makes the packet socket receive no copies of frames that the host sends, so that sending costs less.
 pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::receive_only(socket)
 }

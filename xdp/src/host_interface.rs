@@ -10,7 +10,7 @@ use crate::sys;
 
 const CLONE: &str = "/dev/net/tun";
 
-/// A TAP, which dropping removes.
+/// TAP interface, which is removed when this value is dropped.
 #[derive(Debug)]
 pub struct HostInterface {
     file: File,

@@ -11,7 +11,7 @@ pub struct Interface {
     pub queues: u32,
     pub mtu: u32,
     pub loopback: bool,
-    /// Kind and name of the bridge, bond or similar device that contains the interface: `bridge br0`.
+    /// Kind and name of the bridge, bond or similar device to which the interface belongs, such as `bridge br0`.
     pub master: Option<String>,
     /// True if a default route uses the interface.
     pub default_route: bool,
@@ -32,7 +32,8 @@ impl Interface {
 
     fn of(netlink: &Netlink, link: Link, queues: u32) -> io::Result<Interface> {
         let (routes, addresses) = (netlink.default_routes(link.ifindex)?, netlink.addresses(link.ifindex)?);
-        // Any IPv6 router may advertise itself, so an advertised route counts only with an IPv6 address.
+        // An advertised default route counts only if the interface also has an IPv6 address, because any IPv6 router
+        // can advertise itself.
         let default_route = routes.made || routes.advertised && addresses.iter().any(IpAddr::is_ipv6);
         let master = link.master.map(|index| netlink.link_at(index.cast_signed())).transpose()?.flatten();
         Ok(Interface {

@@ -1,6 +1,7 @@
 //! Journal of device changes, written before each change.
 //!
-//! After a kill, the next process or `xoff nic restore` restores the device from its page, except settings that somebody has changed since.
+//! After a kill of the switch, the next process or `xoff nic restore` restores the device from its page in the journal,
+//! except settings that somebody has changed since.
 //!
 //! A page names the boot, the network namespace and the device's permanent address, because an operator may change name
 //! and address. Its position in the file is the device's index, which the kernel gives to no other device of a
@@ -33,14 +34,14 @@ struct Page<T> {
     changes: T,
 }
 
-/// Changes that a device's last owner has left.
+/// Result of reading a device's page: the changes that the last owner did not undo.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
-    /// No changes: the last owner restored the device, or had another device.
+    /// No changes, because the last owner restored the device, or had another device.
     Nothing,
-    /// Changes by an owner of the reader's kind.
+    /// Changes made by an owner of the same kind as the reader.
     Changes(T),
-    /// Changes by an owner of the other kind.
+    /// Changes made by an owner of the other kind.
     Other,
     /// The page is unreadable; the text is a warning with commands to check the device.
     Unreadable(String),

@@ -28,10 +28,10 @@ pub const SMALL: u32 = 512;
 /// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// Chunks as large as transmit chunks; zero copy requires this.
+    /// Chunks of the same size as transmit chunks. Zero copy requires them.
     #[default]
     Whole,
-    /// 512 bytes of a frame each; the kernel must copy frames.
+    /// Overlapping chunks, each with 512 bytes of a frame. They exclude zero copy, because the kernel must copy frames.
     Small,
 }
 
@@ -91,7 +91,7 @@ impl Layout {
         self.receive_offset
     }
 
-    /// Returns the bytes that the kernel keeps free in front of a packet, beside its own 256.
+    /// Returns the number of bytes that the kernel keeps free in front of a packet, in addition to its own 256.
     pub(crate) fn kernel_headroom(&self) -> u32 {
         self.receive_offset - HEADROOM
     }

@@ -16,14 +16,15 @@ use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
 use crate::reading::DeviceDrops;
 
-/// Drops by sockets and XDP program that a driver counts again in the device's `rx_dropped`.
+/// Set of drops that the driver counts again in the device's `rx_dropped`, although sockets or XDP program have counted
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// The driver counts no drops again.
+    /// The driver counts none of these drops again.
     None,
-    /// Drops by sockets.
+    /// Drops by sockets are counted again.
     Sockets,
-    /// Drops by sockets and XDP program.
+    /// Drops by sockets and by the XDP program are counted again.
     SocketsAndProgram,
     /// Unknown, because the driver is untested.
     Unknown,
@@ -43,20 +44,20 @@ impl Overlap {
     }
 }
 
-/// Frames lost at a port outside the switch.
+/// Frames that were lost at a port, before or after the switch had them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Frames that the XDP program counted, but no socket delivered.
+    /// Frames that the XDP program counted, but that no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout, possibly counted by the XDP program long before.
+    /// Received frames with an invalid layout. The XDP program may have counted them long before.
     pub malformed: u64,
     /// Frames lost before the XDP program.
     pub before_program: u64,
     /// Frames lost after the switch sent them.
     pub sent: u64,
-    /// Frames in the device's `rx_dropped` that an untested driver may also have counted in `behind_program`.
+    /// Frames in the device's `rx_dropped` that may also be in `behind_program`, because the driver is untested.
     pub ambiguous: u64,
-    /// True if the loss may be higher: two counters may count the same or different frames.
+    /// True if the loss may be higher, because nobody knows whether two counters count the same frames.
     pub at_least: bool,
 }
 
@@ -76,7 +77,8 @@ impl Losses {
             behind_program: xdp.rx_lost() - xdp.rx_malformed,
             malformed: xdp.rx_malformed,
             before_program: dropped + device.rx_errors + device.rx_missed + device.rx_passed,
-            // The device counts every frame that the kernel drops when a socket sends.
+            // Take the larger count, because the device also counts every frame that the kernel drops when a socket
+            // sends.
             sent: xdp.tx_dropped.max(device.tx_dropped) + device.tx_errors + xdp.tx_invalid,
             ambiguous,
             at_least: ambiguous > 0 || xdp.tx_dropped > device.tx_dropped && device.tx_dropped > 0,
@@ -88,7 +90,7 @@ impl Losses {
         self.behind_program + self.malformed + self.before_program + self.sent
     }
 
-    /// Adds losses at an earlier device of the port.
+    /// Adds the losses at an earlier device of the same port.
     #[must_use]
     pub const fn and(self, other: Losses) -> Losses {
         Losses {
@@ -101,7 +103,7 @@ impl Losses {
         }
     }
 
-    /// Returns the maximum of each kind: a later reading of sockets and device may be lower.
+    /// Returns the maximum of each kind, because a later reading of sockets and device may be lower.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
         Losses {
@@ -114,7 +116,7 @@ impl Losses {
         }
     }
 
-    /// Replaces the losses of received frames by those in `before`.
+    /// Returns `self` with the losses of received frames replaced by those in `before`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_in_three_counters_counts_once() {
+    fn lost_frame_in_three_counters_counts_once() {
         let native = Overlap::of(&Driver::named("veth"), true);
         let losses = Losses::of(&stalled(), &device(120), native);
         assert_eq!(losses, Losses { behind_program: 120, ..Losses::default() });
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_driver_counts_larger_counter_and_reports_doubt() {
+    fn larger_counter_of_unknown_driver_counts_as_lower_bound() {
         let unknown = Overlap::of(&Driver::named("new_nic"), true);
         let losses = Losses::of(&stalled(), &device(150), unknown);
         assert_eq!((losses.total(), losses.at_least), (150, true));
@@ -196,7 +198,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn every_counter_alone_is_a_loss() {
+    fn every_loss_counter_alone_makes_a_loss() {
         let none = XdpStatistics::default();
         let alone = [
             XdpStatistics { rx_dropped: 1, ..none },

@@ -16,7 +16,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps zeroed private memory, excluded from core dumps because it holds other people's frames.
+    /// Maps zeroed private memory. It is excluded from core dumps, because it holds other people's frames.
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Mapping> {
         let memory = map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
         // SAFETY: the range was just mapped; the advice changes no byte.
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "9 values at offset 0 exceed the 64 bytes of the mapping")]
-    fn ring_exceeding_its_memory_is_refused() {
+    fn ring_larger_than_its_memory_is_refused() {
         Mapping::anonymous(64).unwrap().at::<u64>(0, 9);
     }
 

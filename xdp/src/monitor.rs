@@ -24,34 +24,34 @@ pub struct XdpStatistics {
     pub rx_ring_full: u64,
     /// Frames dropped because the fill ring was empty; also in `rx_dropped`.
     pub rx_fill_ring_empty: u64,
-    /// Invalid chunks in the fill ring; the kernel skipped them.
+    /// Invalid chunks in the fill ring, which the kernel skipped.
     pub rx_invalid: u64,
     /// Frames received by a queue without a socket.
     pub rx_unclaimed: u64,
-    /// Frames longer than a chunk, and so than any port's MTU: filtered, not lost.
+    /// Frames longer than a chunk. They are filtered but not lost, because they also exceed every port's MTU.
     #[serde(default)]
     pub rx_too_long: u64,
-    /// Frames of the machine's own network stack that the switch kept from the port: not a loss.
+    /// Frames of the machine's own network stack that the switch kept from the port; they are no loss.
     #[serde(default)]
     pub tx_held_back: u64,
     /// Received frames with an invalid layout in their chunks; dropped.
     pub rx_malformed: u64,
     /// Invalid descriptors in the TX ring.
     pub tx_invalid: u64,
-    /// Frames that the kernel dropped instead of sending, and completed.
+    /// Frames that the kernel dropped instead of sending them, although it completed them.
     pub tx_dropped: u64,
-    /// Failed attempts to make the kernel send, with an error that xoff does not expect. Their frames stay queued.
+    /// Failed attempts to make the kernel send, with errors that xoff does not expect. The frames stay queued.
     #[serde(default)]
     pub tx_failed_kicks: u64,
-    /// Error number (errno) of the last of these failures; 0: no failure.
+    /// Error number (errno) of the last failed attempt; 0 if none has failed.
     #[serde(default)]
     pub tx_failed_errno: u64,
-    /// Times that the kernel found the TX ring empty: not a loss.
+    /// Number of times that the kernel found the TX ring empty, which is no loss.
     pub tx_ring_empty: u64,
 }
 
 impl XdpStatistics {
-    /// Adds the statistics of the port's earlier sockets.
+    /// Adds the statistics of earlier sockets of the same port.
     #[must_use]
     pub const fn and(self, before: XdpStatistics) -> XdpStatistics {
         let errno = if self.tx_failed_errno == 0 { before.tx_failed_errno } else { self.tx_failed_errno };
@@ -72,7 +72,7 @@ impl XdpStatistics {
         }
     }
 
-    /// Replaces the receive counters by those of `before`.
+    /// Returns `self` with the receive counters replaced by those of `before`.
     #[must_use]
     pub const fn but_received(self, before: XdpStatistics) -> XdpStatistics {
         XdpStatistics {
@@ -107,13 +107,14 @@ impl XdpStatistics {
         self.rx_lost() + self.tx_invalid + self.tx_dropped
     }
 
-    /// Returns the number of received frames that were lost, all counted by the XDP program.
+    /// Returns the number of received frames that were lost after the XDP program counted them.
     #[must_use]
     pub const fn rx_lost(&self) -> u64 {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
     }
 
-    /// Excludes `rx_invalid`: an invalid chunk in the fill ring costs no frame, and indicates a bug of xoff.
+    /// Returns the number of received frames that sockets dropped. Excludes `rx_invalid`, because an invalid chunk in
+    /// the fill ring costs no frame (it indicates a bug of xoff).
     pub(crate) const fn rx_by_sockets(&self) -> u64 {
         self.rx_dropped + self.rx_ring_full
     }
@@ -130,9 +131,9 @@ pub struct Unread {
 /// State of a port's device.
 #[derive(Debug)]
 pub enum Look {
-    /// The device is gone for the port's sockets. Another device may have its name or index.
+    /// The device of the port's sockets is gone, although another device may now have its name or index.
     Gone,
-    /// The device is present; the value locates the port's XDP program.
+    /// The device is present. The value identifies the XDP program at the device.
     There(Place),
     /// The kernel does not answer.
     Unknown(io::Error),
@@ -181,8 +182,8 @@ pub(crate) enum SocketMemory {
 impl SocketMemory {
     /// Returns the number of frames lost because no chunk was free.
     ///
-    /// A driver with zero copy takes chunks before frames arrive, so an empty fill ring is no loss. The device counts
-    /// frames that it cannot receive later.
+    /// With zero copy an empty fill ring is no loss, because the driver takes chunks before frames arrive. Frames that
+    /// it cannot receive later are counted by the device.
     fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
             SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // exists since Linux 5.9
@@ -288,23 +289,25 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // the first call sets it
     }
 
-    /// Starts counting losses of the sockets: earlier drops are no loss. An unreadable counter counts from zero.
+    /// Starts counting losses of the sockets, so that earlier drops are no loss. If a counter is unreadable, counts
+    /// from zero.
     ///
-    /// The port's worker may call this: socket options need no privilege and do not block.
+    /// The port's worker may call this, because socket options need no privilege and do not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // the first call sets it
     }
 
-    /// Starts counting losses of XDP program and device. An unreadable counter counts from zero. May block.
+    /// Starts counting losses of XDP program and device. If a counter is unreadable, counts from zero. May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // a port begins once
         }
-        // Some drivers count drops of sockets and program again in the device's counter. Repeats since the start of the
-        // sockets' and program's counts must stay in the device's count: otherwise they would hide as many drops of the
-        // device alone. Read first, they are at most the device's count.
+        // Some drivers count drops of sockets and program again in the device's counter, and [`Losses::of`] subtracts
+        // these repeats. So repeats that are already in the sockets' and program's counts must stay in the device's
+        // count, because otherwise the subtraction would hide as many drops of the device alone. Read the repeats
+        // before the device, so that they do not exceed its count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
@@ -315,7 +318,7 @@ impl Monitor {
         }
     }
 
-    /// Locks the last readings. Lock before a reading, so that readings stay in order.
+    /// Locks the last readings. Lock before each reading, so that readings are stored in order.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -369,7 +372,7 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        // The start values are read first, so that the sum is not lower.
+        // Read the start values before the sum, so that no start value exceeds it.
         let (early, program) = (self.early.get(), self.early_program.get().copied().unwrap_or_default());
         let sum = self.since_open()?;
         let early = early.copied().unwrap_or(Early::all_of(&sum));

@@ -17,13 +17,14 @@ pub fn finish_frames(device: &str) -> io::Result<()> {
 fn finish(ethtool: &Ethtool) -> io::Result<()> {
     let features = [(Ethtool::SET_TX_CHECKSUM, 0), (Ethtool::SET_TSO, 0), (Ethtool::SET_GRO, 1)];
     features.into_iter().try_for_each(|(command, value)| match ethtool.set(command, value) {
-        // The feature is fixed, but at this value.
+        // The driver cannot change the feature, but it already has the wanted value.
         Err(_) if ethtool.get(Ethtool::get_of(command)) == Some(value) => Ok(()),
         result => result,
     })
 }
 
-/// Offloads of a device in the network namespace of the thread that opened them. They follow a renamed device.
+/// Offloads of a device, which is found even after it was renamed. They refer to the network namespace of the thread
+/// that opened them.
 #[derive(Debug)]
 pub struct Offloads {
     ifindex: i32,
@@ -65,9 +66,10 @@ impl Offloads {
         })
     }
 
-    /// Keeps superframes (segments of TCP, joined) out of the device, in both directions.
+    /// Keeps superframes (several TCP segments joined into one frame) out of the device, in both directions.
     ///
-    /// For devices that exist only in memory the kernel then fills in checksums. Existing connections are not affected.
+    /// The kernel then also fills in checksums for devices that exist only in memory. Existing connections are not
+    /// affected.
     pub fn single_frames(&self) -> io::Result<()> {
         let ethtool = self.ethtool.about(&self.link()?.name)?;
         match Driver(ethtool.driver()?).is_memory() {
@@ -78,8 +80,8 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Restores the settings `before`, except those that somebody has changed since xoff made `set`. Without `set`
-    /// restores all.
+    /// Restores the settings `before`, except those that somebody has changed since xoff made the settings `set`.
+    /// Without `set`, restores all of them.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);
@@ -97,7 +99,8 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns `self`, but the value in `now` for each setting that somebody has changed since xoff made `set`.
+    /// Returns `self`, except that a setting has its value in `now` if somebody has changed it since xoff made the
+    /// settings `set`.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);
@@ -120,7 +123,7 @@ mod tests {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
         assert_eq!(before.unless_changed(&set, &set), before);
-        // Somebody has turned on a feature that was off, and turned off one that xoff had left on.
+        // Somebody has turned on a feature that was off before, and turned off another that xoff had left on.
         let now = state(0b1000, 1);
         assert_eq!(before.unless_changed(&set, &now), state(0b1011, 65_535));
         assert_eq!(before.unless_changed(&set, &state(0b0100, 7)).segments, 7);

@@ -6,9 +6,9 @@ use crate::umem::{Rings, ZeroCopy};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
     pub device: String,
-    /// Hardware queues that get a socket; the first one sends. `None`: all.
+    /// Hardware queues that get a socket. The first one also sends. `None` means all queues.
     pub queues: Option<Vec<u32>>,
-    /// `None`: native if possible, otherwise generic.
+    /// XDP mode of the port. `None` means native mode if possible, otherwise generic mode.
     pub mode: Option<Mode>,
     pub zero_copy: ZeroCopy,
     pub rings: Rings,
@@ -19,7 +19,7 @@ pub struct PortOptions {
     pub multi_buffer: bool,
     /// Receive chunks per queue, at most the entries of its fill and RX rings.
     pub receive_chunks: u32,
-    /// Additional chunks per queue, in which the last received frames stay. Older frames move to cells.
+    /// Number of additional chunks per queue, in which the last received frames stay. Older frames move to cells.
     pub window: u32,
     /// Transmit chunks, at most the entries of the TX and completion rings.
     pub transmit_chunks: u32,

@@ -15,7 +15,7 @@ impl PacketSender {
         sys::packet_sender(ifindex).map(PacketSender)
     }
 
-    /// Sends a frame, with its Ethernet header, without waiting for room.
+    /// Sends a frame that includes its Ethernet header. Does not wait for room in the queue.
     ///
     /// # Errors
     /// The device is down, or its queueing discipline has no room.

@@ -2,12 +2,12 @@ use xoff_wire::units::PortId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePlace {
-    /// The slot is free, or its frame has no bytes left.
+    /// No bytes are stored, because the slot is free or its frame has no bytes left.
     Nowhere,
     Received(PortId, u32),
-    /// Transmit chunks of this port, of which this is the first.
+    /// Transmit chunks of this port; the number is that of the first chunk.
     Sending(PortId, u32),
-    /// Cells, of which this is the first.
+    /// Cells of the buffer memory; the number is that of the first cell.
     Queued(u32),
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_row_unpacks_unchanged() {
+    fn packed_frame_place_unpacks_unchanged() {
         let places = [
             FramePlace::Nowhere,
             FramePlace::Received(PortId(63), u32::MAX),

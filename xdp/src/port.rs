@@ -27,7 +27,7 @@ use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
 struct Prepared {
-    // Fields drop in order: sockets before the device.
+    // Fields drop in this order: the sockets, then the device.
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     idle: Vec<(XskTx, XskCompletion)>,
@@ -41,7 +41,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares the device and opens its sockets. If required zero copy is known to be impossible, fails before any
+    /// Prepares the device and opens its sockets. If zero copy is required but known to be impossible, fails before any
     /// change.
     fn open(options: &PortOptions, zero_copy: ZeroCopy) -> Result<(Prepared, Box<PacketMemory>), XdpError> {
         check_privileges()?;
@@ -102,7 +102,7 @@ impl Prepared {
     }
 
     fn attach(self) -> Result<Port, XdpError> {
-        // On an error these bindings drop in reverse order, the device last.
+        // If an error occurs, these bindings drop in reverse order, so that the device drops last.
         let Prepared {
             mut device,
             receivers,
@@ -122,7 +122,7 @@ impl Prepared {
         if zero_copy {
             able_to_share(&device, program.mode(), chunk_bytes)?;
             if receive_size == ReceiveChunks::Small {
-                // A zero-copy device would write whole chunks, which overlap.
+                // Refuse zero copy, because such a device would write whole chunks, but small chunks overlap.
                 let device = device.name().to_owned();
                 return Err(XdpError::NotZeroCopy { device, why: Obstacle::SmallChunks });
             }
@@ -170,7 +170,7 @@ impl Prepared {
 pub struct Port {
     id: PortId,
     memory: Option<Box<PacketMemory>>,
-    // Fields drop in order: program, sockets, device.
+    // Fields drop in this order: the program, then the sockets, then the device.
     program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
@@ -200,7 +200,7 @@ impl Port {
         })
     }
 
-    /// Opens a port without receive chunks, for a later [`begin`](Self::begin).
+    /// Opens a port without receive chunks. Call [`begin`](Self::begin) later.
     pub fn without_chunks(options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -208,8 +208,8 @@ impl Port {
         })
     }
 
-    /// Gives the port to a worker. Earlier drops of its sockets are no loss; [`Monitor::begin`] starts the counts of
-    /// the device.
+    /// Lets a worker use the port. Earlier drops of the port's sockets are no loss; [`Monitor::begin`] starts the
+    /// counts of the device.
     ///
     /// # Panics
     /// The worker has another port of that number.
@@ -233,13 +233,13 @@ impl Port {
         &self.facts
     }
 
-    /// Returns the number of chunks with the kernel or in the RX rings.
+    /// Returns the number of chunks that the kernel has, or that are in the RX rings.
     #[must_use]
     pub fn chunks_out(&self) -> u32 {
         self.receivers.iter().map(Receiver::out).sum()
     }
 
-    /// Checks, after a loss of the link, whether the interface is gone.
+    /// Checks after a loss of the link whether the interface still exists.
     pub fn link_lost(&mut self) {
         self.transmitter.look();
     }
@@ -250,7 +250,7 @@ impl Port {
         self.is_data_stopped = true;
     }
 
-    /// Ends the effect of [`stop_data`](Self::stop_data).
+    /// Allows sending data again after [`stop_data`](Self::stop_data).
     pub fn resume_data(&mut self) {
         self.is_data_stopped = false;
     }
@@ -261,20 +261,21 @@ impl Port {
         self.transmitter.is_at_rest()
     }
 
-    /// Returns whether the rings have no received frames.
+    /// Returns whether all received frames have been taken from the rings.
     pub fn is_received(&mut self) -> bool {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }
 
-    /// Returns whether the store has room for all queued frames in the port's memory.
+    /// Returns whether the store has room for all queued frames that are in the port's packet memory.
     #[must_use]
     pub fn can_leave(&self, store: &Store) -> bool {
         store.can_take_memory(self.id)
     }
 
-    /// Takes the port from its worker. Unsent frames go to `unsent`; received frames stay in the store.
+    /// Ends the worker's use of the port. Unsent frames go to `unsent`; received frames stay in the store.
     ///
-    /// The interface must be gone or the port [at rest](Self::is_at_rest), and all frames [received](Self::receive).
+    /// Either the interface must be gone, or the port must be [at rest](Self::is_at_rest). In both cases all frames
+    /// must be [received](Self::receive).
     ///
     /// # Panics
     /// The kernel may still send a frame, or the store [has no room](Self::can_leave).
@@ -295,7 +296,7 @@ impl Port {
         drop((receivers, transmitter, _idle, monitor, memory)); // the sockets close before the device is released
     }
 
-    /// Returns whether the kernel has not taken all frames, and takes more only on a [`flush`](Self::flush).
+    /// Returns true if the kernel has not yet taken all frames, and will take more only after a [`flush`](Self::flush).
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.transmitter.is_unsent()
@@ -361,8 +362,10 @@ impl driver::Port<Store> for Port {
         self.transmitter.is_removed()
     }
 
+    /// Passes all unsent frames to `unsent`.
+    ///
     /// # Panics
-    /// The interface is not gone.
+    /// The interface still exists.
     fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.transmitter.take_back(self.id, store, unsent);
     }

@@ -10,7 +10,7 @@ use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage, Stats64};
 
 use crate::netlink::{Netlink, program};
 
-/// Frames that a device has lost since the port was opened, by its own counters ([`LINK_COUNTERS`]).
+/// Frames that a device has lost since the port was opened, according to its own counters ([`LINK_COUNTERS`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceDrops {
     /// Frames dropped on receive. Some drivers include frames that a socket dropped.
@@ -29,25 +29,26 @@ pub struct DeviceDrops {
     pub tx_errors: u64,
 }
 
-/// Role of a link counter in the account of losses.
+/// Meaning of a link counter for the sum of lost frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     RxDropped,
-    /// Frames missed because no buffer was free. These counters add up, because some drivers (igb) count different
-    /// frames in each.
+    /// Frames missed because no buffer was free. All counters of this role are added up, because some drivers (igb)
+    /// count different frames in each.
     RxMissed,
-    /// All receive errors.
+    /// Total of the receive errors.
     RxErrors,
-    /// Part of the receive errors. Some drivers do not add the parts up, so the larger of parts and whole counts.
+    /// One kind of receive error. The sum of all kinds replaces the total if it is larger, because some drivers do not
+    /// add the kinds up.
     RxErrorsPart,
     /// Frames that bypassed the XDP program.
     RxPassed,
     TxDropped,
-    /// All transmit errors.
+    /// Total of the transmit errors.
     TxErrors,
-    /// Part of the transmit errors; the larger of parts and whole counts.
+    /// One kind of transmit error. The sum of all kinds replaces the total if it is larger.
     TxErrorsPart,
-    /// None: the counter counts no lost frames.
+    /// The counter counts no lost frames.
     None,
 }
 
@@ -83,7 +84,7 @@ pub const LINK_COUNTERS: [LinkCounter; 25] = [
 ];
 
 impl DeviceDrops {
-    /// Replaces the receive counters by those of `before`.
+    /// Returns `self` with the receive counters replaced by those of `before`.
     #[must_use]
     pub const fn but_received(self, before: DeviceDrops) -> DeviceDrops {
         DeviceDrops { tx_dropped: self.tx_dropped, tx_errors: self.tx_errors, ..before }
@@ -106,7 +107,7 @@ impl DeviceDrops {
         self.losses().iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Adds the counters of an earlier device of the port.
+    /// Adds the counters of an earlier device of the same port.
     #[must_use]
     pub fn and(self, other: DeviceDrops) -> DeviceDrops {
         DeviceDrops {

@@ -1,15 +1,15 @@
 //! Traits of the four rings that each socket shares with the kernel.
 //!
-//! The process consumes from the RX and completion rings, and produces into the fill and TX rings. These always have room: no more chunks
-//! exist than fit.
+//! The process consumes from the RX and completion rings, and produces into the fill and TX rings. These two always
+//! have room, because no more chunks exist than fit.
 
-/// Chunk in a ring, with the bytes of a frame in it.
+/// Entry of a ring: a chunk, and the position of a frame's bytes in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
     pub chunk: u32,
     /// Offset in the chunk, in bytes.
     pub offset: u32,
-    /// Bytes of the frame in the chunk; zero if they do not begin directly behind the headroom.
+    /// Bytes of the frame in the chunk; zero if the frame does not begin directly behind the headroom.
     pub len: u32,
     /// True if the frame continues in the next descriptor.
     pub more: bool,
@@ -40,7 +40,7 @@ pub trait TxRing {
     /// Returns the number of submitted descriptors that the kernel has not taken.
     fn unsent(&self) -> u32;
 
-    /// Returns whether the kernel sends only after a kick.
+    /// Returns whether the kernel sends only when it gets a kick.
     fn needs_kick(&self) -> bool;
 
     fn kick(&mut self) -> Kick;
@@ -52,12 +52,13 @@ pub trait CompletionRing {
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
-/// Result of a kick, which makes the kernel send. Without zero copy, a kick sends until one of these occurs.
+/// Result of a kick, a system call that makes the kernel send. Without zero copy, a kick sends until one of these
+/// results occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
-    /// The ring is empty, or the driver continues by itself.
+    /// The ring is empty, or the driver sends the rest by itself.
     Done,
-    /// EAGAIN, ENOBUFS: the driver has no room now; unsent frames stay in the ring.
+    /// EAGAIN or ENOBUFS: the driver has no room now, so unsent frames stay in the ring.
     Busy,
     /// EBUSY: the kernel dropped a frame, and completes it as if it were sent.
     Dropped,

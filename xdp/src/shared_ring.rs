@@ -88,7 +88,7 @@ impl<T: Copy> Producer<T> {
         Producer { ring, written: start, published: start }
     }
 
-    /// Writes an entry. The caller knows that the kernel has read the earlier entry in its place.
+    /// Writes an entry. The caller knows that the kernel has already read the old entry at this position.
     #[inline]
     pub(crate) fn push(&mut self, entry: T) {
         // SAFETY: the entry is inside the ring. The kernel has read its earlier content, and does not access it before

@@ -10,7 +10,7 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use xoff_wire::units::Nanos;
 
-/// Duplicates descriptors, so that a thread can wait on them while their owner is borrowed.
+/// Duplicates descriptors, so that a thread can wait on them while other code borrows their owner.
 pub fn duplicates<'fd>(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Result<Vec<OwnedFd>> {
     fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect()
 }

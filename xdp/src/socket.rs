@@ -21,7 +21,8 @@ use crate::shared_ring::{Consumer, Producer, RingLayout};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// Maximum number of retries to bind: the socket of a killed process keeps its queue for a moment.
+/// Maximum number of retries to bind. They are needed because the socket of a killed process keeps its queue for a
+/// moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -108,7 +109,7 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     let device = device.to_owned();
     match source.raw_os_error() {
         Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device, why: Obstacle::Driver },
-        // The queue exists, so the kernel does not support XDP_USE_SG.
+        // The queue exists, so EINVAL means that the kernel does not support XDP_USE_SG.
         Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
         _ => XdpError::Device { fault: "cannot bind an AF_XDP socket", device, source },
     }
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn einval_means_no_multi_buffer_only_if_requested() {
+    fn einval_at_bind_means_no_multi_buffer_only_if_requested() {
         let refused =
             |errno, multi_buffer| refusal(io::Error::from_raw_os_error(errno), "eth1", multi_buffer);
         assert!(

@@ -40,8 +40,8 @@ pub struct Share {
     pub control_cells: u32,
 }
 
-/// Memory of all workers. Rows are atomics only because workers share the table: only the worker that has a frame uses
-/// its row.
+/// Memory of all workers. Rows are atomics only because all workers share the table; a frame's row is used only by the
+/// worker that has the frame.
 #[derive(Debug)]
 struct Shared {
     rows: Box<[AtomicU64]>,
@@ -60,14 +60,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Allocates the buffer memory of all workers, divided into shares.
+    /// Allocates the buffer memory of all workers, and creates one store for each share.
     pub fn cut(shares: &[Share]) -> Result<Vec<Store>, XdpError> {
         let sum = |of: fn(&Share) -> [u32; 2]| shares.iter().flat_map(of).map(u64::from).sum::<u64>();
         let cells = sum(|share| [share.cells, share.control_cells]);
         let slots = sum(|share| [share.frames, share.control_frames]);
         let bytes = cells.saturating_mul(CELL.into());
         let refused = |source| XdpError::Memory { bytes, source };
-        // The last number, `u32::MAX`, means that there is no slot or cell.
+        // `u32::MAX` cannot be a slot's or cell's number, because it means that there is none.
         let count = |many: u64| u32::try_from(many + 1).map(|count| count - 1);
         let [cells, slots] = [cells, slots].map(count);
         let (Ok(cells), Ok(slots)) = (cells, slots) else {
@@ -96,7 +96,8 @@ impl Store {
         Ok(shares.iter().map(store).collect())
     }
 
-    /// Creates a store for frames of up to 192 bytes on average, for tests and hosts with short queues.
+    /// Creates a store for tests and for hosts with short queues. Its cells suffice for frames of up to 192 bytes on
+    /// average.
     ///
     /// # Panics
     /// The memory cannot be allocated.
@@ -107,20 +108,20 @@ impl Store {
         Store::cut(&[share]).expect("the memory cannot be allocated").remove(0)
     }
 
-    /// Includes slots for control frames.
+    /// Returns the number of free slots, including those for control frames.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 slots
     pub fn free_frames(&self) -> u32 {
         (self.free.len() + self.free_control.len()) as u32
     }
 
-    /// Includes cells for control frames.
+    /// Returns the number of free cells, including those for control frames.
     #[must_use]
     pub fn free_cells(&self) -> u32 {
         self.free_cells.count
     }
 
-    /// Returns whether [`settle`](Self::settle) can move the frame in this slot.
+    /// Returns whether enough cells are free for [`settle`](Self::settle) to move the frame in this slot.
     #[must_use]
     pub fn can_settle(&self, slot: u32) -> bool {
         match self.row(slot) {
@@ -145,7 +146,7 @@ impl Store {
         residents.map(|slot| cells_of(self.row(slot).len)).sum::<u32>() <= self.free_cells.for_data()
     }
 
-    /// Takes a port's packet memory out, after moving received frames to cells.
+    /// Removes and returns the packet memory of a port, after it has moved received frames to cells.
     ///
     /// # Panics
     /// The frames [do not fit](Self::can_take_memory).
@@ -204,7 +205,7 @@ impl Store {
         self.free_chain(chain.first);
     }
 
-    /// Moves a received frame to cells, where other workers can access it. Returns false if cells are missing.
+    /// Moves a received frame to cells, where other workers can access it. Returns false if too few cells are free.
     pub fn settle(&mut self, frame: &Frame) -> bool {
         match self.row(frame.slot()).place {
             FramePlace::Received(..) => self.move_to_cells(frame.slot()),

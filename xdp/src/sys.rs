@@ -21,10 +21,10 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
-/// From linux/if_xdp.h.
+/// Socket option for the number of frames that one kick may send (linux/if_xdp.h).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Membership for promiscuous mode (linux/if_packet.h).
+/// Packet socket membership that makes the interface promiscuous (linux/if_packet.h).
 const PACKET_MR_PROMISC: libc::c_ushort = 1;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const PACKET_MR_MULTICAST: libc::c_ushort = 0;
@@ -75,7 +75,7 @@ pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
     net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) == Err(Errno::NXIO)
 }
 
-/// Lets one kick send `frames` frames (Linux 6.17). Older kernels send 32.
+/// Allows one kick to send `frames` frames (Linux 6.17). Older kernels always send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // An error costs only speed: kicks are repeated until the ring is empty.
     let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames);
@@ -90,7 +90,7 @@ pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Registers packet memory with the socket. The kernel then holds the pages, not their addresses.
+/// Registers packet memory with the socket. The kernel then holds the pages themselves, not their addresses.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
     let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
@@ -195,7 +195,7 @@ fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) 
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns a number of the network namespace that is unique until the next boot; 0 if there is none.
+/// Returns a number that identifies the network namespace until the next boot; 0 if there is none.
 pub(crate) fn namespace_cookie() -> u64 {
     const SO_NETNS_COOKIE: i32 = 71;
     let socket = std::os::unix::net::UnixDatagram::unbound();
@@ -222,7 +222,7 @@ struct Channels {
 
 pub(crate) const FEATURE_WORDS: usize = 4;
 
-/// struct ethtool_gfeatures. A block has 32 features: available, requested, active, never changed.
+/// `struct ethtool_gfeatures`. Each block has four words for 32 features: available, requested, active, never changed.
 #[repr(C)]
 struct GetFeatures {
     command: u32,
@@ -230,7 +230,7 @@ struct GetFeatures {
     blocks: [[u32; 4]; FEATURE_WORDS],
 }
 
-/// struct ethtool_sfeatures. A block has 32 features: valid, requested.
+/// `struct ethtool_sfeatures`. Each block has two words for 32 features: valid, requested.
 #[repr(C)]
 struct SetFeatures {
     command: u32,
@@ -290,7 +290,7 @@ impl Ethtool {
     pub(crate) const SET_TSO: u32 = 0x1f;
     pub(crate) const SET_GSO: u32 = 0x24;
     pub(crate) const SET_GRO: u32 = 0x2c;
-    /// ETH_FLAG_RXVLAN: the driver moves tags of received frames out of the frame.
+    /// ETH_FLAG_RXVLAN, with which the driver moves tags of received frames out of the frame.
     pub(crate) const RX_VLAN_FLAG: u32 = 1 << 8;
     pub(crate) const VLAN_FLAGS: u32 = 1 << 7 | Ethtool::RX_VLAN_FLAG;
     const GET_RINGS: u32 = 0x10;
@@ -387,7 +387,7 @@ impl Ethtool {
         // SAFETY: SIOCETHTOOL reads and writes the ifreq and its request. Both have the kernel's layout for the
         // command, and live until the call is over.
         let failed = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
-        // A positive result is a success with additional information.
+        // A positive result is a success, too: it carries additional information.
         if failed >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

@@ -1,12 +1,12 @@
 //! The sending half of a port: frames go to the kernel through the TX ring, and return through the completion ring when
 //! sent.
 //!
-//! A frame is copied to chunks of its port ([`Store`]). No ring has fewer entries than there are chunks, so the kernel can always complete
-//! them. Without zero copy only kicks send, in this thread.
+//! A frame is copied to chunks of its port ([`Store`]). No ring has fewer entries than there are chunks, so the kernel
+//! can always complete them. Without zero copy the kernel sends only during a kick, in this thread.
 //!
-//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. This module then
-//! takes back all outstanding frames, and stops reading the completion ring. Frames that the kernel had taken before
-//! were sent, or lost with the driver.
+//! When a device is deleted, the kernel unbinds the socket for good, and reports that at the next kick. This module
+//! then takes back all outstanding frames, and stops reading the completion ring. Frames that the kernel had already
+//! taken were sent, or were lost with the driver.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ enum InterfaceState {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Creates a transmitter. Neither ring has fewer entries than `chunks`.
+    /// Creates a transmitter. Each of the two rings must have at least `chunks` entries.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,
@@ -124,7 +124,8 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         false
     }
 
-    /// Checks by a kick whether the interface is gone: a driver that sends by itself reports this only then.
+    /// Checks by a kick whether the interface is gone, because a driver that sends by itself reports this only at a
+    /// kick.
     #[cold]
     pub(crate) fn look(&mut self) {
         if !self.is_removed() {
@@ -137,12 +138,13 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.interface == InterfaceState::Gone
     }
 
-    /// Returns whether the kernel has taken no outstanding frame, and so sends nothing before a kick.
+    /// Returns true if all outstanding frames are still in the TX ring, so that the kernel sends nothing before the
+    /// next kick.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_removed() || self.out <= self.tx.unsent()
     }
 
-    /// Passes every outstanding frame to `unsent`. The interface must be gone, or get no further kick.
+    /// Passes every outstanding frame to `unsent`. The interface must be gone, or must receive no further kick.
     #[cold]
     pub(crate) fn take_back(
         &mut self,

@@ -13,7 +13,7 @@ use crate::sys;
 /// Use of zero copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Zero copy if the driver supports it.
+    /// Use zero copy if the driver supports it.
     #[default]
     Auto,
     /// Zero copy only: without it the port is not opened.
@@ -38,7 +38,8 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// Packet memory, registered with its first socket; the others refer to it. The kernel keeps the pages even after an unmap.
+/// Packet memory, which is registered with its first socket; further sockets refer to that one. The kernel keeps the
+/// pages even after an unmap.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
@@ -96,8 +97,8 @@ impl Umem {
     }
 }
 
-/// Tries small receive chunks with a socket bound to no device. A kernel without multi-buffer refuses the flag (EINVAL) before it misses
-/// the device (ENODEV).
+/// Tries small receive chunks with a socket that is bound to no device. A kernel without multi-buffer refuses the flag
+/// (EINVAL) before it misses the device (ENODEV).
 pub(crate) fn has_small_chunks() -> bool {
     let layout = Layout::new(2048, ReceiveChunks::Small, [1, 1]);
     let tried = || -> io::Result<()> {
@@ -109,7 +110,7 @@ pub(crate) fn has_small_chunks() -> bool {
     };
     match tried().map_err(|error| error.raw_os_error()) {
         Ok(()) | Err(Some(libc::ENODEV)) => true,
-        // The attempt needs privileges; without them the version decides.
+        // The attempt needs privileges. Without them, decide by the kernel's version.
         Err(Some(libc::EPERM)) => driver::kernel_version().is_some_and(|version| version >= (6, 6)),
         Err(_) => false,
     }

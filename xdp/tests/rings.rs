@@ -64,7 +64,7 @@ mod mapping {
         }
     }
 
-    /// The kernel's side of a ring (net/xdp/xsk_queue.h).
+    /// Kernel's side of a ring (net/xdp/xsk_queue.h).
     impl Memory {
         pub(crate) fn new(start: u32) -> Arc<Memory> {
             let counters = [start, start, 0].map(AtomicU32::new);
@@ -110,7 +110,7 @@ mod mapping {
 
 const LAYOUT: RingLayout = RingLayout { producer: 0, consumer: 1, flags: 2, entries: 3 };
 
-/// Start value of counters that then wrap.
+/// Start value of counters, so large that they soon wrap.
 const LATE: u32 = u32::MAX;
 
 fn producer(start: u32) -> (Producer<u64>, Arc<Memory>) {
@@ -139,7 +139,7 @@ fn kernel_reads_published_entries() {
 }
 
 #[test]
-fn unpublished_entries_are_invisible() {
+fn ring_entries_are_invisible_until_published() {
     loom::model(|| {
         let (mut ring, kernel) = producer(0);
         ring.push(7);
@@ -151,7 +151,7 @@ fn unpublished_entries_are_invisible() {
 
 // proves: workers
 #[test]
-fn filled_entries_are_read_and_released() {
+fn entries_filled_by_kernel_are_read_and_released() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(LATE);
         let kernel = thread::spawn(move || (1..=3).filter(|&entry| kernel.put(entry)).collect::<Vec<_>>());
@@ -169,7 +169,7 @@ fn filled_entries_are_read_and_released() {
 }
 
 #[test]
-fn unreleased_entries_stay_available() {
+fn ring_entries_stay_available_until_released() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(0);
         assert!(kernel.put(7) && kernel.put(8) && !kernel.put(9));

@@ -21,9 +21,9 @@ pub struct Interface<R, F, T, C> {
     pub tx: T,
     pub completion: C,
     pub entries: u32,
-    /// Number of chunks with the kernel for receiving, or in the RX ring.
+    /// Number of chunks that the kernel may fill, or that are in the RX ring.
     pub receiving: u32,
-    /// Number of chunks with the kernel for sending, or in the completion ring.
+    /// Number of chunks that the kernel has to send, or that are in the completion ring.
     pub sending: u32,
 }
 
@@ -74,7 +74,7 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
 }
 
 pub struct Exchange<R, F, T, C> {
-    // Fields drop in order: the programs before the sockets.
+    // Fields drop in this order: the programs, then the sockets.
     _programs: [Program; 2],
     interfaces: [Interface<R, F, T, C>; 2],
     free: Vec<u32>,

@@ -14,10 +14,10 @@ const UDP_NUMBER: u8 = 17;
 const FRAME_MIN: u16 = 64;
 const FRAME_MAX: u16 = 1518;
 
-/// Maximum number of flows: the last byte of an address is the flow's number plus one.
+/// Maximum number of flows, because the last byte of a flow's address is the flow's number plus one.
 pub const FLOWS_MAX: u16 = 254;
 
-/// Simple IMIX: frame sizes in bytes with FCS, short, medium and long ones 7:4:1.
+/// Simple IMIX: frame sizes in bytes with FCS. Short, medium and long frames occur in the ratio 7:4:1.
 const IMIX: [u16; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +45,14 @@ pub struct Load {
     pub frame_bytes: FrameBytes,
     /// Number of flows; `first` plus `flows` is at most [`FLOWS_MAX`].
     pub flows: u16,
-    /// Number of the first flow; lower flows belong to another generator.
+    /// Number of the first flow. Flows with lower numbers belong to another generator.
     pub first: u16,
     /// Destination MAC address of all frames; `None` gives each flow its own.
     pub via: Option<MacAddr>,
 }
 
 impl Load {
-    /// Returns the frames, without FCS. In twelve frames each flow sends the whole mix.
+    /// Returns the frames, without FCS. Among twelve successive frames of a flow, the whole size mix occurs.
     pub fn frames(self) -> impl Iterator<Item = Vec<u8>> {
         (0_u16..).flat_map(move |turn| {
             (0..self.flows)

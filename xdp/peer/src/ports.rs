@@ -32,19 +32,19 @@ const REFILL: usize = 64;
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Descriptor option (linux/if_xdp.h): the frame continues in the next buffer.
+/// Option of a descriptor whose frame continues in the next buffer (linux/if_xdp.h).
 pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
-/// From linux/if_xdp.h.
+/// Socket option for the number of frames that one kick may send (linux/if_xdp.h).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Queues of a socket. Only the first socket of a device queue has fill and completion queues.
+/// Rings of a socket. Among the sockets of a device queue, only the first has a fill ring and a completion ring.
 type Rings = (TxQueue, RxQueue, Option<(FillQueue, CompQueue)>);
 
 #[derive(Clone, Copy, Debug)]
 pub struct PortSettings {
     pub ring: u32,
-    /// Bytes kept free in front of each frame, beside XDP's 256.
+    /// Number of bytes kept free in front of each frame, in addition to XDP's 256.
     pub headroom: u32,
     /// Maximum number of buffers of a frame; more than one requires XDP multi-buffer.
     pub buffers: usize,
@@ -56,15 +56,15 @@ impl Default for PortSettings {
     }
 }
 
-/// A switch's XDP program, attached in native mode. Dropping it detaches the program.
+/// XDP program of a switch, attached in native mode. Dropping this value detaches the program.
 #[derive(Debug)]
 pub struct Program {
-    // Fields drop in order: the program before the claim.
+    // Fields drop in this order: the program, then the claim.
     _attached: Attached,
     _claim: Claim,
 }
 
-/// Attaches the XDP program. It passes frames of queue 0 to the socket; without a socket it drops them.
+/// Attaches the XDP program. It passes frames of queue 0 to `socket`; if there is none, it drops them.
 pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, BenchError> {
     let ifindex = if_nametoindex(device)
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;
@@ -88,7 +88,7 @@ pub struct Ports {
 
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// Declared before the socket, so that it drops first.
+    /// XDP program, declared before the socket so that it drops first.
     program: Option<Program>,
     pub(crate) rx: RxQueue,
     pub(crate) fill: FillQueue,
@@ -197,7 +197,7 @@ impl Ports {
         self.free.truncate(kept);
         to.receiving += missing;
         if to.fill.needs_wakeup() {
-            // The result only tells whether frames are readable.
+            // Ignore the result, which only tells whether frames are readable.
             let _ = to.fill.wakeup(to.rx.fd_mut(), 0);
         }
     }
@@ -247,7 +247,7 @@ fn errno(error: &SocketCreateError) -> Option<i32> {
 pub(crate) const BATCH_U32: u32 = 256;
 const _: () = assert!(BATCH_U32 as usize == BATCH);
 
-/// Lets one kick send `frames` frames (Linux 6.17). Older kernels send 32.
+/// Allows one kick to send `frames` frames (Linux 6.17). Older kernels always send 32.
 fn raise_budget(socket: RawFd, frames: u32) {
     let len = u32::try_from(size_of::<u32>()).expect("an integer exceeds 4 GiB");
     // SAFETY: `frames` is readable, and has the given size. An error costs only speed, so it is ignored.

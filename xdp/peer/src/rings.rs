@@ -131,14 +131,14 @@ impl FillRing for Fill {
         }
         self.batch.clear();
         if self.queue.needs_wakeup() {
-            // The result only tells whether frames are readable.
+            // Ignore the result, which only tells whether frames are readable.
             let _ = poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
         }
     }
 }
 
 pub struct Tx {
-    /// In a `RefCell`, because counting free entries needs `&mut`.
+    /// TX ring in a `RefCell`, because counting its free entries needs `&mut`.
     queue: RefCell<TxQueue>,
     entries: u32,
     batch: Vec<FrameDesc>,
@@ -175,7 +175,7 @@ impl TxRing for Tx {
         self.queue.borrow().needs_wakeup()
     }
 
-    /// `xsk-rs` reports only unexpected errors.
+    /// Returns `Kick::Done` or an unexpected error, because `xsk-rs` reports no others.
     #[inline]
     fn kick(&mut self) -> Kick {
         match self.queue.get_mut().wakeup() {

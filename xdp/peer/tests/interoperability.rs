@@ -31,7 +31,7 @@ const CHUNK_BYTES: u32 = 2048;
 
 const XDP_HEADROOM: u32 = 256;
 
-/// Maximum number of frames in flight, below the entries of any ring.
+/// Maximum number of frames in flight, which is less than any ring has entries.
 const BATCH: usize = 32;
 
 struct Wire {
@@ -40,7 +40,7 @@ struct Wire {
     ours: Port,
     store: Store,
     held: Vec<Frame>,
-    /// Buffers of a frame that `xsk-rs` has received incompletely.
+    /// Bytes of a frame of which `xsk-rs` has not yet received all buffers.
     partial: Vec<u8>,
 }
 
@@ -149,14 +149,14 @@ impl Wire {
         }
     }
 
-    /// Returns two counts of `xsk-rs`: all drops, and drops because the fill ring was empty.
+    /// Returns two loss counts of the socket of `xsk-rs`: all drops, and drops because the fill ring was empty.
     fn they_lost(&self) -> [u64; 2] {
         let counted = self.theirs.ports[0].rx.fd().xdp_statistics().unwrap();
         let other = counted.rx_ring_full() + counted.rx_invalid_descs() + counted.tx_invalid_descs();
         [counted.rx_dropped() + other, counted.rx_fill_ring_empty_descs()]
     }
 
-    /// Returns the same counts of xoff's socket.
+    /// Returns two loss counts of xoff's socket: all drops, and drops because the fill ring was empty.
     fn we_lost(&self) -> [u64; 2] {
         let counted = self.ours.monitor().xdp_statistics().unwrap();
         [counted.lost(), counted.rx_fill_ring_empty]
@@ -189,7 +189,7 @@ fn frame(number: usize, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn peer_stack_returns_frames_in_order() {
+fn xsk_rs_and_xoff_exchange_frames_in_order() {
     let mut wire = Wire::new(1500, 0, 1);
     let lens = [60, 61, 64, 1514, 512, 127, 128, 129];
     let frames: Vec<_> = (0..4 * RING as usize).map(|n| frame(n, lens[n % lens.len()])).collect();
@@ -198,7 +198,7 @@ fn peer_stack_returns_frames_in_order() {
 }
 
 #[test]
-fn peer_headroom_limits_frames_to_the_byte() {
+fn xsk_rs_headroom_limits_frame_length_to_the_byte() {
     const HEADROOM: u32 = 192;
     let room = (CHUNK_BYTES - XDP_HEADROOM - HEADROOM) as usize;
     let mut wire = Wire::new(1700, HEADROOM, 1);
@@ -220,7 +220,7 @@ fn multi_buffer_frames_survive_different_splits() {
     let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];
     for round in 0..8 {
-        // One frame at a time, because each takes up to six of a few hundred buffers.
+        // Send one frame at a time, because a frame takes up to six of the few hundred buffers.
         lens.iter().zip(round..).for_each(|(&len, n)| wire.goes_round(&[frame(n, len)]));
     }
     wire.assert_nothing_lost();
@@ -251,7 +251,7 @@ fn empty_fill_ring_counts_losses_and_recovers() {
     let mut wire = Wire::new(1500, 0, 1);
     let ring = RING as usize;
     let all: Vec<_> = (0..ring + MORE).map(|n| frame(n, 60 + n)).collect();
-    // xoff receives nothing yet, so the last frames find its fill ring empty.
+    // xoff does not receive at first, so the last frames find its fill ring empty.
     all.iter().for_each(|frame| {
         wire.they_send(frame);
         wire.they_kick();
@@ -259,7 +259,7 @@ fn empty_fill_ring_counts_losses_and_recovers() {
     wait_for(|| (wire.we_lost() == lost).then_some(()));
     wire.we_hold(ring);
     assert_eq!(wire.held.len(), ring);
-    // Now `xsk-rs` receives nothing: the first frames use up its fill ring, and the next are lost.
+    // Now `xsk-rs` does not receive: the first frames use up its fill ring, and the next are lost.
     wire.we_send_back();
     wire.we_flush();
     for frame in &all[..MORE] {

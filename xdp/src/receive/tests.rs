@@ -32,7 +32,7 @@ fn free_all(store: &mut Store, frames: Vec<Frame>) {
 }
 
 #[test]
-fn chunks_out_never_exceed_fill_ring_and_all_return() {
+fn chunks_given_to_kernel_fit_fill_ring_and_all_return() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     assert_eq!(rings.with(|rings| rings.fill.len()), 32);

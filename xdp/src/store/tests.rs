@@ -298,7 +298,7 @@ fn composed_frame_is_in_its_ports_packet_memory() {
 }
 
 #[test]
-fn unsent_frame_is_taken_back_with_its_bytes() {
+fn unsent_frame_returns_from_the_port_with_its_bytes() {
     let mut store = store();
     let frames = [received(&mut store, P0, 1500), filled(&mut store, 1500)];
     let slots = frames.map(|mut frame| {

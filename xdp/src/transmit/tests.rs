@@ -172,7 +172,7 @@ fn multi_chunk_frame_is_sent_whole_or_never() {
     transmitter.flush();
     let more: Vec<bool> = rings.with(|rings| rings.wire.iter().map(|d| d.more).collect());
     assert_eq!(more, [true, true, true, true, false]);
-    // Separate completions of its chunks return the frame once.
+    // The chunks of this frame complete separately, but the frame must return only once.
     let last = rings.with(|rings| rings.completion.pop_back()).unwrap();
     assert!(reap_all(&mut transmitter, &mut store).is_empty());
     rings.with(|rings| rings.completion.push_back(last));

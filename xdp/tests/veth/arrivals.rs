@@ -54,7 +54,7 @@ fn xdp_program_classifies_arrivals_as_dataplane_does() {
 
 // proves: verdict
 #[test]
-fn queue_without_socket_counts_lost_frames() {
+fn frames_at_queue_without_socket_count_as_lost() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.queues = Some(vec![0]));
     send_flows(&bench.hosts[0], 60);

@@ -18,7 +18,7 @@ fn frame_longer_than_chunk_takes_several_chunks() {
     for (&len, n) in lens.iter().zip(0..) {
         assert_eq!(bench.hosts[1].receive(), frame(n, len));
     }
-    // A tag makes a frame of full chunks four bytes longer.
+    // This frame fills its chunks completely; a tag makes it four bytes longer.
     bench.hosts[0].send(&frame(9, 3584));
     bench.forward_changed(1, |store, port, frame| {
         assert!(store.stage(port, frame) && store.move_start(frame, -4));
@@ -30,7 +30,7 @@ fn frame_longer_than_chunk_takes_several_chunks() {
 }
 
 #[test]
-fn a_large_chunk_holds_a_larger_frame() {
+fn larger_chunk_holds_a_longer_frame() {
     let options = VethOptions { mtu: 3500, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.chunk_bytes = 4096);
     bench.hosts[0].send(&frame(1, 3514));
@@ -64,7 +64,7 @@ fn small_chunks_carry_frames_of_all_lengths() {
             mode(port);
         });
         let lens = [60, 511, 512, 513, 1024, 1025, 1514, 1792, 1793, 9014];
-        // A round takes 44 chunks of 512 in all, so that chunks return in another order.
+        // In each round the frames take 44 chunks of 512 bytes, so that chunks return in another order.
         for round in 0..20 {
             for (n, &len) in lens.iter().enumerate() {
                 lab.hosts[0].send(&frame(u8::try_from(10 * round + n).unwrap(), len));
@@ -100,7 +100,7 @@ fn small_chunks_refuse_zero_copy() {
     assert!(error.contains("small receive chunks overlap"), "{error}");
 }
 
-/// Frames that stay in their chunks while the chunks beside them are refilled and written again.
+/// The first frames stay in their chunks, while the adjacent chunks are refilled and written again.
 #[test]
 fn held_frames_survive_writes_to_adjacent_chunks() {
     for mode in [Mode::Native, Mode::Generic] {

@@ -45,7 +45,7 @@ fn port_options(device: &str) -> PortOptions {
     }
 }
 
-/// A namespace "switch" with ports on p0 and p1, each wired to a host.
+/// Network namespace "switch" with ports on the devices p0 and p1. A veth pair connects each port to a host.
 struct Bench {
     lab: Lab,
     hosts: [Host; 2],
@@ -177,7 +177,7 @@ fn frames_cross_two_ports_unchanged_and_in_order() {
 
 #[test]
 fn vlan_tag_is_inserted_and_removed() {
-    // EtherType other than a VLAN's: a packet socket would remove a VLAN tag from the frame.
+    // EtherType that is not a VLAN's, because a packet socket would remove a VLAN tag from the frame.
     const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
     let mut bench = Bench::new(&VethOptions::default(), |_| {});
     bench.hosts[0].send(&frame(1, 1510));
@@ -396,7 +396,7 @@ fn device_of_running_switch_is_refused() {
     }
 }
 
-/// Environment variable that makes a run of the test below the process to be killed.
+/// Environment variable with which the test below starts itself again, as the process that it kills.
 const VICTIM: &str = "XOFF_XDP_VICTIM";
 
 // proves: start-stop
