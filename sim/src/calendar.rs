@@ -1,7 +1,8 @@
-//! Event queue, ordered by time, then by subject.
+//! Queue of pending events, ordered by time, then by subject (the encoded [`Event`](crate::event::Event)).
 //!
-//! The reach is the minimum time in which an event affects a neighboring place. [`Order::ByPlace`] takes a place's
-//! events within such a span together, while its data is cached. Both orders give every place the same events.
+//! The reach is the minimum time in which an event affects a neighboring place (node). [`Order::ByPlace`] takes all
+//! events of a place within one reach together, while its data is cached. Each place gets the same events in both
+//! orders.
 
 mod turns;
 mod wheel;
@@ -44,7 +45,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     ByTime,
-    /// Events grouped by place, ordered by time within a place. The span is the reach.
+    /// Events grouped by place, and ordered by time within a place. The value is the reach: the span of a group.
     ByPlace(Picos),
 }
 
@@ -72,7 +73,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Fastest if few events of a part fall into a bucket of 2^`width_log2` picoseconds.
+    /// Creates a calendar. It is fastest if only few events of a part fall into a bucket of 2^`width_log2` picoseconds.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {
@@ -128,7 +129,8 @@ impl Calendar {
                 self.horizons[turn.part] = turn.horizon;
                 self.gather(turn.part, turn.horizon);
                 self.ahead = next(self).map(|turn| self.parts.least(turn.part));
-                // Not sorted by key: in the order by place, comparing entries as plain numbers is faster.
+                // In the order by place the key is the whole entry, so compare entries as plain numbers, which is
+                // faster.
                 self.current.sort_unstable_by(|one, other| other.cmp(one));
             }
         }
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn calendar_orders_events_by_time_then_subject() {
+    fn event_queue_orders_by_time_then_by_encoded_event() {
         for seed in 0..20 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut calendar = Calendar::new(rng.u32(0..12), Parted::OnTwoSides.parts());
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_place_are_equal_in_both_orders() {
+    fn each_node_gets_equal_events_in_both_processing_orders() {
         for (seed, parted) in (0..200).flat_map(|seed| Parted::ALL.map(|parted| (seed, parted))) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_in_bipartite_fabric_span_two_reaches() {
+    fn parts_of_bipartite_fabric_run_for_two_minimum_delays() {
         let turns = |parted: Parted| {
             let mut calendar = Calendar::new(4, parted.parts());
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));

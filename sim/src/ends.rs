@@ -19,7 +19,7 @@ impl NodeId {
 #[allow(missing_docs)] // the names say it
 pub struct End {
     pub node: NodeId,
-    /// Port of the node; a host has port 0.
+    /// Number of the port at the node; a host has only port 0.
     pub port: PortId,
 }
 

@@ -1,4 +1,4 @@
-//! Events, encoded as [`calendar`](crate::calendar) subjects.
+//! Events of the simulation, encoded as subjects of entries in the [`calendar`](crate::calendar).
 
 use crate::ends::{LinkId, NodeId};
 

@@ -29,8 +29,8 @@ const END: Picos = Picos(Picos::NEVER.0 - 1);
 
 const EVENTS_WANTED: u64 = 16;
 
-/// Running simulation, generic over switches and hosts ([`Node`]). An event's consequences at its time precede the next
-/// event.
+/// Running simulation, generic over switches and hosts ([`Node`]). All consequences that an event has at its own time
+/// are processed before the next event.
 #[derive(Debug)]
 pub struct Fabric<S = SwitchNode, H = Host> {
     net: Net,
@@ -53,11 +53,11 @@ struct Visit {
 #[allow(missing_docs)] // the names say it
 pub struct Tally {
     pub events: u64,
-    /// Frames that reached a link's end, MAC control included.
+    /// Frames that reached the end of a link, including MAC control frames.
     pub hops: u64,
 }
 
-/// Processed event.
+/// Event that the simulation has processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
     /// The last bit of a frame left.
@@ -95,7 +95,7 @@ impl Fabric {
     /// Starts a flow at a host.
     ///
     /// # Panics
-    /// Without such a host, or before it has sent all of another flow.
+    /// Without such a host, or while the host has frames of another flow to send.
     pub fn begin(&mut self, host: u32, flow: &Flow) {
         self.at_host(host, |at, net| at.begin(host, flow, net));
     }
@@ -114,9 +114,10 @@ impl<H: Node> Fabric<SwitchNode, H> {
         }
     }
 
-    /// Reloads a switch's settings, except forwarding. `plan` and `seed` must be the fabric's. Unchangeable settings
-    /// must be equal (see [`Revision`]). The packet memory must suffice for both; the forwarding database keeps its
-    /// capacity.
+    /// Reloads a switch's settings, except forwarding.
+    ///
+    /// `plan` and `seed` must be those of the fabric. Settings that cannot change (see [`Revision`]) must be equal. The
+    /// packet memory must suffice for the old and the new settings; the forwarding database keeps its capacity.
     ///
     /// # Panics
     /// Without such a switch.
@@ -254,7 +255,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Drops further frames sent from this end for which `loses` returns true.
+    /// From now on, drops all frames sent from this end for which `loses` returns true.
     ///
     /// # Panics
     /// Without such an end.
@@ -280,7 +281,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.fault_counts()
     }
 
-    /// Yields the fault counters of faulty links, by sending end.
+    /// Yields the fault counters of each faulty link, with the sending end.
     pub fn fault_counts_by_end(&self) -> impl Iterator<Item = (At, FaultCounts)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.fault_counts_by_link().map(move |(link, fault_counts)| {
@@ -313,7 +314,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.wait_until(end);
     }
 
-    /// Runs until `end`, or until a node [reports](Net::report); returns that node.
+    /// Runs until `end`, or until a node [reports](Net::report). Returns that node.
     pub fn run_until_report(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.reports.is_empty()
             && let Some(next) = self.take_by_time(end)
@@ -330,14 +331,15 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns how far a node's time may be ahead of others: two [reaches](Fabric::reach), up to eight in a large
-    /// fabric.
+    /// Returns the maximum time by which a node is processed ahead of others: two [reaches](Fabric::reach), or up to
+    /// eight in a large fabric.
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
     }
 
-    /// Returns the reach: the time of an empty frame on the fastest link. No event affects another node sooner.
+    /// Returns the fabric's reach, the minimum time until an event affects another node: the duration of an empty frame
+    /// plus the delay, on the fastest link.
     #[must_use]
     pub fn reach(&self) -> Picos {
         self.reach
@@ -350,7 +352,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Processes events until none remains. Never returns after a deadlock: pauses are refreshed forever.
+    /// Processes events until none is left. After a deadlock it never returns, because pauses are refreshed forever.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }
@@ -406,7 +408,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Not inlined, to keep the frame path small.
+    /// Prefetches data of a switch. Not inlined, so that the code for frames stays small.
     #[inline(never)]
     fn prefetch_switch(&self, place: u32, step: usize) -> bool {
         self.switches.get(place as usize).is_some_and(|switch| switch.prefetch(step, &self.net))
@@ -474,8 +476,10 @@ impl FirstLinks {
     }
 }
 
-/// Returns a calendar bucket's width, as a power of two in picoseconds. The wheel must cover three times a long frame
-/// plus the largest delay: a neighbor may be two of these behind.
+/// Returns the width of a calendar bucket, as a power of two in picoseconds.
+///
+/// All buckets together must cover three times the duration of a long frame plus the largest delay, because a neighbor
+/// may be two such times behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

@@ -11,9 +11,9 @@ pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 pub struct ControlFaults {
     /// Lost frames.
     pub lost: u16,
-    /// Frames delayed so that later ones overtake them.
+    /// Frames delayed so much that later ones overtake them.
     pub late: u16,
-    /// Frames delivered on time, and again later.
+    /// Frames delivered on time, and once more later.
     pub again: u16,
     /// Frames with a changed byte that the FCS does not detect.
     pub harmed: u16,

@@ -8,11 +8,11 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Frame bytes that the host writes: enough for a switch to detect equal headers.
+/// Number of frame bytes that the host fills in: all headers that a switch compares.
 const HEAD: usize = 60;
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
-/// Equal frames to another host, at line rate.
+/// Flow of equal frames to another host, sent at line rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Flow {
@@ -86,7 +86,7 @@ impl Host {
         net.wake(self.place, flow.from);
     }
 
-    /// Returns how many frames were sent or are on the line.
+    /// Returns how many frames were sent, including the one on the line.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
@@ -104,13 +104,13 @@ impl Host {
         self.bytes_received
     }
 
-    /// Returns when the last frame had arrived.
+    /// Returns when the last received frame had arrived.
     #[must_use]
     pub fn last_received(&self) -> Picos {
         self.last_received
     }
 
-    /// Returns how many frames arrived out of order or after a gap.
+    /// Returns how many frames arrived out of order, or after a missing frame.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order

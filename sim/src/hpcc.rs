@@ -22,10 +22,10 @@ use crate::plan::{At, Plan};
 use crate::time::Picos;
 use crate::topology::{Build, EdgeError, Edges, Name, line_of};
 
-/// Maximum number of nodes: host addresses have 16 bits for it.
+/// Maximum number of nodes, because host addresses have 16 bits for a node's number.
 const NODES_MAX: u32 = 65_536;
 
-/// Error in a file, with the line number.
+/// Error in an imported file, with the line number.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct ImportError {
@@ -33,7 +33,7 @@ pub struct ImportError {
     what: String,
 }
 
-/// Fabric read from a file.
+/// Fabric that was read from a file.
 #[derive(Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Imported {
@@ -43,7 +43,8 @@ pub struct Imported {
     pub lossy: Vec<(At, f64)>,
 }
 
-/// Node numbers of the file, which counts all nodes, in the plan, which counts hosts and switches separately.
+/// Translation of node numbers between file and plan. The file numbers all nodes together, the plan hosts and switches
+/// separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     names: Vec<Name>,
@@ -214,7 +215,7 @@ fn describe(nodes: &Nodes, error: &EdgeError) -> String {
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlow {
     pub plan: FlowPlan,
-    /// UDP port of the receiver, only repeated in results.
+    /// UDP port of the receiver, which is only repeated in results.
     pub port: u16,
 }
 
@@ -364,7 +365,7 @@ mod tests {
         assert_eq!((plan.hosts(), plan.switches(), plan.check()), (3, 2, Ok(())));
         assert_eq!([0, 1, 2].map(|host| nodes.id(At::Host(host))), [0, 2, 3]);
         assert_eq!([0, 1].map(|switch| nodes.id(At::Switch(switch, 0))), [1, 4]);
-        // Host 0 is at port 0, although its link is the third of switch 1.
+        // Host 0 is at port 0, although its link is the third one of switch 1 in the file.
         assert_eq!([0, 1, 2].map(|port| nodes.interface(At::Switch(0, port))), [3, 2, 1]);
         assert_eq!([0, 1].map(|port| nodes.interface(At::Switch(1, port))), [2, 1]);
         let line = |gbps, nanos| Line { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(nanos) };

@@ -13,13 +13,13 @@ use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 
 const CONTROL: u32 = 8;
-/// Slots per port for rare frames of classes without planned traffic.
+/// Number of slots per port that rare frames of classes without planned traffic can use.
 const UNUSED: u32 = 64;
-/// Mean frame size in bytes for which lossy classes get slots; smaller frames fill the slots first.
+/// Mean frame size in bytes for which lossy classes get slots. Smaller frames use up the slots before the bytes.
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 
-/// Ideal switch with equal ports.
+/// Ideal switch whose ports all have the same line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ideal {
@@ -27,7 +27,7 @@ pub struct Ideal {
 }
 
 impl Ideal {
-    /// Creates an ideal switch, with class 3 lossless.
+    /// Creates an ideal switch with lines like `line`. Class 3 is lossless.
     #[must_use]
     pub const fn beside(line: Line) -> Ideal {
         Ideal { line }
@@ -43,7 +43,7 @@ impl Ideal {
         self.config(1).headroom[0][class].expect("class 3 has no headroom")
     }
 
-    /// Returns the switch with XON at the amount that a peer may send until it reacts, and XOFF at twice that.
+    /// Returns the settings of the switch. XON is the amount that a peer may send until it reacts, XOFF is twice that.
     ///
     /// # Panics
     /// As [`Ideal::headroom`] does.
@@ -52,7 +52,7 @@ impl Ideal {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns the switch with these `lines`, and packet memory for the `lossy` classes.
+    /// Returns the settings of an ideal switch with these `lines`. It also has packet memory for the `lossy` classes.
     ///
     /// # Panics
     /// As [`Ideal::headroom`] does.
@@ -77,8 +77,10 @@ impl Ideal {
     }
 }
 
-/// Returns the switch with packet memory for full lossy queues. If no port learns, the forwarding database holds only
-/// static addresses, since a fabric has many such tables.
+/// Returns the settings of a switch, with packet memory for full queues of the `lossy` classes.
+///
+/// If no port learns, the forwarding database has room only for static addresses, because a fabric has many such
+/// databases.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
@@ -102,7 +104,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
 }
 
-/// Returns each port's ring size in frames, for use while the driver is blocked.
+/// Returns the size of each port's ring in frames. A ring holds arriving frames while the driver is blocked.
 #[must_use]
 pub fn rings(config: &Config) -> Arc<[u32]> {
     config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()

@@ -33,7 +33,8 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns true if the driver is blocked, or the block ends now: a poll is scheduled then.
+    /// Returns true if the driver is blocked, or if its block ends right now. In both cases its next poll is already
+    /// scheduled.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
@@ -51,13 +52,13 @@ impl Impairments {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// Returns the time of the driver's next poll, `wanted` at the earliest.
+    /// Returns the time of the driver's next poll: `wanted`, or the end of a block if that is later.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)
     }
 
-    /// Takes the ports that can transmit again.
+    /// Removes and returns the ports at which transmission is no longer blocked.
     pub fn take_healed(&mut self, now: Nanos) -> PortSet {
         let mut healed = PortSet::NONE;
         self.sends_from.retain(|port, from| {
@@ -70,7 +71,7 @@ impl Impairments {
         healed
     }
 
-    /// Returns true without an active impairment.
+    /// Returns true if no impairment is active.
     #[must_use]
     pub fn is_well(&self, now: Nanos) -> bool {
         !self.stalls(now) && !self.completes_late(now) && self.sends_from.is_empty()

@@ -1,4 +1,5 @@
-//! One direction of a link. Frames in flight are chained in the [pool](crate::pool); only the first is in the calendar.
+//! One direction of a link. Frames in flight are linked in the [pool](crate::pool); only the first one's arrival is in
+//! the calendar.
 
 use std::collections::BTreeMap;
 
@@ -154,7 +155,7 @@ mod tests {
     use crate::calendar::Parts;
 
     #[test]
-    fn link_has_two_ends_and_a_reverse() {
+    fn link_direction_has_two_ends_and_a_reverse() {
         let end = |node, port| End { node: NodeId(node), port: PortId(port) };
         let both = |(one, other, gbps, delay)| {
             let line = Line { rate: BitRate::from_gbps(gbps), delay: Picos(delay) };

@@ -16,22 +16,24 @@ pub trait Node {
     /// Processes the departure of a frame's last bit, which frees the line.
     fn left(&mut self, port: PortId, net: &mut Net);
 
-    /// Processes a wakeup, of which several may be scheduled.
+    /// Processes a wakeup. Several wakeups may be scheduled.
     fn due(&mut self, net: &mut Net);
 
-    /// Processes a link change; frames in flight were lost. A frame on a down line occupies it until its end, but is
-    /// lost, like frames started while it is down.
+    /// Processes a change of the link; frames in flight were lost.
+    ///
+    /// A frame that is being sent occupies a down line until its end, but is lost. So are frames that start while the
+    /// line is down.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
 
-    /// Prefetches data needed soon, in steps from 0; returns true if more steps follow. Only for switches.
+    /// Prefetches data that is needed soon, in steps from 0; returns true if more steps follow. Only switches do this.
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         let _ = (step, net);
         false
     }
 
-    /// Returns how many frames are in the node, without those on its lines.
+    /// Returns how many frames are in the node. Frames on its lines are not included.
     fn holds(&self) -> u64;
 }
 
@@ -39,7 +41,7 @@ pub trait Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
-    /// Port 0's link; further ports' links follow.
+    /// Link of port 0. The links of the other ports follow it.
     first_link: u32,
 }
 
@@ -77,7 +79,7 @@ impl Net {
         self.links.now
     }
 
-    /// Starts a frame on a free line.
+    /// Starts to send a frame on a line, which must be free.
     #[inline]
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
         let link = at.link_out(port);
@@ -112,13 +114,13 @@ impl Net {
         self.links.prefetch(self.links.back(at.link_out(port)));
     }
 
-    /// Ends the current [`Fabric::run_until_report`](crate::Fabric::run_until_report).
+    /// Reports this node, which ends the current [`Fabric::run_until_report`](crate::Fabric::run_until_report).
     #[inline]
     pub fn report(&mut self, at: Place) {
         self.reports.push_back(at.id);
     }
 
-    /// Schedules a wakeup at `time`, now at the earliest.
+    /// Schedules a wakeup at `time`, or now if `time` has passed.
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);

@@ -1,4 +1,4 @@
-//! Shortest paths, for plans without given forwarding.
+//! Shortest paths, for plans without configured forwarding.
 
 use xoff_wire::units::PortId;
 

@@ -22,11 +22,11 @@ pub struct SwitchKind {
 /// Forwarding tables of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
-    /// Static MAC addresses, each with its port or its group's first port.
+    /// Static MAC addresses, each with its port, or with the first port of its group.
     pub statics: Vec<(MacAddr, PortId)>,
-    /// Groups of ports to the same place.
+    /// Groups of ports, each toward one destination over equal-cost paths.
     pub groups: Vec<GroupSettings>,
-    /// Routing table if ports are routed (see [`Router`](crate::Router)).
+    /// Routing table of a switch with routed ports (see [`Router`](crate::Router)).
     pub fib: Option<Arc<Fib>>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for At {
     }
 }
 
-/// Reason why no fabric can be built.
+/// Reason why the fabric of a plan cannot be built.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
@@ -159,7 +159,7 @@ impl Plan {
         settings
     }
 
-    /// Adds a static MAC address at a port, or at the group of which it is the first port.
+    /// Adds a static MAC address at a port. If the port is the first one of a group, the address is at the group.
     ///
     /// # Panics
     /// Without such a switch.

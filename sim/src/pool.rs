@@ -1,5 +1,7 @@
-//! Pool of all frames in the fabric. A frame stays in its cell, with its first bytes, or all on request. Switches refer
-//! to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
+//! Pool of all frames in the fabric.
+//!
+//! A frame stays in its cell, which keeps only the frame's first bytes, or all bytes if the sender wants that. Switches
+//! refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
 
@@ -18,11 +20,11 @@ const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// Bytes up to the end of the ports over IPv4, which must be in a cell's first cache line.
+/// Bytes up to the end of the UDP or TCP ports over IPv4, which must be in a cell's first cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Frame bytes in the trace: they contain host addresses and sequence numbers.
+/// Number of a frame's first bytes that the trace includes, because they contain host addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
@@ -67,8 +69,10 @@ impl Cell {
     }
 }
 
-/// Cells per block. Blocks are filled in order and reused only when empty, so that consecutive frames are adjacent in
-/// memory. At worst, each frame occupies a block.
+/// Number of cells per block.
+///
+/// Blocks are filled in order and reused only when they are empty, so that consecutive frames are adjacent in memory.
+/// In the worst case, each frame occupies a block.
 const BLOCK: u8 = 8;
 
 /// Memory of the fabric's frames.
@@ -91,7 +95,7 @@ impl Pool {
         self.taken.iter().map(|taken| usize::from(*taken)).sum::<usize>() - self.next.len()
     }
 
-    /// Adds a frame of `len` bytes, of which `head` are the first.
+    /// Adds a frame of `len` bytes; `head` contains its first bytes.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most HEAD
     pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
@@ -103,7 +107,7 @@ impl Pool {
         packet
     }
 
-    /// Adds a frame with all its bytes. Long frames then have no room for tags.
+    /// Adds a frame with all its bytes. A long frame then has no room for inserted tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {
@@ -149,7 +153,7 @@ impl Pool {
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
-    /// Returns a frame's first bytes, or all that are kept.
+    /// Returns a frame's first bytes, or all its bytes if the pool keeps them.
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
@@ -198,7 +202,7 @@ impl Pool {
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
-        // The cell is soon refilled; its second cache line was not read, so must be prefetched.
+        // Prefetch the second cache line of the cell, because the cell is refilled soon, and nobody has read that line.
         prefetch(&cell.bytes[LINE - offset_of!(Cell, bytes)]);
         let block = packet.number / u32::from(BLOCK);
         let taken = &mut self.taken[block as usize];

@@ -1,4 +1,5 @@
-//! Divides a fabric into parts for the [`calendar`](crate::calendar), and calculates its reach.
+//! Divides a fabric into parts for the [`calendar`](crate::calendar), and calculates its reach: the minimum time until
+//! an event affects another node.
 
 use xoff_wire::units::Bytes;
 
@@ -11,7 +12,8 @@ pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Maximum links per part, whose state (a kilobyte per link) must fit into a core's cache. Results depend on the value.
+/// Maximum number of links in one part of the fabric, because a part's state (1 KB per link) must fit into a core's
+/// cache. Changing this number changes results.
 const LINKS: usize = 512;
 const PARTS: usize = 64;
 
@@ -93,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn reach_is_minimum_frame_time_plus_delay_of_a_link() {
+    fn reach_is_minimum_time_of_an_empty_frame_over_a_link() {
         let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]));
         assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
     }
 
     #[test]
-    fn bipartite_fabrics_have_two_sides_odd_cycles_one() {
+    fn bipartite_fabrics_have_two_sides_and_odd_cycles_one() {
         let [one, other] = [Side::One, Side::Other];
         let chain_and_pair = links(&[(0, 1, 9), (1, 2, 9), (3, 4, 9)]);
         assert_eq!(*sides(6, &chain_and_pair), [one, other, one, one, other, one]);
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn part_takes_nodes_of_one_side_up_to_its_link_limit() {
+    fn part_has_nodes_of_one_side_up_to_the_link_limit() {
         let to_last = |count: [usize; 3]| {
             let of = |(node, count): (u32, usize)| vec![(node, 3, 9); count];
             let ways: Vec<_> = (0..).zip(count).flat_map(of).collect();

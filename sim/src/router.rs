@@ -1,4 +1,5 @@
-//! Routing table of a simulated router, without routing protocol. Slow-path traffic is dropped and counted by reason.
+//! Routing table of a simulated router, which runs no routing protocol. Slow-path traffic is dropped and counted by
+//! reason.
 
 use std::net::Ipv4Addr;
 
@@ -27,12 +28,13 @@ impl Router {
         Router { interfaces: interfaces.collect(), routes: Routes::default() }
     }
 
-    /// Adds an IP address of the router.
+    /// Adds an IP address that belongs to the router itself.
     pub fn own(&mut self, address: Ipv4Addr) {
         self.put((address, 32), Target::Host(PuntReason::Local));
     }
 
-    /// Adds a route to a network (address, prefix length) by next hops (port, MAC address); unreachable without any.
+    /// Adds a route to a network (address, prefix length) by next hops (port, MAC address). Without next hops the
+    /// network is unreachable.
     ///
     /// # Panics
     /// Without such a port.

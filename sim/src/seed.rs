@@ -7,7 +7,7 @@ use crate::time::Picos;
 /// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Hashes of tables and paths, and choice of frames to mark.
+    /// Hashes for tables and paths, and the choice of frames to mark.
     Hash = 1,
     /// Choice of receivers and flows.
     Load = 2,

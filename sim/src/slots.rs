@@ -3,7 +3,7 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Mark of a sent packet whose slot is not yet free.
+/// Bit that marks the packet in a slot as sent, while the slot is not yet free.
 const SENT: u32 = 1 << 31;
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Slots {
         Some(Frame::new(slot, packet.len))
     }
 
-    /// Marks a frame as sent: freeing its slot keeps the packet.
+    /// Marks a frame as sent, so that freeing its slot does not free the packet.
     #[inline]
     pub(crate) fn send(&mut self, frame: &Frame) -> Packet {
         let packet = self.packet(frame);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_filled_in_order_predicted_by_filled_soon() {
+    fn filled_soon_predicts_order_in_which_slots_are_filled() {
         let mut slots = Slots::new(4, 1);
         let freed = slots.data.remove(1);
         slots.data.push(freed);

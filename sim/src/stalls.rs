@@ -8,11 +8,11 @@ use crate::time::Picos;
 /// Random stalls of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// Mean gap between stalls; exponentially distributed.
+    /// Mean gap between stalls. Gaps are exponentially distributed.
     pub gap: Nanos,
-    /// Range of uniformly distributed durations.
+    /// Range of durations, which are uniformly distributed.
     pub length: RangeInclusive<Nanos>,
-    /// Time from which no stall begins.
+    /// Time from which on no stall begins.
     pub until: Nanos,
 }
 
@@ -77,7 +77,7 @@ mod tests {
     fn random_stalls_follow_configured_gap_and_length() {
         let until = Nanos::from_millis(120);
         let all = drawn(1, until);
-        // The mean gap is 10 us and the mean stall 2 us: 10,000 stalls.
+        // The mean gap is 10 us and the mean stall 2 us, so there are about 10,000 stalls.
         assert!((9_700..10_300).contains(&all.len()), "{}", all.len());
         assert!(all.iter().all(|(begin, end)| (1_000..=3_000).contains(&end.since(*begin).0)));
         assert!(all.windows(2).all(|two| two[0].1 < two[1].0) && all.iter().all(|(begin, _)| *begin < until));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn random_stall_begun_late_ends_at_its_planned_time() {
+    fn random_stall_that_begins_late_ends_at_its_planned_time() {
         let [mut in_time, mut late] = [(); 2].map(|()| stalls(1, Nanos::NEVER));
         let begin = late.next();
         assert_eq!(late.begin(begin.after(Nanos(700))), in_time.begin(begin));

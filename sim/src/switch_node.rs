@@ -22,8 +22,8 @@ use driver_backlog::DriverBacklog;
 pub use driver_backlog::ImpairmentCounts;
 pub(crate) use driver_backlog::Request;
 
-/// Simulated switch: the real dataplane with a simulated driver, which acts at once and gives each line one frame at a
-/// time, unless [impaired](SwitchNode::stall).
+/// Simulated switch: the real dataplane with a simulated driver. Unless it is [impaired](SwitchNode::stall), the driver
+/// acts at once and gives each line one frame at a time.
 #[derive(Debug)]
 pub struct SwitchNode {
     pub(crate) place: Place,
@@ -46,7 +46,8 @@ pub struct SwitchNode {
 pub struct SlotCounts {
     pub data: u32,
     pub control: u32,
-    /// Each port's ring size in data frames, for use while the driver is blocked; unlimited for ports beyond the list.
+    /// Size of each port's ring in data frames. A ring holds arriving frames while the driver is blocked. It is
+    /// unlimited for ports beyond the list.
     pub rings: Arc<[u32]>,
 }
 
@@ -79,10 +80,10 @@ impl SwitchNode {
         &self.counters
     }
 
-    /// Adds a tap on the switch's frames.
+    /// Adds a tap, which sees the switch's frames.
     ///
     /// # Errors
-    /// Returns the tap without room for it.
+    /// Returns the tap if there is no room for it.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
         self.switch.batch(net.now().floor()).put_tap(id, tap)?;
         self.taps.push(id);
@@ -95,7 +96,7 @@ impl SwitchNode {
         &self.switch
     }
 
-    /// Returns how many arriving frames found slots or ring full.
+    /// Returns how many arriving frames were lost because all slots were used, or the ring was full.
     #[must_use]
     pub fn receive_drops(&self) -> u64 {
         self.impairment_counts.receive_drops
@@ -130,7 +131,8 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Not inlined: the frame path barely fits the instruction cache.
+    /// Forwards and transmits after an event. Not inlined, because the code for frames barely fits into the instruction
+    /// cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();
@@ -164,7 +166,7 @@ impl SwitchNode {
         self.free.remove(port);
     }
 
-    /// Returns the number of frames inside and on the lines.
+    /// Returns the number of frames inside the switch and on its lines.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held
@@ -209,7 +211,7 @@ impl Node for SwitchNode {
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         self.switch.prefetch(step);
-        // Data behind a pointer is prefetched one step after the pointer.
+        // Data behind a pointer is prefetched one step later than the pointer.
         let port = |ago| {
             let port = u8::try_from(step.checked_sub(ago)?).ok().map(PortId)?;
             (port.index() < self.sending.len()).then_some(port)

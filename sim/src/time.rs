@@ -1,4 +1,5 @@
-//! Time in picoseconds: a byte takes a whole number at every usual rate. The dataplane gets nanoseconds, rounded down.
+//! Time in picoseconds, in which a byte takes a whole number at every usual rate. The dataplane gets nanoseconds,
+//! rounded down.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -12,7 +13,7 @@ const PER_SECOND: u64 = 1_000_000_000_000;
 impl Picos {
     /// Start of a run, or an empty span.
     pub const ZERO: Picos = Picos(0);
-    /// Time that never comes.
+    /// Time that is never reached.
     pub const NEVER: Picos = Picos(u64::MAX);
 
     /// Returns a span of `n` nanoseconds.
@@ -56,7 +57,7 @@ impl From<Nanos> for Picos {
     }
 }
 
-/// Transmission time of bytes at a rate.
+/// Rate of a line, prepared to compute transmission times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     rate: BitRate,
@@ -65,7 +66,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the pace of a line with this rate.
+    /// Prepares the rate of a line.
     #[must_use]
     pub const fn of(rate: BitRate) -> Pace {
         let per_second = 8 * PER_SECOND;

@@ -1,4 +1,4 @@
-//! Digest of a node's events, equal for equal runs.
+//! Digest of a node's events. Equal runs have equal digests.
 
 use crate::time::Picos;
 

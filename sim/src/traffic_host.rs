@@ -1,7 +1,7 @@
 //! Simulated host of `xoff traffic`, exact to the nanosecond.
 //!
-//! A real host sleeps and stalls, and hands frames to its driver in batches. Received frames then wait, and frames in
-//! the driver leave despite a pause.
+//! Like a real host, it sleeps and stalls, and hands frames to its driver in batches. So received frames wait, and
+//! frames in the driver leave despite a pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,14 +32,14 @@ pub struct TrafficSettings {
     pub address: MacAddr,
     /// Number that identifies the host in its frames.
     pub id: u16,
-    /// Maximum delay that streams with a rate catch up.
+    /// Maximum delay for which streams with a rate catch up.
     pub catch_up: Nanos,
-    /// Reaction point settings: streams carry a CN-TAG, and slow down when CNMs arrive.
+    /// Settings of QCN reaction points. If given, streams carry a CN-TAG, and slow down when CNMs arrive.
     pub qcn: Option<ReactionSettings>,
     pub streams: Vec<Stream>,
     /// Totals that other threads can read.
     pub progress: Arc<Progress>,
-    /// Maximum sending rate besides the line's.
+    /// Maximum sending rate, in addition to the limit by the line.
     pub rate: BitRate,
     pub habits: Habits,
     /// Random stalls of the program, with their seed.
@@ -49,16 +49,16 @@ pub struct TrafficSettings {
 /// Timing of a host's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// Minimum sleep after receiving data, and until a timer.
+    /// Minimum sleep after received data, and before a timer.
     pub nap: Nanos,
     /// Delay between wakeup and the program's start.
     pub wake: Nanos,
-    /// Bytes in the driver from which the program hands over no frame.
+    /// Number of bytes in the driver at which the program stops handing over frames.
     pub commit: Bytes,
 }
 
 impl Habits {
-    /// Program without sleep that hands over one frame at a time.
+    /// Timing of a program that never sleeps and hands over one frame at a time.
     pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, wake: Nanos::ZERO, commit: Bytes(1) };
 }
 
@@ -282,7 +282,7 @@ impl Node for TrafficHost {
     }
 
     fn due(&mut self, net: &mut Net) {
-        // An earlier event may have postponed this wakeup.
+        // This wakeup may be out of date, because an earlier event has postponed it.
         if self.due > net.now().floor() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Fabrics of real switches: computed times, and invariants.
+//! Fabrics of real switches: times equal computed ones, and invariants hold.
 
 // proves: sim-timing
 
@@ -153,7 +153,7 @@ fn run_depends_on_seed_only() {
 
 // proves: sim-results
 #[test]
-fn a_run_in_parts_is_the_run_as_a_whole() {
+fn run_stopped_and_continued_equals_run_without_stops() {
     let whole = permuted(4, 5, Picos::from_micros(60));
     let mut parts = permuted(4, 5, Picos(1));
     (1..=60_000).step_by(7).for_each(|nanos| parts.run_until(Picos::from_nanos(nanos)));
@@ -162,7 +162,7 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
 }
 
 #[test]
-fn run_in_order_by_place_equals_run_in_order_by_time() {
+fn run_processed_node_by_node_equals_run_in_time_order() {
     let circle = {
         let mut graph = topology::Graph::default();
         let switches = [0; 3].map(|layer| graph.add_switch(layer));
@@ -210,7 +210,7 @@ fn plan_with_unlinked_port_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
-/// Update the stored table after an intended change.
+/// If a change of results is intended, update the stored table.
 // proves: sim-results
 #[test]
 fn results_of_small_fabrics_equal_stored_table() {

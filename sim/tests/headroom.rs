@@ -1,9 +1,12 @@
-//! PFC headroom, to the byte: just enough in a standard peer's worst case; with a byte less, a frame is lost.
+//! PFC headroom, exact to the byte: it just suffices for the worst case of a standard peer. With one byte less, a frame
+//! is lost.
 //!
-//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to one byte below XOFF; then a
-//! maximum frame crosses the threshold. One picosecond earlier, another starts toward the station and delays the pause
-//! frame. The station starts frames until the last picosecond that the standard allows, the last one of maximum length.
-//! No pause expires meanwhile: an expiry is up to a nanosecond late, which costs no headroom.
+//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to one byte below XOFF; then a frame
+//! of maximum length crosses the threshold. One picosecond earlier, another frame starts toward the station and delays
+//! the pause frame. The station starts frames until the last picosecond that the standard allows. The last one has
+//! maximum length.
+//!
+//! No pause expires meanwhile, because an expiry is up to a nanosecond late. Such a delay costs no headroom.
 #![allow(clippy::unwrap_used)]
 
 // proves: headroom
@@ -20,7 +23,7 @@ use xoff_wire::mac_control::{MacControl, Pfc};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Quanta, TAGS};
 
 const LOSSLESS: Class = Class::ALL[3];
-/// Maximum frame length in bytes without FCS: MTU 1500, both tags.
+/// Maximum frame length in bytes without FCS, for an MTU of 1500 and two tags.
 const LONGEST: u32 = 1_514 + TAGS;
 const SHORTEST: u32 = 60;
 const PFC_FRAME: u32 = 60;
@@ -138,8 +141,8 @@ impl Case {
         self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
     }
 
-    /// Returns the time from the crossing frame's end until the station stops: cable, wait for a frame that started one
-    /// picosecond ago, pause frame, cable, response.
+    /// Returns the time from the end of the crossing frame until the station stops: cable, wait for a frame that
+    /// started one picosecond before, pause frame, cable, and response.
     fn window(self) -> Picos {
         let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
         let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
@@ -150,8 +153,8 @@ impl Case {
         (self.window().0 - 1) / self.time_of(Bytes(1)).0
     }
 
-    /// Returns the exact headroom: the crossing frame without the byte that reaches XOFF, the window without preambles
-    /// and gaps, and the last frame.
+    /// Returns the exact headroom in bytes: the crossing frame without the byte that reaches XOFF, the bytes of the
+    /// window without preambles and gaps, and the last frame.
     fn exact(self) -> u64 {
         let frames = self.behind().div_ceil(Bytes::on_line(LONGEST).0);
         let longest = Bytes::of_frame(LONGEST).0;
@@ -179,7 +182,8 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Sends frames of these lengths, then maximum frames. At `delaying`, a frame starts toward the station.
+/// Sends frames of these lengths, and then frames of maximum length. At the time `delaying`, a frame toward the station
+/// starts.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));

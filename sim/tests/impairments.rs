@@ -28,7 +28,7 @@ fn time_of(frames: u64) -> Picos {
     Picos(Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0 * frames)
 }
 
-/// Returns the arrival of the last of `frames`; the first leaves a switch at `begin`.
+/// Returns when the last of `frames` frames arrives, if the first one leaves the switch at `begin`.
 fn come(begin: impl Into<Picos>, frames: u64) -> Picos {
     begin.into().after(time_of(frames)).after(LINE.delay)
 }
@@ -112,7 +112,7 @@ fn stalled_driver_only_finishes_frames_on_lines() {
     check(&fabric);
 }
 
-/// Rings and slots have room for all ten frames, or for one fewer.
+/// In each run, either all ten frames fit into rings and slots, or only nine.
 #[test]
 fn ring_and_slots_limit_frames_held_during_a_stall() {
     let run = |ring: u32, slots: u32| {
@@ -210,7 +210,7 @@ fn stalled_switch_neither_sends_nor_obeys_pauses() {
     assert_eq!([xoffs(&fabric, 0, 1), xoffs(&fabric, 0, 2)], [1, 1]);
     check(&fabric);
 
-    // Switch 1 pauses the stalled switch 0.
+    // Switch 1 pauses switch 0, which is stalled.
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
     fabric.begin(0, &flow(1, 2_000, Picos::ZERO));
     fabric.run_until(begin);
@@ -230,7 +230,8 @@ fn stalled_switch_neither_sends_nor_obeys_pauses() {
     check(&fabric);
 }
 
-/// Blocks host 0's line for 4 ms, so that hosts 1 and 2 are paused. Returns the refreshes to host 1 within 1 ms.
+/// Blocks the line to host 0 for 4 ms, so that hosts 1 and 2 are paused. Returns how many pause refreshes host 1 gets
+/// within 1 ms.
 fn held() -> (Fabric, u64) {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 5_000);
@@ -293,7 +294,7 @@ fn timers_of_sleeping_driver_are_late_by_wakeup_delay() {
     assert_eq!(refreshed(wake, at_once), at_once, "time of the refresh");
 }
 
-/// Returns the maximum loss of nine hosts over many start times of one stall.
+/// Returns the maximum loss of frames in a stall, over many start times of the stall. Nine hosts send.
 fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     let run = |begin: u64| {
         let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());
@@ -310,7 +311,8 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
 }
 
-/// Headroom covers the standard's peer response, two maximum frames, and the commit. The hosts use almost 4 us less.
+/// A stall must exceed the budget by 4 us to lose frames, because headroom covers the standard's peer response, two
+/// maximum frames, and the commit. The hosts use almost 4 us less.
 #[test]
 fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
@@ -349,9 +351,9 @@ fn frame_already_on_blocked_line_still_leaves() {
     check(&fabric);
 }
 
-/// The frame on the line leaves after 122 ns. Another arrives after 60 ns; the block ends after 100 ns.
+/// The frame on the line leaves after 122 ns. Another arrives after 60 ns. The block ends in between, after 100 ns.
 #[test]
-fn block_ended_while_line_is_busy_changes_nothing() {
+fn block_that_ends_while_line_is_busy_has_no_effect() {
     let mut fabric = star(3, COMMIT, |_| ());
     fabric.begin(1, &flow(0, 1, Picos::ZERO));
     fabric.begin(2, &flow(0, 1, Picos::from_nanos(60)));
@@ -395,7 +397,7 @@ fn late_completions_delay_data_but_not_pause_frames() {
 }
 
 #[test]
-fn longest_of_overlapping_impairments_counts() {
+fn longest_of_overlapping_impairments_takes_effect() {
     let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
     let run = |ails: &dyn Fn(&mut SwitchNode, Nanos, &mut xoff_sim::Net)| {
         let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -476,7 +478,7 @@ fn driver_polls_at_the_end_of_a_random_stall() {
 }
 
 #[test]
-fn link_loss_is_noticed_at_once_beside_blocked_line() {
+fn link_loss_is_noticed_at_once_while_a_line_is_blocked() {
     let mut fabric = star(3, "", |_| ());
     impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_micros(40), net));
     fabric.set_link(At::Host(0), false);

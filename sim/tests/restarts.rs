@@ -150,15 +150,15 @@ fn restart_resumes_peer_on_blocked_line_once_unblocked() {
     }
 }
 
-/// The switch restarts once, or twice at once. The XON for host 1 leaves after 7 ns. After 3 ns a frame for host 1
-/// arrives, and the old switch's last frame leaves for host 0.
+/// The switch restarts once, or twice at the same time. The XON for host 1 leaves after 7 ns. After 3 ns a frame for
+/// host 1 arrives, and the last frame of the old switch leaves for host 0.
 #[test]
 fn frame_of_new_switch_waits_for_xon_of_old_switch() {
     for times in [1, 2] {
         let (plan, mut fabric) = held();
         let line = fabric.end(At::Switch(0, 0));
         while fabric.step(Picos::NEVER) != Some(FabricEvent::Left(line)) {}
-        // On the busy line, this frame arrives in six frame times.
+        // This frame arrives in six frame times, while the line is busy.
         let came = fabric.now().after(Picos(6 * time_of(FRAME).0));
         fabric.begin(0, &Flow { from: Picos(came.0 - time_of(FRAME).0 - LINE.delay.0), ..flow(1, 1) });
         let parts = Picos::from(Nanos(came.floor().0 - 2));
@@ -172,7 +172,7 @@ fn frame_of_new_switch_waits_for_xon_of_old_switch() {
     }
 }
 
-/// A frame is on the line when the old switch ends. Another arrives after 60 ns; the line is blocked for 100 ns.
+/// When the old switch ends, a frame is on the line. Another frame arrives after 60 ns. The line is blocked for 100 ns.
 #[test]
 fn frame_on_line_leaves_before_frames_of_new_switch() {
     let plan = topology::single(3, LINE);
@@ -209,11 +209,11 @@ fn new_switch_sends_once_line_is_free_of_old_frames() {
 
 #[test]
 fn arrivals_during_a_restart_are_lost_and_counted() {
-    // The tenth frame arrives just before the old switch ends; the twentieth when the new switch begins, or just
-    // before.
+    // The tenth frame arrives just before the old switch ends, the twentieth when the new switch begins or just before
+    // that.
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
     assert_eq!(Picos::from(came(20).floor()), came(20));
-    // With another line still blocked, the driver stays impaired when the new switch begins.
+    // If another line is still blocked when the new switch begins, the driver stays impaired.
     let refusals = [Nanos::ZERO, Nanos::from_micros(100)];
     for (later, lost, refused) in refusals.iter().flat_map(|refused| [(0, 9, *refused), (1, 10, *refused)]) {
         let plan = topology::chain(1, LINE);
@@ -326,7 +326,7 @@ fn restarted_switch_sends_until_peers_refresh_pauses() {
 }
 
 #[test]
-fn restart_works_beside_stall_blocked_line_and_down_link() {
+fn switch_restarts_despite_stall_blocked_line_or_down_link() {
     let (plan, mut fabric) = two_to_one(5_000);
     fabric.run_until(Picos::from_micros(20));
     fabric.set_link(At::Host(2), false);

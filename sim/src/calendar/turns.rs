@@ -1,30 +1,32 @@
-//! Chooses the next part in the order by place, and the end of its turn.
+//! Chooses the next part of the fabric whose events are processed together (its turn), and the end of the turn.
 //!
-//! An event affects another [part](Parts) no sooner than one reach per link between them, and its own no sooner than
-//! along the shortest round trip. A turn ends before any pending event elsewhere can affect the part.
+//! The reach is the minimum time in which an event affects a neighboring node. So an event affects another
+//! [part](Parts) after at least one reach per link between the parts, and its own part after at least one reach per
+//! link of the shortest round trip. A turn ends before any pending event elsewhere can affect the part.
 //!
-//! In a bipartite fabric turns span two reaches, once the sides are one reach apart:
+//! In a bipartite fabric each turn spans two reaches, once the two sides are one reach apart:
 //!
 //! ```text
 //!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after the progress of
 //!   other  ======|=====|-----------|-----------|  the other side, and spans two reaches
 //! ```
 //!
-//! One side begins while no part can go that far. The last active part comes first: its data is cached.
+//! While no part can take such a long turn, one fixed side begins. Among the others the last active part comes first,
+//! because its data is cached.
 
 use crate::time::Picos;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Links on the shortest path between two parts; on a part's shortest round trip for itself. At most [`FAR`].
+    /// Number of links on the shortest path between two parts, or on the shortest round trip of one part. At most [`FAR`].
     apart: Box<[Box<[u8]>]>,
     waits: Box<[bool]>,
     least: Box<[u32]>,
 }
 
-/// Maximum lead of a part over another, in reaches. Cutting greater distances to it only shortens turns. A run's end
-/// depends on it.
+/// Maximum lead of a part over another, in reaches. Greater distances are cut to it, which only shortens turns. The end
+/// of a run depends on this maximum.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -111,7 +113,8 @@ impl Turns {
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
         debug_assert!(reach > Picos::ZERO, "a reach of zero leaves turns without events");
         let can_begin = |part: usize| firsts[part] < end;
-        // Three quarters of the full span count as a long turn: sparse events are rarely exactly one reach apart.
+        // A turn counts as long from three quarters of the full span on, because sparse events are rarely exactly one
+        // reach apart.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));
@@ -141,7 +144,7 @@ mod tests {
     const REACH: Picos = Picos(12);
 
     #[test]
-    fn distance_of_parts_is_number_of_links_between_them() {
+    fn distance_of_fabric_parts_is_number_of_links_between() {
         let both = |(one, other)| [(one, other), (other, one)];
         let links = [(0, 1), (1, 2), (2, 4), (5, 6)].into_iter().flat_map(both);
         let parts = Parts::new(vec![0, 1, 2, 2, 3, 4, 4, 5], vec![false; 6], links);
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn last_active_part_resumes_once_it_can_take_a_long_turn() {
+    fn last_active_part_of_fabric_runs_on_if_it_can_advance_far() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
         let parts = Parts::new(vec![0, 1, 2, 3], vec![true, true, true, false], links);
         let mut turns = Turns::new(4);
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn turn_ends_before_events_of_other_parts_matter() {
+    fn part_of_fabric_runs_until_events_elsewhere_can_affect_it() {
         let links = [(0, 1), (1, 0), (1, 2), (2, 1)];
         let parts = Parts::new(vec![0, 1, 2, 3], vec![false, true, false, false], links.into_iter());
         let next = |firsts: [u64; 4], end| {
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn turn_makes_progress_at_any_reach() {
+    fn simulation_advances_at_any_minimum_link_delay() {
         for reach in 1..10 {
             let parts = Parts::new(vec![0, 1], vec![false, true], [(0, 1), (1, 0), (0, 0)].into_iter());
             let mut turns = Turns::new(2);

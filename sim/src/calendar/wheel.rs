@@ -1,5 +1,5 @@
-//! Events of a part, ordered by time: near ones in a timer wheel, others in a heap. Few [buckets](BUCKETS) stay in the
-//! cache.
+//! Events of a part, ordered by time: near events in a timer wheel, others in a heap. The wheel has few
+//! [buckets](BUCKETS), so that they stay in the cache.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -10,7 +10,8 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Calculator of a flow's path and ideal time, alone among store-and-forward switches; exact to the picosecond.
+/// Calculator of the path and the ideal time of a flow that is alone among store-and-forward switches; exact to the
+/// picosecond.
 #[derive(Clone, Debug)]
 pub struct Alone {
     payload_max: u32,
@@ -31,7 +32,7 @@ fn routed(fib: &Fib, host: u32) -> Option<PortId> {
 }
 
 impl Alone {
-    /// Prepares for a plan whose equal-cost paths have equal lines.
+    /// Creates the calculator for a plan. All equal-cost paths of the plan must have equal lines.
     #[must_use]
     pub fn new(plan: &Plan, payload_max: u32) -> Alone {
         let mut hosts = vec![None; plan.hosts() as usize];
@@ -70,7 +71,7 @@ impl Alone {
         }
     }
 
-    /// Returns the lines on the path between two hosts, if any.
+    /// Returns the lines on the path between two hosts, or `None` without a path.
     #[must_use]
     pub fn way(&self, from: u32, to: u32) -> Option<Vec<Line>> {
         let (line, mut at) = *self.hosts.get(from as usize)?;
@@ -80,7 +81,7 @@ impl Alone {
             let (line, end) = *self.ports[switch as usize].get(usize::from(port))?;
             lines.push(line);
             at = end;
-            // A path with more hops than switches is a forwarding loop.
+            // A path with more hops than there are switches is a forwarding loop.
             if lines.len() > self.ports.len() + 1 {
                 return None;
             }
@@ -94,7 +95,7 @@ impl Alone {
         self.hosts[host as usize].0
     }
 
-    /// Returns a flow's completion time alone; [`Picos::NEVER`] without a path.
+    /// Returns the completion time of a flow that is alone; [`Picos::NEVER`] without a path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan) -> Picos {
         let count = frames(plan.bytes, self.payload_max);

@@ -1,8 +1,8 @@
 //! DCQCN: reaction point and notification point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments,
 //! SIGCOMM 2015, section 3.1 and Algorithm 1).
 //!
-//! Fast recovery has five rounds, as in the paper's text and fluid model; its algorithm, which counts from one, would
-//! have four. Timers take effect on the next call, without events.
+//! Fast recovery has five rounds, as in the paper's text and fluid model. The paper's algorithm would have four,
+//! because it counts from one. Timers cause no events: they take effect on the next call.
 
 use xoff_wire::units::{BitRate, Bytes};
 
@@ -15,16 +15,16 @@ pub struct DcqcnSettings {
     pub gain: f64,
     /// K: interval after which alpha decays.
     pub alpha_timer: Picos,
-    /// T: time after which a round of increase begins.
+    /// T: interval after which a round of increase begins.
     pub increase_timer: Picos,
-    /// B: bytes after which a round of increase begins.
+    /// B: number of sent bytes after which a round of increase begins.
     pub byte_counter: Bytes,
     /// F: number of rounds of fast recovery.
     pub fast_recovery: u32,
     /// `R_AI`: increase of the target rate per round.
     pub additive: BitRate,
-    /// `R_HAI`: increase of the target rate, times the smaller excess, once rounds by time and by bytes both exceed
-    /// fast recovery.
+    /// `R_HAI`: increase of the target rate once rounds by time and rounds by bytes both exceed fast recovery. The
+    /// smaller of the two excesses multiplies it.
     pub hyper: BitRate,
     /// Minimum sending rate.
     pub rate_min: BitRate,
@@ -35,8 +35,10 @@ pub struct DcqcnSettings {
 }
 
 impl Default for DcqcnSettings {
-    /// Returns g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us. Chosen here: `R_HAI` ten times `R_AI`
-    /// (802.1Qau); minimum rate 100 Mb/s (HPCC's simulations); class 6 for notifications.
+    /// Returns published values: g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us.
+    ///
+    /// Chosen here: `R_HAI` is ten times `R_AI` (as in 802.1Qau), the minimum rate is 100 Mb/s (as in HPCC's
+    /// simulations), and notifications have class 6.
     fn default() -> DcqcnSettings {
         DcqcnSettings {
             gain: 1.0 / 256.0,
@@ -171,7 +173,7 @@ impl Dcqcn {
     }
 }
 
-/// An interval of zero would loop forever.
+/// Returns the interval, at least 1 ps, because zero would loop forever.
 fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
@@ -192,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn first_notification_halves_rate_later_ones_cut_by_alpha() {
+    fn first_cnp_halves_rate_and_later_ones_cut_it_by_alpha() {
         let mut point = point();
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
         assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha does not begin at one");
-        // By 56 us alpha has decayed once, and one round of increase has passed.
+        // After 56 us alpha has decayed once, and one round of increase is over.
         let rate = point.rate(at(56));
         assert!((rate - 0.75 * LINE).abs() < 1.0, "{rate}");
         point.notified(at(57));
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn increase_is_faster_when_rounds_by_bytes_and_time_are_far() {
+    fn rate_rises_faster_after_many_rounds_by_bytes_and_by_time() {
         let mut point = point();
         point.notified(at(0));
         point.notified(at(0));
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_never_reaches_zero_and_recovers_to_line() {
+    fn dcqcn_rate_never_reaches_zero_and_recovers_to_line_rate() {
         let mut point = point();
         (0..100).for_each(|_| point.notified(at(3)));
         assert!((point.rate(at(3)) - 100e6).abs() < 1.0);

@@ -38,7 +38,7 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Bytes of an idle flow, without its timer (16 bytes) and congestion control.
+/// Bytes that an idle flow takes, without its timer (16 bytes) and its congestion control.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
@@ -89,7 +89,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Adds a flow, keeping its tag; returns its number.
+    /// Adds a flow without changing its tag, and returns its number.
     ///
     /// # Panics
     /// If a host does not exist, or sends to itself.
@@ -128,7 +128,7 @@ impl<S: Node> FlowFabric<S> {
         self.add_load_at(load, None)
     }
 
-    /// Adds a load; each flow's rate, with headers and gaps, is at most `most`.
+    /// Adds a load whose flows have a rate of at most `most` each, with headers and gaps.
     ///
     /// # Panics
     /// As [`FlowFabric::add`] does.
@@ -156,7 +156,7 @@ impl<S: Node> FlowFabric<S> {
         self.new_flows = flows;
     }
 
-    /// Processes all events due by `end`, and flows that loads add.
+    /// Processes all events due by `end`. Loads that [listen](Load::listens) may add flows meanwhile.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
             while let Some(host) = self.fabric.run_until_report(end) {
@@ -168,8 +168,9 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Runs until all flows have ended, or until `limit`; returns true if all ended. If no load
-    /// [listens](Load::listens), continues for the [lead](Fabric::lead).
+    /// Runs until all flows have ended, or until `limit`; returns true if all ended.
+    ///
+    /// If no load [listens](Load::listens), the run then continues for the fabric's [lead](Fabric::lead).
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -188,8 +189,7 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // Nodes are at most the lead ahead of pending events, so all causes of the last flow's end are processed by
-        // then.
+        // Nodes are at most the lead ahead of pending events. After it all causes of the last flow's end are processed.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));
@@ -268,7 +268,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns how many frames of a flow arrived, without duplicates.
+    /// Returns how many different frames of a flow have arrived.
     ///
     /// # Panics
     /// Without such a flow.

@@ -27,7 +27,7 @@ const UNDER_WAY: &str = "the flow has ended";
 
 const LINE: PortId = PortId(0);
 
-/// Timers of equal time fire in this order.
+/// Kinds of timers, in the order in which timers of equal time fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Next(u32),
@@ -41,8 +41,9 @@ struct Reply {
     port: u16,
 }
 
-/// Host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host. Answers precede data,
-/// which is sent in round robin over classes and flows. Nothing is allocated per frame.
+/// Host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
+///
+/// It sends answers before data, and data in round robin over classes and flows. It allocates nothing per frame.
 #[derive(Debug)]
 pub struct FlowHost {
     place: Place,
@@ -112,7 +113,7 @@ impl FlowHost {
         }
     }
 
-    /// Moves the host to a network of its own behind a router.
+    /// Puts the host behind a router, into a network of its own.
     #[must_use]
     pub fn behind(self, gateway: Option<MacAddr>) -> FlowHost {
         FlowHost { gateway, ..self }
@@ -231,7 +232,7 @@ impl FlowHost {
             next = next.min(intake.next(net.now().floor()));
         }
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // No frame can leave while another is on the line; the gate is checked when that frame ends.
+        // Only a free line needs a wakeup, because the gate is checked whenever a frame on the line ends.
         if self.is_free && (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
             next = next.min(Picos::from(self.gate_change));
         }
@@ -279,7 +280,7 @@ impl FlowHost {
             if under_way.is_held {
                 flow.wait = Wait::Resume;
             } else if under_way.next == under_way.frames {
-                // All the flow's frames were acknowledged while it waited to retransmit.
+                // While the flow waited to retransmit, all of its frames were acknowledged.
                 self.settle(number, now);
             } else {
                 return self.start_data(number, net);
@@ -323,7 +324,7 @@ impl FlowHost {
             self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
-            // At most one frame time of delay by the host's other flows is compensated, so that the flow keeps its
+            // A delay by other flows of the host is made up for by at most one frame time, so that the flow keeps its
             // rate.
             Some(most) => {
                 let span = most.time_of(bytes);

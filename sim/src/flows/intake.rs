@@ -1,5 +1,5 @@
-//! Slow receiver: buffers frames that exceed its rate, and pauses its switch by PFC ([`Held`]). It processes answers at
-//! once.
+//! Slow receiver: buffers frames that arrive faster than its rate, and pauses its switch by PFC ([`Held`]). It
+//! processes answers at once.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use xoff_wire::{MacControl, Pfc};
 use super::segment::Segment;
 use crate::time::{Pace, Picos};
 
-/// Duration of a pause, which is refreshed after half of it.
+/// Duration of a pause. The receiver refreshes it after half of this time.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
 /// Parameters of a slow receiver.
@@ -36,9 +36,9 @@ pub struct SlowReceiver {
 #[allow(missing_docs)] // the names say it
 pub struct ReceiverPause {
     pub class: Class,
-    /// Departure of the XOFF.
+    /// Time at which the XOFF left.
     pub start: Nanos,
-    /// End by XON or a link change.
+    /// Time at which an XON or a link change ended the pause.
     pub end: Option<Nanos>,
     /// Number of repeated XOFFs.
     pub refreshes: u64,

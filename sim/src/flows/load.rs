@@ -1,15 +1,15 @@
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// Load: chooses a run's flows, deterministically by seed.
+/// Source of the flows of a run, which the seed determines.
 pub trait Load {
     /// Adds the initial flows, which may start later.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if the load needs [`Load::ended`], which costs speed.
+    /// Returns true if the load reacts to [`Load::ended`]. This makes runs slower.
     fn listens(&self) -> bool;
 
-    /// Reacts to the end of a flow of this load; may add flows.
+    /// Reacts to the end of a flow of this load. It may add flows.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         let _ = (flow, plan, new_flows);
     }
@@ -59,7 +59,7 @@ pub struct Query {
     /// Querying host.
     pub asker: u32,
     pub start: Picos,
-    /// Arrival of the last answer, if all arrived.
+    /// Arrival of the last answer, if all answers have arrived.
     pub finish: Option<Picos>,
     /// Time by which all answers must arrive.
     pub deadline: Option<Picos>,
@@ -68,7 +68,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Returns true if all answers arrived by the deadline, if any.
+    /// Returns true if all answers have arrived, and by the deadline if there is one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

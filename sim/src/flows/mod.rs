@@ -68,7 +68,7 @@ pub struct FlowRecord {
     pub start: Picos,
     /// Arrival of the last missing byte, if the flow has ended.
     pub finish: Option<Picos>,
-    /// Completion time if alone in the fabric.
+    /// Completion time that the flow would have alone in the fabric.
     pub ideal: Picos,
     /// Data frames sent, retransmissions included.
     pub frames_sent: u32,
@@ -85,13 +85,13 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Returns the time from start to completion, if the flow has ended.
+    /// Returns the time from the flow's start to its completion, if it has ended.
     #[must_use]
     pub fn took(&self) -> Option<Picos> {
         self.finish.map(|finish| finish.since(self.start))
     }
 
-    /// Returns the completion time divided by the ideal one.
+    /// Returns the completion time divided by the ideal completion time.
     #[must_use]
     pub fn slowdown(&self) -> Option<f64> {
         self.took().map(|took| took.0 as f64 / self.ideal.0.max(1) as f64)

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_gets_one_nak_and_duplicates_get_acks() {
+    fn receiver_sends_one_nak_per_gap_and_acks_duplicates() {
         let mut flow = receiving(9);
         let mut take = |sequence| flow.take_in_order(Picos(1), sequence, 4).0;
         assert_eq!([take(0), take(2), take(3)], [None, answer(Kind::Nak, 1), None]);

@@ -21,7 +21,7 @@ const UDP_PORT: u16 = 4791;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// RoCEv2 opcode; only the value of the NAK is not RoCEv2's.
+/// RoCEv2 opcode of a segment. Only the value of the NAK differs from RoCEv2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -119,7 +119,7 @@ impl Segment {
 }
 
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
-    // The quoted data begins with the EtherType.
+    // Subtract 12 from offsets in the frame, because the CNM quotes the frame from its EtherType on.
     let quoted = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
     let word = |at: usize| quoted(at, 4)?.try_into().map(u32::from_be_bytes).ok();
     let to = word(30)?.checked_sub(u32::from_be_bytes(ip(0)))?;

@@ -1,4 +1,4 @@
-//! Sender's state of a flow; boxed while active, since most flows are idle.
+//! State of a flow at its sender. It is boxed while the flow is active, because most flows are idle.
 
 use xoff_wire::units::Class;
 

@@ -9,26 +9,27 @@ use crate::time::Picos;
 /// Parameters of Swift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwiftSettings {
-    /// Target delay of large windows: round trip plus tolerated queueing.
+    /// Target delay for large windows: round-trip time plus tolerated queueing delay.
     pub target: Picos,
     /// Additive increase of the window per round trip, in frames.
     pub additive: f64,
-    /// beta: factor of the decrease, times the share of delay above the target.
+    /// beta: factor of the window's decrease. It multiplies the share of the delay that is above the target.
     pub decrease: f64,
     /// Maximum share of the window that is cut at once.
     pub decrease_max: f64,
-    /// Maximum addition to the target delay, for the smallest of `flow_windows`.
+    /// Maximum addition to the target delay; it applies to the smallest window of `flow_windows`.
     pub flow_range: Picos,
-    /// Range of windows, in frames, over which the addition to the target falls to zero.
+    /// Range of windows in frames: from the first to the second, the addition to the target delay falls to zero.
     pub flow_windows: [f64; 2],
     /// Minimum and maximum window in frames. Below one frame, the sender spaces its frames.
     pub windows: [f64; 2],
 }
 
 impl Default for SwiftSettings {
-    /// Returns ai 1, beta 0.8, maximum decrease 0.5, as usual in implementations; the paper sets no target delays.
-    /// Chosen here: 25 us, plus up to 100 us for windows from 100 down to 0.1 frames; windows from 0.001 to 1,000
-    /// frames.
+    /// Returns values that are usual in implementations: ai 1, beta 0.8, maximum decrease 0.5.
+    ///
+    /// The paper sets no target delays. Chosen here: 25 us, plus up to 100 us for windows from 100 down to 0.1 frames,
+    /// and windows from 0.001 to 1,000 frames.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn window_grows_one_frame_per_round_trip_below_target() {
+    fn swift_window_grows_one_frame_per_round_trip_below_target() {
         let mut swift = swift(100.0);
         (0..100).for_each(|_| swift.acknowledged(at(1), 1, at(10)));
         assert!((swift.window - 101.0).abs() < 0.01, "{}", swift.window);
@@ -134,7 +135,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn window_shrinks_once_per_round_trip_by_half_at_most() {
+    fn swift_window_shrinks_at_most_by_half_once_per_round_trip() {
         let mut swift = swift(200.0);
         swift.acknowledged(at(100), 1, at(50)); // target 25
         assert!((swift.window - 200.0 * (1.0 - 0.8 * 0.5)).abs() < 0.01, "{}", swift.window);
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_raise_target_and_are_paced_below_one_frame() {
+    fn small_windows_raise_target_delay_and_are_paced() {
         let mut swift = swift(0.5);
         assert!(swift.target() > 25e6 && swift.target() < 125e6);
         swift.acknowledged(at(9), 0, at(20));

@@ -22,7 +22,7 @@ pub struct TimelySettings {
     pub high: Picos,
     /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
-    /// N: samples without a rising round-trip time after which the rate rises by N times delta.
+    /// N: number of samples without a rising round-trip time, after which the rate rises by N times delta.
     pub hyper_after: u32,
     /// Minimum sending rate.
     pub rate_min: BitRate,
@@ -32,8 +32,10 @@ pub struct TimelySettings {
 }
 
 impl Default for TimelySettings {
-    /// Returns alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5, as published. Idle round-trip
-    /// time 20 us, as in HPCC's simulations. Chosen here: minimum rate 10 Mb/s, start at line rate.
+    /// Returns published values: alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5. The idle
+    /// round-trip time is 20 us, as in HPCC's simulations.
+    ///
+    /// Chosen here: minimum rate 10 Mb/s, and a start at line rate.
     fn default() -> TimelySettings {
         TimelySettings {
             gain: 0.875,
@@ -108,18 +110,18 @@ mod tests {
     }
 
     #[test]
-    fn rate_rises_below_lower_threshold_at_any_gradient() {
+    fn timely_rate_rises_below_lower_threshold_at_any_gradient() {
         assert!((hear(&mut timely(), &[10, 20, 49]) - 1.02e9).abs() < 1.0);
     }
 
     #[test]
-    fn rate_falls_above_upper_threshold_at_any_gradient() {
+    fn timely_rate_falls_above_upper_threshold_at_any_gradient() {
         assert!((hear(&mut timely(), &[2_000, 1_000]) - 1e9 * (1.0 - 0.8 * 0.5)).abs() < 1.0);
     }
 
     // proves: sim-hosts
     #[test]
-    fn rate_between_thresholds_follows_gradient() {
+    fn timely_rate_between_thresholds_follows_gradient() {
         assert!((hear(&mut timely(), &[100, 104]) - 1e9 * (1.0 - 0.8 * 0.875 * 0.2)).abs() < 1.0);
         assert!((hear(&mut timely(), &[100, 100, 100, 100, 100, 100]) - 1.09e9).abs() < 1.0, "4 and 5 times");
     }

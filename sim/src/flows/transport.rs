@@ -21,7 +21,8 @@ pub struct HostSettings {
     pub obeys_flows: bool,
     /// True if hosts obey requested rates (GFC).
     pub obeys_rates: bool,
-    /// QCN reaction point settings, which replace RoCE's `control`. Each host and flow adds its number to the seed.
+    /// Settings of QCN reaction points, which replace the congestion control of RoCE's `control`. Each host and each
+    /// flow adds its number to the seed.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -51,11 +52,11 @@ pub enum Transport {
 /// Settings of the reliable transport: go-back-N with acknowledgements, one NAK per gap, and ECN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoceSettings {
-    /// Maximum unacknowledged payload, at least one frame; `None` for no limit.
+    /// Maximum unacknowledged payload, which is at least one frame. `None` means no limit.
     pub window: Option<Bytes>,
-    /// Frames per acknowledgement, at least 1.
+    /// Number of frames per acknowledgement, at least 1.
     pub ack_every: u32,
-    /// Class of acknowledgements; `None` for the class of the flow.
+    /// Class of acknowledgements; `None` means the class of their flow.
     pub ack_class: Option<Class>,
     /// Time without acknowledgement until retransmission.
     pub timeout: Picos,
@@ -64,8 +65,10 @@ pub struct RoceSettings {
 }
 
 impl Default for RoceSettings {
-    /// Returns no window limit, and acknowledgements per frame in the flow's class, as HPCC's simulations
-    /// (`L2_ACK_INTERVAL 1`). Chosen here: timeout 4.096 us * 2^8 (IBTA, local ACK timeout 8).
+    /// Returns no window limit, and an acknowledgement per frame in the flow's class, as in HPCC's simulations
+    /// (`L2_ACK_INTERVAL 1`).
+    ///
+    /// Chosen here: a timeout of 4.096 us * 2^8 (local ACK timeout 8 of IBTA).
     fn default() -> RoceSettings {
         RoceSettings {
             window: None,
@@ -80,7 +83,7 @@ impl Default for RoceSettings {
 /// Congestion control algorithm of senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Control {
-    /// Only pauses limit senders.
+    /// Senders are limited only by pauses.
     #[default]
     None,
     /// DCQCN: receivers report ECN marks by CNPs (SIGCOMM 2015).

@@ -9,12 +9,12 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
-/// Duration, fixed or random.
+/// Duration, which is fixed or random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
     /// Fixed value.
     Fixed(Picos),
-    /// Mean of an exponential distribution.
+    /// Random value of an exponential distribution with this mean.
     Mean(Picos),
 }
 
@@ -27,14 +27,14 @@ impl Times {
     }
 }
 
-/// Load in which each pair sends burst after burst, each followed by a gap.
+/// Load in which each pair of hosts sends bursts, each followed by a gap.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct OnOff {
     pub pairs: Vec<(u32, u32)>,
     pub class: Class,
     pub sizes: Sizes,
-    /// Gap after a burst, and before the first.
+    /// Gap after each burst, and before the first one.
     pub off: Times,
     pub from: Picos,
     pub until: Picos,
@@ -87,7 +87,7 @@ impl Load for OnOff {
     }
 }
 
-/// Load whose receivers answer each flow by another.
+/// Load that adds replies: the receiver answers each flow of another load by a flow.
 #[derive(Clone, Debug)]
 pub struct Replies<L> {
     load: L,
@@ -98,7 +98,7 @@ pub struct Replies<L> {
 }
 
 impl<L: Load> Replies<L> {
-    /// Adds replies to the flows of `load`. A reply follows its flow's end after `thought`.
+    /// Adds replies to the flows of `load`. A reply starts when its flow has ended and the time `thought` has passed.
     #[must_use]
     pub fn new(load: L, sizes: Sizes, thought: Times, seed: Seed) -> Replies<L> {
         let rng = seed.stream(Purpose::Load);

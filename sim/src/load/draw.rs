@@ -5,7 +5,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Division of flows among pairs.
+/// Parameters of a random distribution of flows among pairs of hosts.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Draw {
@@ -16,7 +16,8 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Divides the flows among the pairs. Every division is equally likely, including pairs without flows.
+/// Distributes the flows among the pairs. Every distribution is equally likely, even one that leaves a pair without
+/// flows.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);
@@ -71,7 +72,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn draw_yields_requested_count_and_depends_on_seed() {
+    fn drawn_flows_have_requested_count_and_depend_on_seed() {
         for flows in [0, 1, 240] {
             assert_eq!(draw(&load(flows), Seed(1)).len(), flows as usize);
         }

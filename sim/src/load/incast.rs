@@ -16,16 +16,16 @@ pub struct IncastSettings {
     /// Hosts that send independent queries.
     pub askers: Vec<u32>,
     pub servers: Vec<u32>,
-    /// Servers per query, drawn from all but the querying host.
+    /// Number of servers per query, which are drawn from all servers except the querying host.
     pub fan_in: u32,
     pub class: Class,
     /// Size of a request in bytes; 0 if servers answer at once.
     pub question: u64,
     pub answer: Sizes,
-    /// Time to a host's next query from the previous one's end, or from its start if `is_open`. The first follows
-    /// `from`.
+    /// Time from the end of a host's query to its next one, or from its start if `is_open`. The first query follows
+    /// `from` after such a gap.
     pub gap: Times,
-    /// True if queries do not wait for earlier ones to end.
+    /// True if queries start without waiting until earlier ones end.
     pub is_open: bool,
     pub deadline: Option<Picos>,
     pub from: Picos,

@@ -1,4 +1,5 @@
-//! Loads: open ones fix all flows in advance ([`Listed`], [`poisson`]), closed ones react to ends of flows.
+//! Loads, which determine the flows of a run. Open ones fix all flows in advance ([`Listed`], [`poisson`]); closed ones
+//! react to ends of flows.
 
 mod closed;
 mod draw;

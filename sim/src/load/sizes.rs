@@ -1,17 +1,18 @@
 //! Distributions of flow sizes: tables of sizes with cumulative percentages.
 //!
-//! With linear instead of logarithmic interpolation, the means of the tables EDU1 and EDU2 are three times as large.
+//! The interpolation matters: the means of the tables EDU1 and EDU2 are three times as large with linear as with
+//! logarithmic interpolation.
 
 use thiserror::Error;
 
 /// Interpolation between two rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Sizes are uniformly distributed.
+    /// Sizes between two rows are uniformly distributed.
     Linear,
-    /// Logarithms of sizes are uniformly distributed; below the first row, from one byte.
+    /// Logarithms of sizes between two rows are uniformly distributed. Below the first row, sizes start from one byte.
     Log,
-    /// Only sizes of rows occur: the larger of two.
+    /// Only sizes in the rows occur: a size between two rows becomes the larger one.
     Step,
 }
 
@@ -49,7 +50,7 @@ const TABLES: [(&str, &str); 5] = [
 ];
 
 impl Sizes {
-    /// Returns a single size.
+    /// Returns a distribution with a single size.
     #[must_use]
     pub fn fixed(bytes: u64) -> Sizes {
         Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }

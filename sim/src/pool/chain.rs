@@ -1,7 +1,7 @@
 //! Frames in flight on a link, linked in the order of arrival.
 //!
-//! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. Appending
-//! writes to a frame used long ago, so frames are prefetched when appended.
+//! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. The next
+//! append writes its frame into the last one as successor. So a frame is prefetched when it is appended.
 
 use super::{NONE, Packet, Pool};
 use crate::time::Picos;

@@ -1,11 +1,11 @@
-//! Simulates a switch whose driver is impaired: events wait until the driver polls. It then takes turns ([`Driver`])
-//! until none waits.
+//! Simulates a switch whose driver is impaired. Events wait until the driver polls; then it repeats its loop
+//! ([`Driver`]) until no event is left.
 //!
-//! * During a [stall](SwitchNode::stall), all waits; a line only finishes its frame.
-//! * With a [wakeup delay](SwitchNode::wake_after), an idle driver stalls for that delay first.
-//! * While a line is [blocked](SwitchNode::refuse), or completions are [delayed](SwitchNode::complete_late), the
-//!   driver processes all other events at once.
-//! * After a [restart](super::restart), the new switch begins after the old one's end.
+//! * During a [stall](SwitchNode::stall), all events wait; a line only finishes its frame.
+//! * With a [wakeup delay](SwitchNode::wake_after), an idle driver first stalls for that delay.
+//! * While a line is [blocked](SwitchNode::refuse), or completions are [delayed](SwitchNode::complete_late), the driver
+//!   processes all other events at once.
+//! * After a [restart](super::restart), the new switch begins when the old one has ended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct ImpairmentCounts {
     pub stalled: Nanos,
     /// Duration of the longest stall.
     pub longest: Nanos,
-    /// Arriving frames that found slots or ring full, as with an empty fill ring.
+    /// Arriving frames that were lost because all slots were used or the ring was full, as with an empty fill ring.
     pub receive_drops: u64,
     pub restarts: u64,
     /// Frames in the old switch, and frames that arrived before the new one began.
@@ -105,7 +105,8 @@ impl DriverBacklog {
         begin
     }
 
-    /// Waiting frames, minus pending completions, which still count in the switch.
+    /// Returns the number of waiting frames. Pending completions are subtracted, because the switch still counts their
+    /// frames.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -159,7 +160,7 @@ impl Environment<PortRings, View<'_>> for Requests<'_> {
 }
 
 impl SwitchNode {
-    /// Stalls the driver: it processes no event until `until`.
+    /// Stalls the driver, which then processes no event before `until`.
     pub fn stall(&mut self, until: Nanos, net: &mut Net) {
         let now = net.now().floor();
         let begin = self.impair(until, net).stall(now, until);
@@ -176,12 +177,12 @@ impl SwitchNode {
         self.impair(until, net).impairments.refuse(port, until);
     }
 
-    /// Delays completions until `until`. Once sent frames use up `commit`, only pause frames leave.
+    /// Delays completions until `until`. Once the sent frames have used up `commit`, only pause frames leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.impair(until, net).impairments.complete_late(until);
     }
 
-    /// Stalls the driver at random, in addition to earlier settings.
+    /// Stalls the driver at random times, in addition to stalls that were set before.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let stall_times = StallTimes::new(stalls, net.now().floor(), rng);
@@ -191,7 +192,7 @@ impl SwitchNode {
         }
     }
 
-    /// Makes the idle driver sleep, with this delay at wakeup.
+    /// Makes an idle driver sleep. After a wakeup it starts with the delay `wake`.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;
@@ -321,7 +322,7 @@ impl SwitchNode {
         }
         while self.turn(&mut backlog, net) {}
         self.follow_up(net);
-        // Requests queued before the restart are for the old switch, later ones for the new.
+        // Requests queued before the restart are for the old switch, and later ones for the new switch.
         let restart = backlog.requests.pop_front();
         self.backlog = Some(backlog);
         if let Some(restart) = restart {

@@ -28,7 +28,7 @@ pub enum EdgeError {
     Missing {
         /// Letter of the missing node: `s` for a switch, `h` for a host.
         kind: char,
-        /// First missing number.
+        /// First number that is missing.
         number: u32,
     },
     #[error("line {line}: s{switch} has more than 256 links; a switch has at most 256 ports")]
@@ -88,8 +88,8 @@ impl Edges {
 /// Parses one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a
 /// comment.
 ///
-/// Ports are numbered in the order of the text, after those to hosts, by host number. A switch's layer is its distance
-/// from a switch with hosts.
+/// The ports of a switch are numbered: first those to hosts, by host number, then the others in the order of the text.
+/// A switch's layer is its distance from the nearest switch with hosts.
 ///
 /// # Errors
 /// If a line is malformed, a host has two links, or a number is missing.

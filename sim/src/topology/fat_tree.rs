@@ -14,7 +14,7 @@ pub struct FatTree {
     pub pods: u8,
     pub edges: u8,
     pub aggregations: u8,
-    /// Core switches in total: a multiple of `aggregations`.
+    /// Number of core switches in total, a multiple of `aggregations`.
     pub cores: u16,
     pub hosts: u8,
     pub host_line: Line,

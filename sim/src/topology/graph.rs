@@ -22,20 +22,20 @@ pub struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// Creates a factory that calls `kind` with a switch's lines (by port) and layer (0 has the hosts). A flow takes
-    /// one path.
+    /// Creates a factory that calls `kind` with the lines (by port) and the layer of a switch; layer 0 has the hosts.
+    /// All frames of a flow take one path.
     #[must_use]
     pub fn new(kind: impl Fn(&[Line], u8) -> Arc<SwitchKind> + 'a) -> Build<'a> {
         Build { kind: Box::new(kind), spread: Box::new(|_| Spread::Flow) }
     }
 
-    /// Creates a factory of [ideal](Ideal) switches, with class 3 lossless.
+    /// Creates a factory of [ideal](Ideal) switches, in which class 3 is lossless.
     #[must_use]
     pub fn ideal() -> Build<'static> {
         Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
-    /// Creates a factory that calls `kind` once per lines and layer.
+    /// Creates a factory that calls `kind` only once for each combination of lines and layer.
     #[must_use]
     pub fn cached(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
         let cache: Mutex<Vec<Made>> = Mutex::default();
@@ -128,9 +128,12 @@ impl Graph {
 
     /// Builds the plan with shortest paths.
     ///
-    /// Switches with routed ports route to each host's network over all equal-cost paths. Others bridge, with a group
-    /// of ports toward a place, or one port, by the place's number, if two places' port sets overlap without being
-    /// equal. Do not mix both: bridges do not know router addresses.
+    /// Switches with routed ports route to the network of each host, over all equal-cost paths.
+    ///
+    /// Other switches bridge, with a group of ports toward each other switch that has hosts. If two such sets of ports
+    /// overlap without being equal, they use one port by the number of the destination.
+    ///
+    /// Do not mix both kinds, because bridges do not know the addresses of routers.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let distances: BTreeMap<u32, Vec<u32>> =
@@ -146,7 +149,7 @@ impl Graph {
         })
     }
 
-    /// Builds the plan with ports by `paths` from one switch to another.
+    /// Builds the plan with given paths: `paths` returns the ports of the first switch that lead to the second.
     #[must_use]
     pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
         let mut plan = Plan::default();

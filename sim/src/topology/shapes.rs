@@ -2,9 +2,10 @@ use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Leaf-spine: lines between all leaves and spines.
+/// Leaf-spine fabric, in which every leaf has a line to every spine.
 ///
-/// Leaves are numbered before spines, hosts by leaf, ports to hosts before those to spines.
+/// Leaves have lower numbers than spines, and ports to hosts lower numbers than ports to spines. Hosts are numbered by
+/// leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct LeafSpine {
@@ -14,7 +15,8 @@ pub struct LeafSpine {
     pub host_line: Line,
     /// Lines between leaf and spine.
     pub spine_line: Line,
-    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so that buffers can form a cycle.
+    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so that full buffers can wait in a
+    /// cycle.
     pub without: Vec<(u8, u8)>,
 }
 
@@ -65,7 +67,7 @@ impl Dumbbell {
     }
 }
 
-/// Ring in which frames travel in one direction, so that buffers can form a cycle.
+/// Ring of switches in which frames travel in one direction, so that full buffers can wait in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ring {
@@ -92,16 +94,17 @@ impl Ring {
         for (at, next) in switches.iter().zip(switches.iter().cycle().skip(1)) {
             graph.link(*at, *next, self.ring_line);
         }
-        // At switch 0 the port to the next switch comes first, elsewhere the port to the previous one.
+        // Ports to hosts come first. At switch 0 the port to the next switch follows them, at other switches the port
+        // to the previous one.
         let ahead = |at: u32| if at == 0 { self.hosts } else { self.hosts + 1 };
         graph.plan_by(build, |at, _| vec![ahead(at)])
     }
 }
 
-/// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (40 Gb/s, 20 ns there).
+/// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (40 Gb/s and 20 ns in the paper).
 ///
-/// Hosts 0 and 1 are at the first switch, hosts 2 to 9 at the third. Host 0 sends flow F0 to host 8; all others to host
-/// 9.
+/// Hosts 0 and 1 are at the first switch, hosts 2 to 9 at the third. In the paper, host 0 sends flow F0 to host 8, and
+/// all other flows go to host 9.
 #[must_use]
 pub fn ofc_fig1(line: Line, build: &Build) -> Plan {
     let mut graph = Graph::default();

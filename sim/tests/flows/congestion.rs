@@ -85,8 +85,9 @@ fn share(senders: u32) -> f64 {
 }
 
 /// Returns the marking probability at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or
-/// Delay, CoNEXT 2016): rates are equal shares of the line, and alpha, target and rate are constant. In frames and
-/// seconds.
+/// Delay, CoNEXT 2016).
+///
+/// There, rates are equal shares of the line, and alpha, target and rate are constant. Units are frames and seconds.
 fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let cut = seconds(settings.cnp_interval);
@@ -105,18 +106,18 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// Returns the marking probability at the fixed point of a model of cycles between notifications.
+/// Returns the marking probability at the fixed point of a model of the cycles between two notifications (CNPs).
 ///
-/// The receiver is silent for the notification interval, then until the first mark; timers restart with each
-/// notification. The target falls by the final gap between target and rate, not by the fluid model's larger mean gap.
-/// Cycles are too short for rounds by bytes.
+/// After a CNP the receiver sends none for the CNP interval, and then waits for the first mark. Timers restart with
+/// each CNP. The target falls by the last gap between target and rate, not by the mean gap of the fluid model, which is
+/// larger. Cycles are too short for rounds by bytes.
 fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let [interval, timer, decay] =
         [settings.cnp_interval, settings.increase_timer, settings.alpha_timer].map(seconds);
     let additive = settings.additive.bits_per_second() as f64 / FRAME_BITS;
     standing(|p| {
-        // Marks can cause a notification only after the silent interval.
+        // `marks` is the rate of marks. Only marks after the CNP interval can cause the next CNP.
         let marks = p * rate;
         let reaches = |rounds: u32| (-marks * (f64::from(rounds) * timer - interval).max(0.0)).exp();
         let alpha = 1.0 / (1.0 + (marks * interval).exp() / ((marks * decay).exp() - 1.0));
@@ -135,8 +136,8 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// The fluid model ignores single frames, randomness, and the order of cuts and rounds, so it only roughly predicts the
-/// mean queue. The model of cycles is close.
+/// The fluid model ignores single frames, randomness, and the order of cuts and rounds. So it predicts the mean queue
+/// only roughly, while the model of cycles is close.
 #[test]
 fn dcqcn_queue_and_rates_reach_predicted_fixed_point() {
     let settings = DcqcnSettings::default();
@@ -184,8 +185,8 @@ fn receiver_keeps_minimum_gap_between_cnps_of_a_flow() {
 fn delay_based_control_keeps_queue_short_and_line_busy() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
     let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
-    // Maximum queues. Swift: target of 15 us, less 5 us of empty path, plus the small windows' addition. TIMELY:
-    // thresholds.
+    // Maximum queues. For Swift: the target of 15 us, less 5 us for the empty path, plus the addition for small
+    // windows. For TIMELY: the thresholds.
     for (name, control, ack_every, queue_max) in
         [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]
     {

@@ -1,4 +1,4 @@
-//! Fabrics with flows: computed times, and invariants.
+//! Fabrics with flows: times equal computed ones, and invariants hold.
 
 mod allocations;
 mod closed;

@@ -13,9 +13,10 @@ use super::{LOSSLESS, LOSSY, check, dropped, flow, line};
 
 const LONG: u64 = 1 << 40;
 
-/// Runs two flows of host 0 through a switch with congestion points at its inputs. The culprit sends 3 Gb/s to host 4,
-/// which hosts 1 to 3 overload; the victim sends 7 Gb/s to host 5. Returns records after 60 ms, the victim's Gb/s of
-/// payload in the second half, and XOFFs to host 0.
+/// Runs two flows of host 0 through a switch with congestion points at its inputs.
+///
+/// The culprit sends 3 Gb/s to host 4, which hosts 1 to 3 overload. The victim sends 7 Gb/s to host 5. Returns the
+/// records after 60 ms, the victim's payload rate (Gb/s) in the second half, and the number of XOFFs to host 0.
 fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);

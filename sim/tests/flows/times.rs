@@ -74,7 +74,7 @@ fn lone_flow_takes_exactly_its_ideal_time() {
     }
 }
 
-/// Times of three frames over 100 Gb/s and then 10 Gb/s, computed by hand.
+/// The expected times of three frames, first over 100 Gb/s and then over 10 Gb/s, are computed by hand.
 #[test]
 fn ideal_time_follows_the_slowest_line() {
     let mut fabric = FlowFabric::new(
@@ -161,7 +161,7 @@ fn flow_records_depend_only_on_the_seed() {
 
 // proves: sim-results
 #[test]
-fn a_run_in_parts_is_the_run_as_a_whole() {
+fn run_stopped_and_continued_equals_run_without_stops() {
     let (mut whole, mut parts) = (universities(3), universities(3));
     whole.run_until(Picos::from_micros(500));
     (1..=500_000).step_by(77).for_each(|nanos| parts.run_until(Picos::from_nanos(nanos)));
@@ -195,7 +195,7 @@ impl Load for Plain {
 }
 
 #[test]
-fn run_without_listening_load_ends_lead_after_last_flow() {
+fn run_goes_on_after_last_flow_unless_loads_react_to_ends() {
     let limit = Picos::from_micros(10_000);
     let ring = Ring { switches: 3, hosts: 2, host_line: LINE, ring_line: LINE };
     let small = [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())].map(|plan| (plan, 2));
@@ -236,7 +236,7 @@ fn flow_ended_in_earlier_run_counts_as_ended() {
 }
 
 #[test]
-fn only_listening_loads_are_called_at_flow_ends() {
+fn only_loads_that_react_to_flow_ends_are_called() {
     let plan = topology::single(3, LINE);
     for has_listener in [false, true] {
         let mut fabric = empty(&plan, 1);

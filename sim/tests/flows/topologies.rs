@@ -95,7 +95,7 @@ fn flows_around_a_ring_can_deadlock_without_loss() {
 }
 
 #[test]
-fn spreading_frames_reorders_them_spreading_flows_does_not() {
+fn only_spreading_by_frame_reorders_frames_of_a_flow() {
     let out_of_order = |spread| {
         let build = Build::ideal().spreading(move |_| spread);
         let plan = FatTree::regular(4, LINE).plan(&build);
