@@ -1,4 +1,4 @@
-//! Gratuitous ARP: switches learn a host's announced address, and need not flood frames to it.
+//! Gratuitous ARP frames. From them switches learn a host's address, so that they need not flood frames to it.
 
 use pnet_packet::arp::{ArpHardwareTypes, ArpOperations, MutableArpPacket};
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
@@ -6,7 +6,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::payload::ip_address;
 
-/// Length in bytes, without FCS.
+/// Length of the frame in bytes, without FCS.
 pub const LEN: u32 = 60;
 
 /// Builds a gratuitous ARP frame for `address`, without FCS.

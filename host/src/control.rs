@@ -1,4 +1,4 @@
-//! Builds control frames for tests, well-formed or with intended errors.
+//! Builds control frames for tests: well-formed ones, or ones with intended errors.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ pub enum Control {
     Flows {
         operation: Operation,
         class: Class,
-        /// Keys of at least one flow, at most as many as fit into a frame.
+        /// Keys of the flows: at least one, and at most as many as fit into a frame.
         flows: Vec<FlowKey>,
     },
 }
@@ -39,7 +39,7 @@ impl Control {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
     pub overwrites: Vec<Overwrite>,
-    /// Length in bytes to cut the frame to; `None` to keep the length.
+    /// Length in bytes to which the frame is cut; `None` keeps its length.
     pub truncate: Option<usize>,
 }
 

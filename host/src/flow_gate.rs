@@ -17,7 +17,7 @@ impl FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Applies a flow list. For each flow, the last list counts.
+    /// Applies a flow list. If several lists name a flow, the last one counts.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));

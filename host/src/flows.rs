@@ -27,13 +27,13 @@ pub enum FlowSizesError {
     Falls { line: usize },
     #[error("the last cumulative percent is {last}; it must be 100")]
     Incomplete {
-        /// Last cumulative percent of the list.
+        /// Last cumulative percent in the list.
         last: f64,
     },
 }
 
 impl FlowSizes {
-    /// Returns `edu1` or `edu2`.
+    /// Returns the built-in distribution `edu1` or `edu2`.
     #[must_use]
     pub fn named(name: &str) -> Option<FlowSizes> {
         let text = match name {
@@ -44,7 +44,7 @@ impl FlowSizes {
         Some(FlowSizes::parse(text).expect("a built-in distribution is malformed"))
     }
 
-    /// Parses lines of "bytes percent", except empty ones and those that begin with #.
+    /// Parses lines of "bytes percent". Skips empty lines and lines that begin with #.
     ///
     /// # Errors
     /// If a line is not two numbers, values decrease, or the last percent is not 100.
@@ -108,7 +108,7 @@ pub struct Flow {
     /// Number of the flow in its stream, from 0.
     pub id: u32,
     pub bytes: u32,
-    /// Time from which the flow can be sent.
+    /// Time from which the flow's frames can be sent.
     pub began: Nanos,
 }
 
@@ -122,7 +122,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates the sequence; flows arrive after `start`.
+    /// Creates the sequence. All flows arrive after `start`.
     #[must_use]
     pub fn new(sizes: FlowSizes, interval_mean: Nanos, start: Nanos, seed: u64) -> Arrivals {
         let mut arrivals = Arrivals {

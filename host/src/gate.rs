@@ -9,14 +9,14 @@ use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum number of delayed pause frames; one more applies the oldest early.
+/// Maximum number of delayed pause frames. If one more arrives, the oldest takes effect early.
 const PENDING_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Obedience {
     #[default]
     Obey,
-    /// The host obeys this long after receipt.
+    /// The host obeys each pause only when this time has passed since receipt.
     Late(Nanos),
     Ignore,
 }
@@ -40,14 +40,14 @@ pub struct PauseCounts {
     pub rate_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
-    /// Well-formed pause frames for classes that do not obey pauses.
+    /// Well-formed pause frames without effect, because none of their classes obeys pauses.
     pub ignored: u64,
     /// Malformed or unknown MAC control frames, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
     pub classes: [ClassPauses; CLASSES],
 }
 
-/// Gate of a host: classes that must not send.
+/// Gate of a host, which determines the classes that must not send.
 #[derive(Debug)]
 pub struct Gate {
     obedience: Obedience,
@@ -61,8 +61,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate without pauses; `line` determines the quantum. With `obey_802_3x` a PAUSE frame pauses all
-    /// classes.
+    /// Creates a gate without pauses. `line` determines the duration of a quantum. With `obey_802_3x`, a PAUSE frame
+    /// pauses all classes.
     #[must_use]
     pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
         let pending = match obedience {
@@ -88,33 +88,34 @@ impl Gate {
         self
     }
 
-    /// Makes the gate obey flow lists (OFC). With delay, or without OFC, a list pauses its class.
+    /// Makes the gate obey flow lists (OFC). A gate that delays pauses, or does not obey OFC, pauses the whole class
+    /// instead.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
         self
     }
 
-    /// Makes the gate obey rates (GFC). In a gate with delay, or without GFC, rates have no effect.
+    /// Makes the gate obey rates (GFC). Rates have no effect in a gate that delays pauses, or does not obey GFC.
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
         self
     }
 
-    /// Returns a class's rate limit, as of the last [`Gate::paused`].
+    /// Returns the rate limit of a class, as it was at the last call of [`Gate::paused`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
     }
 
-    /// Returns the begin of a class's current pause.
+    /// Returns when the current pause of a class began.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.paused.since(class)
     }
 
-    /// Returns the expiry of a class's current pause.
+    /// Returns when the current pause of a class expires.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.paused.until(class)
@@ -128,7 +129,7 @@ impl Gate {
         }
     }
 
-    /// Returns the paused flows if changed since the last call.
+    /// Returns the paused flows if they have changed since the last call.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
         flows.take_change(now).then_some(flows)
@@ -170,7 +171,7 @@ impl Gate {
         ClassSet(self.paused.classes().0 | slowed.0)
     }
 
-    /// Returns when [`Gate::paused`] may next change without a frame.
+    /// Returns when the result of [`Gate::paused`] may next change without a received frame.
     #[inline]
     #[must_use]
     pub fn next_change(&self) -> Nanos {
@@ -180,7 +181,7 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// Ends all pauses and rate limits at a loss of the link.
+    /// Ends all pauses and rate limits, because the link was lost.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         let resumed = self.paused.receive(now, ClassSet::ALL, &Default::default());
@@ -193,7 +194,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counts, with current pauses up to `now`.
+    /// Returns the counts. Current pauses are included up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn obeyed_802_3x_pause_stops_all_classes() {
+    fn obeyed_802_3x_pause_frame_pauses_all_classes() {
         let mut gate = Gate::new(BitRate::from_gbps(1), Obedience::Obey, true);
         receive(&mut gate, 0, &MacControl::Pause(Quanta(10)).encode(MacAddr::default()));
         assert_eq!(gate.paused(Nanos(5119)), ClassSet::ALL);
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_pauses_only_count() {
+    fn malformed_pause_frames_are_only_counted() {
         let mut gate = gate(Obedience::Obey);
         let mut wrong = pause(65535);
         wrong[5] = 2;

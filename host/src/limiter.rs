@@ -8,7 +8,7 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum number of samples; then every second one is dropped, and the interval doubles.
+/// Maximum number of samples. When it is reached, every second sample is dropped, and the interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Limiter {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Charges a sent frame that could have left at `earliest`.
+    /// Charges a sent frame to the limit. The frame could have left at `earliest`.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -102,7 +102,7 @@ impl Limiter {
         }
     }
 
-    /// Returns when [`Limiter::advance`] must be called next.
+    /// Returns when [`Limiter::advance`] must next be called.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         self.point.next_deadline().min(self.next_sample)

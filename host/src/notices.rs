@@ -1,4 +1,4 @@
-//! Receipt of CNMs. Malformed ones have no effect and are counted by reason; a limited number of others is kept.
+//! Receipt of CNMs. Malformed CNMs have no effect and are counted by reason. Of the others, a limited number is kept.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Notices {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedCnm {
-    /// Time of receipt, by the clock of all reports.
+    /// Time of receipt, by the clock that all reports use.
     pub at: Nanos,
     bytes: [u8; LEN_MAX],
     len: usize,
@@ -49,10 +49,10 @@ pub struct CnmReport {
     pub captured: Vec<CapturedCnm>,
 }
 
-/// Maximum number of copies: 500 KB per host with rate limiters.
+/// Maximum number of kept CNMs. It limits their memory to 500 KB per host with rate limiters.
 const CAPTURED_MAX: usize = 4096;
 
-/// Number of a rate limiter, and its quantized feedback.
+/// Content of a CNM: number of the rate limiter, and quantized feedback.
 pub type Notice = (u16, u8);
 
 impl Notices {
@@ -62,7 +62,7 @@ impl Notices {
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Processes a CNM; returns the addressed rate limiter and the feedback.
+    /// Processes a CNM. Returns the number of the rate limiter to which it is addressed, and the feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
@@ -99,7 +99,7 @@ impl Notices {
         &self.refused
     }
 
-    /// Counts the last CNM as one for no stream of this host.
+    /// Counts the last CNM as addressed to a stream that this host does not have.
     pub fn note_unknown(&mut self) {
         self.unknown += 1;
     }

@@ -1,4 +1,4 @@
-//! Paces frames to a virtual line's rate. Fractions of a nanosecond carry over.
+//! Paces frames to the rate of a virtual line. Fractions of a nanosecond carry over.
 //!
 //! The sender supplies the earliest possible start of a frame, so that it catches up when late, but saves no credit
 //! when idle.
@@ -9,7 +9,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 pub struct Pacer {
     rate: BitRate,
     free_at: Nanos,
-    /// Fraction of a nanosecond beyond `free_at`: `fraction` / `rate`.
+    /// Numerator of the fraction of a nanosecond by which the line is free after `free_at`; the denominator is `rate`.
     fraction: u64,
 }
 
@@ -31,13 +31,13 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with a frame of `bytes` (with preamble and gap), at `earliest` or when free.
+    /// Occupies the line with a frame of `bytes` (with preamble and gap): from `earliest` on, or when the line is free.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // The product cannot overflow: a frame has at most 9 KB.
+        // The product cannot overflow, because a frame has at most 9 KB.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn late_pacer_catches_up_idle_pacer_does_not() {
+    fn pacer_catches_up_when_late_but_not_when_idle() {
         let mut late = Pacer::new(BitRate::from_gbps(1), Nanos(0));
         (0..5).for_each(|_| late.occupy(Nanos(0), Bytes(125)));
         assert_eq!(late.free_at(), Nanos(5000));

@@ -11,7 +11,7 @@ use crate::stream::Stream;
 #[derive(Debug)]
 pub struct HostParts<'host> {
     pub address: MacAddr,
-    /// Number of the host in its frames.
+    /// Number that identifies the host in its frames.
     pub id: u16,
     pub line: BitRate,
     pub streams: &'host [Stream],
@@ -22,7 +22,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// Returns the report. A live host adds its device, and losses there.
+    /// Returns the report of the host. For a live host, the caller adds the device and losses at it.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

@@ -27,9 +27,9 @@ use xoff_wire::{CnTag, FlowKey, Header, Tci, cn_tag};
 
 /// Bytes of a [`Stamp`] without flow.
 pub const STAMP_LEN: usize = 18;
-/// Bytes of a [`FlowStamp`].
+/// Length in bytes of a [`FlowStamp`].
 pub const FLOW_STAMP_LEN: usize = 18;
-/// Maximum bytes that [`Template::write`] writes.
+/// Maximum number of bytes that [`Template::write`] writes.
 pub const HEAD_MAX: usize = ETHERNET + 2 * TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
 const MASK_48: u64 = (1 << 48) - 1;
 
@@ -45,7 +45,7 @@ const FLAG_FLOW: u8 = 0x40;
 pub struct Headers {
     /// MAC address of the destination host, which determines its IPv4 address.
     pub dst: MacAddr,
-    /// MAC address of the next router, if any.
+    /// MAC address of the next router, if the stream is routed.
     pub via: Option<MacAddr>,
     pub src: MacAddr,
     pub tag: Option<Tci>,
@@ -66,14 +66,14 @@ pub struct Stamp {
     pub class: Class,
     /// True in an end marker, which carries no data.
     pub end: bool,
-    /// Position from 0, 48 bits; in an end marker, the number of data frames.
+    /// Position of the frame in its stream from 0, 48 bits. In an end marker: number of data frames.
     pub sequence: u64,
-    /// Time of sending, 48 bits; in an end marker, that of the first frame.
+    /// Time of sending, 48 bits. In an end marker: time at which the first frame was sent.
     pub sent: Nanos,
     pub flow: Option<FlowStamp>,
 }
 
-/// Stamp of a flow: bytes that complete together.
+/// Stamp of a flow, which consists of bytes that complete together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     /// Number of the flow in its stream.
@@ -85,7 +85,8 @@ pub struct FlowStamp {
     pub began: Nanos,
 }
 
-/// Returns the time from the 48-bit `then` to `now`; zero if `then` is later, which another machine's clock can cause.
+/// Returns the time from `then` (48 bits) to `now`. Returns zero if `then` is later, which can be because the clock of
+/// another machine differs.
 #[must_use]
 pub const fn span_48(now: Nanos, then: Nanos) -> Nanos {
     let span = now.0.wrapping_sub(then.0) & MASK_48;
@@ -98,7 +99,7 @@ pub struct Template {
     head: [u8; HEAD_MAX],
     ip_at: usize,
     stamp_at: usize,
-    /// Checksum over the IP header without its total length.
+    /// Checksum over the IP header without the total length, which differs by frame.
     ip_sum: u32,
 }
 
@@ -137,7 +138,8 @@ impl Template {
         FlowKey::of(&header, &self.head)
     }
 
-    /// Writes headers and stamp of a frame of `frame_len` bytes (without FCS), at least [`Template::len_min`].
+    /// Writes headers and stamp of a frame of `frame_len` bytes (without FCS). The minimum length is
+    /// [`Template::len_min`].
     #[inline]
     pub fn write(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp) {
         frame[..self.stamp_at].copy_from_slice(&self.head[..self.stamp_at]);
@@ -145,7 +147,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Writes as [`Template::write`], with another UDP source port.
+    /// Writes a frame's head as [`Template::write`] does, but with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);
@@ -190,13 +192,13 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     }
 }
 
-/// Derives a host's IPv4 address from its MAC address: 10, then the last three bytes.
+/// Derives a host's IPv4 address from its MAC address: the byte 10, then the last three bytes.
 #[must_use]
 pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Leaves lengths and IPv4 checksum open, and the optional UDP checksum zero.
+/// Writes the IPv4 and UDP headers, except lengths and IPv4 checksum. The optional UDP checksum stays zero.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the head is too short for an IPv4 header");
     ip.set_version(4);
@@ -238,7 +240,7 @@ pub struct Arrival {
     pub tag: Option<Tci>,
     /// DSCP at receipt.
     pub dscp: u8,
-    /// True with the ECN mark "congestion experienced".
+    /// True if the frame has the ECN mark "congestion experienced".
     pub congested: bool,
     /// Bytes of UDP payload.
     pub payload: usize,
@@ -253,7 +255,7 @@ pub enum Parsed {
     Other,
 }
 
-/// Parses a frame of `frame_len` bytes (without FCS) by its first [`HEAD_MAX`] bytes.
+/// Parses a frame of `frame_len` bytes (without FCS), of which `head` contains the first [`HEAD_MAX`] bytes.
 #[inline]
 #[must_use]
 pub fn parse(header: &Header, head: &[u8], frame_len: usize) -> Parsed {

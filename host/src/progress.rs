@@ -3,27 +3,27 @@
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::{Bytes, CLASSES};
 
-/// Totals of a host, which only its thread writes.
+/// Totals of a host, which only the host's own thread writes.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Data frames sent, by stream class.
+    /// Data frames sent, by the class of their stream.
     pub sent: [Volume; CLASSES],
     /// Data frames received, by the class whose pauses their sender obeys.
     pub received: [Volume; CLASSES],
     pub(super) senders: Box<[(u16, Volume)]>,
-    /// Flag: 1 once all streams are complete.
+    /// Flag that becomes 1 when all streams are complete.
     pub all_sent: Counter,
 }
 
 impl Progress {
-    /// Creates totals that also count frames received from these senders.
+    /// Creates totals that also count frames from each of these senders separately.
     #[must_use]
     pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
         let senders = numbers.into_iter().map(|number| (number, Volume::default()));
         Progress { senders: senders.collect(), ..Progress::default() }
     }
 
-    /// Returns the frames received from a sender, if it has a total of its own.
+    /// Returns the frames received from a sender, if these totals count that sender separately.
     #[must_use]
     pub fn received_from(&self, sender: u16) -> Option<&Volume> {
         self.place_of(sender).map(|place| &self.senders[place].1)

@@ -12,7 +12,7 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// Creates a gate without limits; requested rates are fractions of `line`.
+    /// Creates a gate without limits. Requested rates are fractions of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
         RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }

@@ -25,13 +25,13 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 pub struct HostReport {
     pub device: String,
     pub address: String,
-    /// Number of the host in its frames.
+    /// Number that identifies the host in its frames.
     pub sender: u16,
     /// Line rate in Mb/s.
     pub line_mbps: f64,
     /// Duration in nanoseconds.
     pub elapsed_ns: u64,
-    /// Longest scheduling gap of the host's program, ns.
+    /// Longest time for which the host's program was not scheduled, ns.
     pub longest_gap_ns: u64,
     /// Median delay of wakeups, ns.
     #[serde(default)]
@@ -43,7 +43,7 @@ pub struct HostReport {
     pub cnms: CnmReport,
     pub unsorted: UnsortedReport,
     pub drops: DropReport,
-    /// True if the interface's deletion ended the run.
+    /// True if the run ended because the interface was deleted.
     pub device_gone: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct ReceivedStream {
     pub missed_at_start: u64,
     pub duplicated: u64,
     pub reordered: u64,
-    /// Frames too late to be told from repetitions.
+    /// Frames that arrived so late that they may be repetitions.
     pub beyond_window: u64,
     pub bytes: u64,
     pub mbps: f64,
@@ -84,7 +84,7 @@ pub struct ReceivedStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub latency_ns: Distribution,
-    /// Frames by PCP at receipt; untagged frames by `untagged`.
+    /// Frames by their PCP at receipt. The key of untagged frames is `untagged`.
     pub pcp: BTreeMap<String, u64>,
     /// Frames by DSCP at receipt.
     pub dscp: BTreeMap<String, u64>,
@@ -98,13 +98,13 @@ pub struct ReceivedStream {
 pub struct FlowReport {
     pub completed: u64,
     pub incomplete: u64,
-    /// Flows not tracked, because too many were incomplete.
+    /// Flows that were not tracked, because too many other flows were incomplete.
     pub untracked: u64,
     pub completion_ns: Distribution,
     pub by_size: Vec<FlowBucket>,
 }
 
-/// Flows of a size range.
+/// Flows whose sizes are in one range.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
     /// Exclusive upper limit of sizes in bytes, if any.
@@ -113,7 +113,7 @@ pub struct FlowBucket {
     pub completion_ns: Distribution,
 }
 
-/// Summary of a histogram, accurate to one percent.
+/// Summary of a histogram, with values accurate to one percent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     pub count: u64,
@@ -155,7 +155,7 @@ pub struct UnsortedReport {
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of streams beyond the maximum number.
+    /// Data frames of streams beyond the maximum number that a host tracks.
     pub untracked: u64,
     /// Frames that are not data of a stream.
     pub other: u64,
@@ -168,9 +168,9 @@ pub struct UnsortedReport {
 pub struct DropReport {
     /// Increases of XDP and device counters, by counter.
     pub counters: BTreeMap<String, u64>,
-    /// Sum without `rx_too_long`. The kernel counts some losses several times.
+    /// Sum of the counters except `rx_too_long`. The kernel counts some losses more than once.
     pub total: u64,
-    /// Unreadable counters, which may hide losses.
+    /// Counters that could not be read, so that they may hide losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unread: Vec<String>,
 }
@@ -241,19 +241,19 @@ fn lost(sent: u64, frames: u64, repeated: u64) -> u64 {
 }
 
 impl ReceivedStream {
-    /// Returns the number of different frames.
+    /// Returns the number of received frames without repetitions.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the last arrival if all `count` frames arrived.
+    /// Returns the arrival of the last frame if all `count` frames have arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost` by the sender's number of frames.
+    /// Corrects `sent` and `lost` by the number of frames that the sender has sent.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -293,7 +293,8 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Lists why the run was not lossless in `classes`: no traffic, imperfect or untracked streams, drops at the host.
+    /// Lists why the run was not lossless in `classes`: no traffic, streams that were imperfect or not tracked, or
+    /// drops at the host.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =
@@ -327,7 +328,7 @@ pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Corrects receivers' reports by senders' reports, and adds streams of which nothing arrived.
+/// Corrects the reports of receivers by the reports of senders, and adds streams of which no frame arrived.
 pub fn settle(reports: &mut [HostReport]) {
     let sent: Vec<(u16, SentStream)> = reports
         .iter()
@@ -433,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_reports_finds_lost_tails_and_streams() {
+    fn settled_reports_show_lost_last_frames_and_lost_streams() {
         let mut reports = [host(1, "a"), host(2, "b"), host(3, "c")];
         reports[0].sent = vec![sent(0, "b", 10), sent(1, "b", 5), sent(2, "c", 0)];
         let came = ReceivedStream {

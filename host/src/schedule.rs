@@ -8,7 +8,7 @@ const FLOWS_ACTIVE_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// A frame is due since this time.
+    /// A frame has been due since this time.
     Since(Nanos),
     /// No frame is due before this time.
     At(Nanos),
@@ -58,7 +58,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates the schedule. A delayed stream catches up by at most `catch_up`.
+    /// Creates the schedule. If the stream was delayed, it catches up for at most `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -106,7 +106,7 @@ impl Schedule {
         if due <= now { Due::Since(due) } else { Due::At(due) }
     }
 
-    /// Returns the next frame, after [`Due::Since`] only.
+    /// Returns the next frame. Call this only after [`Due::Since`].
     #[inline]
     #[must_use]
     pub fn next_frame(&self) -> NextFrame {
@@ -116,7 +116,7 @@ impl Schedule {
         }
     }
 
-    /// Counts the frame due since `since` as sent.
+    /// Counts a frame as sent; it was due since the time `since`.
     #[inline]
     pub fn sent(&mut self, now: Nanos, since: Nanos) {
         if let Some(rate) = &mut self.rate {
@@ -263,7 +263,7 @@ mod tests {
         Schedule::new(stream, &template(), Nanos::from_secs(1), Nanos::from_micros(10))
     }
 
-    /// Returns the times at which frames leave, in microseconds.
+    /// Returns when the frames leave, in microseconds.
     fn run(schedule: &mut Schedule, until_us: u64) -> Vec<u64> {
         let start = Nanos::from_secs(1);
         let (mut now, mut sent) = (start, Vec::new());

@@ -3,7 +3,7 @@
 //! Streams with a configured rate come first, by waiting time. Others share the line round robin. After a pause a
 //! stream catches up its own rate within bounds, but saves no credit of the line.
 //!
-//! A completed stream sends end markers in its class, by which sinks compute losses.
+//! A completed stream sends end markers in its class with its number of frames, from which sinks compute losses.
 
 use std::mem;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey};
 
-/// End markers of a stream; some may be lost.
+/// Number of end markers that a stream sends, because some may be lost.
 pub const END_MARKERS: u8 = 3;
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
-/// Source port of stream 0 and flow 0: first dynamic port.
+/// UDP source port of flow 0 of stream 0: the first dynamic port.
 const PORT_BASE: u16 = 49152;
 
 /// Next step of a sender.
@@ -54,13 +54,13 @@ impl Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderSettings {
     pub address: MacAddr,
-    /// Number of the host in its frames.
+    /// Number that identifies the host in its frames.
     pub id: u16,
     pub line: BitRate,
-    /// Maximum delay by the host itself that streams catch up.
+    /// Maximum delay caused by the host itself for which streams catch up.
     pub catch_up: Nanos,
     pub end_markers: u8,
-    /// Settings of rate limiters; with them, all streams have a limiter and a CN-TAG.
+    /// Settings of rate limiters. If given, every stream has a rate limiter and a CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -85,7 +85,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Order of streams, lowest first: those with a rate by waiting time, then round robin.
+/// Order in which streams send, lowest first: streams with a rate, by waiting time, then the others in round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -99,7 +99,8 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream. Flows with source ports of their own cannot be paused one by one.
+    /// Key by which a switch identifies the stream. If flows have source ports of their own, they cannot be paused one
+    /// by one.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,
@@ -195,14 +196,14 @@ impl Sender {
             .for_each(|limiter| limiter.advance(now));
     }
 
-    /// Returns when [`Sender::advance`] must be called next.
+    /// Returns when [`Sender::advance`] must next be called.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let limiters = self.streams.iter().filter_map(|stream| stream.limiter.as_ref());
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Passes a CNM to the stream with this CN-TAG; returns false if there is none.
+    /// Passes a CNM to the stream with the CN-TAG `rpid`. Returns false if there is no such stream.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
@@ -213,14 +214,14 @@ impl Sender {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
-    /// Pauses the streams for whose flow `holds` returns true, and resumes all others.
+    /// Pauses each stream for whose flow `holds` returns true. Resumes all other streams.
     pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
         for stream in &mut self.streams {
             stream.held = holds(stream.class, &stream.flow);
         }
     }
 
-    /// Ends all streams: only end markers follow.
+    /// Ends all streams, after which only end markers are sent.
     pub fn stop(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
     }
@@ -422,7 +423,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn class_does_not_catch_up_its_pause() {
+    fn line_rate_stream_does_not_catch_up_after_a_pause() {
         let mut sender = sender(&["class=3,size=105,rate=line", "class=4,size=105,start=1s"]);
         let c3 = ClassSet(1 << 3);
         for micro in 0..100 {
@@ -434,7 +435,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn sleep_during_a_pause_saves_no_credit() {
+    fn host_sleep_during_a_pause_saves_no_credit() {
         let c3 = ClassSet(1 << 3);
         for flow in [false, true] {
             let mut sender = sender(&["class=3,size=105"]);

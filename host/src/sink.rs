@@ -1,10 +1,11 @@
-//! Receiving half of a host: counts each stream.
+//! Receiving half of a host: counts the frames of each stream.
 //!
 //! After a stream's first frame nothing is allocated.
 //!
-//! Frames sent before the sink was ready are missed at the start, not lost. Two durations decide, each of one clock:
-//! the sink's from ready to first arrival, and the sender's from its first frame to that one. If the sender's is
-//! longer, frames before the lowest received one were missed.
+//! Frames sent before the sink was ready count as missed at the start, not as lost. To detect them, the sink compares
+//! two durations, each measured by one clock: from its own start to the first arrival, and from the sender's first
+//! frame to the sending of that arrival. If the second is longer, all frames with lower numbers than the lowest
+//! received one were missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -68,24 +69,24 @@ pub struct Incoming {
     pub payload: Bytes,
     pub tracker: Tracker,
     lowest: u64,
-    /// Sending time of the first received frame.
+    /// Time at which the first received frame was sent.
     first_sent: Nanos,
     began: Option<Nanos>,
-    /// Time from the sink's start to the first arrival.
+    /// Time from the start of the sink to the first arrival.
     watched: Nanos,
     /// Number of frames sent, known from an end marker.
     pub total: Option<u64>,
     pub first: Nanos,
-    /// Line bytes of the first frame, excluded from rates.
+    /// Line bytes of the first frame, which rates do not include.
     pub first_line_bytes: Bytes,
     pub first_payload: Bytes,
     pub last: Nanos,
     /// Latencies, ns.
     pub latency: Histogram<u64>,
-    /// Frames by PCP; the last element is for untagged ones.
+    /// Frames by PCP. The last element counts untagged frames.
     pub pcp: [u64; CLASSES + 1],
     pub dscp: [u64; 64],
-    /// Frames with the ECN mark "congestion experienced".
+    /// Frames that have the ECN mark "congestion experienced".
     pub congested: u64,
     pub flows: Option<Box<FlowsReceived>>,
 }
@@ -99,7 +100,7 @@ pub struct FlowsReceived {
 }
 
 impl Sink {
-    /// Creates a sink that receives from `ready` on; if `promiscuous`, frames to any address.
+    /// Creates a sink that receives from `ready` on. If `promiscuous`, it also accepts frames to other addresses.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -242,13 +243,13 @@ impl Incoming {
         }
     }
 
-    /// Returns the minimum number of sent frames.
+    /// Returns the number of frames that the sender has sent at least.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// Returns how many frames preceded the sink's start.
+    /// Returns how many frames were sent before the sink was ready.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;
@@ -294,12 +295,13 @@ impl FlowsReceived {
         }
     }
 
-    /// Refuses flows whose first frames were missed: they would never complete.
+    /// Returns whether the flow can be tracked. A flow that was refused once is never tracked, because it would never
+    /// complete.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
 
-    /// Returns the number of flows not tracked, because too many were incomplete.
+    /// Returns the number of flows that were not tracked, because too many others were incomplete.
     #[must_use]
     pub const fn untracked(&self) -> u64 {
         self.refused.distinct()
@@ -389,7 +391,8 @@ mod tests {
     // proves: traffic
     #[test]
     fn frames_sent_before_sink_start_count_as_missed() {
-        // The sender's clock is 1000 ns ahead. Frame 5 is sent at 4000 ns; the sink has then been ready for `watched`.
+        // The sender's clock is 1000 ns ahead. Frame 5 is sent at 4000 ns; by then the sink has been ready for
+        // `watched`.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());

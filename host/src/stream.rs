@@ -10,7 +10,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 
-/// Maximum number of a sender's streams: frames have one byte for it.
+/// Maximum number of a sender's streams, because a stream's number has one byte in frames.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -27,14 +27,14 @@ pub struct Stream {
     /// ECN bits: 0 not capable, 1 ECT(1), 2 ECT(0).
     pub ecn: u8,
     pub dst: MacAddr,
-    /// MAC address of the next router, if any.
+    /// MAC address of the next router, if the stream is routed.
     pub via: Option<MacAddr>,
-    /// Source MAC address; `None` for the host's.
+    /// Source MAC address; `None` means that of the host.
     pub src: Option<MacAddr>,
-    /// UDP source port; `None` for 49152 + the stream's number, and a port for each flow.
+    /// UDP source port. `None` means 49152 plus the stream's number, and a different port for each flow.
     pub source_port: Option<u16>,
     pub destination_port: u16,
-    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, four more with a tag; with flows, the maximum.
+    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, four more with a tag. With flows it is the maximum size.
     pub size: u32,
     /// Rate on the line (with FCS, preamble and gap); `None` for line rate.
     pub rate: Option<BitRate>,
@@ -53,13 +53,14 @@ pub enum Pattern {
     Constant,
     /// Evenly spaced frames during `on`, then silence during `off`.
     OnOff { on: Nanos, off: Nanos },
-    /// Bursts at multiples of `every` on the machine's clock, simultaneous at all its hosts.
+    /// Bursts at multiples of `every` on the machine's clock, so that all hosts of a machine send simultaneously.
     Incast {
         /// Bytes of a burst with FCS, rounded up to whole frames.
         burst: Bytes,
         every: Nanos,
     },
-    /// Flows that arrive at random, with the stream's rate as mean load; up to 256 are served round robin.
+    /// Flows that arrive at random. Their mean load is the stream's rate. Up to 256 of them are sent at a time, in
+    /// round robin.
     Flows { sizes: FlowSizes, seed: u64 },
 }
 
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns() {
+    fn stream_patterns_are_parsed() {
         assert_eq!(
             one("burst=64KB,every=10ms").pattern,
             Pattern::Incast { burst: Bytes(64_000), every: Nanos::from_millis(10) }
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_size_bounds_are_exact() {
+    fn stream_frame_size_is_checked_to_the_byte() {
         for (text, fits) in [
             ("size=63", false),
             ("size=64", true),
@@ -483,7 +484,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn contradictions() {
+    fn each_fault_in_stream_keys_gives_exactly_one_error() {
         for text in [
             "on=1ms,off=1ms,burst=1KB,every=1s",
             "flows=edu1",

@@ -31,7 +31,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Records an arrival; returns true if it is certainly the number's first.
+    /// Records an arrival. Returns true if it is certainly the first arrival of this number.
     #[inline]
     pub fn record(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -55,14 +55,14 @@ impl Tracker {
         true
     }
 
-    /// Returns true if `sequence` has arrived, or is too old to be known.
+    /// Returns true if `sequence` has arrived, or is so old that this is unknown.
     #[inline]
     #[must_use]
     pub fn may_know(&self, sequence: u64) -> bool {
         sequence < self.next && (sequence + WINDOW < self.next || self.is_marked(sequence))
     }
 
-    /// Returns the number of different frames.
+    /// Returns the number of received frames without repetitions.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.distinct
@@ -73,13 +73,13 @@ impl Tracker {
         self.duplicated
     }
 
-    /// Returns how many frames followed a higher number.
+    /// Returns how many frames arrived after a frame with a higher number.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Returns how many frames were too late to be told from repetitions.
+    /// Returns how many frames arrived so late that they may be repetitions.
     #[must_use]
     pub const fn beyond_window(&self) -> u64 {
         self.beyond_window
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_below_window_count_as_maybe_received() {
+    fn sequence_below_tracker_window_may_have_arrived() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));

@@ -1,4 +1,5 @@
-//! Parses values of a command line, in the syntax of a configuration. Errors describe the allowed values; the caller adds the place.
+//! Parses values of a command line, in the syntax of a configuration. Errors describe the allowed values; the caller
+//! adds where the value was given.
 
 use xoff_config::quantity;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
@@ -8,7 +9,7 @@ pub fn rate(text: &str) -> Result<BitRate, String> {
         .ok_or_else(|| "a rate is a number of bits per second such as 200M or 2.5G, at most 1.6T".into())
 }
 
-/// Maximum duration, whose sums cannot overflow a clock.
+/// Maximum duration, so short that sums of durations cannot overflow a clock.
 const YEAR: Nanos = Nanos::from_millis(365 * 24 * 3600 * 1000);
 
 /// Parses a duration of at most a year.
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_of_a_value_names_allowed_values() {
+    fn error_of_invalid_value_names_allowed_values() {
         assert_eq!(rate("200M"), Ok(BitRate::from_mbps(200)));
         assert_eq!(duration("50us"), Ok(Nanos::from_micros(50)));
         assert_eq!(bytes("64KB"), Ok(Bytes(64_000)));

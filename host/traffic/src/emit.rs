@@ -10,7 +10,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 use xoff_wire::units::{MacAddr, Nanos};
 
-/// Maximum delay until a stop is noticed.
+/// Maximum time until the sender notices that it was stopped.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens `device` in the thread's network namespace.
+    /// Opens `device`, an interface in the calling thread's network namespace.
     ///
     /// # Errors
     /// If the device does not exist, or privileges are missing.
@@ -73,13 +73,13 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub every: Nanos,
-    /// Maximum number of rounds through all frames.
+    /// Maximum number of rounds, each through all frames.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn until `timing` ends or `stop` is set, and returns their number. Late frames are not caught
-/// up.
+/// Sends `frames` in turn until `timing` ends or `stop` is set, and returns how many were sent. If frames are late, the
+/// delay is not caught up.
 ///
 /// # Errors
 /// If the kernel refuses a frame.

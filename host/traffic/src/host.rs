@@ -27,12 +27,12 @@ use super::station::{Station, nap};
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
 
-/// Maximum delay until a stop is noticed.
+/// Maximum time until the host notices that it was stopped.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Time for which a stopped host sends end markers and pending frames.
+/// Time for which a stopped host still sends end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time for which a host receives after its last stream and last frame.
+/// Time for which a host still receives after its last stream has ended and the last frame has arrived.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
@@ -43,35 +43,36 @@ pub struct HostOptions {
     pub device: String,
     /// MAC address; `None` for the interface's.
     pub address: Option<MacAddr>,
-    /// Number of the host in its frames; `None` for the last two bytes of its address.
+    /// Number that identifies the host in its frames. `None` means the last two bytes of its address.
     pub id: Option<u16>,
     pub line: BitRate,
-    /// Maximum duration; `None` until all streams end, or a stop.
+    /// Maximum duration of the run. `None` means that it ends with its last stream, or when stopped.
     pub duration: Option<Nanos>,
-    /// Time without data after which the host ends; `None` for 500 ms after its streams.
+    /// Time without data after which the host ends. `None` means 500 ms after its last stream.
     pub linger: Option<Nanos>,
     pub obedience: Obedience,
-    /// True if 802.3x PAUSE frames pause all classes, besides being counted.
+    /// True if PAUSE frames (802.3x) also pause all classes, instead of only being counted.
     pub obey_802_3x: bool,
     /// True if flow lists (OFC) pause flows instead of their class.
     pub obey_flows: bool,
-    /// True if rates are obeyed (GFC).
+    /// True if the host obeys requested rates (GFC).
     pub obey_rates: bool,
-    /// Maximum delay by the host itself that streams catch up.
+    /// Maximum delay caused by the host itself for which streams catch up.
     pub catch_up: Nanos,
     /// True if frames to other hosts are accepted.
     pub promiscuous: bool,
-    /// True if the address is announced, so that switches need not flood.
+    /// True if the host announces its address, so that switches need not flood frames to it.
     pub announce: bool,
-    /// True if streams send end markers, which settled reports do not need.
+    /// True if streams send end markers. Reports that are corrected by [`settle`](xoff_host::report::settle) do not
+    /// need them.
     pub end_markers: bool,
     /// True if the host polls instead of sleeping.
     pub busy: bool,
-    /// Minimum sleep while there is traffic; it batches frames and delays obedience to pauses.
+    /// Minimum sleep while there is traffic. Longer sleeps make larger batches, but delay the reaction to pauses.
     pub nap: Nanos,
-    /// Settings of rate limiters, with CN-TAGs on all streams; without them, CNMs are only counted.
+    /// Settings of rate limiters. If given, all streams have CN-TAGs; otherwise received CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
-    /// Entries per ring.
+    /// Number of entries of each ring.
     pub ring: u32,
 }
 
@@ -121,10 +122,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the interface in the thread's network namespace, and begins to receive.
+    /// Opens the interface in the calling thread's network namespace, and begins to receive.
     ///
     /// # Errors
-    /// Names a remedy if the interface cannot be used.
+    /// Says what to do if the interface cannot be used.
     pub fn open(options: HostOptions) -> Result<Host, HostError> {
         let station = Station::open(&options.device, options.ring)?;
         let address = options.address.unwrap_or(station.address());
@@ -144,7 +145,7 @@ impl Host {
         self.id
     }
 
-    /// Returns the interface's properties, and the settings that it refused.
+    /// Returns the properties of the interface, and the settings that it refused.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.station.facts()
@@ -208,7 +209,7 @@ enum Transmitted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Received {
-    /// The maximum was received; more may be pending.
+    /// The maximum number of frames was received, and more may be pending.
     More,
     /// All pending frames were received, some of them data.
     Data,

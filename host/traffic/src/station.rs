@@ -22,7 +22,8 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries; each queue, sending, and the window get as many chunks.
+    /// Opens `device` with rings of `ring` entries. Each queue gets as many chunks, and so do sending and the window of
+    /// received frames.
     ///
     /// # Errors
     /// If the interface cannot be used.
@@ -79,7 +80,7 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// Allocates a frame; `None` while too many are in the kernel.
+    /// Allocates a frame. Returns `None` while too many frames are in the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
         self.port.compose(&mut self.store, len)
@@ -121,13 +122,13 @@ impl Station {
         self.port.is_removed()
     }
 
-    /// Returns the bytes in the kernel, which cannot be paused; preambles and gaps count.
+    /// Returns the number of bytes in the kernel, with preambles and gaps. Their frames can no longer be paused.
     #[must_use]
     pub const fn committed(&self) -> Bytes {
         self.committed
     }
 
-    /// Returns descriptors that become readable at a frame's arrival.
+    /// Returns descriptors that become readable when a frame arrives.
     ///
     /// # Errors
     /// If the process has no free descriptor.
@@ -135,7 +136,7 @@ impl Station {
         duplicates(self.port.sockets())
     }
 
-    /// Returns the frames lost since the opening.
+    /// Returns the frames lost since the station was opened.
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();
