@@ -40,21 +40,21 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 
 type Prepare = Box<dyn Fn(&mut SwitchSettings)>;
 
-/// Policy to check, with settings of switches.
+/// Policy to check, with the settings of the switches that run it.
 pub struct Subject {
     kind: PolicyKind,
     prepare: Prepare,
 }
 
 impl Subject {
-    /// Creates a subject with default settings.
+    /// Creates a test subject: a policy in switches with default settings.
     #[must_use]
     pub fn new(kind: PolicyKind) -> Subject {
         Subject::with(kind, |_| ())
     }
 
-    /// Creates a subject whose switches `prepare` changes: parameters, thresholds, peers' capabilities, or the policy
-    /// behind [`PolicyKind::Custom`].
+    /// Creates a test subject. `prepare` may change the settings of its switches: parameters, thresholds, capabilities
+    /// of peers, or the policy behind [`PolicyKind::Custom`].
     pub fn with(kind: PolicyKind, prepare: impl Fn(&mut SwitchSettings) + 'static) -> Subject {
         Subject { kind, prepare: Box::new(prepare) }
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Runs every scenario with the subject's policy in all classes.
+/// Runs every scenario with the policy of `subject` in all classes.
 #[must_use]
 pub fn check(subject: &Subject, seed: u64) -> Report {
     let mut report = Report::new(seed);

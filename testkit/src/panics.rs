@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
 thread_local! {
-    /// Message of the caught panic; `None` outside [`catch`].
+    /// Message of the panic that was caught; `None` outside [`catch`].
     static TRIAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -47,7 +47,7 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn caught_panic_yields_message_and_place() {
+    fn caught_panic_yields_message_and_source_line() {
         assert_eq!(catch(|| 7), Ok(7));
         let message = catch(|| panic!("frame {} is lost", 8)).expect_err("the closure did not panic");
         assert!(message.starts_with("frame 8 is lost, in ") && message.contains("panics.rs:"), "{message}");

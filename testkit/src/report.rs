@@ -17,14 +17,14 @@ pub struct Finding {
     pub what: String,
 }
 
-/// First breach of each promise in each scenario.
+/// Result of a check: the first breach of each promise in each scenario.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Report {
     pub seed: u64,
     /// Names of completed scenarios.
     pub ran: Vec<&'static str>,
-    /// Scenarios whose settings do not fit the policy, with the reason.
+    /// Scenarios that were not run, because their settings do not fit the policy; each with the reason.
     pub left_out: Vec<(&'static str, String)>,
     /// Breaches by scenario and time.
     pub findings: Vec<Finding>,

@@ -1,4 +1,4 @@
-//! Scenarios that are hard for a policy. Streams and actions end long before the trial.
+//! Scenarios that are hard for a policy. All streams and actions end long before the end of the trial.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{Memory, PolicyKind, SharedMemory};

@@ -8,7 +8,7 @@ use xoff_wire::units::{Class, Nanos};
 use crate::bed::plan::LOSSLESS;
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, SwitchPlan, end};
 
-/// End of a trial, long after the last arrival and pause.
+/// Time at which a trial ends, long after the last arrival and pause.
 const END: Nanos = Nanos::from_millis(150);
 
 type Broken = (Nanos, Promise, String);
@@ -120,7 +120,8 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// Returns broken promises by time; or, as error, why the policy does not fit the settings.
+    /// Returns the broken promises, sorted by time. Returns an error with the reason if the policy does not fit the
+    /// settings.
     pub(crate) fn outcome(&self) -> Result<Vec<Broken>, String> {
         if let Some(misfit) = &self.misfit {
             return Err(misfit.clone());
@@ -166,7 +167,7 @@ impl<'subject> Trial<'subject> {
         broken.retain(|(_, promise, _)| promises.insert(*promise));
     }
 
-    /// Checks order and duplicates of a flow; returns the number of its wrongly lost frames.
+    /// Checks order and duplicates of a flow. Returns how many of its frames were lost although they must not be.
     fn judge_flow(&self, flow: &TrialFlow, broken: &mut Vec<Broken>) -> u64 {
         let (from, to) = (self.bed.host(flow.from), self.bed.host(flow.to));
         let mut received = BTreeSet::new();

@@ -8,7 +8,7 @@ use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_testkit::chaos::{self, Report};
 
-/// Maximum events of a run, low enough for debug builds.
+/// Maximum number of events in a run, low enough for debug builds.
 const EVENTS: u64 = 20_000;
 
 fn run(seeds: Range<u64>, jobs: usize) -> Report {

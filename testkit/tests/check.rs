@@ -9,7 +9,7 @@ use xoff_testkit::{Promise, Report, Subject, check};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 
 #[test]
-fn check_finds_nothing_in_built_in_policies() {
+fn check_finds_no_breach_in_built_in_policies() {
     for kind in PolicyKind::ALL {
         let subject = Subject::with(kind, |settings| settings.policy.ofc.alpha = 0.8);
         for seed in xoff_explore::seeds([1]) {
@@ -57,7 +57,7 @@ enum Fault {
     None,
     NeverXoff,
     NeverXon,
-    /// The margin wrongly says that no event matters.
+    /// The policy's margin wrongly says that no event changes its decision.
     MarginLies,
     Panics,
 }
@@ -103,7 +103,8 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // The margin lets the switch skip these events in large batches, so the policy counts fewer.
+            // Because of the wrong margin, the switch skips these events in large batches, so that the policy counts
+            // fewer.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.observed += 1;
                 if self.observed.is_multiple_of(50) {
@@ -136,7 +137,7 @@ fn report(fault: Fault, seed: u64) -> Report {
 }
 
 #[test]
-fn check_finds_nothing_in_correct_custom_policy() {
+fn check_finds_no_breach_in_correct_custom_policy() {
     let report = report(Fault::None, 1);
     assert!(report.is_clean() && report.left_out.is_empty(), "{report}");
 }

@@ -1,5 +1,7 @@
-//! Seeds for random tests, which run with fixed seeds and a fresh one. A failing test prints the fresh seed;
-//! `XOFF_SEED=… cargo test` repeats it. `scripts/test.sh` draws one seed for all tests. Failing inputs become tests.
+//! Seeds for random tests: each test runs with fixed seeds and with a fresh one.
+//!
+//! A failing test prints the fresh seed, and `XOFF_SEED=… cargo test` repeats it. `scripts/test.sh` draws one seed for
+//! all tests. Inputs that fail become tests.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +17,7 @@ pub const VARIABLE: &str = "XOFF_SEED";
 
 const FIXED: u64 = 8021;
 
-/// Default number of inputs per seed.
+/// Default number of random inputs per seed.
 pub const CASES: u32 = 512;
 
 /// Returns the value of `XOFF_SEED`, or a random seed. Each test prints it once.
@@ -45,12 +47,12 @@ fn parse(text: &str) -> u64 {
     })
 }
 
-/// Returns the fixed seeds, then this run's.
+/// Returns the fixed seeds, followed by the seed of this run.
 pub fn seeds(fixed: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
     fixed.into_iter().chain(std::iter::once_with(fresh))
 }
 
-/// Returns [`explore!`]'s proptest configurations, one per seed.
+/// Returns the proptest configurations for [`explore!`], one per seed.
 #[doc(hidden)]
 pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     seeds([FIXED]).map(move |seed| Config {
@@ -62,8 +64,8 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Defines property tests as `proptest!` does, with the fixed seed and this run's. A first line `cases = N;` sets the
-/// inputs per seed.
+/// Defines property tests as `proptest!` does, but runs them with the fixed seed and this run's. A first line `cases =
+/// N;` sets the inputs per seed.
 #[macro_export]
 macro_rules! explore {
     (cases = $cases:expr; $($(#[$meta:meta])* fn $name:ident($($inputs:tt)*) $body:block)*) => {
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_of_run_follows_fixed_seeds() {
+    fn random_seed_of_a_run_follows_the_fixed_seeds() {
         assert_eq!(seeds(1..3).collect::<Vec<_>>(), [1, 2, fresh()]);
     }
 

@@ -11,27 +11,27 @@ pub enum Promise {
     Delivery,
     /// Streams keep their order.
     Order,
-    /// No frame arrives twice.
+    /// No frame arrives more than once.
     Once,
-    /// No frame stays in a switch.
+    /// No frame stays in a switch forever.
     NothingStranded,
-    /// No pause outlasts the queued frames.
+    /// No pause lasts longer than the queued frames that caused it.
     PausesEnd,
-    /// The switch obeys pauses in time, and sends, refreshes and ends its own in time.
+    /// The switch obeys pauses in time. It also sends, refreshes and ends its own pauses in time.
     PausesKept,
     /// Queues stay within their limits.
     Bounds,
-    /// The switch pauses a peer from XOFF on, not below XON.
+    /// The switch pauses a peer when a queue reaches XOFF, and not below XON.
     Thresholds,
-    /// Every frame is in exactly one place, and the ledger agrees.
+    /// Every frame is in exactly one place, and agrees with the ledger of stored frames.
     Ledger,
-    /// A policy's margin is correct: batches make no difference to its decisions.
+    /// A policy's margin (events that it need not see) is correct, so that large batches do not change its decisions.
     Batches,
-    /// A driver's turn is in order: release, receive, forward, send pause frames, send data.
+    /// The steps of a driver's turn are in order: release, receive, forward, send pause frames, send data.
     Turns,
-    /// A class with a sendable frame waits at most one turn of each other class.
+    /// A class that could send a frame waits for at most one turn of each other class.
     Served,
-    /// No action repeats endlessly at one time.
+    /// No action repeats endlessly at the same time.
     Rest,
     /// Neither policy nor switch panics.
     NoPanic,
@@ -62,7 +62,8 @@ impl fmt::Display for Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// Record each promise's first breach, but no thresholds: a policy under test may have its own.
+    /// Record the first breach of each promise, except that thresholds are not checked, because a policy under test may
+    /// have its own.
     Note,
     NoteAll,
 }

@@ -32,7 +32,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Handles of frames must not be dropped.
+        // Take the handles of frames apart, because they must not be dropped.
         let frames = self.frames.drain(..).map(|handover| handover.frame);
         frames.chain(self.returns.drain(..).map(|back| back.frame)).for_each(|frame| _ = frame.into_parts());
     }
@@ -48,7 +48,7 @@ impl Links {
         Links((0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect())
     }
 
-    /// Returns the workers up to the last port owner.
+    /// Returns all workers from the first one to the last one that owns a port.
     pub fn ends(owners: &[WorkerId]) -> impl Iterator<Item = WorkerId> {
         (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
     }
@@ -60,7 +60,7 @@ impl Links {
         self.0.iter().flatten().all(is_empty)
     }
 
-    /// Returns a worker's queues.
+    /// Returns the queues of one worker.
     pub fn of(&mut self, me: usize, batches: Batches) -> Exchange<'_> {
         Exchange { links: &mut self.0, me, batches }
     }

@@ -1,5 +1,5 @@
-//! Independent model of pauses of single flows, by frame bytes alone. Addresses and EtherType identify flows (family
-//! 0).
+//! Independent model of pauses of single flows, which reads only the bytes of frames. Addresses and EtherType identify
+//! flows (family 0).
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::payload::ETHER_TYPE;
 
 type Pair = [u8; 12];
 
-/// Paused flows, with the ends of their pauses.
+/// Paused flows, each with the end of its pause.
 #[derive(Debug, Default)]
 pub struct FlowPauses {
     until: BTreeMap<(Class, Pair), Nanos>,
     stopped: ClassSet,
 }
 
-/// Effect of a flow list on the whole class.
+/// Effect that a flow list has on the whole class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfClass {
     /// The class is not affected.
@@ -28,8 +28,10 @@ pub enum OfClass {
 }
 
 impl FlowPauses {
-    /// Processes a flow list; returns `None` if the frame has none. With `by_flow` it pauses single flows, otherwise
-    /// the class. `paused`: whether the class was paused before.
+    /// Processes a flow list. Returns `None` if the frame contains none.
+    ///
+    /// With `by_flow` the list pauses single flows, otherwise their class. `paused` says whether the class was paused
+    /// before.
     pub fn received(
         &mut self,
         now: Nanos,
@@ -72,7 +74,7 @@ impl FlowPauses {
         })
     }
 
-    /// Processes plain PFC for a class. Time 0 resumes all its flows.
+    /// Processes a PFC frame without flow list, for one class. Time 0 resumes all flows of the class.
     pub fn named(&mut self, class: Class, time: Quanta) {
         self.stopped.remove(class);
         if time == Quanta(0) {

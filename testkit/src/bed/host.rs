@@ -1,5 +1,6 @@
-//! Host of the test bed: streams, obedience to pauses, rate limiters for CNMs, and a sink that checks frames. It hands
-//! over single frames, so pauses take effect at the end of the frame on the wire.
+//! Host of the test bed, with streams, obedience to pauses, rate limiters for CNMs, and a sink that checks frames.
+//!
+//! It hands over single frames, so that pauses take effect at the end of the frame on the wire.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,7 +26,7 @@ pub enum Obeys {
     Never,
 }
 
-/// Stream of frames of one class to one address.
+/// Stream of frames that have one class and go to one address.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Stream {
@@ -37,9 +38,10 @@ pub struct Stream {
     pub count: u64,
     /// Rate with preamble and gap; `None` for line rate.
     pub rate: Option<BitRate>,
-    /// Due time of the first frame.
+    /// Time at which the first frame is due.
     pub from: Nanos,
-    /// QCN reaction point settings: frames carry the stream's number as CN-TAG, and CNMs slow down the stream.
+    /// Settings of QCN reaction points. If given, the stream's frames carry its number as CN-TAG, and CNMs slow it
+    /// down.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -64,7 +66,7 @@ struct Sending {
 pub struct Received {
     pub frames: u64,
     pub bytes: u64,
-    /// Duplicates, and frames received after a later one.
+    /// Frames that are duplicates, or that arrived after a later frame.
     pub late_or_twice: u64,
     /// Highest sequence number received.
     pub last: Option<u64>,
@@ -93,9 +95,9 @@ pub struct Host {
     pub controls: Vec<(Nanos, Vec<u8>)>,
     /// Received CNMs, with arrival times.
     pub notices: Vec<(Nanos, Vec<u8>)>,
-    /// Received frames of no host of the bed.
+    /// Received frames that no host of the bed has sent.
     pub strange: Vec<Vec<u8>>,
-    /// First duplicate or reordered frame, and the highest sequence number before it.
+    /// First frame that was a duplicate or out of order, with the highest sequence number before it.
     pub(super) disorder: Option<(Mark, u64)>,
 }
 
@@ -310,7 +312,8 @@ impl Sending {
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // The next frame makes up for a delay of this one by other streams, to keep the rate.
+            // Other streams may have delayed this frame. The next one makes up for that, so that the stream keeps its
+            // rate.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }

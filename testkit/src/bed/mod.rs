@@ -1,8 +1,8 @@
-//! Test bed for the dataplane: switches, hosts and wires in the simulator's exact virtual time ([`Fabric`]). Every run
-//! repeats.
+//! Test bed for the dataplane: switches, hosts and wires in the exact virtual time of the simulator ([`Fabric`]), so
+//! that every run can be repeated.
 //!
-//! Every event is followed by checks of the switch's promises (`watch`), and by a comparison with a switch without
-//! batches (`twin`), so that even a test without assertions proves something.
+//! After every event, the bed checks the switch's promises (`watch`) and compares the switch with one that processes
+//! frames one by one (`twin`). So even a test without assertions proves something.
 
 mod batches;
 mod breaches;
@@ -41,14 +41,14 @@ use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 const EVENTS_MAX: u64 = 20_000_000;
 
-/// Number of a switch or host, by creation.
+/// Number of a switch or host, in the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
 /// One end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// Switch or host with the port.
+    /// Switch or host at this end.
     pub node: NodeId,
     /// Port number; 0 for a host.
     pub port: PortId,
@@ -98,7 +98,7 @@ pub struct Wire<'bed> {
 }
 
 impl Wire<'_> {
-    /// Drops further frames for which `loses` returns true.
+    /// From now on, drops all frames on this wire for which `loses` returns true.
     pub fn lose(&mut self, loses: impl FnMut(&[u8]) -> bool + 'static) {
         match &mut self.bed.stage {
             Stage::Planned(planned) => planned.losses.push(Losses(self.from, Box::new(loses))),
@@ -120,7 +120,7 @@ impl Bed {
         Bed::with(seed, OnBreach::Panic)
     }
 
-    /// Creates a bed that [records](Bed::broken) broken promises.
+    /// Creates a bed that [records](Bed::broken) broken promises instead of panicking.
     #[must_use]
     pub fn that_notes(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Note)
@@ -137,7 +137,7 @@ impl Bed {
         }
     }
 
-    /// Adds a switch, created at the bed's first run.
+    /// Adds a switch, which is created when the bed first runs.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
         let planned = self.planned();
         let slots = SlotCounts { data: plan.slots, control: plan.control_slots, ..SlotCounts::default() };
@@ -171,7 +171,7 @@ impl Bed {
         self.planned().plan.link(a, b, line(rate, delay));
     }
 
-    /// Sends frames for `host` through `port`, regardless of path lengths.
+    /// Makes `switch` forward frames for `host` through `port`, even if other paths are shorter.
     pub fn lead(&mut self, switch: NodeId, host: NodeId, port: u8) {
         self.ways.insert((switch, host), PortId(port));
     }
@@ -184,7 +184,7 @@ impl Bed {
         }
     }
 
-    /// Returns the broken promises, each with its first breach.
+    /// Returns the broken promises, each with its first breach only.
     #[must_use]
     pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
         let (of_switches, of_hosts) = match &self.stage {
@@ -257,7 +257,7 @@ impl Bed {
         fabric.set_link(at, up);
     }
 
-    /// Makes a switch resume its peers, as before a stop.
+    /// Makes a switch send XON to all peers that it pauses, as before it stops.
     pub fn release_peers(&mut self, id: NodeId) {
         self.at_switch(id, |switch, now| switch.release_peers(now));
     }

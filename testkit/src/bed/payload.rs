@@ -1,16 +1,16 @@
-//! Frames of the bed's hosts: priority tag, CN-TAG if rate-limited, stream, sequence number, and a body that reveals
-//! changed bytes.
+//! Frames of the bed's hosts: priority tag, CN-TAG if rate-limited, stream number, sequence number, and a body in which
+//! changed bytes are detected.
 
 use xoff_wire::CnTag;
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, MacAddr};
 
-/// Minimum frame length: addresses, tags, EtherType, numbers.
+/// Minimum frame length: addresses, tags and EtherType, then stream and sequence number.
 pub const LEN_MIN: u32 = 22 + 4 + 8;
 /// EtherType of the bed's frames.
 pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Stream and position of a frame.
+/// Identity of a frame: its class, its stream, and its position in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Mark {
@@ -40,7 +40,7 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a frame's mark; `None` for frames of no host of the bed.
+/// Decodes a frame's mark. Returns `None` if no host of the bed has sent the frame.
 pub fn decode(bytes: &[u8]) -> Option<Mark> {
     let header = Header::parse(bytes).ok()?;
     if header.ether_type.0.to_be_bytes() != ETHER_TYPE {
@@ -59,7 +59,7 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     Some(mark)
 }
 
-/// Returns a frame's class by its header alone; `None` with CN-TAG.
+/// Returns the class that a frame's header determines. Returns `None` for a frame with CN-TAG.
 pub fn class_of(bytes: &[u8]) -> Option<Class> {
     let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
     is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))

@@ -1,5 +1,6 @@
-//! Switches and hosts as nodes of the simulator. At each event, a node does all possible work and fills free lines;
-//! then a switch's promises are checked.
+//! Switches and hosts of the bed as nodes of the simulator.
+//!
+//! At each event, a node does all possible work and fills free lines. Then the promises of the switch are checked.
 
 use xoff_sim::{Net, Node, Packet, Picos, Place};
 use xoff_wire::units::{Nanos, PortId, PortSet};

@@ -1,5 +1,5 @@
-//! Default settings: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame committed
-//! to the driver.
+//! Default settings of the bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, and one
+//! frame committed to the driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{
@@ -21,7 +21,7 @@ pub const XOFF: Bytes = Bytes(30_000);
 /// Default XON threshold.
 pub const XON: Bytes = Bytes(20_000);
 
-/// Short link of 1 Gb/s whose ends obey pauses at once.
+/// Short link of 1 Gb/s. The peer at its end obeys pauses at once.
 pub const LINK: Link = Link {
     speed: GIGABIT,
     mtu_frame: MTU_FRAME,
@@ -32,7 +32,7 @@ pub const LINK: Link = Link {
     peer_backlog: Bytes::ZERO,
 };
 
-/// Pairs of accounting and action of full pipelines that lose no lossless frame.
+/// Settings of accounting, and of what happens when a pipeline is full, with which no lossless frame is lost.
 pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),
@@ -44,17 +44,17 @@ pub const KEEPING: [(Accounting, WhenFull); 3] = [
 #[allow(missing_docs)] // the names say it
 pub struct SwitchPlan {
     pub settings: SwitchSettings,
-    /// Worker that owns each port; empty for a single worker.
+    /// Number of the worker that owns each port. Empty if one worker owns all ports.
     pub owners: Vec<u8>,
-    /// Interval of the driver's polls; zero to notice events at once.
+    /// Interval at which the driver polls. With zero, the driver notices events at once.
     pub gap: Nanos,
     pub slots: u32,
     pub control_slots: u32,
-    /// Free bytes before each frame, for tags.
+    /// Number of free bytes before each frame, for inserted tags.
     pub room: usize,
-    /// True if lossless frames may be lost to late obedience of a peer.
+    /// True if lossless frames may be lost because a peer obeys late.
     pub may_lose: bool,
-    /// True if pauses may lapse by lost control frames.
+    /// True if pauses may expire because control frames are lost.
     pub may_lapse: bool,
 }
 
@@ -91,7 +91,7 @@ impl SwitchPlan {
     }
 }
 
-/// Returns a shared memory that a few frames fill.
+/// Returns a shared memory so small that a few frames fill it.
 pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     Memory::Shared(SharedMemory {
         pool: Bytes(5_000),
@@ -103,8 +103,8 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     })
 }
 
-/// Returns a shared memory that a few frames fill, with egress limits, and headroom in the pool. Lossless frames may be
-/// lost.
+/// Returns a shared memory so small that a few frames fill it, with egress limits for all classes, and with headroom in
+/// the pool. Lossless frames may be lost.
 pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
     let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };
     Memory::Shared(SharedMemory {

@@ -68,8 +68,10 @@ impl SwitchNode {
         breaches.expect(keeps_out, Promise::Bounds, || at("in the headroom of a lossy class", used));
     }
 
-    /// L1, L2: a peer is paused from XOFF on, resumed below XON, and unchanged in between. A turn takes many frames, so
-    /// a class between the thresholds may resume if it was below XON before the latest arrivals.
+    /// Checks that a peer is paused from XOFF on, resumed below XON, and unchanged in between.
+    ///
+    /// A turn of the driver takes many frames, so a class between the thresholds may resume if it was below XON before
+    /// the latest arrivals.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;

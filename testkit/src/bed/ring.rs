@@ -7,16 +7,16 @@ use xoff_dataplane::frame::Frame;
 
 use super::store::MemoryStore;
 
-/// In-memory port.
+/// Port in memory, without a device.
 #[derive(Debug, Default)]
 pub struct Ring {
-    /// Arrived frames that the driver has not received.
+    /// Frames that have arrived, but that the driver has not received.
     pub arrived: VecDeque<Vec<u8>>,
-    /// Frames from the driver that have not left.
+    /// Frames that the driver has handed over, but that have not left.
     pub committed: VecDeque<Frame>,
     left: VecDeque<Frame>,
     withheld: VecDeque<Frame>,
-    /// Frames that found no slot.
+    /// Number of frames that were lost because no slot was free.
     pub unreceived_frames: u64,
 }
 
@@ -28,24 +28,24 @@ impl Ring {
         Ring { arrived: VecDeque::with_capacity(frames), committed, left, withheld, unreceived_frames: 0 }
     }
 
-    /// Records that the next frame has left. It completes at once unless late.
+    /// Records that the next frame has left. Its completion is visible at once, unless `is_late`.
     pub fn leave(&mut self, is_late: bool) {
         let frame = self.committed.pop_front().expect("no frame was on the wire");
         if is_late { self.withheld.push_back(frame) } else { self.left.push_back(frame) }
     }
 
-    /// Shows delayed completions to the driver.
+    /// Makes delayed completions visible to the driver.
     pub fn hear(&mut self) {
         self.left.append(&mut self.withheld);
     }
 
-    /// Returns the frames whose completion the driver has not seen.
+    /// Returns the number of frames whose completion the driver has not yet seen.
     #[must_use]
     pub fn frames_out(&self) -> usize {
         self.committed.len() + self.left.len() + self.withheld.len()
     }
 
-    /// Returns true if the next poll finds a frame or completion.
+    /// Returns true if the next poll will find a frame or a completion.
     pub fn has_unseen(&self) -> bool {
         !self.arrived.is_empty() || !self.left.is_empty()
     }
@@ -98,7 +98,7 @@ impl Port<MemoryStore> for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Handles of frames must not be dropped.
+        // Take the handles of frames apart, because they must not be dropped.
         let frames = [&mut self.committed, &mut self.left, &mut self.withheld].into_iter();
         frames.flat_map(|frames| frames.drain(..)).for_each(|frame| _ = frame.into_parts());
     }

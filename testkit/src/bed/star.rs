@@ -6,7 +6,7 @@ use xoff_wire::units::{Class, MacAddr, Nanos, PortId};
 
 use super::{Bed, NodeId, Obeys, Received, Stream, SwitchNode, SwitchPlan, end};
 
-/// One switch with a host per port.
+/// One switch with a host at each port.
 #[derive(Debug)]
 pub struct Star {
     bed: Bed,
@@ -31,7 +31,7 @@ impl Star {
         Star::with(plan, |_| Obeys::AtOnce)
     }
 
-    /// Creates a star; `obeys` is called per port.
+    /// Creates a star. `obeys` returns the obedience of the host at each port.
     pub fn with(plan: SwitchPlan, obeys: impl Fn(usize) -> Obeys) -> Star {
         let ports = plan.settings.ports.len();
         let mut bed = Bed::new(1);
@@ -51,7 +51,7 @@ impl Star {
         self.bed.host(self.hosts[port])
     }
 
-    /// Returns an MTU-sized stream at line rate from now on.
+    /// Returns a stream of MTU-sized frames at line rate that starts now.
     pub fn stream(&self, to: usize, class: Class, count: u64) -> Stream {
         Stream { class, ..Stream::new(self.mac(to), count, self.bed.now()) }
     }
@@ -67,7 +67,7 @@ impl Star {
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
-    /// Starts a stream to the address in it; returns its number.
+    /// Starts a stream to the address that it contains, and returns its number.
     pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
         self.bed.send(self.hosts[from], stream)
     }
@@ -77,12 +77,12 @@ impl Star {
         self.at(flow.to).received(flow.id)
     }
 
-    /// Returns how many sent frames were not received.
+    /// Returns how many frames of a flow were sent but not received.
     pub fn lost(&self, flow: Flow) -> u64 {
         self.at(flow.from).sent(flow.id) - self.received(flow).frames
     }
 
-    /// Asserts that `frames` were sent, and all arrived once and in order.
+    /// Asserts that `frames` frames of a flow were sent, and that all arrived once and in order.
     pub fn assert_whole(&self, flow: Flow, frames: u64) {
         let received = self.received(flow);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0), "{flow:?}");
@@ -105,13 +105,13 @@ impl Star {
         self.bed.inject(self.hosts[port], bytes);
     }
 
-    /// Drops further frames to a host for which `loses` returns true.
+    /// From now on, drops all frames to a host for which `loses` returns true.
     pub fn lose(&mut self, port: u8, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let from = end(self.switch, port);
         self.bed.wire_mut(from).lose(loses);
     }
 
-    /// Makes the switch resume its peers, as before a stop.
+    /// Makes the switch send XON to all peers that it pauses, as before it stops.
     pub fn release_peers(&mut self) {
         let switch = self.switch;
         self.bed.release_peers(switch);
@@ -135,7 +135,7 @@ impl Star {
         self.bed.set_link(at, up);
     }
 
-    /// Returns the arrival times of a flow.
+    /// Returns the arrival times of a flow's frames.
     pub fn arrivals(&self, flow: Flow) -> Vec<Nanos> {
         let of_flow = self.at(flow.to).arrivals.iter().filter(|(_, mark)| mark.stream == flow.id);
         of_flow.map(|&(at, _)| at).collect()

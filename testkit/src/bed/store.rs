@@ -1,10 +1,11 @@
-//! In-memory frames, in slots for data and for control. Slots freed twice, or read while free, fail the test.
+//! Frames in memory, in slots for data and slots for control frames. A test fails if a slot is freed twice, or read
+//! while free.
 
 use std::ops::Range;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-/// Bytes of a frame that the switch sees, unless MAC control.
+/// Number of bytes of a frame that the switch may read, unless it is MAC control.
 const HEAD: usize = 128;
 
 /// Slots for frames.
@@ -20,7 +21,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Creates slots for `frame_max` bytes each, with `room` free bytes in front for tags.
+    /// Creates slots for frames of up to `frame_max` bytes, with `room` free bytes in front for inserted tags.
     pub fn new(data: u32, control: u32, room: usize, frame_max: usize) -> MemoryStore {
         let slots = data + control;
         let slot_size = (room + frame_max).next_multiple_of(64);
@@ -56,7 +57,7 @@ impl MemoryStore {
         self.places.iter().flatten().map(|place| &self.bytes[place.clone()])
     }
 
-    /// Returns the number of used slots, control included.
+    /// Returns the number of used slots, including those of control frames.
     pub fn in_use(&self) -> usize {
         self.places.len() - self.data.len() - self.control.len()
     }

@@ -1,7 +1,7 @@
-//! Switch of the bed, run twice with the same input: with large batches, and with single frames. Both must agree after
-//! each poll ([`twin`](super::twin)). The bed uses the frames of the first.
+//! Switch of the bed, which runs twice with the same input: once with large batches, once with single frames. After
+//! each poll both runs must agree ([`twin`](super::twin)). The bed uses the frames of the first run.
 //!
-//! With a polling interval, events wait for the next poll, as for a busy thread.
+//! With a polling interval, events wait until the next poll, as they do for a busy thread.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl SwitchNode {
         self.large.worker(port)
     }
 
-    /// Returns how many frames found no slot, as with an empty fill ring.
+    /// Returns how many frames were lost because no slot was free, as with an empty fill ring.
     pub fn unreceived_frames(&self) -> u64 {
         self.large.unreceived_frames()
     }
@@ -168,8 +168,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames given to the driver: pause frames always, others only below the commit limit, which bounds
-    /// later pauses' delay.
+    /// Checks the frames given to the driver: pause frames always, others only below the commit limit, because they
+    /// delay later pauses.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {
@@ -199,7 +199,7 @@ impl SwitchNode {
         breaches.expect(inside.is_none(), Promise::Batches, || inside.unwrap_or_default());
     }
 
-    /// Returns the number of frames inside.
+    /// Returns the number of frames inside the switch.
     pub fn frames_held(&self) -> u64 {
         self.large.workers.iter().map(|worker| worker.ledger().held).sum()
     }

@@ -1,7 +1,7 @@
-//! One of a switch's two runs: a `Switch` per worker over one store, and a ring per port.
+//! One of the two runs of a switch: a `Switch` per worker over a common store, and a ring per port.
 //!
-//! A poll processes all events since the last one, by turns of the worker threads' [`Driver`]. Both runs differ only in
-//! the [`Boundary`] to the dataplane ([`Batches`]).
+//! A poll processes all events since the last one, by turns of the [`Driver`] that worker threads use. The two runs
+//! differ only in the [`Boundary`] to the dataplane ([`Batches`]).
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ enum LoopStep {
     Receive,
     Forward,
     Announce,
-    /// A device that sends at once also completes at once, so its releases belong here.
+    /// Includes releases, because a device that sends at once also completes at once.
     Transmit,
 }
 
@@ -206,7 +206,7 @@ impl Twin {
         self.exchange(now);
     }
 
-    /// Runs turns of all workers, ordered by the seed, until all events are processed.
+    /// Runs turns of all workers, in an order that the seed determines, until all events are processed.
     pub fn look(&mut self, now: Nanos) {
         loop {
             for at in self.some_order() {
@@ -221,7 +221,7 @@ impl Twin {
         }
     }
 
-    /// Runs the last steps of stopping workers, after their peers were resumed.
+    /// Runs the last steps of stopping workers, after all peers were resumed.
     pub fn part(&mut self, now: Nanos) {
         for at in 0..self.workers.len() {
             let mut batches = self.batches;

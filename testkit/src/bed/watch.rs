@@ -1,5 +1,7 @@
-//! Checks a port from its peer's view, by a second model of pauses from frame bytes, independent of the switch. Only
-//! the check of a frame's form uses `wire`, which has fuzz targets.
+//! Checks a port as its peer sees it, by a second model of pauses that is independent of the switch and reads only the
+//! bytes of frames.
+//!
+//! Only the check of a frame's format uses `wire`, which has fuzz targets of its own.
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
@@ -20,7 +22,7 @@ pub struct Watch {
     flow_pauses: FlowPauses,
     rates: Option<Rates>,
     xoff_until: [Option<Nanos>; CLASSES],
-    /// Classes paused before a loss of the link, or by flow.
+    /// Classes that may get an XON without XOFF, because they were paused before a loss of the link, or by flow.
     flow_paused: ClassSet,
     pub(super) held: ClassSet,
     pub(super) bytes_came: [u64; CLASSES],
@@ -100,8 +102,8 @@ impl Watch {
         }
     }
 
-    /// Checks an outgoing frame: its class must keep its rate, and must not be paused, unless the watchdog may ignore
-    /// the pause by now.
+    /// Checks an outgoing frame. Its class must not exceed its rate, and must not be paused, unless the watchdog may
+    /// ignore the pause by now.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
@@ -136,7 +138,7 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // Close pauses count as one storm.
+            // Take the shorter time, because pauses in quick succession count as one storm.
             it.action == WatchdogAction::Forward && paused_for >= it.detect.min(it.restore)
         })
     }
@@ -262,7 +264,7 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     }
 }
 
-/// Times since which classes have waited with a sendable frame.
+/// Times since which each class has waited, although it has a frame that could be sent.
 #[derive(Debug)]
 pub struct Waits {
     since: [Nanos; CLASSES],
@@ -271,8 +273,10 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates a port's waiting limit. With equal weights, each class has a turn per round: one long frame, and another
-    /// by overdraft, which costs a round. Two more frames: one already begun, one for pauses.
+    /// Creates the waiting limit of a port.
+    ///
+    /// If weights are equal, each class has one turn per round. It may send one long frame, and another on credit,
+    /// which costs it a round. Two frames are added: one that has already begun, and one for pauses.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;

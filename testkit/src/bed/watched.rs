@@ -9,9 +9,9 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
 const LAST: usize = 24;
-/// Events between checks of all switches instead of the affected one.
+/// Number of events between two checks of all switches; after other events, only the affected switch is checked.
 const ROUND: u64 = 1_000;
-/// Maximum time without a received frame; longer than every pause, storm and fault.
+/// Maximum time in which no host receives a frame; longer than every pause, storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Default)]

@@ -31,13 +31,14 @@ use scenario::Scenario;
 /// Default maximum events of a run.
 pub const EVENTS_MAX: u64 = 100_000;
 
-/// Runs each seed, `jobs` at a time, until a promise is broken.
+/// Runs each seed until a promise is broken; `jobs` runs at a time.
 #[must_use]
 pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
     run_for(seeds, jobs, EVENTS_MAX, |_| ())
 }
 
-/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` after each run, in any order.
+/// Runs seeds as [`run`] does, but with at most `events_max` events each. Calls `progress` after each run; the order of
+/// runs is not fixed.
 #[must_use]
 pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
     let next = AtomicU64::new(seeds.start);

@@ -6,13 +6,13 @@ use xoff_wire::units::Nanos;
 
 use crate::bed::Promise;
 
-/// Work and faults of all runs.
+/// Sums of work and faults over all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Tally {
     pub seeds: u64,
     pub events: u64,
-    /// Runs that ended without further events.
+    /// Runs that ended because no event was left.
     pub came_to_rest: u64,
     /// Frames received by hosts.
     pub frames: u64,
@@ -20,15 +20,15 @@ pub struct Tally {
     pub xoffs: u64,
     /// Frames lost on links.
     pub lost: u64,
-    /// Pause frames delayed or duplicated.
+    /// Pause frames that were delayed or duplicated.
     pub late: u64,
     /// Pause frames with a changed byte.
     pub harmed: u64,
     /// Frames dropped by switches, by reason.
     pub drops: [u64; DropReason::COUNT],
-    /// Runs whose faults may cost lossless frames.
+    /// Runs with faults that may cost lossless frames.
     pub exempt_runs: u64,
-    /// Lossless frames dropped in those runs.
+    /// Lossless frames dropped in runs whose faults may cost them.
     pub exempt_losses: u64,
     /// XOFFs by trigger.
     pub causes: [u64; Trigger::COUNT],
@@ -59,32 +59,32 @@ impl Tally {
 #[allow(missing_docs)] // the names say it
 pub struct Breach {
     pub promise: Promise,
-    /// Virtual time.
+    /// Virtual time of the breach.
     pub at: Nanos,
     pub what: String,
-    /// Preceding events, in order.
+    /// Events before the breach, in order.
     pub last: Vec<String>,
 }
 
-/// Breach, with its seed and a smaller scenario.
+/// Breach of a promise, with the seed of its run and a smaller scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Finding {
     /// Seed that repeats the breach.
     pub seed: u64,
-    /// Number of the event that broke the promise.
+    /// Number of the event at which the promise was broken.
     pub event: u64,
     pub breach: Breach,
     /// Smallest known scenario that breaks the same promise.
     pub shrunk: Shrunk,
 }
 
-/// Smaller scenario.
+/// Smaller scenario that breaks the same promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Shrunk {
     pub scenario: String,
-    /// Number of the event that broke the promise.
+    /// Number of the event at which the promise was broken.
     pub event: u64,
     pub breach: Breach,
 }
@@ -96,7 +96,7 @@ pub struct Report {
     /// Maximum events of a run.
     pub events_max: u64,
     pub tally: Tally,
-    /// Breach of the lowest seed, if any.
+    /// Breach with the lowest seed, if there was any.
     pub found: Option<Finding>,
 }
 

@@ -29,7 +29,7 @@ pub(super) enum Action {
     Refuse(usize, u8, Nanos),
     CompleteLate(usize, Nanos),
     Replace(usize, Class, PolicyKind),
-    /// Sets XOFF and XON to these eighths of their planned values.
+    /// Sets XOFF and XON of a switch to this number of eighths of their planned values.
     Revise(usize, u64),
     Pause(usize, Class, u16),
     Restart(usize),
@@ -45,7 +45,7 @@ impl Action {
 pub(super) struct Scenario {
     pub(super) seed: u64,
     pub(super) parents: Vec<usize>,
-    /// True if switches form a ring with frames in one direction, so that queues may wait in a cycle.
+    /// True if switches form a ring in which frames travel in one direction, so that full queues can wait in a cycle.
     pub(super) is_ring: bool,
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
@@ -154,7 +154,7 @@ impl Scenario {
             || self.actions.iter().any(|(_, action)| action.may_harm())
     }
 
-    /// Returns true if two pipelines, each with frames of all ports, may halt for each other forever.
+    /// Returns true if two full pipelines, each with frames from all ports, may wait for each other forever.
     pub(super) fn may_stand_still(&self) -> bool {
         self.when_full == WhenFull::Stop && self.switches() > 1
     }
