@@ -1,7 +1,8 @@
 //! Congestion notification message (CNM; 802.1Qau, now 802.1Q clauses 30 to 33).
 //!
-//! A CNM has the VLAN tag and CN-TAG of the sampled frame, to reach the sender's rate limiter. Reserved bits and
-//! padding are ignored. The MSDU begins with the EtherType after the tags (802.1AC).
+//! A CNM repeats the VLAN tag and CN-TAG of the sampled frame, so that it reaches the sender's rate limiter. Reserved
+//! bits and padding are ignored. The CNM quotes the start of the sampled frame (its MSDU), from the EtherType after the
+//! tags (802.1AC).
 
 use pnet_packet::ethernet::EtherType;
 
@@ -11,7 +12,7 @@ use crate::units::{Class, MacAddr};
 
 /// EtherType of a CNM.
 pub const CNM: EtherType = EtherType(0x22e7);
-/// Maximum bytes of a sampled frame in a CNM.
+/// Maximum bytes of the sampled frame that a CNM quotes.
 pub const MSDU_MAX: usize = MSDU_MAX_U8 as usize;
 const MSDU_MAX_U8: u8 = 64;
 /// Maximum length of a CNM in bytes without FCS.
@@ -40,7 +41,7 @@ mod field {
 pub struct Cnm {
     /// Quantized feedback, 0..=63.
     pub feedback: u8,
-    /// Congestion point.
+    /// Identifier of the congestion point that sampled the frame.
     pub congestion_point: CongestionPointId,
     /// Queue length minus set point, in units of 64 bytes.
     pub q_offset: i16,
@@ -54,7 +55,7 @@ pub struct Cnm {
     pub msdu: Msdu,
 }
 
-/// Congestion point identifier: its port's MAC address, its class, and a zero.
+/// Identifier of a congestion point: the MAC address of its port, its class, and a zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CongestionPointId(pub [u8; 8]);
 
@@ -68,9 +69,9 @@ pub struct Msdu {
 /// Addresses and tags of a CNM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Destination: the source of the sampled frame.
+    /// Destination of the CNM: the source of the sampled frame.
     pub dst: MacAddr,
-    /// Source: the congestion point.
+    /// Source of the CNM: the congestion point.
     pub src: MacAddr,
     /// VLAN tag of the sampled frame.
     pub tag: Option<Tci>,
@@ -121,7 +122,7 @@ impl Msdu {
         msdu
     }
 
-    /// Returns the MSDU's first bytes.
+    /// Returns the quoted bytes of the sampled frame.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]

@@ -2,14 +2,14 @@
 
 use crate::units::{CLASSES, Class, ClassSet};
 
-/// Organization (IEEE 802.1) and subtype of each DCBX TLV.
+/// First four bytes of each DCBX TLV: organization (IEEE 802.1) and subtype.
 pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
 pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
 pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
 pub(super) const APPLICATIONS: [u8; 4] = [0x00, 0x80, 0xc2, 0xc];
 
 const WILLING: u8 = 1 << 7;
-/// In ETS: a credit-based shaper is supported. In PFC: the port cannot bypass MACsec.
+/// Second flag. In ETS, a credit-based shaper is supported; in PFC, the port cannot bypass MACsec.
 const SECOND: u8 = 1 << 6;
 
 /// Transmission selection algorithms.
@@ -27,7 +27,7 @@ pub struct Ets {
     pub willing: bool,
     /// True if a credit-based shaper is supported.
     pub credit_based: bool,
-    /// Supported traffic classes; zero: eight.
+    /// Number of supported traffic classes; zero means eight.
     pub classes_max: u8,
     /// Traffic class (0..=15) of each priority.
     pub traffic_class: [u8; CLASSES],
@@ -80,7 +80,7 @@ pub struct PfcState {
     pub willing: bool,
     /// True if pauses bypass MACsec, overtaking frames that wait for encryption.
     pub bypasses_macsec: bool,
-    /// Maximum classes with PFC, 0..=15; zero: unlimited.
+    /// Maximum number of classes with PFC, 0..=15; zero means unlimited.
     pub capability: u8,
     /// Classes with PFC.
     pub classes: ClassSet,
@@ -118,14 +118,14 @@ pub mod selector {
 pub struct Application {
     /// Application's class.
     pub class: Class,
-    /// Identifying field: a [`selector`].
+    /// Kind of field that identifies the application: a constant of [`selector`].
     pub selector: u8,
     /// Identifying field's value.
     pub protocol: u16,
 }
 
 impl Application {
-    /// Encodes a TLV's entry.
+    /// Encodes the application as an entry of its TLV.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 3] {
         let [high, low] = self.protocol.to_be_bytes();
@@ -143,10 +143,10 @@ impl Application {
 pub struct Applications<'a>(&'a [[u8; 3]]);
 
 impl<'a> Applications<'a> {
-    /// Maximum entries of a TLV.
+    /// Maximum entries in a TLV.
     pub const MOST: usize = (511 - 5) / 3;
 
-    /// Wraps encoded entries.
+    /// Creates a list of entries encoded by [`Application::to_bytes`].
     #[must_use]
     pub const fn new(list: &'a [[u8; 3]]) -> Applications<'a> {
         Applications(list)

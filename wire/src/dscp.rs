@@ -1,6 +1,6 @@
 //! Rewriting of a packet's DSCP.
 //!
-//! The IPv4 checksum is updated incrementally (RFC 1624): a wrong one stays wrong.
+//! The IPv4 checksum is updated incrementally (RFC 1624), so that a wrong checksum stays wrong.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -9,7 +9,7 @@ use super::header::Header;
 mod field {
     use std::ops::Range;
 
-    /// Offset of the word with the DSCP.
+    /// Bytes of the first word, which holds the DSCP.
     pub const FIRST_WORD: Range<usize> = 0..2;
     pub const CHECKSUM: Range<usize> = 10..12;
 }
@@ -38,7 +38,7 @@ pub(super) fn set_type_of_service(ip: &mut [u8], value: u8) {
     ip[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Computes RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+/// Computes the new checksum (RFC 1624, equation 3): HC' = ~(~HC + ~m + m').
 fn mended(checksum: u16, before: u16, after: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
     let sum = (sum & 0xffff) + (sum >> 16);

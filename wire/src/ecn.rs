@@ -1,6 +1,7 @@
 //! Explicit congestion notification (ECN) in the IP header (RFC 3168).
 //!
-//! Marking changes ECT(0) or ECT(1) to CE. The IPv4 checksum is updated incrementally: a wrong one stays wrong.
+//! Marking changes ECT(0) or ECT(1) to CE. The IPv4 checksum is updated incrementally, so that a wrong checksum stays
+//! wrong.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -35,7 +36,7 @@ pub fn get(head: &[u8], header: &Header) -> Ecn {
     }
 }
 
-/// Marks an ECN-capable frame as congested; returns whether it changed.
+/// Marks an ECN-capable frame as congested. Returns whether the frame changed.
 pub fn mark(head: &mut [u8], header: &Header) -> bool {
     if get(head, header) != Ecn::Capable {
         return false;

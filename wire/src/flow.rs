@@ -1,7 +1,8 @@
-//! Flow of a frame: its frames keep their order and path.
+//! Flow of a frame. The frames of one flow keep their order and path.
 //!
-//! A flow is the 5-tuple of TCP or UDP over IPv4 or IPv6, else MAC addresses and EtherType. Fragments have ports 0,
-//! because at most the first carries ports. IPv6 packets with extension headers count by MAC addresses.
+//! A flow is identified by the 5-tuple of TCP or UDP over IPv4 or IPv6; for other frames, by MAC addresses and
+//! EtherType. Fragments have ports 0, because at most the first carries ports. IPv6 packets with extension headers
+//! count as other frames.
 
 use pnet_packet::Packet;
 use pnet_packet::ethernet::{EtherType, EtherTypes};

@@ -1,7 +1,7 @@
 //! GFC extension of PFC: rates of a peer's classes.
 //!
-//! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends step k of rates C/2^k, with line rate C. The format is xoff's
-//! own: rates in the padding of a PFC frame without classes.
+//! Gentle Flow Control (Qian et al., SIGCOMM 2019) limits a sender to a rate C/2^k, where C is the line rate; the frame
+//! carries the step k. The format is xoff's own: the rates are in the padding of a PFC frame without classes.
 //!
 //! | offset | field | value |
 //! |---|---|---|
@@ -11,7 +11,8 @@
 //! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
 //! | 48-49 | time | quanta until the limits expire; 0 ends the limits |
 //!
-//! To other peers, the frame pauses nothing. As in PFC, the last value wins, and limits expire unless refreshed.
+//! A peer without this extension reads a PFC frame that pauses nothing. As in PFC, the last received value counts, and
+//! limits expire unless refreshed.
 
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta, RateStep};
@@ -32,14 +33,14 @@ const MAGIC: [u8; 4] = *b"GFC1";
 pub struct Rates {
     /// Classes with a rate in the frame.
     pub classes: ClassSet,
-    /// Rate step by class; full for classes not in the frame.
+    /// Rate step of each class; full rate for classes not in the frame.
     pub steps: [RateStep; CLASSES],
     /// Time until the limits expire.
     pub time: Quanta,
 }
 
 impl Rates {
-    /// Adds a class.
+    /// Adds a class with its rate step.
     #[must_use]
     pub fn with(mut self, class: Class, step: RateStep) -> Rates {
         self.classes.insert(class);
@@ -47,10 +48,10 @@ impl Rates {
         self
     }
 
-    /// Parses the rates, if any, in a frame parsed as `pfc`.
+    /// Parses the rates, if any, of `frame`, already parsed as `pfc`.
     ///
     /// # Errors
-    /// If malformed: the frame must change nothing.
+    /// If the rates are malformed. The frame must then change nothing.
     pub fn parse(pfc: &Pfc, frame: &[u8]) -> Result<Option<Rates>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);

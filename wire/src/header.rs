@@ -8,7 +8,7 @@ use pnet_packet::ethernet::{EtherType, EtherTypes};
 use super::cn_tag::{CN_TAG, CnTag};
 use crate::units::{Class, MacAddr};
 
-/// Offsets and lengths in bytes; `TCI` and `TAGGED_*` need an 802.1Q tag.
+/// Offsets and lengths in bytes. `TCI` and `TAGGED_*` apply only to frames with an 802.1Q tag.
 pub mod field {
     use std::ops::Range;
 
@@ -55,7 +55,7 @@ pub struct Header {
     pub l3: u8,
 }
 
-/// Header offsets of [`Header::parse`], cached for [`Header::read`].
+/// Header offsets found by [`Header::parse`], cached so that [`Header::read`] need not parse again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     ether_type: EtherType,
@@ -106,7 +106,7 @@ impl Layout {
         self.has(Layout::VID)
     }
 
-    /// Returns whether both frames have no 802.1Q tag, a priority tag, or a VLAN's tag.
+    /// Returns whether both frames have the same kind of 802.1Q tag: none, priority tag, or VLAN.
     #[inline]
     #[must_use]
     pub const fn is_tagged_like(self, other: Layout) -> bool {
@@ -118,7 +118,7 @@ impl Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tci(pub u16);
 
-/// Reason for a frame's malformed head.
+/// Reason why a frame's header is malformed.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
@@ -132,7 +132,7 @@ pub enum Malformed {
 }
 
 impl Header {
-    /// Parses a frame's first `min(len, 96)` bytes or more.
+    /// Parses a frame's header. `head` must have the first 96 bytes, or the whole frame if it is shorter.
     ///
     /// # Errors
     /// If the Ethernet header is truncated.
@@ -171,7 +171,7 @@ impl Header {
         Layout { ether_type: self.ether_type, l3: self.l3, parts }
     }
 
-    /// Reads a head [parsed](Header::parse) with this layout; otherwise, the result is arbitrary.
+    /// Reads a header whose `layout` [`Header::parse`] has found before. With a wrong layout, the result is arbitrary.
     #[inline]
     #[must_use]
     pub fn read(layout: Layout, head: &[u8]) -> Header {
@@ -190,7 +190,7 @@ impl Header {
         Header { dst, src, tag, cn_tag, ether_type, dscp, l3 }
     }
 
-    /// Returns bytes after the Ethernet header.
+    /// Returns the bytes of `head` after the Ethernet header.
     #[inline]
     #[must_use]
     pub fn payload<'a>(&self, head: &'a [u8]) -> &'a [u8] {
@@ -251,7 +251,7 @@ impl Header {
     }
 }
 
-/// Pads with zeros beyond the end.
+/// Returns `N` bytes at offset `at`, with zeros beyond the end.
 #[inline]
 fn part<const N: usize>(head: &[u8], at: usize) -> [u8; N] {
     head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
@@ -263,7 +263,7 @@ fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
 }
 
 impl Tci {
-    /// Builds a tag from the low 3, 1 and 12 bits.
+    /// Builds a TCI from PCP, DEI, and the low 12 bits of `vid`.
     #[must_use]
     pub const fn new(pcp: Class, dei: bool, vid: u16) -> Tci {
         Tci((pcp.get() as u16) << 13 | (dei as u16) << 12 | vid & 0x0fff)
@@ -333,7 +333,7 @@ mod tests {
         };
         let mut cn_tag = None;
         if ether_type == EtherType(0x22e9) {
-            // `pnet_packet` cannot parse a CN-TAG.
+            // Read the CN-TAG here, because `pnet_packet` cannot parse it.
             let words = payload.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
             let [rpid, next] = words.take(2).collect::<Vec<_>>()[..] else {
                 return Err(Malformed::CnTagTruncated);
@@ -395,7 +395,7 @@ mod tests {
         }
 
         #[test]
-        fn tci_returns_the_fields_it_was_made_of(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
+        fn tci_returns_the_fields_it_was_built_from(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
             let tci = Tci::new(Class::new(pcp).unwrap(), dei, vid);
             prop_assert_eq!((tci.pcp().get(), tci.dei(), tci.vid()), (pcp, dei, vid));
             prop_assert_eq!(tci.with_vid(7).with_pcp(Class::ALL[5]), Tci::new(Class::ALL[5], dei, 7));

@@ -55,17 +55,17 @@ pub struct Packet {
     pub src: Address,
     /// Destination address.
     pub dst: Address,
-    /// Packet bytes by its header, as MTUs count them.
+    /// Packet length in bytes by its header, as MTUs count it.
     pub len: u32,
-    /// Routers that may still forward the packet, this one included.
+    /// TTL (IPv4) or hop limit (IPv6) of the received packet.
     pub hops_left: u8,
     /// True if routers must process options.
     pub has_options: bool,
-    /// True if the packet must stay on its link: to a group, or from or to a link-local address.
+    /// True if routers must not forward the packet: its destination is a group, or one of its addresses is link-local.
     pub stays_on_link: bool,
 }
 
-/// Reason for an unroutable packet.
+/// Reason why a packet cannot be routed.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
@@ -84,7 +84,7 @@ pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
 }
 
 impl Packet {
-    /// Reads the packet at `head`, with at most `room` bytes; `None` if it is not IP.
+    /// Reads the header of the packet at `head`, which has at most `room` bytes; `None` if it is not IP.
     ///
     /// # Errors
     /// If no router may forward the packet.
@@ -156,12 +156,13 @@ const fn stays_on_link6(src: u128, dst: u128) -> bool {
     dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 || src >> 118 == 0xfe80 >> 6
 }
 
-/// Duplicate address detection uses no source (RFC 4862).
+/// Returns whether the source may be unspecified, as in duplicate address detection (RFC 4862).
 const fn may_have_no_source(dst: u128) -> bool {
     dst >> 120 == 0xff
 }
 
-/// Decrements a [read](Packet::read) packet's TTL or hop limit, and updates the IPv4 checksum incrementally (RFC 1624).
+/// Decrements the TTL or hop limit of a packet that [`Packet::read`] accepted, and updates the IPv4 checksum
+/// incrementally (RFC 1624).
 #[inline]
 pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     match ether_type {
@@ -447,8 +448,8 @@ mod tests {
     // proves: routing
     #[test]
     fn zero_checksum_after_ttl_decrement_matches_kernel() {
-        // With this identification the checksum is 0xfeff; decremented, the TTL would make it 0xffff, zero's other
-        // form.
+        // With this identification the checksum is 0xfeff. Decrementing the TTL would make it 0xffff, the other form of
+        // zero.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());

@@ -1,6 +1,7 @@
 //! LLDP (IEEE 802.1AB): frames of TLVs, each with 7 bits of type, 9 bits of length, and a value.
 //!
-//! A list must fit its frame and begin with chassis, port and time to live. Other unreadable TLVs are skipped.
+//! A frame is rejected if its TLVs do not fit, or do not begin with chassis, port and time to live. Other unreadable
+//! TLVs are skipped.
 
 use pnet_packet::ethernet::EtherType;
 
@@ -41,11 +42,11 @@ mod kind {
     pub const ORGANIZATION: u8 = 127;
 }
 
-/// Organization (three bytes) and subtype of TLVs.
+/// Identifiers of organization-specific TLVs: organization (three bytes) and subtype.
 mod organization {
     /// IEEE 802.3: the maximum frame size.
     pub const MAX_FRAME: [u8; 4] = [0x00, 0x12, 0x0f, 4];
-    /// xoff's own TLV: extensions of PFC that a station understands.
+    /// xoff's own TLV, which lists the extensions of PFC that a station understands.
     pub const UNDERSTANDS: [u8; 4] = [0x02, 0x78, 0x6f, 1];
 }
 
@@ -75,10 +76,10 @@ named! { LldpError {
     Length: "length",
 } }
 
-/// Identifier of a chassis or port.
+/// Identifier of a chassis or of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id<'a> {
-    /// Kind: 4 is the MAC address of a chassis; 3 a MAC address, 5 an interface name of a port.
+    /// Kind. For a chassis, 4 means a MAC address; for a port, 3 a MAC address, and 5 an interface name.
     pub subtype: u8,
     /// Value of 1 to [`TEXT_MAX`] bytes.
     pub value: &'a [u8],
@@ -91,7 +92,7 @@ pub struct ManagementAddress<'a> {
     pub family: u8,
     /// Address, 1 to 31 bytes.
     pub address: &'a [u8],
-    /// Interface numbering scheme and number.
+    /// Numbering scheme of interfaces, and number of the interface.
     pub interface: (u8, u32),
     /// Object identifier, at most 128 bytes, usually empty.
     pub object: &'a [u8],
@@ -182,7 +183,7 @@ impl<'a> Lldpdu<'a> {
         Ok(Lldpdu { chassis, port, ttl, rest })
     }
 
-    /// Returns TLVs after the mandatory ones, or errors for unreadable ones.
+    /// Returns the TLVs after the mandatory ones, with an error for each unreadable TLV.
     pub fn tlvs(&self) -> impl Iterator<Item = Result<Tlv<'a>, LldpError>> + use<'a> {
         let mut left = self.rest;
         std::iter::from_fn(move || {
@@ -304,7 +305,7 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// Appends a TLV. Returns false, without changes, if room is missing or the value too long.
+    /// Appends a TLV. Returns false, and changes nothing, if there is no room or the value is too long.
     pub fn push(&mut self, tlv: &Tlv<'_>) -> bool {
         let before = self.len;
         self.len += 2;
@@ -330,7 +331,7 @@ impl<'a> Writer<'a> {
         &self.bytes[..self.len]
     }
 
-    /// Writes what fits; the caller checks `len`.
+    /// Writes the bytes if they fit, but always adds to `len`, which the caller checks.
     fn write(&mut self, bytes: &[u8]) {
         if let Some(into) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             into.copy_from_slice(bytes);

@@ -1,7 +1,7 @@
 //! MAC control: PFC (802.1Qbb) and PAUSE (802.3x).
 //!
-//! A malformed frame must pause nothing. A zero source address, a known bug, is accepted. Ignored: the vector's
-//! reserved half, times of disabled classes, padding.
+//! A malformed frame must pause nothing. A zero source address, a known bug of some senders, is accepted. The reserved
+//! half of the class-enable vector, times of disabled classes, and padding are ignored.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -13,7 +13,7 @@ pub const LEN: usize = 60;
 /// Destination of PFC and PAUSE frames; bridges never forward it.
 pub const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
-/// Offsets from the opcode, and opcodes.
+/// Offsets of fields from the opcode, and values of the opcode.
 mod field {
     use std::ops::Range;
 
@@ -27,7 +27,7 @@ mod field {
     pub const OPCODE_PFC: u16 = 0x0101;
 }
 
-/// Understood MAC control frame.
+/// MAC control frame that the switch understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControl {
     /// PFC (802.1Qbb): pauses or resumes enabled classes.
@@ -59,7 +59,7 @@ pub enum MacControlError {
     Truncated,
     #[error("the PFC frame has a malformed list of flows")]
     FlowList,
-    /// PFC frame with rates ([`super::gfc`]) truncated, below the minimum, or beside a pause.
+    /// PFC frame whose rates ([`super::gfc`]) are truncated, below the lowest rate, or combined with a pause.
     #[error("the PFC frame has malformed rates of classes")]
     Rates,
 }
@@ -114,7 +114,7 @@ impl MacControl {
 }
 
 impl Pfc {
-    /// Adds a class with its time.
+    /// Adds a class with its pause time.
     #[must_use]
     pub const fn with(mut self, class: Class, time: Quanta) -> Pfc {
         self.classes.insert(class);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_class_vector_ignores_times() {
+    fn pfc_frame_without_classes_ignores_pause_times() {
         let mut bytes = xoff(0, 0).encode(SRC);
         bytes[17] = 0;
         bytes[18..34].fill(0xff);

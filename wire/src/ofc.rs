@@ -1,6 +1,7 @@
 //! OFC extension of PFC: a list of a class's flows to pause or resume.
 //!
-//! The format is xoff's own (the OFC paper, section III-A, defines none): the list is in a PFC frame's padding.
+//! The format is xoff's own, because the OFC paper (section III-A) defines none. The list is in the padding of a PFC
+//! frame.
 //!
 //! | offset | field | value |
 //! |---|---|---|
@@ -10,14 +11,15 @@
 //! | 40-41 | flow count | at least 1 |
 //! | 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
 //!
-//! To other peers, a pause of flows pauses the class. A resume enables no class, because other flows may stay paused.
+//! A peer without this extension reads a pause of flows as a pause of the whole class. A resume enables no class in the
+//! PFC frame, because other flows may stay paused.
 
 use super::flow::FlowKey;
 use super::header::Header;
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{Class, ClassSet, MacAddr, Quanta};
 
-/// Maximum length in bytes without FCS, for any station.
+/// Maximum length in bytes without FCS, which every station can receive.
 pub const LEN_MAX: usize = 1514;
 
 mod field {
@@ -54,10 +56,10 @@ pub struct FlowPause<'a> {
 }
 
 impl<'a> FlowPause<'a> {
-    /// Parses the list, if any, in a frame parsed as `pfc`.
+    /// Parses the flow list, if any, of `frame`, already parsed as `pfc`.
     ///
     /// # Errors
-    /// If malformed: the frame must pause nothing.
+    /// If the list is malformed. The frame must then pause nothing.
     pub fn parse(pfc: &Pfc, frame: &'a [u8]) -> Result<Option<FlowPause<'a>>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);
@@ -65,7 +67,7 @@ impl<'a> FlowPause<'a> {
         FlowPause::read(pfc, frame).map(Some).ok_or(MacControlError::FlowList)
     }
 
-    /// Parses a MAC control frame's list, if any.
+    /// Parses the flow list of a MAC control frame, if any.
     ///
     /// # Errors
     /// If the frame must pause nothing.
@@ -114,7 +116,7 @@ pub struct FlowPauseWriter<'a> {
 }
 
 impl<'a> FlowPauseWriter<'a> {
-    /// Starts a frame in `bytes`, at least [`LEN`] bytes, which limit its length.
+    /// Starts a frame in `bytes`, which must have [`LEN`] bytes or more and limit its length.
     pub fn new(bytes: &'a mut [u8], src: MacAddr, operation: Operation, class: Class) -> FlowPauseWriter<'a> {
         let (pfc, code) = match operation {
             Operation::Pause(time) => (Pfc::default().with(class, time), 1),
@@ -127,7 +129,7 @@ impl<'a> FlowPauseWriter<'a> {
         FlowPauseWriter { bytes, len: field::FLOWS, count: 0 }
     }
 
-    /// Adds a flow. Returns false, without changes, if room is missing.
+    /// Adds a flow. Returns false, and changes nothing, if there is no room.
     pub fn push(&mut self, flow: &FlowKey) -> bool {
         let Some(room) = self.bytes.get_mut(self.len..self.len + encoded_len(flow)) else { return false };
         encode(flow, room);
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn writer_refuses_flow_without_room() {
+    fn flow_list_writer_refuses_flow_that_does_not_fit() {
         let mut bytes = [0; 42 + 2 * 14 + 13];
         let mut writer = FlowPauseWriter::new(&mut bytes, SRC, Operation::Resume, C3);
         assert_eq!([1, 2, 3].map(|port| writer.push(&v4(port))), [true, true, false]);

@@ -12,13 +12,13 @@ pub use port_set::PortSet;
 
 /// FCS length in bytes; frames from AF_XDP lack it.
 pub const FCS: u32 = 4;
-/// Bytes on a line hidden from AF_XDP: FCS (4), preamble and start delimiter (8), inter-frame gap (12).
+/// Bytes of a frame on a line that AF_XDP hides: FCS (4), preamble and start delimiter (8), inter-frame gap (12).
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
 /// Bytes of destination, source and EtherType.
 pub const ETHERNET_HEADER: u32 = 14;
 /// Bytes of tags that MTUs leave out: 802.1ad (4) and 802.1Q (4).
 pub const TAGS: u32 = 8;
-/// Traffic classes of a port.
+/// Number of traffic classes of a port.
 pub const CLASSES: usize = 8;
 /// Bits per pause quantum (802.3 31B.2, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;
@@ -34,12 +34,12 @@ pub struct Bytes(pub u64);
 impl Bytes {
     /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
-    /// Maximum, for "no limit".
+    /// Largest amount, which stands for "no limit".
     pub const MAX: Bytes = Bytes(u64::MAX);
     /// Bytes on the line between two frames: preamble, start delimiter and gap.
     pub const BETWEEN_FRAMES: u64 = (LINE_OVERHEAD - FCS) as u64;
 
-    /// Returns a frame's counted size: padded to 60 bytes (as on lines, but not on a veth), plus FCS.
+    /// Returns the size of a frame as buffers count it: padded to 60 bytes (as on lines, but not on a veth), plus FCS.
     #[inline]
     #[must_use]
     pub const fn of_frame(frame_len: u32) -> Bytes {
@@ -69,7 +69,7 @@ impl Bytes {
     }
 }
 
-/// Time or duration in nanoseconds. The epoch is the driver's: a monotonic clock over AF_XDP, zero in simulations.
+/// Time or duration in nanoseconds. The driver chooses the epoch: a monotonic clock's with AF_XDP, zero in simulations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign)]
 pub struct Nanos(pub u64);
 
@@ -107,7 +107,7 @@ impl Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the time `span` later; [`Nanos::NEVER`] stays.
+    /// Returns the time `span` later; [`Nanos::NEVER`] is returned unchanged.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Nanos) -> Nanos {
@@ -158,14 +158,14 @@ impl BitRate {
         self.0
     }
 
-    /// Returns the time of `bytes`, rounded up.
+    /// Returns the time that `bytes` take at this rate, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Nanos {
         self.time_of_bits(u128::from(bytes.0) * 8)
     }
 
-    /// Returns the time of `quanta` at this line rate, rounded up.
+    /// Returns the duration of `quanta` at this line rate, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of_quanta(self, quanta: Quanta) -> Nanos {
@@ -186,7 +186,7 @@ impl BitRate {
     }
 }
 
-/// Step k of the rates C / 2^k, with line rate C (GFC).
+/// Step k of the rates C / 2^k, where C is the line rate, in policy GFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateStep(u8);
 
@@ -196,7 +196,7 @@ impl RateStep {
     /// Lowest rate: a 65,536th of the line rate.
     pub const MAX: RateStep = RateStep(16);
 
-    /// Creates step k = `step`; `None` above [`RateStep::MAX`].
+    /// Creates the step with k = `step`; `None` above [`RateStep::MAX`].
     #[must_use]
     pub const fn new(step: u8) -> Option<RateStep> {
         if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }
@@ -209,7 +209,7 @@ impl RateStep {
         self.0
     }
 
-    /// Returns the rate on a line.
+    /// Returns the rate of this step on a line of rate `line`.
     #[inline]
     #[must_use]
     pub const fn of(self, line: BitRate) -> BitRate {
@@ -250,7 +250,7 @@ impl Class {
         if class < 8 { Some(Class(class)) } else { None }
     }
 
-    /// Returns the class in the low three bits, as in PCPs and DSCPs' top bits.
+    /// Returns the class in the low three bits, as in a PCP, or a DSCP's top bits.
     #[inline]
     #[must_use]
     pub const fn from_low_bits(bits: u8) -> Class {

@@ -2,7 +2,7 @@
 
 use super::header::{Tci, field};
 
-/// Returns a complete Ethernet header's 802.1Q tag.
+/// Returns the frame's 802.1Q tag, if any. The Ethernet header must be complete.
 #[inline]
 #[must_use]
 pub fn get(head: &[u8]) -> Option<Tci> {

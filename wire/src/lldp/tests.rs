@@ -193,7 +193,7 @@ fn unknown_and_faulty_tlvs_are_skipped() {
 }
 
 #[test]
-fn writer_refuses_tlvs_without_room() {
+fn lldp_writer_refuses_tlvs_that_do_not_fit() {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, SRC);
     assert!([CHASSIS, PORT, Tlv::Ttl(1)].iter().all(|tlv| writer.push(tlv)));
@@ -213,7 +213,7 @@ fn writer_refuses_tlvs_without_room() {
 }
 
 #[test]
-fn class_has_share_of_its_traffic_class() {
+fn dcbx_class_gets_bandwidth_share_of_its_traffic_class() {
     let mut ets = ets();
     assert_eq!(ets.shares(), [Some(20), None, None, Some(50), Some(30), None, None, None]);
     ets.traffic_class = [0, 0, 3, 3, 15, 8, 1, 7];
