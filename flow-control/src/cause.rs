@@ -1,4 +1,4 @@
-//! Cause of an XOFF: trigger, congested egress queue (culprit), and whether the culprit's peer pauses it.
+//! Cause of an XOFF: the trigger, the congested egress queue (culprit), and whether a peer pauses that queue.
 //!
 //! Causes of several switches lead from a paused sender to the root of its congestion, or around a cycle.
 
@@ -17,7 +17,7 @@ pub enum Trigger {
     TableFull(PortId),
     /// The ingress queue was predicted to reach XOFF.
     Predicted,
-    /// This higher class fills up; lower classes make room.
+    /// This higher class fills its queue, so lower classes are paused.
     Higher(Class),
 }
 
@@ -43,13 +43,14 @@ impl Trigger {
 /// Cause of a pause requested from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Index in [`Trigger::NAMES`].
+    /// Trigger, as an index in [`Trigger::NAMES`].
     pub trigger: usize,
-    /// Class with full queues: the paused one, or a higher one.
+    /// Class whose queues are full: the paused one, or a higher one.
     pub class: Class,
-    /// Port of the congested egress queue, or of most bytes of a full ingress queue; `None` if all frames have left.
+    /// Port of the congested egress queue, or egress port of most bytes of a full ingress queue. `None` if all frames
+    /// have left.
     pub culprit: Option<PortId>,
-    /// True if the culprit queue's peer paused it.
+    /// True if the culprit queue is itself paused by its peer.
     pub relayed: bool,
 }
 
@@ -64,7 +65,7 @@ impl Cause {
             | self.trigger as u64
     }
 
-    /// Unpacks [`Cause::pack`]'s number; `None` for zero.
+    /// Unpacks a number from [`Cause::pack`]; `None` for zero.
     #[must_use]
     pub fn unpack(packed: u64) -> Option<Cause> {
         let [trigger, port, has_culprit, relayed, class, is_some, ..] = packed.to_le_bytes();
@@ -77,12 +78,12 @@ impl Cause {
     }
 }
 
-/// Pauses requested from a peer, by trigger.
+/// Number of pauses requested from a peer, by trigger.
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// Pauses whose culprit queue was unknown or not itself paused.
+    /// Pauses whose culprit queue was unknown, or was not itself paused.
     pub own: [Counter; Trigger::COUNT],
-    /// Pauses whose culprit queue's peer paused it: congestion is further downstream.
+    /// Pauses whose culprit queue was itself paused, because congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],
 }
 

@@ -1,7 +1,7 @@
 //! Class of a frame by its PCP, its DSCP, both, or its port.
 //!
-//! A port's [`Classifier`] is a table by DSCP and PCP: one load per frame. A priority tag (VID 0) counts as a tag. DSCP
-//! counts in IP only, and nothing behind an 802.1ad tag.
+//! A port's [`Classifier`] is a table indexed by DSCP and PCP, which is read once per frame. A priority tag (VID 0)
+//! counts as a tag. A DSCP counts only in an IP packet. Behind an 802.1ad tag, neither counts.
 
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::Class;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn untrusted_port_gives_every_frame_its_own_class() {
+    fn untrusted_port_gives_every_frame_its_default_class() {
         let classifier = Classifier::new(&port(Trust::Port));
         every_kind_of_frame(|header, _, _| assert_eq!(classifier.classify(&header), DEFAULT));
     }

@@ -1,7 +1,7 @@
 //! Numbers that one thread writes and any thread reads.
 //!
-//! The owner adds with a plain load and store. A reader of a value sees all earlier writes of its owner (release and
-//! acquire).
+//! The owner adds with a plain load and store, because nobody else writes. A reader that sees a value also sees all
+//! earlier writes of the owner (release and acquire).
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -68,7 +68,7 @@ const MINUTE: u64 = 60_000_000_000;
 /// Maximum of the current minute and the five before it.
 #[derive(Debug, Default, PartialEq)]
 pub struct RecentMax {
-    /// Number of a minute, from 1, and its maximum.
+    /// For each recorded minute, its number (from 1) and its maximum.
     minutes: [(Counter, Counter); RECENT],
 }
 
@@ -106,10 +106,11 @@ const fn minute(now: u64) -> u64 {
 
 const DOUBLINGS: usize = 36;
 
-/// Bucket that begins at 1,024 ns; from there to 262 us the counts fill one cache line.
+/// Index of the bucket that begins at 1,024 ns. The counts from there to 262 us fill one cache line.
 const MICROSECOND: usize = 11;
 
-/// Histogram of nanoseconds: buckets of doubling size, each with `STEPS` equal steps; the last is open.
+/// Histogram of durations in nanoseconds. Buckets double in size, and each has `STEPS` equal steps. The last bucket has
+/// no upper bound.
 #[derive(Debug, PartialEq)]
 #[repr(C)]
 pub struct Histogram<const STEPS: usize = 1> {
@@ -117,7 +118,7 @@ pub struct Histogram<const STEPS: usize = 1> {
     counts: [[Counter; STEPS]; DOUBLINGS],
 }
 
-/// Histogram with eight steps a bucket (2,312 bytes).
+/// Histogram whose buckets have eight steps each; it takes 2,312 bytes.
 pub type FineHistogram = Histogram<8>;
 
 impl<const STEPS: usize> Default for Histogram<STEPS> {
@@ -145,7 +146,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.sum.add(nanos.wrapping_mul(times));
     }
 
-    /// Returns buckets, lowest first: largest value (`None` if open) and count.
+    /// Returns the largest value (`None` if unbounded) and the count of each bucket, lowest bucket first.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let all = (0..DOUBLINGS).flat_map(|doubling| (0..STEPS).map(move |step| (doubling, step)));
         all.map(|(doubling, step)| {

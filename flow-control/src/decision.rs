@@ -13,7 +13,7 @@ use crate::load::Margin;
 /// Event of a frame of the policy's class, already counted by the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The frame was counted at ingress, or is lossless without room there.
+    /// The frame was counted at ingress, or is lossless and found no room there.
     Received {
         /// Ingress port.
         ingress: PortId,
@@ -57,7 +57,7 @@ pub enum Intent {
     Xoff {
         /// Port of the peer.
         port: PortId,
-        /// Class to pause: the policy's or a lower one.
+        /// Class to pause: the policy's own class or a lower one.
         class: Class,
         /// Reason of the pause.
         trigger: Trigger,
@@ -95,15 +95,15 @@ pub enum Intent {
 /// Occupancies of the queues of all classes.
 ///
 /// # Panics
-/// If the port is missing.
+/// If the switch has no such port.
 pub trait Occupancies {
     /// Returns bytes received on `port` that still count at ingress.
     fn ingress(&self, port: PortId, class: Class) -> Bytes;
     /// Returns bytes at egress `port`, queued or in the driver.
     fn egress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns bytes from `ingress` at egress `egress`, queued or in the driver.
+    /// Returns bytes from port `ingress` that are at port `egress`, queued or in the driver.
     fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes;
-    /// Returns the ingress queue's XOFF threshold; in shared memory it varies with other queues.
+    /// Returns the ingress queue's XOFF threshold. In shared memory, it depends on other queues.
     fn xoff(&self, port: PortId, class: Class) -> Bytes;
     /// Returns the ingress queue's XON threshold.
     fn xon(&self, port: PortId, class: Class) -> Bytes;
@@ -116,7 +116,8 @@ pub trait Occupancies {
 /// Custom flow-control policy of one class, for the ports of one worker.
 ///
 /// A class stays lossless if its policy requests XOFF no later than [`Occupancies::at_xoff`] and withdraws it no
-/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF from an empty port, or the peer stays paused.
+/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF from a port that is empty, because otherwise the peer
+/// stays paused.
 ///
 /// The methods run for every frame: they must not allocate, block or read the clock.
 pub trait CustomPolicy: Debug + Send {
@@ -131,11 +132,11 @@ pub trait CustomPolicy: Debug + Send {
     /// Starts with the frames already in the buffer, and appends due intents. No peer is paused yet.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Returns how many frames of any size with such an `event` would cause neither intent nor change of state. The
-    /// default reports every frame.
+    /// Returns how many frames of any size with such an `event` need not be reported: they cause neither intent nor
+    /// change of state. By default, every frame is reported.
     ///
-    /// For a leaving frame, the smaller margin of [`Event::Dequeued`] and [`Event::Released`] applies. Each must hold
-    /// while both occupancies shrink.
+    /// For a leaving frame, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Each
+    /// margin must hold while both occupancies shrink.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

@@ -36,46 +36,48 @@ pub enum DropReason {
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
-    /// Packet without route, with expired hop limit, or too long with DF, beyond the host's answer rate
-    /// ([`crate::settings::PuntLimit`]).
+    /// Packet without route, with expired hop limit, or too long and not fragmentable, when the host may send no more
+    /// answers ([`crate::settings::PuntLimit`]).
     Unroutable,
-    /// Host's frame reserved for the switch: MAC control, or LLDP unless the host runs it.
+    /// Frame from the host that only the switch may send: MAC control, or LLDP unless the host runs it.
     HostControl,
-    /// Frame whose only destination has no link, even if lost while queued.
+    /// Frame whose only destination has no link, even if the link went down while the frame was queued.
     LinkDown,
 
     /// Frame of a lossy class whose ingress memory is exhausted.
     IngressFull,
-    /// Frame of a lossless class without headroom: the peer did not obey in time.
+    /// Frame of a lossless class that found no headroom, because the peer did not obey in time.
     HeadroomExhausted,
     /// Frame whose egress queue is full.
     EgressFull,
-    /// Frame for another worker, whose outbox is full.
+    /// Frame for a port of another worker, when the outbox for that worker is full.
     HandoverFull,
-    /// Frame without a slot for its copy, without room for a tag, or beyond [`crate::settings::FLOOD_COPIES_MAX`].
+    /// Frame without a slot for its copy, without room for a tag, or copy beyond [`crate::settings::FLOOD_COPIES_MAX`].
     NoFrames,
-    /// Packet with an unresolved neighbour: lossless and unanswered in time, or lossy and beyond the punt rate.
+    /// Packet whose neighbour's MAC address is unresolved: lossless and not resolved in time, or lossy and beyond the
+    /// punt rate.
     Unresolved,
     /// Frame for the host beyond the punt rate ([`crate::settings::PuntLimit`]).
     PuntLimit,
     /// Frame for the host while the queue to the host is full.
     PuntFull,
-    /// Host's frame beyond its port's limit ([`crate::settings::HOST_FRAMES_MAX`]), or to a long paused port of a VLAN.
+    /// Frame from the host beyond its port's limit ([`crate::settings::HOST_FRAMES_MAX`]), or to a VLAN's port that has
+    /// long been paused.
     HostLimit,
-    /// Unmarkable frame dropped early at a congested egress queue (WRED).
+    /// Frame that cannot carry an ECN mark, dropped early at a congested egress queue (WRED).
     EarlyDrop,
-    /// Frame of a class given up by the watchdog in a pause storm.
+    /// Frame of a class in a pause storm, whose frames the watchdog drops.
     PausedDiscard,
-    /// Flooded frame for a paused port, beyond the share of its ingress port's floods.
+    /// Flooded frame for a port that stays paused, beyond the share of floods from its ingress port.
     FloodPaused,
 }
 
-/// Meaning for losslessness.
+/// Kind of a drop, which decides whether it violates losslessness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropKind {
-    /// No egress port by bridging rules, configuration or links.
+    /// The frame has no egress port by bridging rules, configuration or links.
     Filtered,
-    /// Forwardable frame without room, time or link.
+    /// The frame could be forwarded, but lacked room, time or a link.
     Lost,
 }
 
@@ -113,7 +115,7 @@ xoff_wire::named! { DropReason {
 } }
 
 impl DropReason {
-    /// Returns the drop's kind, which alone decides losslessness ([`DropKind::Lost`]).
+    /// Returns the drop's kind. Only [`DropKind::Lost`] violates losslessness.
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {

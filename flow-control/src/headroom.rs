@@ -1,6 +1,7 @@
 //! Headroom: room beyond XOFF for frames that arrive after the switch decided to pause.
 //!
-//! It sums upper bounds per cause of delay (802.1Q annex on PFC headroom, plus software). In order of time:
+//! Headroom is the sum of an upper bound for each cause of delay (802.1Q annex on PFC headroom, plus software). In
+//! order of time:
 //!
 //! | term | why bytes arrive meanwhile |
 //! |---|---|
@@ -16,11 +17,11 @@
 use xoff_wire::units::{BitRate, Bytes, Nanos, QUANTUM_BITS, TAGS};
 
 const PFC_FRAME: u32 = 60;
-/// Delay of fibre and copper, rounded up from 4.9.
+/// Delay of fibre and copper cables per metre, rounded up from 4.9 ns.
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
-/// Maximum time from the end of a pause frame to the start of the peer's last frame: (Mb/s, quanta) (802.3 31B.3.7).
-/// Rates between two rows take the higher row's value.
+/// Maximum response time by line rate, as (Mb/s, quanta): from the end of a pause frame to the start of the peer's last
+/// frame (802.3 31B.3.7). Rates between two rows take the higher row's value.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -97,7 +98,7 @@ impl Headroom {
         ]
     }
 
-    /// Returns the sum.
+    /// Returns the sum of all terms.
     #[must_use]
     pub fn total(&self) -> Bytes {
         self.terms().into_iter().fold(Bytes::ZERO, |sum, (_, term)| sum.saturating_add(term))
@@ -176,7 +177,8 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final occupancy if nothing leaves, delays are maximal, and the peer sends until it obeys.
+    /// Returns the final occupancy in the worst case: nothing leaves, delays are maximal, and the peer sends until it
+    /// obeys.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;

@@ -1,7 +1,7 @@
 //! Flow control of a switch: buffers, pauses, policies and congestion points, without frames, I/O, clock or threads.
 //!
-//! The dataplane counts frames in a [`buffer`] and reports events to a [`policy`], whose intents ([`decision`])
-//! [`pause`] keeps alive at the peer.
+//! The dataplane counts frames in a [`buffer`] and reports events to a [`policy`]. The policy returns intents
+//! ([`decision`]), which [`pause`] announces to the peer and refreshes.
 //!
 //! ```text
 //!   settings, headroom           settings of a switch; room above XOFF for a link

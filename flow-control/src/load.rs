@@ -30,7 +30,7 @@ impl From<Bytes> for Load {
     }
 }
 
-/// Frames and bytes, in any order, that may still be counted before a decision.
+/// Frames and bytes that may still be counted, in any order, before the next decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margin {
     /// Number of frames.
@@ -45,21 +45,21 @@ impl Margin {
     /// Unlimited margin.
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
 
-    /// Returns `bytes` in any number of frames.
+    /// Returns a margin of `bytes` in any number of frames.
     #[inline]
     #[must_use]
     pub const fn of(bytes: Bytes) -> Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
-    /// Returns the minimum of frames and of bytes.
+    /// Returns the smaller number of frames, and the smaller number of bytes.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Returns the bytes that fit even as shortest frames.
+    /// Returns the bytes that fit even if all frames are short.
     #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {

@@ -1,14 +1,14 @@
-//! Occupancies by which all workers decide. Each port's owner writes them.
+//! Occupancies by which all workers decide. The values of a port are written only by the worker that owns it.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, PortId};
 
 use crate::counter::Counter;
 use crate::prefetch::prefetch;
 
-/// Queue occupancies, and queues given up by the watchdog.
+/// Occupancies of queues, and flags of queues whose frames the watchdog drops.
 #[derive(Debug, PartialEq)]
 pub struct Occupancy {
-    /// Bytes by class, egress port and ingress port, in the egress owner's cache lines.
+    /// Bytes by class, egress port and ingress port. Each cache line has one egress port, hence one writer.
     between: [Box<[Line]>; CLASSES],
     queues: Box<[PortQueues]>,
 }
@@ -28,9 +28,9 @@ struct PortQueues([Queue; CLASSES]);
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
     pub(crate) egress_bytes: Counter,
-    /// Flooded frames received here with copies still unsent.
+    /// Flooded frames received here of which a copy is still unsent.
     pub flood_frames: Counter,
-    /// Bytes of these floods, each frame once.
+    /// Bytes of these flooded frames, each frame counted once.
     pub flood_bytes: Counter,
     /// 1 while the watchdog drops the egress queue's frames.
     pub given_up: Counter,

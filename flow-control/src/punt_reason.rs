@@ -15,7 +15,7 @@ pub enum PuntReason {
     HopLimit,
     /// Packet to route with IP options for routers.
     Options,
-    /// Packet to route beyond its route's MTU.
+    /// Packet to route that exceeds the MTU of its route.
     TooBig,
     /// Packet to route to a neighbour of unknown MAC address.
     Unresolved,
@@ -25,7 +25,8 @@ pub enum PuntReason {
     Elsewhere,
     /// Frame to the router that is neither IP nor ARP.
     Other,
-    /// Copy of a lossless packet without its neighbour's address, for the host to resolve, not forward.
+    /// Copy of a lossless packet whose neighbour's MAC address is unknown. The host resolves the address, but does not
+    /// forward the copy.
     Resolve,
 }
 
@@ -45,7 +46,7 @@ xoff_wire::named! { PuntReason {
 } }
 
 impl PuntReason {
-    /// Returns whether the packet is to be routed onward; any sender can cause many.
+    /// Returns whether the packet is in transit. Any sender can cause many such packets.
     #[must_use]
     pub const fn is_transit(self) -> bool {
         match self {

@@ -1,6 +1,6 @@
 //! PFC watchdog: detects begin and end of pauses by a peer that keep frames waiting too long.
 //!
-//! A class is *stuck* since it was both paused and had a frame queued:
+//! A class is *stuck* from the time at which it was paused and also had a frame queued:
 //!
 //! ```text
 //!     stuck since = the later of: begin of the pause, arrival of the oldest queued frame
@@ -8,8 +8,8 @@
 //!     end         at end of the last pause + restore
 //! ```
 //!
-//! A check is due one detection time after *stuck since*. Any end of a pause ends the suspicion, even at the nanosecond
-//! of detection.
+//! A check is due one detection time after *stuck since*. If the pause ends before the check, even at the nanosecond of
+//! detection, no storm begins.
 //!
 //! The reaction ([`WatchdogAction`]) is in `switch/storms.rs`.
 //!
@@ -109,7 +109,8 @@ impl Watchdog {
                 None if is_stormed => paused.ended(class).after(watched.settings.restore),
                 Some(since) if !is_stormed => {
                     let first = since.after(watched.settings.detect);
-                    // On a refresh, the scheduled check may be later than the first.
+                    // Keep a scheduled check, because it may be later than `first` if the peer only refreshes its
+                    // pause.
                     if watched.next_look == Nanos::NEVER { first } else { watched.next_look }
                 }
                 None | Some(_) => Nanos::NEVER,
@@ -118,7 +119,7 @@ impl Watchdog {
         self.find_next_look();
     }
 
-    /// Checks a class with its oldest frame queued at `waiting_since`.
+    /// Checks a class whose oldest frame has been queued since `waiting_since`.
     pub fn look(
         &mut self,
         now: Nanos,
@@ -150,7 +151,7 @@ impl Watchdog {
         change
     }
 
-    /// Forgets a lost peer. Returns classes whose storm ends.
+    /// Forgets all pauses of a lost peer. Returns classes whose storm ends.
     pub fn forget(&mut self) -> ClassSet {
         for watched in self.classes.iter_mut().flatten() {
             watched.next_look = Nanos::NEVER;
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn late_frame_is_stuck_from_its_arrival() {
+    fn frame_queued_during_pause_is_stuck_from_its_arrival() {
         let mut port = Port::new();
         port.pause(50, 65535);
         assert_eq!(port.look(1_050, Some(400)), None);
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn new_peer_clears_watchdog() {
+    fn loss_of_peer_clears_watchdog() {
         let mut port = Port::new();
         port.pause(0, 65535);
         port.look(1_000, Some(0));

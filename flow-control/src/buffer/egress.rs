@@ -10,10 +10,10 @@ pub(super) struct EgressQueue {
     pub(super) max: Bytes,
     pub(super) frames: u32,
     pub(super) frames_max: u32,
-    /// Limits (bytes, frames) once the queue is empty.
+    /// Limits (bytes, frames) that apply once the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
-    /// True if the shared egress limits do not bind the queue.
+    /// True if the shared egress limits do not apply to the queue.
     pub(super) exempt: bool,
     pub(super) is_lossy: bool,
     pooled_bytes: Bytes,
@@ -68,7 +68,7 @@ impl EgressQueue {
         back
     }
 
-    /// With `keeps_room`, larger old limits stay until the queue is empty.
+    /// With `keeps_room`, old limits that are larger stay until the queue is empty.
     pub(super) fn revise(&mut self, class: &ClassSettings, exempt: bool, is_lossy: bool, keeps_room: bool) {
         let before = *self;
         let EgressQueue { bytes, frames, .. } = before;

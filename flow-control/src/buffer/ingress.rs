@@ -18,12 +18,11 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// Headroom that applies when none is in use: until then the peer relies on the old one.
+    /// New headroom, which applies once no headroom is in use, because until then the peer relies on the old one.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,
     xon_frames: u32,
-    /// XOFF minus XON.
     hysteresis: Bytes,
     longest_frame: Bytes,
 }
@@ -68,7 +67,7 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the bytes taken from the pool.
+    /// Returns the bytes that the frames take from the pool.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -133,7 +132,7 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns false for an empty queue, which would gain nothing by waiting.
+    /// Returns false for an empty queue, because no departure could end its pause.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

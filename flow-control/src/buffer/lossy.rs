@@ -22,7 +22,7 @@ impl LossyUse {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// Each byte also takes one from the free pool, which limits the queue, hence the division by two.
+    /// Each byte lengthens the queue, and shrinks the free pool that limits it; hence the division by two.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

@@ -1,12 +1,12 @@
 //! Occupancy of ingress and egress queues by (port, class).
 //!
-//! Every byte counts at both, as in 802.1Q shared-memory switches: the ingress count decides about pauses, the egress
-//! count about congestion.
+//! Every byte counts at an ingress queue and at an egress queue, as in shared-memory switches. The ingress count
+//! decides about pauses, the egress count about congestion.
 //!
 //! * [`Memory::Dedicated`]: a lossless queue fills up to XOFF, then its headroom; a lossy queue up to its maximum.
-//! * [`Memory::Shared`]: a queue fills its reserve, then takes bytes from the pool. Limits are its own, `alpha` times
-//!   the free pool, its port's, and that of all ingress queues. A lossless queue then uses its headroom. Egress
-//!   queues are limited beyond their reserves: each queue, each port, and all together.
+//! * [`Memory::Shared`]: a queue fills its reserve, then takes bytes from the pool. It is limited by its own maximum,
+//!   by `alpha` times the free pool, by the limit of its port, and by that of all ingress queues. A lossless queue then
+//!   uses its headroom. Egress queues are limited beyond their reserves: each queue, each port, and all together.
 
 mod egress;
 mod ingress;
@@ -48,7 +48,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Creates the empty buffer of a worker with `own_ports` of all ports.
+    /// Creates the empty buffer of a worker that owns `own_ports` of all ports.
     pub fn new(settings: &SwitchSettings, own_ports: usize, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
@@ -150,7 +150,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Returns the load, in frames of any size, that may enter before XOFF or a drop.
+    /// Returns the load, in frames of any size, that may enter the ingress queue without an XOFF or a drop.
     #[inline]
     #[must_use]
     pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
@@ -170,7 +170,7 @@ impl Buffer {
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
-                // Each entering byte also lowers the threshold by `alpha` bytes.
+                // Divide, because each entering byte also lowers the threshold by `alpha` bytes.
                 dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
                 Some(fixed.min(dynamic))
             }
@@ -208,14 +208,14 @@ impl Buffer {
         queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
     }
 
-    /// Returns the ingress queue's XOFF threshold; in shared memory it varies with other queues.
+    /// Returns the ingress queue's XOFF threshold. In shared memory, it depends on other queues.
     #[inline]
     #[must_use]
     pub fn xoff(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].xoff(self.ingress_threshold(port, class))
     }
 
-    /// Returns the ingress queue's XON threshold; in shared memory it varies with other queues.
+    /// Returns the ingress queue's XON threshold. In shared memory, it depends on other queues.
     #[inline]
     #[must_use]
     pub fn xon(&self, port: PortId, class: Class) -> Bytes {
@@ -236,7 +236,7 @@ impl Buffer {
         self.ingress[port.index()][class.index()].bytes()
     }
 
-    /// Returns the ingress queue's bytes in headroom.
+    /// Returns the bytes in headroom of the ingress queue.
     #[inline]
     #[must_use]
     pub fn headroom_used(&self, port: PortId, class: Class) -> Bytes {
@@ -250,15 +250,15 @@ impl Buffer {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns bytes of `class` from `ingress` at egress `egress`, queued or in the driver. Ports of other workers are
-    /// allowed.
+    /// Returns bytes of `class` from port `ingress` that are at port `egress`, queued or in the driver. Ports of other
+    /// workers are allowed.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// Returns the egress port with most bytes of `class` from `ingress`. Too slow for every frame.
+    /// Returns the egress port that has the most bytes of `class` from `ingress`. Too slow for every frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -300,7 +300,7 @@ impl Buffer {
         }
     }
 
-    /// Returns whether shared egress limits have room for the frame at each of `ports`, or waiting would not help.
+    /// Returns whether the shared egress limit has room for a copy at each of `ports`, or waiting could not make room.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
@@ -369,7 +369,7 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // The queue's own bytes do not lower its limit.
+                // Add the queue's own bytes, because they do not lower its limit.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };

@@ -202,7 +202,7 @@ fn xoff_threshold_is_reserve_when_pool_is_exhausted() {
 }
 
 #[test]
-fn distance_from_xoff_to_xon_holds_within_reserve() {
+fn xon_keeps_distance_below_xoff_within_reserve() {
     let mut buffer = buffer(shared(None), |class| class.xon = Bytes(9_700)); // 300 bytes below XOFF
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
     enter(&mut buffer, P1, LOSSLESS, &[699, 300, 1]);
@@ -262,7 +262,7 @@ fn egress_limits_bind_lossless_queues_if_configured() {
 }
 
 #[test]
-fn headroom_in_pool_ends_at_pool_and_its_limits() {
+fn headroom_in_pool_obeys_pool_size_and_limits() {
     for (pool, ingress_limit, port_limit) in
         [(12_000, 90_000, 90_000), (90_000, 12_000, 90_000), (90_000, 90_000, 12_000)]
     {
@@ -452,7 +452,7 @@ fn revised_pool_counts_queued_frames() {
 
 // proves: batches
 #[test]
-fn frames_within_margin_find_room_below_xoff() {
+fn frames_within_buffer_margin_stay_below_xoff() {
     for seed in xoff_explore::seeds(0..400) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let alpha = rng.choice([None, None, Some(-2), Some(0), Some(1), Some(3)]).unwrap();
@@ -495,7 +495,7 @@ fn frames_within_margin_find_room_below_xoff() {
 
 // proves: batches
 #[test]
-fn margin_ends_one_byte_below_xoff() {
+fn buffer_margin_ends_one_byte_below_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
     assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).bytes, Bytes(999));
@@ -508,7 +508,7 @@ fn margin_ends_one_byte_below_xoff() {
 
 // proves: batches
 #[test]
-fn margin_ends_one_frame_below_xoff_frame_limit() {
+fn buffer_margin_ends_one_frame_below_xoff_frame_limit() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 5);
     enter(&mut buffer, P0, LOSSLESS, &[64]);
     assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).frames, 3, "limit of 5, 1 queued");
@@ -520,7 +520,7 @@ fn margin_ends_one_frame_below_xoff_frame_limit() {
 
 // proves: batches
 #[test]
-fn margin_stays_below_falling_dynamic_threshold() {
+fn buffer_margin_stays_below_falling_dynamic_threshold() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);

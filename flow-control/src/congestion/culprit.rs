@@ -1,11 +1,11 @@
-//! Choice of the flow to blame for a congested buffer (Chrysos et al.: "Unbiased Quantized Congestion Notification
-//! for Scalable Server Fabrics", IEEE Micro 2016, section IV).
+//! Choice of the flow to blame for a congested buffer (Chrysos et al.: "Unbiased Quantized Congestion Notification for
+//! Scalable Server Fabrics", IEEE Micro 2016, section IV).
 //!
-//! 802.1Qau blames the flow of the arriving frame, unfairly if flows leave at different rates. Occupancy sampling
-//! blames a queued frame: one of the largest flow, or a random one, which hits flow n with probability q_n / q (section
-//! IV-B).
+//! 802.1Qau blames the flow of the arriving frame, which is unfair if flows leave at different rates. Occupancy
+//! sampling blames a queued frame: one of the largest flow, or a random one, which belongs to flow n with probability
+//! q_n / q, its share of the queued bytes (section IV-B).
 //!
-//! Frames handed to a driver do not count: their tags may differ.
+//! Frames handed to a driver do not count, because their tags may have been rewritten.
 
 use xoff_wire::flow::mix;
 use xoff_wire::units::Bytes;
@@ -16,10 +16,10 @@ use super::flows::{Flows, NO_FLOW};
 const NOWHERE: u32 = u32::MAX;
 /// Bytes of a buffer unit (section V of the paper); frames are picked in proportion to their units.
 const UNIT_LEN: u64 = 256;
-/// Maximum random picks; the last one counts whatever its size.
+/// Maximum number of random picks. The last pick is used whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// Returns a digest of the flow to blame: rate limiter if it has a CN-TAG, else 5-tuple or addresses.
+/// Returns a digest of the frame's flow: of its rate limiter if it has a CN-TAG, else of its 5-tuple or addresses.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
@@ -52,7 +52,7 @@ impl SlotTable {
     }
 }
 
-/// Memory in bytes per slot: in total, and per congestion point.
+/// Memory in bytes per slot: once in the shared table, and again for each congestion point.
 pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<SlotEntry>(), size_of::<u32>());
 
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl QueuedFrames {
         QueuedFrames { occupied: Vec::with_capacity(slots as usize), flows: flows_max.map(Flows::new) }
     }
 
-    /// `flow` computes the [`flow_digest`]; it is called only if flows are counted.
+    /// Adds an arriving frame. `flow` computes its [`flow_digest`], and is called only if flows are counted.
     pub(super) fn enter(
         &mut self,
         slots: &mut SlotTable,
@@ -92,14 +92,14 @@ impl QueuedFrames {
         }
     }
 
-    /// Returns the last slot of the flow with most bytes; `None` if flows are not counted.
+    /// Returns the slot of a frame of the flow with most bytes; `None` if flows are not counted.
     #[must_use]
     pub(super) fn largest_flow(&self, slots: &SlotTable) -> Option<u32> {
         let flow = self.flows.as_ref()?.largest()?;
         self.occupied.iter().rev().copied().find(|slot| slots.0[*slot as usize].flow == flow)
     }
 
-    /// Returns a random frame's slot, in proportion to frame sizes (at most `size_max`).
+    /// Returns the slot of a random frame, in proportion to frame sizes (at most `size_max`).
     #[must_use]
     pub(super) fn random_unit(
         &self,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rate_limiter_is_one_flow() {
+    fn each_rate_limiter_of_a_station_is_a_separate_flow() {
         let frame = |src: u8, cn_tag: Option<u8>| {
             let mut bytes = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, src];
             bytes.extend(cn_tag.iter().flat_map(|rpid| [0x22, 0xe9, 0, *rpid]));

@@ -10,14 +10,15 @@
 //!                   min     max         bytes of the egress queue
 //! ```
 //!
-//! The length at departure counts: senders learn the newest length, and the tail of a draining queue stays unmarked.
+//! The length at departure counts, so that senders learn the newest length, and the tail of a draining queue stays
+//! unmarked.
 
 use fastrand::Rng;
 use xoff_wire::units::Bytes;
 
 use crate::settings::EcnSettings;
 
-/// Returns whether a frame leaving a queue of this length is marked: at random between `min` and `max`.
+/// Returns whether a frame leaving a queue of this length is marked. Between `min` and `max`, this is random.
 pub fn is_congested(settings: &EcnSettings, queue: Bytes, rng: &mut Rng) -> bool {
     if queue < settings.min {
         return false;

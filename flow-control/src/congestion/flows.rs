@@ -4,7 +4,7 @@
 
 use xoff_wire::units::Bytes;
 
-/// End of a chain, or flow of a frame without an entry.
+/// Index for "none": the end of a chain, or the flow of a frame without an entry.
 pub(super) const NO_FLOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ mod tests {
     use xoff_explore::explore;
 
     #[test]
-    fn largest_flow_is_lowest_index_on_tie() {
+    fn of_equally_large_flows_the_lowest_index_is_chosen() {
         let mut flows = Flows::new(4);
         assert_eq!(flows.largest(), None);
         let (a, b) = (flows.add(10, Bytes(100)), flows.add(20, Bytes(100)));

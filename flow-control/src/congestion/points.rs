@@ -38,7 +38,7 @@ pub struct Arrival {
     pub occupancy: Bytes,
 }
 
-/// Returns the maximum bytes of a switch's congestion points.
+/// Returns the maximum memory, in bytes, of a switch's congestion points.
 #[must_use]
 pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
     let points = (ports * ClassSet(settings.ingress.0 | settings.egress.0).iter().count()) as u64;
@@ -87,8 +87,8 @@ impl CongestionPoints {
         self.settings.egress
     }
 
-    /// Counts an arriving frame and returns a due sample. `flow` computes its
-    /// [`flow_digest`](super::culprit::flow_digest), only if needed.
+    /// Counts an arriving frame. Returns a sample if one is due. `flow` computes the frame's
+    /// [`flow_digest`](super::culprit::flow_digest), and is called only if flows are counted.
     pub fn arrived(&mut self, arrival: &Arrival, flow: impl FnOnce() -> u64) -> Option<Sample> {
         let Arrival { port, class, slot, size, occupancy } = *arrival;
         let point = self.points[port.index()][class.index()].as_deref_mut()?;
@@ -109,7 +109,8 @@ impl CongestionPoints {
         }
     }
 
-    /// Returns the slot of the frame to blame for a sample at slot `arrived`. `size` returns a frame's size.
+    /// Returns the slot of the frame to blame for a sample that the frame in slot `arrived` caused. `size` returns the
+    /// size of a slot's frame.
     #[must_use]
     pub fn culprit(
         &mut self,

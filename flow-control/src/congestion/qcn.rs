@@ -6,15 +6,15 @@
 //!   Qoff = Q - Qeq     Qdelta = Q - Qold     Fb = Qoff + w x Qdelta
 //! ```
 //!
-//! A positive Fb means congestion. It is quantized to six bits: the station slows down by that many 128ths. The
-//! higher it is, the sooner the next sample is taken. Zero is not sent.
+//! A positive Fb means congestion. Fb is quantized to six bits: the station slows down by that many 128ths. The higher
+//! Fb is, the sooner the next sample is taken. Feedback of zero is not sent.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::Bytes;
 
 use crate::settings::QcnSettings;
 
-/// Bytes between samples by the upper three bits of feedback, for a base of 150 KB (802.1Q).
+/// Bytes between samples, indexed by the upper three bits of the feedback, for a base interval of 150 KB (802.1Q).
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
 
 /// Sample of a buffer.
@@ -30,7 +30,6 @@ pub struct Sample {
     pub notify: bool,
 }
 
-/// Sampling state of one buffer.
 #[derive(Clone, Debug)]
 pub(super) struct CongestionPoint {
     last: Bytes,
@@ -72,7 +71,8 @@ impl CongestionPoint {
 }
 
 impl QcnSettings {
-    /// Returns the feedback Fb x 63 / (Qeq x (2w + 1)), limited to 0..=63; 63 if a queue grew from zero to 2 x Qeq.
+    /// Returns the feedback Fb x 63 / (Qeq x (2w + 1)), limited to 0..=63. It is 63 if the queue grew from zero to 2 x
+    /// Qeq.
     #[must_use]
     pub fn quantized(&self, offset: i64, delta: i64) -> u8 {
         let weight = i128::from(self.weight);
@@ -118,7 +118,7 @@ mod tests {
 
     // proves: qcn
     #[test] // section III: Is = 150 KB
-    fn sample_is_due_at_exact_byte() {
+    fn qcn_sample_is_due_at_exact_byte() {
         let mut point = point(&EXACT);
         assert_eq!(arrive(&mut point, &EXACT, 149_999, 0), None);
         assert!(arrive(&mut point, &EXACT, 1, 0).is_some());
@@ -128,11 +128,11 @@ mod tests {
 
     // proves: qcn
     #[test] // section I: Fb = Qoff + w x Qdelta
-    fn feedback_is_offset_plus_weighted_growth() {
+    fn qcn_feedback_is_offset_plus_weighted_growth() {
         let mut point = point(&EXACT);
         let first = arrive(&mut point, &EXACT, 150_000, 70_000).expect("due");
         assert_eq!((first.offset, first.delta), (10_000, 70_000));
-        // (10,000 + 2 x 70,000) x 63 / (60,000 x 5) = 31.5
+        // The feedback is (10,000 + 2 x 70,000) x 63 / (60,000 x 5) = 31.5, rounded down.
         assert_eq!((first.feedback, first.notify), (31, true));
         let second = arrive(&mut point, &EXACT, 150_000, 66_000).expect("due");
         assert_eq!((second.offset, second.delta), (6_000, -4_000));

@@ -22,7 +22,7 @@ pub struct ReactionSettings {
     pub decrease_divisor: u32,
     /// Maximum decrease by one CNM, in percent.
     pub decrease_percent_max: u8,
-    /// Cycles without a target increase.
+    /// Cycles of fast recovery, which leave the target unchanged.
     pub recovery_cycles: u32,
     /// Length of a byte cycle.
     pub cycle_bytes: Bytes,
@@ -55,7 +55,7 @@ impl ReactionSettings {
         seed: 0,
     };
 
-    /// Returns a seed that other stations' flows do not share.
+    /// Returns a seed for the flows of one station, different from those of other stations.
     #[must_use]
     pub const fn seed_of(&self, station: u16) -> u64 {
         self.seed ^ ((station as u64) << 32)
@@ -73,7 +73,7 @@ impl Default for ReactionSettings {
 pub enum Phase {
     /// No limiter: line rate.
     Unlimited,
-    /// The target rate stays.
+    /// The target rate stays unchanged.
     FastRecovery,
     /// The target rate rises by R_AI per cycle.
     ActiveIncrease,
@@ -84,7 +84,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
     ended: u32,
-    /// Bytes left in the byte cycle, or end of the time cycle.
+    /// Bytes left in the byte cycle, or time at which the time cycle ends.
     rest: u64,
 }
 
@@ -186,7 +186,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Returns when [`ReactionPoint::advance`] is due; [`Nanos::NEVER`] without a limit.
+    /// Returns when [`ReactionPoint::advance`] is due; [`Nanos::NEVER`] if the rate is not limited.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         if self.is_limited { Nanos(self.time.rest) } else { Nanos::NEVER }

@@ -19,7 +19,8 @@ pub struct CulpritQueue {
 }
 
 impl Counters {
-    /// Returns egress queues with frames from `ingress`, fullest first; empty unless that peer is paused now.
+    /// Returns the egress queues with frames from `ingress`, fullest first. Empty unless the peer at `ingress` is
+    /// paused now.
     #[must_use]
     pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<CulpritQueue> {
         let held = self.class(ingress, class);

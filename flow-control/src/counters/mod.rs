@@ -43,15 +43,15 @@ pub struct PortCounters {
     pub pfc_frames_received: Counter,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: Counter,
-    /// Well-formed pause frames without an obeyed class.
+    /// Well-formed pause frames whose classes the port does not obey.
     pub pause_frames_ignored: Counter,
     /// Malformed MAC control frames, by reason ([`MacControlError::ALL`]).
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// Consumed frames to reserved addresses, such as LLDP, except MAC control.
+    /// Consumed frames to reserved addresses (such as LLDP, but not MAC control).
     pub reserved_frames: Counter,
     /// Slow-path frames, by punt reason ([`PuntReason::ALL`]).
     pub punts: [PuntCounters; PuntReason::COUNT],
-    /// Pause frames delayed because no reserved frame was free.
+    /// Waits of control frames, such as pauses, because their frame pool was empty.
     pub control_starved: Counter,
     /// Source address of the last obeyed pause frame, or zero.
     pub pause_peer: Counter,
@@ -63,11 +63,11 @@ pub struct PortCounters {
     pub fdb_entries: Counter,
     /// Addresses that moved to this port.
     pub station_moves: Counter,
-    /// Frames with sources not learned because the port's limit or the table was full.
+    /// Frames whose source was not learned, because the port's limit was reached or the table was full.
     pub learn_refused: Counter,
     /// Loops detected between this port and a lower-numbered one.
     pub loops: Counter,
-    /// Other port of the last loop, plus one, or zero.
+    /// Number of the other port of the last loop, plus one; zero without a loop.
     pub loop_with: Counter,
     /// 1 for some time after a loop; with [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port is
     /// then kept out of floods.
@@ -79,14 +79,14 @@ pub struct PortCounters {
 pub struct PuntCounters {
     /// Frames copied to the host.
     pub punted: Counter,
-    /// Frames refused above the rate of [`crate::settings::PuntLimit`].
+    /// Frames refused because they exceeded the rate of [`crate::settings::PuntLimit`].
     pub over_rate: Counter,
-    /// Frames refused by a full queue to the host.
+    /// Frames refused because the queue to the host was full.
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port: those of each received frame share a cache line, those of each sent frame the
-/// next.
+/// Counters of one class on one port. Counters of each received frame share one cache line; those of each sent frame
+/// share the next.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct ClassCounters {
@@ -102,7 +102,7 @@ pub struct ClassCounters {
     pub headroom_bytes: Counter,
     /// Maximum of `headroom_bytes`.
     pub headroom_watermark: Counter,
-    /// Maximum bytes received in one pause of the peer, from the decision to pause.
+    /// Maximum bytes received during one pause of the peer, counted from the decision to pause.
     pub after_xoff_max: Counter,
     /// Longest time (ns) from a sent XOFF to a frame of the class, including times without polling.
     pub response_max: Counter,
@@ -116,23 +116,24 @@ pub struct ClassCounters {
     pub tx_bytes: Counter,
     /// Frame delays from receive to transmit, in nanoseconds.
     pub queueing_delay: Histogram,
-    /// Dropped frames by reason ([`DropReason::ALL`]), at egress if its queue dropped them, else at ingress.
+    /// Dropped frames by reason ([`DropReason::ALL`]). They count at the egress port if its queue dropped them, else at
+    /// the ingress port.
     pub drops: [Counter; DropReason::COUNT],
     /// Frames received here and flooded to an unknown destination.
     pub flooded_unknown: Counter,
     /// Time of the first frame received here and lost for lack of room (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Frames after an XOFF in time, but beyond an obedient peer's bytes.
+    /// Frames that came in time after an XOFF, but exceeded the bytes that an obedient peer may send.
     pub excess_frames: Counter,
-    /// Frames after an XOFF, later than an obedient peer's.
+    /// Frames that came after an XOFF, later than from an obedient peer.
     pub late_frames: Counter,
-    /// Maximum bytes of headroom in the last minutes.
+    /// Maximum headroom use in bytes during the last minutes.
     pub headroom_recent: RecentMax,
     /// XOFFs sent, without refreshes.
     pub xoff_sent: Counter,
     /// Requested pauses by cause.
     pub xoff_causes: Causes,
-    /// Policy intents on this port's events that cannot be executed.
+    /// Intents of the policy on events of this port that cannot be executed.
     pub intents_refused: Counter,
     /// XONs sent.
     pub xon_sent: Counter,
@@ -144,17 +145,17 @@ pub struct ClassCounters {
     pub xon_received: Counter,
     /// Rates requested from the peer (policy GFC).
     pub rate_requests: RateRequests,
-    /// Rate limit requested by the peer in bits per second; zero: none.
+    /// Rate limit requested by the peer in bits per second; zero means none.
     pub rate_obeyed: Counter,
-    /// Nanoseconds of finished pauses of the peer.
+    /// Nanoseconds of finished pauses of the peer by this switch.
     pub held_nanos: Counter,
-    /// Begin of the peer's current pause (driver's clock, ns), or zero.
+    /// Begin of this switch's current pause of the peer (driver's clock, ns), or zero.
     pub held_since: Counter,
-    /// Cause of the peer's current or last pause, a packed [`crate::cause::Cause`], or zero.
+    /// Cause of the current or last pause of the peer, as a packed [`crate::cause::Cause`]; zero if there was none.
     pub held_cause: Counter,
-    /// Nanoseconds of finished pauses by the peer.
+    /// Nanoseconds of finished pauses of this switch by the peer.
     pub paused_nanos: Counter,
-    /// Begin of the current pause by the peer (driver's clock, ns), or zero.
+    /// Begin of the peer's current pause of this switch (driver's clock, ns), or zero.
     pub paused_since: Counter,
     /// Samples of the congestion point (QCN).
     pub qcn_samples: Counter,
@@ -164,7 +165,7 @@ pub struct ClassCounters {
     pub cnms_sent: Counter,
     /// Summed quantized feedback of sent CNMs.
     pub cnm_feedback_sum: Counter,
-    /// CNMs not sent: no link, no free control frame, or the blamed frame was a CNM.
+    /// CNMs not sent, because the link was down, no control frame was free, or the blamed frame was a CNM.
     pub cnms_not_sent: Counter,
     /// Pauses of single flows (OFC).
     pub flows: FlowCounters,
@@ -178,19 +179,19 @@ pub struct ClassCounters {
     pub storm_since: Counter,
     /// Nanoseconds of finished pause storms.
     pub storm_nanos: Counter,
-    /// Frames sent during pause storms; updated with each pause frame and at the end.
+    /// Frames sent during pause storms; updated with each pause frame and at the end of a storm.
     pub storm_forwarded: Counter,
     /// Current or last pause storm.
     pub last_storm: StormCounters,
-    /// Pipeline halts by this full egress queue ([`crate::settings::WhenFull::Stop`]).
+    /// Pipeline halts by this egress queue while it was full ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
     /// Begin of the current pipeline halt (driver's clock, ns), or zero.
     pub halted_since: Counter,
     /// Nanoseconds of finished pipeline halts.
     pub halted_nanos: Counter,
-    /// Durations of pauses of the peer, in nanoseconds.
+    /// Durations of pauses of the peer by this switch, in nanoseconds.
     pub held_durations: Histogram,
-    /// Durations of pauses by the peer, in nanoseconds.
+    /// Durations of pauses of this switch by the peer, in nanoseconds.
     pub paused_durations: Histogram,
 }
 
@@ -209,22 +210,22 @@ pub struct FlowCounters {
     pub requests: FlowRequests,
     /// Flows that the peer pauses now.
     pub paused: Counter,
-    /// Pauses of the whole class by a full flow table or queued frames of unknown flows.
+    /// Pauses of the whole class, because a flow table was full or queued frames belonged to unknown flows.
     pub fallbacks: Counter,
 }
 
-/// Pause storm, with counts at its detection.
+/// Pause storm, with values of counters when it was detected.
 #[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
     /// Detection time (driver's clock, ns).
     pub began: Counter,
     /// Duration in nanoseconds; zero while it lasts.
     pub nanos: Counter,
-    /// [`DropReason::PausedDiscard`] drops at detection.
+    /// [`DropReason::PausedDiscard`] drops when the storm was detected.
     pub dropped_before: Counter,
-    /// [`ClassCounters::storm_forwarded`] at detection.
+    /// [`ClassCounters::storm_forwarded`] when the storm was detected.
     pub forwarded_before: Counter,
-    /// [`ClassCounters::tx_frames`] at detection.
+    /// [`ClassCounters::tx_frames`] when the storm was detected.
     pub sent_before: Counter,
 }
 
@@ -238,7 +239,7 @@ const _: () = assert!(
 );
 
 impl ClassCounters {
-    /// Returns dropped frames that were forwardable ([`DropKind::Lost`]).
+    /// Returns the number of dropped frames that could have been forwarded ([`DropKind::Lost`]).
     #[must_use]
     pub fn lost(&self) -> u64 {
         let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
@@ -257,7 +258,7 @@ impl ClassCounters {
         self.storms.add(1);
     }
 
-    /// Updates the frames sent during the storm.
+    /// Updates the frames sent during the pause storm.
     pub fn note_storm(&self) {
         let storm = &self.last_storm;
         let sent = self.tx_frames.get() - storm.sent_before.get();
@@ -339,7 +340,7 @@ impl Counters {
         })
     }
 
-    /// Ends pauses, storms and halts, and resets gauges, for a new switch.
+    /// Ends pauses, storms and halts, and resets gauges, for use by a new switch.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));
@@ -369,14 +370,14 @@ impl Counters {
         &self.ports[port.index()].classes[class.index()]
     }
 
-    /// Returns the bytes of `class` from `ingress` at egress `egress`, queued or in the driver.
+    /// Returns the bytes of `class` from port `ingress` that are at port `egress`, queued or in the driver.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
         self.occupancy.between(ingress, egress, class)
     }
 
-    /// Returns the occupancies that workers decide by.
+    /// Returns the occupancies by which workers decide.
     pub const fn occupancy(&self) -> &Arc<Occupancy> {
         &self.occupancy
     }

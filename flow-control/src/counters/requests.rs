@@ -13,7 +13,7 @@ pub struct FlowRequests {
     pub flows: Counter,
     /// Requests to resume all paused flows.
     pub resumes: Counter,
-    /// Flows now requested to pause.
+    /// Flows that the peer is now requested to pause.
     pub now: Counter,
 }
 
@@ -30,9 +30,9 @@ impl FlowRequests {
 pub struct RateRequests {
     /// Changes of the requested rate.
     pub changes: Counter,
-    /// Rate now requested in bits per second; zero: no limit.
+    /// Rate now requested in bits per second; zero means no limit.
     pub now: Counter,
-    /// Lowest rate requested in bits per second; zero: none.
+    /// Lowest rate requested so far in bits per second; zero means none.
     pub lowest: Counter,
 }
 
@@ -55,21 +55,21 @@ impl RateRequests {
 /// Actions of a shadow policy, never executed, for one class on one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct ShadowCounters {
-    /// XOFFs that the shadow wanted.
+    /// XOFFs that the shadow policy requested.
     pub xoff: Counter,
-    /// Nanoseconds of finished shadow pauses.
+    /// Nanoseconds of finished pauses that the shadow policy requested.
     pub held_nanos: Counter,
-    /// Begin of the current shadow pause (driver's clock, ns), or zero.
+    /// Begin of the current pause that the shadow policy requests (driver's clock, ns), or zero.
     pub held_since: Counter,
     /// Requests to pause single flows (OFC).
     pub flows: FlowRequests,
     /// Requests for rates (GFC).
     pub rate: RateRequests,
-    /// Frames received here and lost for lack of room, while the shadow requested no pause.
+    /// Frames received here and lost for lack of room, although the shadow policy requested no pause.
     pub lost: Counter,
     /// Time of the first such loss (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Intents on this queue's events that cannot be executed.
+    /// Intents of the shadow policy on events of this queue that cannot be executed.
     pub refused: Counter,
 }
 

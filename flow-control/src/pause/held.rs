@@ -1,15 +1,15 @@
-//! Transmit half of PFC (802.1Q 36.1.3.1, PFC request): classes paused at the peer.
+//! Transmit half of PFC (802.1Q 36.1.3.1, PFC request): classes that this switch pauses at its peer.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Classes paused at the peer, and those last announced.
+/// Classes that this switch pauses at the peer, and those in its last pause frame.
 #[derive(Clone, Debug)]
 pub struct Held {
     wanted: ClassSet,
     announced: ClassSet,
-    /// Classes that the peer may have paused without an announced pause.
+    /// Classes that the peer may have paused for a reason other than the last pause frame.
     suspected: ClassSet,
-    /// Boxed because few classes are paused.
+    /// Boxed, because few classes are paused.
     since: Box<[Nanos; CLASSES]>,
     refresh: Nanos,
     next_refresh: Nanos,
@@ -76,7 +76,7 @@ impl Held {
         })
     }
 
-    /// Forgets announcements after a link loss. Returns classes that the peer may still have paused.
+    /// Forgets the last pause frame after a link loss. Returns classes that the peer may still have paused.
     pub fn forget_announced(&mut self) -> ClassSet {
         let announced = ClassSet(self.announced.0 | self.suspected.0);
         self.announced = ClassSet::NONE;
@@ -86,12 +86,13 @@ impl Held {
         announced
     }
 
-    /// Makes an XON for `class` due unless it stays paused: the peer may have paused it for an ended reason.
+    /// Makes an XON for `class` due unless the class stays paused, because the peer may have paused it for an ended
+    /// reason.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
 
-    /// Returns classes paused at the peer.
+    /// Returns classes that this switch pauses at the peer.
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
         self.wanted
@@ -119,7 +120,7 @@ impl Held {
         }
     }
 
-    /// Returns the due pause frame, if any: all paused classes, so that one timer refreshes them.
+    /// Returns the due pause frame, if any. It has all paused classes, so that one timer refreshes them.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;

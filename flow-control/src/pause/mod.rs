@@ -1,4 +1,5 @@
-//! Both halves of 802.1Qbb: classes paused by the peer ([`Paused`]), and at the peer ([`Held`]).
+//! Both halves of 802.1Qbb: classes that the peer pauses ([`Paused`]), and classes that this switch pauses at the peer
+//! ([`Held`]).
 
 mod held;
 mod paused;

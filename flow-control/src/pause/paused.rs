@@ -1,8 +1,8 @@
-//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication): classes paused by the peer.
+//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication): classes of this switch that the peer pauses.
 
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 
-/// Classes paused by the peer, with expiry. The last time received counts; time 0 resumes.
+/// Classes that the peer pauses, each with its expiry. The time received last counts; zero resumes the class.
 #[derive(Clone, Debug)]
 pub struct Paused {
     rate: BitRate,
@@ -10,7 +10,7 @@ pub struct Paused {
     defied: ClassSet,
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// Boxed because few classes are paused.
+    /// Boxed, because few classes are paused.
     times: Box<[Times; CLASSES]>,
 }
 
@@ -26,12 +26,12 @@ struct Times {
 pub struct Resumed {
     /// Resumed classes.
     pub classes: ClassSet,
-    /// Durations of ended pauses; zero for others.
+    /// Durations of the ended pauses; zero for other classes.
     pub paused_for: [Nanos; CLASSES],
 }
 
 impl Paused {
-    /// Creates a state without pauses at line rate `rate`, whose 512 bit times are a quantum.
+    /// Creates a state without pauses for a port of line rate `rate`. A quantum is 512 bit times at that rate.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {
@@ -92,14 +92,15 @@ impl Paused {
         self.classes
     }
 
-    /// Returns classes that may not send. Call [`Paused::expire`] first.
+    /// Returns classes that may not send: paused ones that do not [defy](Paused::defy) the pause. Call
+    /// [`Paused::expire`] first.
     #[inline]
     #[must_use]
     pub const fn blocked(&self) -> ClassSet {
         self.blocked
     }
 
-    /// Allows `class` to send despite a pause, or forbids it again.
+    /// Allows `class` to send despite a pause (`defy`), or forbids it again.
     pub fn defy(&mut self, class: Class, defy: bool) {
         if defy {
             self.defied.insert(class);
@@ -251,7 +252,8 @@ mod tests {
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// Steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. Its "CEV 0x1000" means 0000 1000 in binary.
+    /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. The article's "CEV 0x1000" means 0000
+    /// 1000 in binary.
     // proves: pause-timing
     #[test]
     fn pause_time_matches_article_on_dscp_based_pfc() {

@@ -1,15 +1,16 @@
-//! Class rates (GFC) requested from the peer ([`RequestedRates`]), and by the peer ([`KeptRates`]).
+//! Class rates (GFC) that this switch requests from the peer ([`RequestedRates`]), and that the peer requests from this
+//! switch ([`KeptRates`]).
 //!
 //! As in PFC, changes are sent at once, the last value counts, and limits expire unless refreshed.
 
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
 
-/// Rate steps by class: requested from the peer, and last sent.
+/// Rate step of each class: as requested from the peer, and as last sent to it.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
-    /// First field, because every frame reads only it.
+    /// First field, because every frame reads only this one.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
@@ -69,7 +70,7 @@ impl RequestedRates {
         }
     }
 
-    /// Returns the due rate frame: limits in force, and those that end.
+    /// Returns the due rate frame, which has all limits in force, and those that end.
     pub fn announce(&mut self, now: Nanos, time: Quanta) -> Rates {
         let limited = |class: &Class| {
             self.wanted[class.index()] != RateStep::FULL || self.announced[class.index()] != RateStep::FULL
@@ -100,18 +101,18 @@ impl RequestedRates {
     }
 }
 
-/// Rate steps obeyed for the peer, with expiry.
+/// Rate steps that this switch obeys on request of the peer, with expiry.
 #[derive(Clone, Debug)]
 pub struct KeptRates {
     line: BitRate,
     steps: [RateStep; CLASSES],
-    /// Boxed because few classes have a limit.
+    /// Boxed, because few classes have a limit.
     until: Box<[Nanos; CLASSES]>,
     next_expiry: Nanos,
 }
 
 impl KeptRates {
-    /// Creates a state without limits at line rate `line`, whose 512 bit times are a quantum.
+    /// Creates a state without limits for a port of line rate `line`. A quantum is 512 bit times at that rate.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn refresh_stays_due_when_change_is_reverted() {
+    fn rate_refresh_stays_due_when_change_is_reverted() {
         let mut rates = RequestedRates::new(Nanos(100));
         rates.set(C3, step(1));
         rates.announce(Nanos(0), Quanta(9));

@@ -1,10 +1,11 @@
 //! Response of a peer to XOFF: bytes of a class after the decision to pause it, and their delay.
 //!
-//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. More bytes
-//! in time: the peer is faster, or has a larger backlog, than declared. Later bytes: it stops late, or never.
+//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. If more bytes
+//! come within that time, the peer is faster, or has a larger backlog, than declared. If bytes come later, the peer
+//! stops late, or never.
 //!
-//! The limits include polling as late as the stall budget allows. After a longer stall, judging stops for one time
-//! limit.
+//! The limits allow for a switch that polls as late as its stall budget permits. After a longer stall, the peer is not
+//! blamed until one time limit has passed.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -21,18 +22,18 @@ pub struct Response {
     xoff_sent_at: [Nanos; CLASSES],
 }
 
-/// Judgement of frames of a paused class.
+/// Comparison of a paused class's frames with the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Bytes of the class since the decision to pause.
+    /// Bytes of the class received since the decision to pause it.
     pub received: Bytes,
-    /// Time from the sent XOFF, if known.
+    /// Time since the XOFF was sent, if known.
     pub after: Option<Nanos>,
-    /// Peer's fault, if any.
+    /// Fault of the peer, if any.
     pub fault: Option<Fault>,
 }
 
-/// Fault of a peer beyond its headroom.
+/// Way in which a peer exceeded its headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Too many bytes within the time limit.
@@ -42,7 +43,7 @@ pub enum Fault {
 }
 
 impl Response {
-    /// Creates the record of a port without pauses.
+    /// Creates the state of a port without pauses.
     pub fn new(settings: &PortSettings) -> Response {
         let limit = settings.past_xoff;
         let limit_time = if limit == Bytes::MAX { Nanos::NEVER } else { settings.speed.time_of(limit) };
@@ -55,7 +56,7 @@ impl Response {
         }
     }
 
-    /// Applies another declared peer's limits. If they differ, current pauses are not judged.
+    /// Applies the limits of another declared peer. If they differ, the peer is not blamed during current pauses.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
@@ -69,7 +70,7 @@ impl Response {
         self.xoff_sent.remove(class);
     }
 
-    /// Records an XOFF for `class`, paused since `since`.
+    /// Records an XOFF sent for `class`, which the switch decided to pause at `since`.
     pub fn xoff_sent(&mut self, now: Nanos, class: Class, since: Nanos) {
         self.xoff_sent.insert(class);
         self.xoff_sent_at[class.index()] = now;
@@ -83,7 +84,8 @@ impl Response {
         self.xoff_sent = ClassSet::NONE;
     }
 
-    /// Judges frames of a paused class, polled at `now`; `away` is the end of the last overlong stall.
+    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of this switch's last
+    /// overlong stall.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_without_xoff_is_not_at_fault() {
+    fn peer_that_got_no_xoff_is_not_at_fault() {
         let mut response = response();
         let unnotified = response.judge(Nanos(9_000), CLASS, bytes(5_000), None);
         assert_eq!(unnotified, Judgement { received: Bytes(5_000), after: None, fault: None });
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_is_not_judged_after_stall_of_this_switch() {
+    fn peer_is_not_blamed_after_stall_of_this_switch() {
         let mut response = response();
         response.xoff_sent(Nanos(0), CLASS, Nanos(0));
         let back = Nanos(100_000);
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn undeclared_peer_is_not_judged() {
+    fn undeclared_peer_is_not_blamed() {
         let mut response = response();
         response.xoff_sent(Nanos(0), CLASS, Nanos(0));
         response.judge(Nanos(1), CLASS, bytes(1_000), None);

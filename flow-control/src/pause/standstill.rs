@@ -1,18 +1,18 @@
 //! Detection of classes that a peer keeps paused nearly all the time, in one pause or many.
 //!
 //! From the first pause on, the port is sampled about every millisecond. A class is at a standstill if it was blocked
-//! in all but [`FREE_MAX`] of the last [`LOOKS`] samples: almost certain if it may send a few thousandths of the
-//! time, almost impossible if a tenth (ten senders at a congested port).
+//! in all but [`FREE_MAX`] of the last [`LOOKS`] samples. A class that may send for a few thousandths of the time is
+//! almost certain to be found; one that may send for a tenth of it (ten senders at a congested port) almost never is.
 //!
-//! Samples are counted, not time: a stalled switch may miss the end of a pause. Their spacing varies, so that few
-//! rhythms of pauses escape.
+//! The module counts samples instead of time, because a stalled switch may miss the end of a pause. The time between
+//! samples varies, so that few rhythms of pauses escape detection.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 const LOOKS: u64 = 256;
 const FREE_MAX: usize = 2;
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
-/// Bits of the variable time between samples: up to a millisecond.
+/// Bits of the variable part of the time between samples, which is up to a millisecond.
 const BETWEEN_BITS: u32 = 20;
 
 /// Last samples at one port.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn class_that_sends_at_three_samples_is_live() {
+    fn class_free_at_three_samples_is_not_at_standstill() {
         let mut standstill = paused(Nanos(0));
         look_on(&mut standstill, LOOKS, ClassSet(C3.0 | C5.0));
         look_on(&mut standstill, 2, C5);
@@ -168,7 +168,7 @@ mod tests {
 
     // proves: stalled-floods
     #[test]
-    fn class_that_sends_a_tenth_of_the_time_is_live() {
+    fn class_free_a_tenth_of_the_time_is_not_at_standstill() {
         for cycle in [7_000, 50_000, 100_000, 500_000, 1_000_000, 1_000_001, 2_000_000, 5_000_000, 20_000_000]
         {
             assert!(

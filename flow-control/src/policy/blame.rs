@@ -1,10 +1,11 @@
-//! Plain PFC at ingress, and pauses of the ports that congested egress queues blame (CaPFC, II-E):
+//! Plain PFC at ingress, and pauses of the ports that congested egress queues blame (section II-E of the CaPFC paper):
 //!
 //! ```text
 //!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
 //! ```
 //!
-//! D = 1: ingress port i is paused in class p. E = 1: egress port o blames it, as a policy decides.
+//! D(i,p) = 1 means that ingress port i is paused in class p. E(i,o,p) = 1 means that egress port o blames port i,
+//! which the policy decides.
 
 use xoff_wire::units::{PortId, PortSet};
 
@@ -55,7 +56,7 @@ impl Blame {
         !self.blames[egress.index()].is_empty()
     }
 
-    /// Sets E(i,o,p) to 1.
+    /// Sets E(i,o,p) to 1: egress port o blames ingress port i (`port`).
     pub(super) fn accuse(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
         if port == egress || self.blames[egress.index()].contains(port) {
             return;
@@ -70,7 +71,7 @@ impl Blame {
         }
     }
 
-    /// Sets E(i,o,p) to 0 for every ingress port i.
+    /// Sets E(i,o,p) to 0 for every ingress port i: egress port o blames none.
     pub(super) fn forgive(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let blames = std::mem::take(&mut self.blames[egress.index()]);
         for port in blames.iter() {

@@ -4,7 +4,7 @@ use super::Intent;
 use crate::cause::Trigger;
 use crate::settings::PortSettings;
 
-/// Filter of executable intents; only custom policies have others.
+/// Filter for intents that cannot be executed. Only custom policies request such intents.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     ports: Box<[Port]>,
@@ -17,7 +17,7 @@ struct Port {
 }
 
 impl Capabilities {
-    /// Creates a worker's filter, which pauses only peers of its own ports.
+    /// Creates a worker's filter, which allows pauses only at its own ports.
     pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Capabilities {
         let port = |(id, port): (u8, &PortSettings)| Port {
             pauses: if owns(PortId(id)) { port.sends() } else { ClassSet::NONE },
@@ -42,7 +42,7 @@ impl Capabilities {
             Intent::Rate { port, class, .. } => {
                 class == by && self.pausable_port(by, port, class).is_some_and(|port| port.keeps_rates)
             }
-            // Only the built-in OFC can name the flows to pause.
+            // Refuse these, because only the built-in OFC can name the flows to pause.
             Intent::PauseFlows { .. } | Intent::ResumeFlows { .. } => false,
         }
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_may_pause_only_own_and_lower_lossless_classes() {
+    fn custom_policy_may_pause_only_own_and_lower_lossless_classes() {
         let xoff = |port, class| Intent::Xoff { port: PortId(port), class, trigger: Trigger::Ingress };
         let xon = |port, class| Intent::Xon { port: PortId(port), class };
         for port in 0..=4 {

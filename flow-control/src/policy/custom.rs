@@ -6,7 +6,7 @@ use xoff_wire::units::Nanos;
 use super::{CustomPolicy, Event, Intent, Margin};
 use crate::buffer::Buffer;
 
-/// Panic payload of a custom policy.
+/// Payload of the panic of a custom policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomPanic {
     /// Panic message.
@@ -21,7 +21,7 @@ impl CustomPanic {
     }
 }
 
-/// Passes a copy of the event, to stay constant for built-in policies.
+/// Gets a copy of the event, so that the event stays constant for built-in policies.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(
@@ -43,7 +43,7 @@ pub(super) fn adopt(policy: &mut dyn CustomPolicy, buffer: &Buffer, intents: &mu
 }
 
 fn called<T>(call: impl FnOnce() -> T) -> T {
-    // Unwinding continues: the policy's state may be half updated.
+    // Catch the panic only to change its payload, and resume it, because the policy's state may be half updated.
     panic::catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|cause| panic::resume_unwind(Box::new(CustomPanic::of(&*cause))))
 }

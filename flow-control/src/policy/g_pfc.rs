@@ -1,11 +1,11 @@
-//! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as the evaluation
-//! of OFC describes it: it "selectively pauses low-priority flows using a lower ingress threshold, building on the
+//! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as the evaluation of
+//! OFC describes it: it "selectively pauses low-priority flows using a lower ingress threshold, building on the
 //! standard PFC scheme".
 //!
-//! At a part of XOFF, a class pauses the lower lossless classes of the port; at XOFF it is paused itself. A class
+//! At a fraction of XOFF, a class pauses the lower lossless classes of the port; at XOFF it is paused itself. A class
 //! resumes when no class requests its pause. A lossy class pauses no other.
 //!
-//! Left open by the description: lower classes resume below a second part of XOFF.
+//! The description leaves open when lower classes resume; here, they resume below a second fraction of XOFF.
 
 use xoff_wire::units::{Bytes, ClassSet, PortId, PortSet};
 
@@ -67,7 +67,7 @@ impl GPfc {
         }
         let own = self.pfc.class();
         let held = buffer.ingress(port, own);
-        // In shared memory XOFF may be zero bytes, if the pool is exhausted.
+        // Skip empty queues, because XOFF may be zero bytes in shared memory if the pool is exhausted.
         if held > Bytes::ZERO && held >= self.pause_lower.of(buffer.xoff(port, own)) {
             self.holding.insert(port);
             let xoff = |class| Intent::Xoff { port, class, trigger: Trigger::Higher(own) };

@@ -1,16 +1,16 @@
 //! GFC (Qian et al.: "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019), stepwise and
-//! buffer-based: it "gradually decreases transmission rates to zero by incorporating multiple lower ingress
-//! thresholds based on standard PFC" (from the evaluation of OFC).
+//! buffer-based: it "gradually decreases transmission rates to zero by incorporating multiple lower ingress thresholds
+//! based on standard PFC" (from the evaluation of OFC).
 //!
 //! ```text
 //!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k
 //! ```
 //!
-//! Bmax is XOFF, B1 a part of it, C the line rate. An obedient peer never reaches XOFF and never quite stops, which
+//! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never reaches XOFF and never quite stops, which
 //! breaks deadlocks. Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
 //!
-//! Left open by the paper: step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). Otherwise
-//! a queue at a threshold would send a rate frame for every frame.
+//! The paper leaves the end of a step open. Here, step k ends when the queue is empty, or is below T(k) by half the
+//! distance to T(k-1). Otherwise a queue at a threshold would send a rate frame for every frame.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 
@@ -92,7 +92,7 @@ impl Gfc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Ends the rate limit of `port`'s peer, because the switch stops.
+    /// Ends the rate limit of the peer of `port`, because the switch stops.
     pub fn lift_limit(&mut self, port: PortId) {
         self.obedient.remove(port);
         self.step[port.index()] = 0;

@@ -1,4 +1,5 @@
-//! Tests of margins: without events within its margin, a policy has the same intents and state as with all events.
+//! Tests of margins: a policy that misses the events within its margin has the same intents and state as one that gets
+//! all events.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
@@ -91,7 +92,7 @@ fn event(step: Step, from: u8, to: u8, size: u64) -> Event {
     }
 }
 
-/// Returns the random steps that ended a margin, and whether the first byte beyond had an effect.
+/// Returns the random steps that ended a margin, each with whether the first byte beyond the margin had an effect.
 fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut pair = SparedPair::new(kind);
@@ -132,7 +133,7 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
 
 // proves: batches
 #[test]
-fn events_within_margins_have_no_effect() {
+fn events_within_policy_margins_have_no_effect() {
     for kind in PolicyKind::ALL {
         let ends: Vec<(Step, bool)> =
             xoff_explore::seeds(0..4).flat_map(|seed| explore(kind, seed)).collect();

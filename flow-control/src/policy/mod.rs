@@ -95,7 +95,7 @@ impl Policy {
         }
     }
 
-    /// Returns OFC's tables if the policy is OFC.
+    /// Returns the tables of OFC if this policy is OFC.
     #[must_use]
     pub const fn as_ofc(&self) -> Option<&Ofc> {
         match self {
@@ -123,8 +123,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many frames with such an `event` would cause neither intent nor change of state; if received, only
-    /// below XOFF.
+    /// Returns how many frames with such an `event` need not be reported: they cause neither intent nor change of
+    /// state. For received frames, this holds only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {

@@ -44,7 +44,7 @@ impl Pfc {
     }
 
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        // Skip empty queues, which would never resume: in shared memory XOFF may be zero.
+        // Skip empty queues: in shared memory their XOFF may be zero, and no departure would ever end the pause.
         let class = self.class;
         for ingress in self.sends.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
             self.observe(Event::Received { ingress }, buffer, intents);

@@ -1,8 +1,8 @@
 //! Shadow policies get the acting policy's events, but have no effect.
 //!
-//! A shadow shows which peers it would have paused, and when. A lost frame counts against a shadow unless it had
-//! requested a pause of the sender. An OFC shadow also receives the peers' flow pauses, and numbers flows in its own
-//! tables.
+//! A shadow shows which peers it would have paused, and when. A lost frame counts against a shadow, unless that shadow
+//! had requested a pause of the sender. An OFC shadow also receives the peers' flow pauses, and numbers flows in its
+//! own tables.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
@@ -13,7 +13,7 @@ use crate::counters::ShadowCounters;
 use crate::policy::NO_FLOW;
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Policy without effect, for all classes.
+/// Policies for all classes that observe events, but have no effect.
 #[derive(Debug)]
 pub struct Shadow {
     policies: [Policy; CLASSES],
@@ -41,7 +41,7 @@ impl Shadow {
         }
     }
 
-    /// Ends this shadow's pauses and starts `successor` with the buffer's frames.
+    /// Ends this shadow's pauses, and starts `successor` with the frames in the buffer.
     pub fn give_way(
         &mut self,
         successor: &mut Shadow,
@@ -69,7 +69,7 @@ impl Shadow {
         }
     }
 
-    /// Returns whether the shadow now pauses `class` at `port`'s peer.
+    /// Returns whether the shadow now requests a pause of `class` at the peer of `port`.
     pub fn holds(&self, port: PortId, class: Class) -> bool {
         !self.demands[port.index()][class.index()].is_empty()
     }
@@ -144,7 +144,7 @@ impl Shadow {
         !self.flows.is_empty()
     }
 
-    /// Counts the frame in `slot`, soon queued at `egress`.
+    /// Counts the frame in `slot`, which is about to be queued at `egress`.
     pub fn packet_in(
         &mut self,
         now: Nanos,
@@ -159,7 +159,7 @@ impl Shadow {
         }
     }
 
-    /// Counts the frame in `slot` that left `egress`.
+    /// Counts the departure of the frame in `slot` from `egress`.
     pub fn packet_out(&mut self, slot: u32, class: Class, egress: PortId) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             ofc.packet_out(egress, std::mem::replace(&mut self.flows[slot as usize], NO_FLOW));

@@ -7,17 +7,19 @@ use xoff_wire::units::Class;
 use super::SwitchSettings;
 use crate::decision::CustomPolicy;
 
-/// Factory of [`CustomPolicy`]s by class. Its `Debug` output must contain its parameters: comparing it detects changes.
+/// Factory of [`CustomPolicy`]s by class. Its `Debug` output must contain its parameters, because comparing it detects
+/// changes.
 pub trait PolicyFactory: Debug + Send + Sync {
     /// Creates `class`'s policy, which must allocate all its memory now.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Returns whether one worker must see ingress and egress of a frame: policies get only their worker's events.
+    /// Returns whether one worker must handle a frame at ingress and egress, because policies only get their worker's
+    /// events.
     fn needs_one_worker(&self) -> bool {
         true
     }
 
-    /// Returns a needed setting that `settings` lacks, such as "`accounting = ...`".
+    /// Returns a setting that the policy needs but `settings` lacks, such as "`accounting = ...`".
     fn misfit(&self, class: Class, settings: &SwitchSettings) -> Option<String> {
         let _ = (class, settings);
         None

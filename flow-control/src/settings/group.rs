@@ -1,6 +1,6 @@
 use xoff_wire::units::{Bytes, PortId};
 
-/// Maximum members of a group: a set of them is one word.
+/// Maximum members of a group, whose sets of members thus fit into one word.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Maximum weight of a member.
@@ -17,7 +17,7 @@ pub struct GroupSettings {
     pub spread: Spread,
     /// True if no frame passes from a member to a member of any group with this flag.
     pub uplinks: bool,
-    /// Salt that makes choices independent of other switches.
+    /// Salt that makes path choices independent of those of other switches.
     pub salt: u64,
 }
 
@@ -35,13 +35,13 @@ pub struct Member {
 pub enum Spread {
     /// All frames of a flow take the same path.
     Flow,
-    /// Each frame takes another path, in this order.
+    /// The path is chosen anew for each frame, in this order.
     Frame(Turns),
-    /// Each frame takes a random path with few queued bytes of its and higher classes (DeTail).
+    /// Each frame takes a random path with few queued bytes of the frame's class and higher ones (DeTail).
     Adaptive {
-        /// Queue bytes below which a path is preferred.
+        /// Bytes in a queue below which its path is preferred.
         low: Bytes,
-        /// Queue bytes below which a path is used if none is preferred. Without any, all are used.
+        /// Bytes in a queue below which its path is used if none is preferred. Else all are used.
         high: Bytes,
     },
 }

@@ -23,7 +23,7 @@ impl LossyPool {
     /// Pool without a limit.
     pub const UNLIMITED: LossyPool = LossyPool { bytes: Bytes::MAX, frames: u32::MAX };
 
-    /// Returns the share of a worker with `own` of `all` ports.
+    /// Returns the part of the pool for a worker that owns `own` of `all` ports.
     #[must_use]
     pub fn part(self, own: usize, all: usize) -> LossyPool {
         if self == LossyPool::UNLIMITED || own >= all {
@@ -43,7 +43,7 @@ impl Default for LossyPool {
     }
 }
 
-/// Limits of the common pool (CaPFC II-F; dynamic threshold).
+/// Limits of the common pool (CaPFC paper, section II-F; dynamic threshold).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedMemory {
     /// Bytes of the pool, without reserves and reserved headroom.
@@ -56,12 +56,12 @@ pub struct SharedMemory {
     pub port_limit: Bytes,
     /// Maximum bytes of one port's egress queues beyond their reserves.
     pub egress_port_limit: Bytes,
-    /// Egress queues under both egress limits.
+    /// Egress queues to which both egress limits apply.
     pub egress_limits: EgressLimits,
-    /// Place of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: an empty queue
-    /// without room sends no XOFF, because no departure could resume the peer.
+    /// Memory from which lossless headroom comes. With [`HeadroomPlace::Pool`], reserves should hold the longest frame,
+    /// because an empty queue without room sends no XOFF: no departure could resume the peer.
     pub headroom: HeadroomPlace,
-    /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None`: fixed limits.
+    /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None` means fixed limits.
     pub alpha_log2: Option<i8>,
 }
 
@@ -79,20 +79,20 @@ impl SharedMemory {
     };
 }
 
-/// Egress queues under egress limits.
+/// Egress queues to which the shared egress limits apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EgressLimits {
-    /// Queues of classes lossy at every port.
+    /// Queues of classes that are lossy at every port.
     #[default]
     Lossy,
     /// All queues. If queued frames do not count at ingress, bytes beyond reserves come from the pool.
     All,
 }
 
-/// Place of lossless headroom in shared memory.
+/// Memory from which lossless headroom comes, if memory is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadroomPlace {
-    /// Reserved per queue, beside the pool.
+    /// Reserved for each queue, beside the pool.
     #[default]
     Reserved,
     /// In the pool, within its limits.

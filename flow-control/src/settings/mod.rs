@@ -23,7 +23,7 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos,
 /// Settings of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchSettings {
-    /// Ports; a [`PortId`] is an index.
+    /// Settings of the ports, indexed by [`PortId`].
     pub ports: Vec<PortSettings>,
     /// Event at which a frame stops counting at ingress.
     pub accounting: Accounting,
@@ -47,21 +47,21 @@ pub struct SwitchSettings {
     pub vlans: Vec<VlanSettings>,
     /// Groups of ports, at most 256.
     pub groups: Vec<GroupSettings>,
-    /// VLANs with a router, and its address there.
+    /// VLANs that have a router, each with the router's MAC address.
     pub routed_vlans: Vec<(u16, MacAddr)>,
     /// Congestion points (QCN).
     pub qcn: QcnSettings,
 }
 
 impl SwitchSettings {
-    /// Returns classes lossless at some port.
+    /// Returns the classes that are lossless at one port or more.
     #[must_use]
     pub fn lossless_anywhere(&self) -> ClassSet {
         let lossless = |class: &Class| self.ports.iter().any(|port| port.classes[class.index()].lossless);
         Class::ALL.into_iter().filter(lossless).collect()
     }
 
-    /// Returns the router's interfaces.
+    /// Returns the ports that are interfaces of the router.
     #[must_use]
     pub fn routed_ports(&self) -> PortSet {
         ports_where(&self.ports, |_, port| port.routed)
@@ -103,7 +103,7 @@ pub struct VlanSettings {
 pub enum Flooded {
     /// Broadcast address.
     Broadcast,
-    /// Group address but broadcast.
+    /// Group address other than broadcast.
     Multicast,
     /// Address of an unknown station.
     Unknown,
@@ -123,11 +123,11 @@ pub enum LoopDetection {
     /// Loops are reported.
     #[default]
     Alert,
-    /// Loops are reported, and the higher-numbered port, if so set, is kept out of floods for some time.
+    /// Loops are reported. The higher-numbered port, if it has this setting, is also kept out of floods for some time.
     Block,
 }
 
-/// Layer-1 rate limits of floods by kind; `None`: unlimited.
+/// Layer-1 rate limits of floods by kind; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormLimit {
     rates: [Option<BitRate>; Flooded::COUNT],
@@ -153,7 +153,7 @@ impl StormLimit {
 pub struct FdbSettings {
     /// Maximum addresses, static ones included.
     pub capacity: usize,
-    /// Time after which an unused address is removed; `None`: never.
+    /// Time after which an unused address is removed; with `None`, it never is.
     pub ageing: Option<Nanos>,
     /// Stations that never move or age: (VID, address, port).
     pub statics: Vec<(u16, MacAddr, PortId)>,
@@ -161,7 +161,7 @@ pub struct FdbSettings {
     pub seed: HashSeed,
 }
 
-/// Secret hash seed: an attacker who knows it can choose addresses that crowd out a station.
+/// Secret seed of the address hash. With it, an attacker could choose addresses that keep a station from being learned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed(pub [u64; 2]);
 
@@ -184,10 +184,10 @@ impl std::fmt::Debug for HashSeed {
 /// Event at which a frame stops counting at ingress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
-    /// Transmission: shared-memory switches, and OFC.
+    /// Transmission of the frame, as in shared-memory switches and OFC.
     #[default]
     UntilTransmitted,
-    /// Entry into an egress queue: CaPFC.
+    /// Entry of the frame into an egress queue, as in CaPFC.
     UntilForwarded,
 }
 
@@ -197,7 +197,8 @@ pub enum WhenFull {
     /// The frame is dropped (CaPFC's PFC_wdrop).
     #[default]
     Drop,
-    /// The pipeline halts for all ports and classes while its first frame has no room (PFC_wstop). Requires one worker.
+    /// The pipeline halts for all ports and classes while its first frame has no room (CaPFC's PFC_wstop). Requires one
+    /// worker.
     Stop,
 }
 
@@ -225,17 +226,17 @@ pub struct PortSettings {
     pub mtu_frame: u32,
     /// Header field that selects the class.
     pub trust: Trust,
-    /// Class without a trusted header field.
+    /// Class of frames without a trusted header field.
     pub default_class: Class,
     /// Class of each PCP.
     pub pcp_to_class: [Class; 8],
     /// Class of each DSCP.
     pub dscp_to_class: [Class; 64],
-    /// PCP of tagged frames at egress by class; `None`: unchanged.
+    /// PCP of tagged frames at egress by class; with `None`, it stays unchanged.
     pub rewrite_pcp: Option<[u8; CLASSES]>,
-    /// DSCP of IP packets at egress by class; `None`: unchanged.
+    /// DSCP of IP packets at egress by class; with `None`, it stays unchanged.
     pub rewrite_dscp: Option<[u8; CLASSES]>,
-    /// VLAN of untagged and priority-tagged frames; `None`: dropped.
+    /// VLAN of untagged and priority-tagged frames; with `None`, they are dropped.
     pub pvid: Option<u16>,
     /// True if source addresses are learned.
     pub learning: bool,
@@ -243,7 +244,7 @@ pub struct PortSettings {
     pub learn_limit: Option<usize>,
     /// Rate limits of received floods.
     pub storm_limit: StormLimit,
-    /// Reaction to stations moving to and fro between two ports.
+    /// Reaction to a loop: stations seem to move to and fro between two ports.
     pub loop_detection: LoopDetection,
     /// True if the port sends floods to unknown addresses.
     pub flood_unknown: bool,
@@ -253,15 +254,15 @@ pub struct PortSettings {
     pub isolated: bool,
     /// True if the port is a router interface, which bridges nothing.
     pub routed: bool,
-    /// Pause frames obeyed and sent.
+    /// Kind of pause frames that the port obeys and sends.
     pub flow_control: FlowControl,
-    /// LLDP agent. [`Lldp::Off`]: LLDP frames are consumed, otherwise punted.
+    /// LLDP agent of the port. With [`Lldp::Off`], LLDP frames are consumed; otherwise they are punted.
     pub lldp: Lldp,
     /// Rate limit of punted frames.
     pub punt_limit: PuntLimit,
-    /// Use of the neighbour's DCBX.
+    /// Use of what the neighbour announces by DCBX.
     pub dcbx: Dcbx,
-    /// Peer capabilities for which LLDP overrides the next two fields.
+    /// Peer capabilities that LLDP determines, which overrides the next two fields.
     pub auto_peer: AutoPeer,
     /// True if the peer understands flow lists ([`xoff_wire::ofc`]).
     pub ofc_peer: bool,
@@ -275,8 +276,8 @@ pub struct PortSettings {
     pub burst: Bytes,
     /// Maximum layer-1 bytes in the driver; pauses cannot stop them.
     pub commit: Bytes,
-    /// Computed headroom: maximum bytes of a class past XOFF from a peer as declared. [`Bytes::MAX`]: the peer is not
-    /// judged.
+    /// Computed headroom: maximum bytes of a class after XOFF from a peer that is as declared. With [`Bytes::MAX`], the
+    /// peer is never blamed.
     pub past_xoff: Bytes,
     /// Declared maximum time until the peer stops.
     pub peer_response: Nanos,
@@ -290,13 +291,13 @@ pub enum Lldp {
     /// No agent.
     #[default]
     Off,
-    /// The switch itself.
+    /// The switch itself is the agent.
     Switch,
-    /// A host program, at the port's host interface.
+    /// A host program at the port's host interface is the agent.
     Kernel,
 }
 
-/// Use of the neighbour's DCBX; ignored by the dataplane.
+/// Use of what the neighbour announces by DCBX; ignored by the dataplane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dcbx {
     /// DCBX is neither sent nor read.
@@ -331,14 +332,14 @@ pub enum Trust {
     Port,
 }
 
-/// Pause frames obeyed and sent.
+/// Kind of pause frames that a port obeys and sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
-    /// 802.1Qbb per class; asymmetric if `obey` has all classes and `send` the lossless ones.
+    /// PFC (802.1Qbb) per class. Asymmetric flow control is `obey` with all classes, and `send` with the lossless ones.
     Pfc {
         /// Classes whose XOFF is obeyed.
         obey: ClassSet,
-        /// Classes for which XOFF is sent; lossless.
+        /// Classes for which XOFF is sent; all of them are lossless.
         send: ClassSet,
     },
     /// 802.3x: a PAUSE stops the port, and is sent while any lossless class is over XOFF.
@@ -358,7 +359,7 @@ pub struct ClassSettings {
     pub xon: Bytes,
     /// Ingress room beyond `xoff`; zero if lossy.
     pub headroom: Bytes,
-    /// Ingress frames at which XOFF is sent, too: small frames use up slots. `u32::MAX`: no limit.
+    /// Ingress frames at which XOFF is sent too, because small frames use up slots. `u32::MAX` means no limit.
     pub xoff_frames: u32,
     /// Reserve of the ingress queue in shared memory.
     pub ingress_reserve: Bytes,
@@ -366,24 +367,24 @@ pub struct ClassSettings {
     pub ingress_max: Bytes,
     /// Egress queue length at which [`WhenFull`] applies to a frame.
     pub egress_max: Bytes,
-    /// Maximum frames in the egress queue: small frames use up slots. `u32::MAX`: no limit (`xoff_frames` bounds
-    /// lossless classes).
+    /// Maximum frames in the egress queue, because small frames use up slots. `u32::MAX` means no limit (`xoff_frames`
+    /// bounds lossless classes).
     pub egress_max_frames: u32,
     /// Reserve of the egress queue in shared memory.
     pub egress_reserve: Bytes,
     /// Egress queue length from which some policies count arrivals.
     pub egress_warn: Bytes,
-    /// Egress queue length above which congestion begins.
+    /// Egress queue length above which the queue is congested.
     pub egress_xoff: Bytes,
-    /// Egress queue length at which congestion ends.
+    /// Egress queue length at which the congestion ends.
     pub egress_xon: Bytes,
     /// Order of frames within the egress queue.
     pub queue: QueueKind,
     /// Scheduling among the classes of the port.
     pub service: Service,
-    /// Maximum rate; `None`: line rate.
+    /// Maximum rate; `None` means line rate.
     pub max_rate: Option<BitRate>,
-    /// ECN marking at egress; `None`: off.
+    /// ECN marking at egress; `None` means off.
     pub ecn: Option<EcnSettings>,
     /// Watchdog for long pauses of the class.
     pub watchdog: Option<WatchdogSettings>,
@@ -398,7 +399,7 @@ pub struct EcnSettings {
     pub max: Bytes,
     /// Share of frames marked just below `max`, 0..=1.
     pub probability: f64,
-    /// True if unmarkable frames are dropped; only in classes lossy at every port.
+    /// True if frames that cannot carry a mark are dropped instead; only in classes lossy at every port.
     pub wred: bool,
 }
 
@@ -407,7 +408,7 @@ pub struct EcnSettings {
 pub struct PuntLimit {
     /// Maximum frames per second.
     pub rate: u32,
-    /// Maximum frames at once when idle before.
+    /// Maximum frames at once after a time without any.
     pub burst: u32,
 }
 
@@ -416,12 +417,12 @@ impl PuntLimit {
     pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
 }
 
-/// Pause storm definition ([`crate::watchdog`]) and reaction.
+/// Definition of a pause storm ([`crate::watchdog`]), and reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogSettings {
     /// Reaction to a pause storm.
     pub action: WatchdogAction,
-    /// Time after which a paused class with queued frames, sending none, is in a storm.
+    /// Time after which a paused class that has queued frames, but sends none, is in a pause storm.
     pub detect: Nanos,
     /// Time without a pause that ends the storm.
     pub restore: Nanos,
@@ -469,14 +470,14 @@ pub enum QueueKind {
     /// First in, first out.
     #[default]
     Fifo,
-    /// Sub-queues per ingress port, round robin, as in the QCN paper's input-buffered fabric.
+    /// One sub-queue per ingress port, served in round robin, as in the QCN paper's input-buffered fabric.
     Voq,
 }
 
 /// Scheduling of a class on its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Before all weighted classes; the higher class first.
+    /// Served before all weighted classes; of several strict classes, the highest first.
     Strict,
     /// Deficit round robin with this weight, 1..=100,000 (ETS).
     Weighted(u32),

@@ -5,7 +5,7 @@ use xoff_wire::units::Nanos;
 /// Settings of the pipeline between ingress and egress queues; by default, frames pass at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineSettings {
-    /// Maximum frames per second, from ports in turn; `None`: unlimited. Requires one worker.
+    /// Maximum frames per second, taken from the ports in turn; `None` means unlimited. Requires one worker.
     pub rate: Option<FrameRate>,
     /// Delay of each frame in the pipeline.
     pub delay: Nanos,
@@ -26,14 +26,14 @@ impl PipelineSettings {
 pub struct FrameRate(pub NonZeroU32);
 
 impl FrameRate {
-    /// Returns the time of `frames` frames.
+    /// Returns the time that `frames` frames take at this rate.
     #[must_use]
     pub const fn time_of(self, frames: u64) -> Nanos {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// Returns the next frame's start and the new carry. The carry `owed` is a fraction of a nanosecond, in 1 / rate
-    /// ns.
+    /// Returns the start of the frame after the one at `at`, and the new carry. The carry (`owed`) is a part of a
+    /// nanosecond, in 1 / rate ns.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;

@@ -91,7 +91,7 @@ impl PortSettings {
 }
 
 impl ClassSettings {
-    /// Returns a lossy class with `room` bytes at ingress and at egress; egress congestion begins at half.
+    /// Returns a lossy class with `room` bytes at ingress and at egress. Egress congestion begins at half of `room`.
     #[must_use]
     pub const fn lossy(room: Bytes) -> ClassSettings {
         let half = Bytes(room.0 / 2);

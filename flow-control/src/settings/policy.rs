@@ -57,7 +57,7 @@ impl PolicyKind {
         PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Returns a setting needed for `class` that `settings` lacks.
+    /// Returns a setting that the policy needs for `class`, but `settings` lacks.
     #[must_use]
     pub fn misfit(self, class: Class, settings: &SwitchSettings) -> Option<String> {
         match self {
@@ -67,7 +67,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether an egress queue's length alone may pause peers. Custom policies may.
+    /// Returns whether the policy may pause peers for the length of an egress queue alone. Custom policies may.
     #[must_use]
     pub const fn goes_by_egress(self) -> bool {
         match self {
@@ -89,7 +89,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether one worker must see ingress and egress of a frame.
+    /// Returns whether the policy needs one worker for both ingress and egress of a frame.
     #[must_use]
     pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {
         match self {
@@ -197,7 +197,8 @@ impl Default for OfcSettings {
 /// Parameters of P-PFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PPfcSettings {
-    /// Sampling interval and prediction horizon, above zero. `None`: the mean of egress queues decides.
+    /// Sampling interval, which is also the prediction horizon, above zero. With `None`, the mean of egress queues
+    /// decides.
     pub prediction: Option<Nanos>,
 }
 

@@ -6,7 +6,7 @@ pub struct QcnSettings {
     /// Classes sampled at ingress ports: frames count until they leave the switch (the paper's input buffer, section
     /// II).
     pub ingress: ClassSet,
-    /// Classes sampled at egress ports, as in the standard; none of `ingress`.
+    /// Classes sampled at egress ports, as in the standard; disjoint from `ingress`.
     pub egress: ClassSet,
     /// Qeq: target occupancy in bytes.
     pub set_point: Bytes,
@@ -16,7 +16,7 @@ pub struct QcnSettings {
     pub sample_every: Bytes,
     /// Maximum jitter of the interval in percent, against synchronization with periodic traffic.
     pub jitter_percent: u8,
-    /// Minimum arrivals between two CNMs (section V).
+    /// Minimum arriving frames between two CNMs (section V of the paper).
     pub frames_per_cnm: u32,
     /// Choice of the blamed flow.
     pub culprit: Culprit,
@@ -27,7 +27,7 @@ pub struct QcnSettings {
 }
 
 impl QcnSettings {
-    /// Settings of the paper's section III and the standard's jitter, without congestion points.
+    /// Settings of section III of the paper with the jitter of the standard, but without congestion points.
     pub const PAPER: QcnSettings = QcnSettings {
         ingress: ClassSet::NONE,
         egress: ClassSet::NONE,

@@ -48,7 +48,7 @@ fn cnm_halves_rate_at_most() {
 }
 
 #[test]
-fn rate_never_falls_below_minimum() {
+fn qcn_rate_never_falls_below_minimum() {
     let mut point = point();
     (0..100).for_each(|_| point.notified(Nanos(0), 63));
     assert_eq!(rates(&point).0, 10);
@@ -58,7 +58,7 @@ fn rate_never_falls_below_minimum() {
 }
 
 #[test]
-fn second_cnm_keeps_target_until_a_cycle_ends() {
+fn second_cnm_keeps_target_rate_until_a_cycle_ends() {
     let mut point = point();
     point.notified(Nanos(0), 32);
     point.notified(Nanos(0), 32);
@@ -114,7 +114,7 @@ fn low() -> ReactionPoint {
 
 // proves: qcn
 #[test] // R_AI = 5 Mb/s, cycles of 75 KB
-fn target_rises_after_five_byte_cycles() {
+fn qcn_target_rate_rises_after_five_byte_cycles() {
     let mut point = low();
     (0..5).for_each(|_| point.sent(CYCLE));
     assert_eq!((point.phase(), rates(&point).1), (Phase::FastRecovery, 4_000));
@@ -127,7 +127,7 @@ fn target_rises_after_five_byte_cycles() {
 }
 
 #[test]
-fn time_cycles_halve_after_five() {
+fn qcn_time_cycles_are_half_as_long_after_five() {
     let mut point = low();
     point.advance(Nanos(6 * 15 * MS));
     assert_eq!((point.phase(), rates(&point).1), (Phase::ActiveIncrease, 4_005));
@@ -136,7 +136,7 @@ fn time_cycles_halve_after_five() {
 
 // proves: qcn
 #[test] // R_HAI = 50 Mb/s, times the cycles of both kinds beyond five
-fn target_rises_faster_after_five_cycles_of_both_kinds() {
+fn qcn_target_rises_faster_after_five_cycles_of_both_kinds() {
     let mut point = low();
     (0..6).for_each(|_| point.sent(CYCLE));
     point.advance(Nanos(5 * 15 * MS));
@@ -154,7 +154,7 @@ fn target_rises_faster_after_five_cycles_of_both_kinds() {
 }
 
 #[test]
-fn target_above_ten_times_rate_shrinks_in_first_cycle() {
+fn qcn_target_above_ten_times_rate_shrinks_in_first_cycle() {
     let mut point = point();
     point.notified(Nanos(0), 63);
     point.current = 1_000 * MBPS;
@@ -167,7 +167,7 @@ fn target_above_ten_times_rate_shrinks_in_first_cycle() {
 }
 
 #[test]
-fn limiter_ends_at_line_rate() {
+fn qcn_rate_limiter_ends_at_line_rate() {
     let mut point = point();
     point.notified(Nanos(0), 10);
     let mut cycles = 0;
@@ -182,7 +182,7 @@ fn limiter_ends_at_line_rate() {
 
 explore! {
     #[test]
-    fn rate_stays_between_minimum_and_target(
+    fn qcn_rate_stays_between_minimum_and_target(
         steps in prop::collection::vec((0u8..4, 0u8..70, 0u64..400_000), 0..200),
         seed: u64,
     ) {

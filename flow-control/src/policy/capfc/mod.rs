@@ -4,8 +4,8 @@
 //! until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the port with most arrivals; Algorithm 2
 //! (Stop-Calibrate) the fewest ports that together have the share CUT of them.
 //!
-//! Left open by the paper: of equal ports, the lowest is blamed. A port that may not send XOFF is not counted: blaming
-//! it would hide the next one.
+//! The paper leaves two points open. Here, the lowest of equal ports is blamed. A port that may not send XOFF is not
+//! counted, because blaming it would hide the next one.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -19,7 +19,7 @@ use crate::settings::{CountUnit, SwitchSettings};
 pub enum Culprits {
     /// Stop-Max: the port with most arrivals.
     Heaviest,
-    /// Stop-Calibrate: the fewest ports with together at least this share of arrivals.
+    /// Stop-Calibrate: the fewest ports that together have at least this share of arrivals.
     Share(f64),
 }
 
@@ -100,7 +100,7 @@ impl CaPfc {
         self.blame.adopt(buffer, intents);
     }
 
-    /// Runs Algorithm 1, lines 7 to 13.
+    /// Counts an arrival and blames ports (Algorithm 1 of CaPFC, lines 7 to 13).
     #[cold]
     fn arrived(
         &mut self,
@@ -124,7 +124,7 @@ impl CaPfc {
         }
     }
 
-    /// Runs Algorithm 1, lines 10 to 12.
+    /// Blames the port with most arrivals (Algorithm 1 of CaPFC, lines 10 to 12).
     fn blame_heaviest(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         let heavier = |a: PortId, b: &PortId| if arrivals[b.index()] > arrivals[a.index()] { *b } else { a };
@@ -132,7 +132,7 @@ impl CaPfc {
         self.blame.accuse(heaviest, egress, intents);
     }
 
-    /// Runs Algorithm 2, lines 2 to 4.
+    /// Blames the fewest ports with the share `cut` of arrivals (Algorithm 2 of CaPFC, lines 2 to 4).
     fn blame_share(&mut self, egress: PortId, cut: f64, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         self.order.sort_unstable_by_key(|port| (std::cmp::Reverse(arrivals[port.index()]), *port));
@@ -153,7 +153,7 @@ impl CaPfc {
         self.order.sort_unstable();
     }
 
-    /// Runs Algorithm 1, lines 17 to 20.
+    /// Resets the arrivals and ends the blame of a drained queue (Algorithm 1 of CaPFC, lines 17 to 20).
     #[cold]
     fn drained(&mut self, egress: PortId, held: Bytes, intents: &mut Vec<Intent>) {
         let queue = &mut self.egress[egress.index()];

@@ -31,7 +31,7 @@ fn counts(bench: &mut Bench, egress: u8) -> Vec<u64> {
 }
 
 #[test]
-fn arrivals_are_counted_from_warn_on() {
+fn capfc_counts_arrivals_from_warn_threshold_on() {
     let mut bench = stop_max();
     bench.enqueue(0, OUT, 7_999);
     assert_eq!(counts(&mut bench, OUT), [0; 5], "arrivals counted one byte below WARN");
@@ -52,7 +52,7 @@ fn port_with_most_arrivals_is_blamed_above_xoff() {
 }
 
 #[test]
-fn later_heaviest_port_is_blamed_while_congested() {
+fn port_that_becomes_heaviest_is_blamed_while_congested() {
     let mut bench = stop_max();
     bench.enqueue(2, OUT, 9_999);
     bench.enqueue(2, OUT, 1);
@@ -75,7 +75,7 @@ fn lower_of_two_equal_ports_is_blamed() {
 }
 
 #[test]
-fn counts_are_reset_when_queue_drains_to_warn() {
+fn capfc_counts_are_reset_when_queue_drains_to_warn() {
     let mut bench = stop_max();
     queue(&mut bench, OUT).xon = Bytes(5_000);
     bench.enqueue(0, OUT, 9_000);
@@ -90,7 +90,7 @@ fn counts_are_reset_when_queue_drains_to_warn() {
 }
 
 #[test]
-fn counts_remain_until_warn_below_xon() {
+fn capfc_counts_remain_until_warn_if_it_is_below_xon() {
     let mut bench = stop_max();
     queue(&mut bench, OUT).warn = Bytes(5_000);
     bench.enqueue(0, OUT, 10_001);
@@ -161,7 +161,7 @@ fn port_resumes_at_xon_after_blame_has_ended() {
 }
 
 #[test]
-fn unit_of_counts_changes_blamed_port() {
+fn counting_bytes_or_frames_changes_blamed_port() {
     let culprit = |count_unit| {
         let settings = PolicySettings { capfc_count_unit: count_unit, ..PolicySettings::default() };
         let mut bench = Bench::new(PolicyKind::CaPfcStopMax, settings);
@@ -192,7 +192,7 @@ fn egress_port_does_not_blame_itself() {
 }
 
 #[test]
-fn adoption_pauses_queues_above_xoff() {
+fn adopting_capfc_pauses_queues_above_xoff() {
     let mut bench = stop_max();
     bench.buffer.enter_ingress(PortId(2), C3, Bytes(20_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), [xoff(2, Trigger::Ingress)]);

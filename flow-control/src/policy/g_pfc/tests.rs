@@ -23,7 +23,7 @@ fn xon(class: Class, port: u8) -> Intent {
 
 // proves: g-pfc
 #[test]
-fn lower_lossless_classes_pause_at_threshold() {
+fn g_pfc_pauses_lower_lossless_classes_at_threshold() {
     let mut bench = bench(C4);
     assert_eq!(bench.receive(2, 9_999), []);
     assert_eq!(
@@ -37,7 +37,7 @@ fn lower_lossless_classes_pause_at_threshold() {
 
 // proves: g-pfc
 #[test]
-fn own_class_pauses_at_xoff() {
+fn g_pfc_pauses_own_class_at_xoff() {
     let mut bench = bench(C4);
     bench.receive(0, 19_999);
     assert_eq!(bench.receive(0, 1), [xoff_of(C4, 0, Trigger::Ingress)]);
@@ -46,7 +46,7 @@ fn own_class_pauses_at_xoff() {
 }
 
 #[test]
-fn lower_classes_resume_below_threshold() {
+fn g_pfc_resumes_lower_classes_below_threshold() {
     let mut bench = bench(C4);
     bench.receive(0, 10_000);
     assert_eq!(bench.release(0, 5_000), [], "lower classes resumed at the threshold, not below");
@@ -63,7 +63,7 @@ fn lowest_lossless_class_gets_plain_pfc() {
 }
 
 #[test]
-fn empty_queue_resumes_with_equal_thresholds() {
+fn empty_queue_resumes_lower_classes_if_thresholds_are_equal() {
     let g_pfc = GPfcSettings { pause_lower: 0.000_01, resume_lower: 0.000_01 };
     let settings = PolicySettings { g_pfc, ..PolicySettings::default() };
     let mut bench = Bench::of_class(PolicyKind::GPfc, settings, C2, LOSSLESS, |_| {});
@@ -72,7 +72,7 @@ fn empty_queue_resumes_with_equal_thresholds() {
 }
 
 #[test]
-fn adoption_pauses_lower_classes_above_threshold() {
+fn adopting_g_pfc_pauses_lower_classes_above_threshold() {
     let mut bench = bench(C2);
     bench.buffer.enter_ingress(PortId(3), C2, Bytes(20_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
@@ -80,7 +80,7 @@ fn adoption_pauses_lower_classes_above_threshold() {
 
 // proves: g-pfc
 #[test]
-fn lossy_class_pauses_no_other_class() {
+fn lossy_class_under_g_pfc_pauses_no_other_class() {
     let mut bench = Bench::of_class(
         PolicyKind::GPfc,
         PolicySettings::default(),

@@ -19,7 +19,7 @@ fn rate(port: u8, k: u8) -> Intent {
 
 // proves: gfc
 #[test]
-fn rate_step_begins_at_its_threshold() {
+fn gfc_rate_step_begins_at_its_threshold() {
     let mut bench = bench();
     let mut held = 0;
     for (k, threshold) in [(1, 10_000), (2, 15_000), (3, 17_500), (4, 18_750), (5, 19_375), (6, 19_688)] {
@@ -72,7 +72,7 @@ fn peer_without_gfc_gets_plain_pfc() {
 }
 
 #[test]
-fn adoption_requests_rate_of_current_occupancy() {
+fn adopting_gfc_requests_rate_for_current_occupancy() {
     let mut bench = bench();
     bench.buffer.enter_ingress(PortId(2), C3, Bytes(15_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), [rate(2, 2)]);

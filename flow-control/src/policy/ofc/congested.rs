@@ -21,7 +21,8 @@ impl CongestedFlows {
         CongestedFlows { flows: Vec::with_capacity(capacity), next_expiry: Nanos::NEVER }
     }
 
-    /// Runs Algorithm 2 line 4; the last time counts. A new flow needs room in the table.
+    /// Records a pause of the flow by the peer (Algorithm 2 of OFC, line 4). The time received last counts. A new flow
+    /// needs room in the table.
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,
@@ -34,7 +35,7 @@ impl CongestedFlows {
         self.flows.len() == self.flows.capacity()
     }
 
-    /// Runs Algorithm 2 line 8; returns false if the flow is not in the table.
+    /// Removes a flow that the peer resumes (Algorithm 2 of OFC, line 8). Returns false if it is not in the table.
     pub(super) fn resume(&mut self, flow: u32) -> bool {
         let place = self.flows.iter().position(|paused| paused.flow == flow);
         if let Some(place) = place {

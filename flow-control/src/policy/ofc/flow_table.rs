@@ -1,7 +1,7 @@
 //! `flow_in_port_tab` of one egress port: a hash table of its flows, with their numbers of queued frames.
 //!
-//! A flow keeps its number while it has queued frames, or is paused downstream or upstream. Queued flows that are not
-//! yet paused upstream are chained by ingress port and by whether they are paused downstream for Algorithm 1.
+//! A flow keeps its number while it has queued frames, or is paused downstream or upstream. For Algorithm 1, the queued
+//! flows that are not yet paused upstream are chained, by ingress port and by whether they are paused downstream.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{PortId, PortSet};
@@ -38,7 +38,7 @@ impl FlowEntry {
     }
 }
 
-/// Chain of queued flows not requested to pause upstream.
+/// Linked list of queued flows that no upstream peer is requested to pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
     pub(super) ingress: PortId,
@@ -79,7 +79,8 @@ impl FlowTable {
         }
     }
 
-    /// Counts a frame about to be queued (Algorithm 2 line 12). Returns its flow, or [`NO_FLOW`] if the table is full.
+    /// Counts a frame about to be queued (Algorithm 2 of OFC, line 12). Returns its flow, or [`NO_FLOW`] if the table
+    /// is full.
     pub(super) fn packet_in(&mut self, key: &FlowKey, ingress: PortId) -> u32 {
         let flow = self.enter(key);
         if flow == NO_FLOW {
@@ -93,7 +94,7 @@ impl FlowTable {
         flow
     }
 
-    /// Counts a departed frame (Algorithm 3 lines 9 to 12).
+    /// Counts a departed frame (Algorithm 3 of OFC, lines 9 to 12).
     pub(super) fn packet_out(&mut self, flow: u32) {
         self.update(flow, |entry| entry.packets -= 1);
         self.forget_if_unused(flow);

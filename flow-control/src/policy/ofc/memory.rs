@@ -5,10 +5,10 @@ use super::flow_table::{BYTES_PER_INGRESS, FlowEntry};
 use super::pause_frames::BYTES_PER_PAUSED_FLOW;
 use crate::settings::{OfcSettings, PolicyKind, SwitchSettings};
 
-/// Bytes at an egress queue per flow.
+/// Memory in bytes that a flow takes at an egress queue.
 pub const BYTES_PER_NESTED_FLOW: usize = 5;
 
-/// Returns the bytes of OFC's tables, shadows included; zero without OFC.
+/// Returns the bytes of OFC's tables, those of shadow policies included; zero without OFC.
 #[must_use]
 pub fn memory(settings: &SwitchSettings, slots: u64) -> u64 {
     let count = |kinds: &[PolicyKind]| kinds.iter().filter(|kind| **kind == PolicyKind::Ofc).count() as u64;

@@ -1,5 +1,5 @@
-//! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that
-//! cause congestion are paused, hop by hop up to their sources.
+//! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that cause
+//! congestion are paused, hop by hop up to their sources.
 //!
 //! Tables per class, named as in the paper: per egress port `flow_in_port_tab` ([`flow_table`]) and
 //! `congested_flow_tab` ([`congested`]), per ingress port `pause_frame_tab` ([`pause_frames`]).
@@ -7,14 +7,15 @@
 //! A frame meets congestion if its ingress queue is between X_OFF^c and X_OFF, and its egress queue at X_OFF^c, too
 //! (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all flows to that port
 //! are paused. Otherwise it is *local*: the flows that the peer has paused are paused. At X_OFF plain PFC pauses the
-//! class: the paper's PAUSE with all keys (line 11).
+//! class, in place of the paper's PAUSE with all keys (line 11).
 //!
 //! Deviations from the paper:
 //!
-//! * A PAUSE names only flows from its receiver: same effect, smaller frame.
-//! * Line 14 replaces earlier flows; here flows are added: a forgotten flow would never resume.
+//! * A PAUSE names only flows from its receiver, which has the same effect in a smaller frame.
+//! * Line 14 replaces earlier flows; here flows are added, because a forgotten flow would never resume.
 //! * A PAUSE is sent on change and refreshed, not with every frame.
-//! * The resume check (line 16) also runs when a frame has left: a paused sender that stops must be resumed.
+//! * The resume check (line 16) also runs when a frame has left, because a paused sender from which no more frames
+//!   arrive must be resumed.
 //! * With a full table, or a peer not known to understand flow lists, plain PFC pauses the class.
 
 mod congested;
@@ -68,9 +69,9 @@ struct EgressTables {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CulpritFlows {
-    /// All queued flows: original congestion, or the peer has paused the class.
+    /// All queued flows, because congestion is original or the peer has paused the class.
     All,
-    /// Flows in the `congested_flow_tab`: local congestion.
+    /// Flows in the `congested_flow_tab`, because congestion is local.
     Paused,
 }
 
@@ -152,7 +153,7 @@ impl Ofc {
         }
     }
 
-    /// Runs Algorithm 1, lines 5 to 8 and 13 to 15.
+    /// Requests pauses of flows (Algorithm 1 of OFC, lines 5 to 8 and 13 to 15).
     #[cold]
     fn pause(&mut self, port: PortId, culprits: CulpritFlows, egress: PortId, intents: &mut Vec<Intent>) {
         let flows = &mut self.egress[egress.index()].flows;
@@ -187,7 +188,7 @@ impl Ofc {
         }
     }
 
-    /// Runs Algorithm 1, lines 16 to 19.
+    /// Resumes the flows that the peer is requested to pause (Algorithm 1 of OFC, lines 16 to 19).
     #[inline]
     fn resume(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
         if self.pause_frames[ingress.index()].requested() > 0 || self.fallen_back.contains(ingress) {
@@ -226,8 +227,8 @@ impl Ofc {
         }
     }
 
-    /// Records a flow pause by `egress`'s peer (Algorithm 2 line 4). Returns its number; `None` if a table is full and
-    /// the class must be paused.
+    /// Records a flow pause by `egress`'s peer (Algorithm 2 of OFC, line 4). Returns the flow's number; `None` if a
+    /// table is full and the class must be paused.
     pub fn pause_flow(&mut self, egress: PortId, key: &FlowKey, until: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let is_listed = flows.find(key).is_some_and(|flow| flows.entry(flow).congested);
@@ -239,7 +240,8 @@ impl Ofc {
         Some(flow)
     }
 
-    /// Records a flow resume by `egress`'s peer (Algorithm 2 line 8). Returns its number if it was paused.
+    /// Records a flow resume by `egress`'s peer (Algorithm 2 of OFC, line 8). Returns the flow's number if it was
+    /// paused.
     pub fn resume_flow(&mut self, egress: PortId, key: &FlowKey) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = flows.find(key).filter(|&flow| congested.resume(flow))?;
@@ -255,7 +257,7 @@ impl Ofc {
         }
     }
 
-    /// Removes one flow whose pause has expired; [`Nanos::NEVER`] ends every pause.
+    /// Removes one flow whose pause has expired, if any. With `now` = [`Nanos::NEVER`], every pause has expired.
     pub fn pop_expired(&mut self, egress: PortId, now: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = congested.pop_expired(now)?;
@@ -333,7 +335,7 @@ impl Ofc {
         });
     }
 
-    /// Forgets all frames sent by `port`, whose peer has lost its pauses.
+    /// Forgets all flow pauses sent by `port`, because its peer has lost them.
     pub fn forget_sent(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let ended = |id: FlowId| egress[id.egress.index()].flows.set_request(id.flow, PauseRequest::None);
@@ -346,7 +348,7 @@ impl Ofc {
         self.pause_frames[port.index()].has_sent_pause()
     }
 
-    /// Returns how many flows `port`'s peer is asked to pause.
+    /// Returns how many flows the peer of `port` is requested to pause.
     #[must_use]
     pub fn requested_flows(&self, port: PortId) -> usize {
         self.pause_frames[port.index()].requested()

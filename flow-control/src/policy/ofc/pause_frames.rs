@@ -1,4 +1,4 @@
-//! `pause_frame_tab` of one ingress port: flows that its peer is asked to pause, and the state last sent for each.
+//! `pause_frame_tab` of one ingress port: flows that its peer is requested to pause, and the state last sent for each.
 //!
 //! A frame is due while a state is unsent, and for periodic refreshes.
 
@@ -59,7 +59,7 @@ impl PauseFrames {
         }
     }
 
-    /// Requests a pause (Algorithm 1 line 14); returns false if the table is full.
+    /// Requests a pause of the flow (Algorithm 1 of OFC, line 14). Returns false if the table is full.
     pub(super) fn request_pause(&mut self, id: FlowId) -> bool {
         if self.rows.len() == self.rows.capacity() {
             return false;
@@ -78,7 +78,8 @@ impl PauseFrames {
         }
     }
 
-    /// Runs Algorithm 1 lines 17 and 18. Calls `each` with a flow, and whether a resume must be sent.
+    /// Resumes all flows (Algorithm 1 of OFC, lines 17 and 18). Calls `each` with a flow, and whether a resume must be
+    /// sent.
     pub(super) fn resume_all_flows(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
             let needs_resume = row.sent != SentState::Nothing;
@@ -91,7 +92,7 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Calls `each` with every flow that now needs no resume.
+    /// Calls `each` with every flow whose due resume is dropped, because the peer has lost its pause.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;

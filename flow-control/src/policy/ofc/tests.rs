@@ -202,7 +202,7 @@ fn congestion_is_original_after_peer_has_resumed() {
 
 // proves: ofc
 #[test] // Algorithm 1, lines 10 and 11: plain PFC
-fn class_is_paused_at_x_off() {
+fn ofc_pauses_whole_class_at_x_off() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, FREE, 1, 10_000);
     bench.arrive(IN, OUT, 2, 9_999);

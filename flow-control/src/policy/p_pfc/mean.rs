@@ -6,8 +6,9 @@
 //!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is no longer congested: E(i,o,p) = 0 for every i
 //! ```
 //!
-//! OFC's description uses the mean alone. Egress XOFF is the minimum: in an almost empty switch the mean would pause
-//! every other frame's sender. The gap to XON prevents XOFF and XON with every frame.
+//! The description in the OFC paper uses the mean alone. Here, egress XOFF is the minimum of T(p), because in an almost
+//! empty switch the mean would pause the sender of every other frame. The gap to XON prevents an XOFF and an XON for
+//! every frame.
 
 use xoff_wire::units::{Bytes, PortId};
 

@@ -1,7 +1,6 @@
 //! P-PFC by prediction: ingress queues that will reach XOFF are paused early.
 //!
-//! The occupancy q is sampled with the first frame after each interval, and its slope is extrapolated by one
-//! interval:
+//! The occupancy q is sampled with the first frame after each interval, and its slope is extrapolated by one interval:
 //!
 //! ```text
 //!   q(t) + (q(t) - q(t0)) / (t - t0) x interval >= XOFF  and  q(t) >= XON     P(i,p) = 1
@@ -9,8 +8,8 @@
 //!   D(i,p) = I(i,p) or P(i,p)
 //! ```
 //!
-//! Left open by the paper: below XON nothing is paused, because a buffer is there for bursts. A predicted pause ends at
-//! half of XON, because at XON the restarted sender would at once be paused again.
+//! The paper leaves two points open. Here, nothing is paused below XON, because a buffer is there for bursts. A
+//! predicted pause ends at half of XON, because at XON the restarted sender would at once be paused again.
 
 use xoff_wire::units::{Bytes, Nanos, PortId, PortSet};
 
@@ -90,7 +89,7 @@ impl Prediction {
         }
     }
 
-    /// Takes a sample; returns whether such growth reaches XOFF within one interval.
+    /// Takes a sample. Returns whether the queue, growing at this rate, reaches XOFF within one interval.
     fn will_reach_xoff(&mut self, now: Nanos, port: PortId, buffer: &Buffer) -> bool {
         let class = self.pfc.class();
         let held = buffer.ingress(port, class);

@@ -37,7 +37,7 @@ fn fill(bench: &mut Bench, queues: u8) {
 
 // proves: p-pfc
 #[test]
-fn mean_decides_above_the_minimum_threshold() {
+fn mean_of_queues_decides_above_minimum_threshold() {
     let mut bench = bench();
     fill(&mut bench, 3);
     // If the queue of port 4 has q bytes, the mean of the five queues is (90,000 + q) / 5.
@@ -46,7 +46,7 @@ fn mean_decides_above_the_minimum_threshold() {
 }
 
 #[test]
-fn congestion_ends_at_gap_below_threshold() {
+fn p_pfc_congestion_ends_at_gap_below_threshold() {
     let mut bench = bench();
     bench.enqueue(0, 4, 10_001);
     assert_eq!(bench.dequeue(0, 4, 2_000), [], "congestion ended above XON");
@@ -57,11 +57,11 @@ fn congestion_ends_at_gap_below_threshold() {
 
 // proves: p-pfc
 #[test]
-fn congestion_ends_at_gap_below_current_mean() {
+fn p_pfc_congestion_ends_at_gap_below_current_mean() {
     let mut bench = bench();
     bench.enqueue(0, 4, 40_000);
     fill(&mut bench, 4);
-    // q = (120,000 + q) / 5 - 2,000 if q is 27,500.
+    // Congestion ends at q = (120,000 + q) / 5 - 2,000, which holds for q = 27,500.
     assert_eq!(bench.dequeue(0, 4, 12_498), [], "congestion ended at 27,502 bytes");
     assert_eq!(bench.dequeue(0, 4, 2), [xon(0)]);
 }
@@ -87,7 +87,7 @@ fn port_that_may_not_send_xoff_is_never_paused() {
 }
 
 #[test]
-fn adoption_pauses_ports_that_feed_congested_queues() {
+fn adopting_p_pfc_pauses_ports_that_feed_congested_queues() {
     let mut bench = bench();
     bench.buffer.enter_egress(PortId(2), PortId(4), C3, Bytes(10_001));
     bench.buffer.enter_egress(PortId(2), PortId(3), C3, Bytes(10_000));

@@ -19,7 +19,7 @@ fn queue_predicted_at_xoff_is_paused() {
     for (second, intents) in [(5_999, vec![]), (6_000, vec![xoff(0, Trigger::Predicted)])] {
         let mut bench = bench();
         assert_eq!(bench.at(10_000).receive(0, 8_000), [], "first sample pauses the queue");
-        // 14,000 bytes now, 6,000 more than 1,000 ns ago: 20,000 are predicted in 1,000 ns.
+        // The queue has 14,000 bytes, 6,000 more than 1,000 ns ago, so 20,000 are predicted in 1,000 ns.
         assert_eq!(bench.at(11_000).receive(0, second), intents);
     }
 }
@@ -90,7 +90,7 @@ fn predicted_and_actual_xoff_are_one_pause() {
 }
 
 #[test]
-fn falling_queue_is_not_paused() {
+fn falling_queue_is_not_paused_by_prediction() {
     let mut bench = bench();
     bench.at(10_000).receive(0, 19_000);
     bench.release(0, 1_000);
@@ -98,7 +98,7 @@ fn falling_queue_is_not_paused() {
 }
 
 #[test]
-fn adopted_bytes_do_not_count_as_growth() {
+fn bytes_queued_before_p_pfc_do_not_count_as_growth() {
     let mut bench = bench();
     bench.buffer.enter_ingress(PortId(0), C3, Bytes(12_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), []);
