@@ -1,5 +1,5 @@
-//! Cost of a frame's way through the switch, which must not grow with ports, and hardly with the policy: no queue
-//! reaches a threshold.
+//! Cost of a frame's way through the switch. No queue reaches a threshold, so the cost must not grow with the number of
+//! ports, and hardly with the policy.
 
 mod driver;
 

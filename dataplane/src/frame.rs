@@ -1,8 +1,10 @@
 //! Handles of frames, whose bytes stay in a [`FrameStore`].
 //!
-//! A handle cannot be copied: a frame is in one place. A dropped handle is a lost frame: debug builds panic.
+//! A handle cannot be copied, because a frame is in one place only. A handle that goes out of scope means a lost frame,
+//! at which debug builds panic.
 //!
-//! A frame has a slot from receipt to release, which indexes its state: nothing is allocated per frame.
+//! From receipt to release, a frame has a slot. Its state is indexed by the slot, so that nothing is allocated per
+//! frame.
 
 use std::mem;
 
@@ -17,7 +19,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates the handle of a frame of `len` bytes (without FCS). Only for a store that has filled the slot.
+    /// Creates the handle of a frame of `len` bytes (without FCS). Only the store that has filled the slot may call
+    /// this.
     pub const fn new(slot: u32, len: u32) -> Frame {
         Frame { slot, len }
     }
@@ -57,13 +60,13 @@ impl Drop for Frame {
     }
 }
 
-/// Bytes of a buffer cell, which holds the headers of a frame with two tags and a CN-TAG.
+/// Bytes of a buffer cell. One cell holds the headers of a frame with two tags and a CN-TAG.
 pub const CELL: u32 = 96;
 
 /// Maximum bytes of a frame: MTU of 9,216, Ethernet header, and three tags.
 pub const FRAME_MAX: u32 = 9_216 + 14 + 3 * 4;
 
-/// Returns the buffer cells of a frame of `len` bytes.
+/// Returns how many buffer cells a frame of `len` bytes takes.
 #[inline]
 #[must_use]
 pub const fn cells_of(len: u32) -> u32 {
@@ -78,7 +81,7 @@ pub trait FrameStore {
     /// Returns at least the first `min(len, CELL)` bytes of the frame, contiguous; all bytes of MAC control frames.
     fn head(&self, frame: &Frame) -> &[u8];
 
-    /// Copies the frame's stored first bytes that fit into `into`. Returns their number.
+    /// Copies as many stored bytes of the frame as fit to `into`. Returns their number.
     fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
         let head = self.head(frame);
         let len = head.len().min(frame.len() as usize).min(into.len());
@@ -86,10 +89,11 @@ pub trait FrameStore {
         len
     }
 
-    /// Returns [`FrameStore::head`] for rewriting.
+    /// Returns the bytes of [`FrameStore::head`] for rewriting.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Prepares a leaving frame for changes that spare its copies. Returns false if the port's rings are full.
+    /// Prepares a leaving frame, so that changes of its bytes do not affect its copies. Returns false if the port's
+    /// rings are full.
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
         true
@@ -111,7 +115,7 @@ pub trait FrameStore {
         None
     }
 
-    /// Creates a control frame from its own pool; `None` if the whole pool is in flight.
+    /// Creates a control frame from a separate pool; `None` if all frames of the pool are in flight.
     fn control(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }
@@ -119,7 +123,7 @@ pub trait FrameStore {
     /// Frees a frame and its slot.
     fn free(&mut self, frame: Frame);
 
-    /// Prefetches what is needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
+    /// Prefetches the data needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
     #[inline]
     fn leaves_soon(&self, slot: u32) {
         let _ = slot;

@@ -1,6 +1,6 @@
 //! Ledger: every received frame is delivered, queued, or dropped for a named reason.
 
-/// Frame account of a worker: incoming and outgoing frames are equal after every step.
+/// Account of a worker's frames: incoming and outgoing ones are equal after every step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Frames received by the worker's ports.
@@ -19,12 +19,12 @@ pub struct Ledger {
     pub consumed: u64,
     /// Frames handed over to other workers.
     pub handed_over: u64,
-    /// Frames queued, or in the driver and unsent.
+    /// Frames queued, or in the driver and not yet sent.
     pub held: u64,
 }
 
 impl Ledger {
-    /// Returns the unaccounted frames: zero unless there is a bug.
+    /// Returns the unaccounted frames, which are zero unless there is a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let came = [self.received, self.copied, self.made, self.taken_over];

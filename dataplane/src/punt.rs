@@ -1,5 +1,5 @@
-//! Punting: slow-path frames, for switch or host, are copied to a [`PuntSink`] and freed. A token bucket at each port
-//! ([`PuntLimit`]) limits their rate. The ledger counts them as consumed.
+//! Punting: frames for the slow path (the control plane or the host) are copied to a [`PuntSink`] and freed. A token
+//! bucket at each port ([`PuntLimit`]) limits their rate. The ledger counts them as consumed.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub struct Punt {
 
 /// Receiver of punted frames.
 pub trait PuntSink: fmt::Debug + Send {
-    /// Copies a frame. Returns false without space for it. Must neither allocate nor wait.
+    /// Copies a punted frame. Returns false without space for it. Must neither allocate nor wait.
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool;
 }
 
@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn punts_without_burst_or_rate_are_bounded() {
+    fn zero_punt_burst_allows_none_and_zero_rate_only_the_burst() {
         assert_eq!(taken(&mut PuntBucket::new(PuntLimit { rate: 1_000, burst: 0 }), Nanos::from_secs(9)), 0);
         let mut once = PuntBucket::new(PuntLimit { rate: 0, burst: 1 });
         assert_eq!([taken(&mut once, Nanos(0)), taken(&mut once, Nanos::NEVER)], [1, 0]);
     }
 
     #[test]
-    fn new_punt_limit_keeps_credit_that_fits() {
+    fn new_punt_limit_keeps_credit_up_to_its_burst() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
         bucket.revise(Nanos(7), PuntLimit { rate: 1, burst: 2 });
         assert_eq!(taken(&mut bucket, Nanos(7)), 2);

@@ -1,8 +1,9 @@
 //! Rewriting of VLAN tag, PCP and DSCP at egress.
 //!
-//! * A tagged member of the VLAN sends a tag: the frame's own with the VLAN's VID, or a new one with the class as PCP.
-//! * An untagged member removes the tag, but not a priority tag (VID 0): without its PCP, the next hop would treat
-//!   lossless frames as best effort. (802.1Q's bridges remove it.)
+//! * A tagged member of the VLAN sends each frame with a tag: the tag of the frame with the VLAN's VID, or a new tag
+//!   with the class as PCP.
+//! * An untagged member removes the tag, but not a priority tag (VID 0), because without its PCP the next hop would
+//!   treat lossless frames as best effort. (802.1Q's bridges remove it.)
 //! * Maps by class overwrite the PCP of tagged frames and the DSCP of IP packets.
 
 use pnet_packet::ethernet::EtherTypes;
@@ -28,7 +29,7 @@ impl Rewriter {
         Rewriter { pcp: port.rewrite_pcp.map(|pcp| pcp.map(Class::from_low_bits)), dscp: port.rewrite_dscp }
     }
 
-    /// Returns whether all frames with this header layout leave unchanged.
+    /// Returns whether frames with this header layout always leave unchanged.
     #[inline]
     #[must_use]
     pub const fn has_nothing_to_do(&self, layout: Layout, tagged: bool) -> bool {
@@ -36,7 +37,7 @@ impl Rewriter {
         layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
-    /// Rewrites a leaving frame of VLAN `vid`. Returns false if a tag does not fit: the frame must not be sent.
+    /// Rewrites a leaving frame of VLAN `vid`. Returns false if a tag does not fit; then the frame must not be sent.
     #[must_use]
     pub fn apply<S: FrameStore>(
         &self,
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn without_maps_only_the_tag_changes() {
+    fn without_rewrite_maps_only_the_vlan_tag_changes() {
         let plain = Rewriter::new(&port_settings(0));
         assert_eq!(sent(&plain, None, false), (None, Some(8)));
         assert_eq!(sent(&plain, None, true), (Some(0x6005), Some(8)), "new tag does not have class 3 as PCP");
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_write_pcp_and_dscp_of_the_class() {
+    fn rewrite_maps_set_pcp_and_dscp_of_the_class() {
         let mapped = Rewriter::new(&PortSettings {
             rewrite_pcp: Some([0, 1, 2, 6, 4, 5, 3, 7]),
             rewrite_dscp: Some([0, 0, 0, 26, 0, 0, 0, 0]),

@@ -1,6 +1,6 @@
 //! Taps: passive observers of received, sent and dropped frames.
 //!
-//! A sent frame is shown when given to the driver, but counted when it has left.
+//! A tap sees a sent frame when the driver gets it; counters count the frame when it has left.
 
 use std::fmt;
 
@@ -16,16 +16,16 @@ pub const TAPS_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(pub u64);
 
-/// Observation of a frame.
+/// Observation of a frame by a tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// Time by the driver's clock.
+    /// Time of the event by the driver's clock.
     pub at: Nanos,
     /// Port of the event.
     pub port: PortId,
-    /// Class; `None` for frames that the switch consumes or makes.
+    /// Class of the frame; `None` for frames that the switch consumes or makes.
     pub class: Option<Class>,
-    /// True for CNMs, and frames that the switch consumes or makes.
+    /// True for CNMs, and for frames that the switch consumes or makes.
     pub is_control: bool,
     /// Event of the frame.
     pub event: FrameEvent,
@@ -34,17 +34,17 @@ pub struct Sighting {
 /// Event of an observed frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameEvent {
-    /// Received on the port.
+    /// The frame was received on the port.
     Received {
         /// Drop reason if the frame was not admitted.
         dropped: Option<DropReason>,
     },
-    /// Given to the driver for transmission.
+    /// The frame was given to the driver for transmission.
     Sent {
         /// Time since the frame was received or made.
         after: Nanos,
     },
-    /// Dropped after admission.
+    /// The frame was dropped after admission.
     Dropped {
         /// Drop reason.
         reason: DropReason,
@@ -70,6 +70,6 @@ pub trait Tap: fmt::Debug + Send {
     /// Returns the observed ports.
     fn ports(&self) -> PortSet;
 
-    /// Observes a frame with bytes in `store`.
+    /// Observes a frame, whose bytes are in `store`.
     fn see(&mut self, sighting: &Sighting, frame: &Frame, store: &dyn FrameStore);
 }

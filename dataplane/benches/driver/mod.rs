@@ -21,9 +21,10 @@ const HEADROOM: usize = 256;
 
 #[derive(Clone, Copy)]
 pub enum Load {
-    /// Priority-tagged frames of all classes and 16 pairs of stations: no two consecutive headers are equal.
+    /// Priority-tagged frames of all classes, between 16 pairs of stations. No two consecutive headers are equal.
     Mixed,
-    /// Untagged UDP over IPv4 of 16 flows, with simple IMIX. Micro-flows are as long as a batch.
+    /// Untagged UDP frames over IPv4, of 16 flows and with the lengths of simple IMIX. A micro-flow is as long as a
+    /// batch.
     Imix,
 }
 
@@ -150,7 +151,7 @@ impl Bench {
         Bench::with(&settings(ports, policy), load)
     }
 
-    /// Creates a bench of eight ports under PFC, in four groups of two.
+    /// Creates a bench of eight ports, which form four groups of two, with policy PFC.
     pub fn grouped(spread: Spread, load: Load) -> Bench {
         let mut settings = settings(8, PolicyKind::Pfc);
         let group = |first: u8| GroupSettings {

@@ -1,4 +1,4 @@
-//! Flows that join, one by one, a congested egress queue of OFC without departures.
+//! Cost for OFC of flows that join a congested egress queue, one by one, while no frame departs.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Switch, Workers};

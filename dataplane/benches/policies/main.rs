@@ -3,7 +3,7 @@
 //! `scripts/bench policies` runs it in two ways, nearly independent of the machine's load:
 //!
 //! * `count LOAD POLICY`: callgrind counts instructions of [`counted`].
-//! * `time ROUNDS`: all policies in turn; compares times with plain PFC's in the same round.
+//! * `time ROUNDS`: runs all policies in turn, and compares their times with that of plain PFC in the same round.
 //!
 //! `count-groups LOAD SPREAD` counts for frames to a group of ports, `count-joins FLOWS` for flows that join a
 //! congested egress queue of OFC.
@@ -87,7 +87,7 @@ fn count_joins(flows: u16) {
     println!("{BATCH}");
 }
 
-/// Prints, by policy, a frame's median time in ns, and median and quartiles of its ratio to plain PFC.
+/// Prints, for each policy, the median time per frame in ns, and median and quartiles of its ratio to plain PFC.
 fn time(rounds: usize) {
     let mut benches = PolicyKind::ALL.map(|kind| Bench::new(PORTS, kind, Load::Mixed));
     let count = benches.len();

@@ -6,7 +6,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
-/// Interface from a driver to its dataplane. Default methods only call it; a recorder also logs.
+/// Interface from a driver to its dataplane. Default methods only call the dataplane; a recorder also logs.
 pub trait Boundary {
     /// Begins a batch at `now`.
     #[inline(always)]
@@ -138,7 +138,7 @@ pub trait Boundary {
     }
 }
 
-/// [`Boundary`] without recording.
+/// [`Boundary`] that records nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 

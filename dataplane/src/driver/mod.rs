@@ -1,6 +1,6 @@
 //! Loop that moves frames between ports (AF_XDP devices, or memory) and a switch.
 //!
-//! Headroom and thresholds assume this order in a turn ([`Driver::turn`]):
+//! Headroom and thresholds assume that a turn ([`Driver::turn`]) takes these steps in this order:
 //!
 //! ```text
 //!   advance                  due timers
@@ -21,22 +21,22 @@ use xoff_wire::units::{Nanos, PortId};
 use crate::frame::{Frame, FrameStore};
 use crate::switch::{Batch, HANDOVERS_MAX, Switch};
 
-/// Maximum descriptors received from a port's queue in a turn.
+/// Maximum descriptors received from a hardware queue in a turn.
 pub const BATCH: u32 = 128;
 const _: () = assert!(
     4 * BATCH <= HANDOVERS_MAX,
     "HANDOVERS_MAX is below the frames that one turn receives from four queues"
 );
 
-/// Maximum fillings of a port's transmit ring per turn: some devices transmit during the system call.
+/// Maximum times that a turn fills a port's transmit ring, because some devices transmit during the system call.
 const SERVINGS: usize = 2;
 
-/// Rings of a port. `S` is the [`FrameStore`].
+/// Receive and transmit rings of a port. `S` is the [`FrameStore`].
 pub trait Port<S> {
     /// Calls `sent` with each newly transmitted frame.
     fn reap(&mut self, store: &mut S, sent: impl FnMut(&mut S, Frame));
 
-    /// Gives the device free packet memory.
+    /// Passes free packet memory to the device.
     fn refill(&mut self, _store: &mut S) {}
 
     /// Receives up to `budget` descriptors per hardware queue, and calls `each` with every frame. Returns the number of
@@ -63,7 +63,7 @@ pub trait Port<S> {
     /// Returns whether a sent frame is not yet [reaped](Self::reap).
     fn in_flight(&self) -> bool;
 
-    /// Returns whether the device was removed: the driver must [take back](Self::take_back) unsent frames.
+    /// Returns whether the device was removed. The driver must then [take back](Self::take_back) unsent frames.
     fn is_removed(&self) -> bool {
         false
     }
@@ -72,7 +72,7 @@ pub trait Port<S> {
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
-/// A driver's connections besides ports: other workers, requests, the host. `()` has none.
+/// Connections of a driver besides ports: other workers, requests, the host. `()` has none.
 pub trait Environment<P, S> {
     /// Exchanges frames with other workers.
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
@@ -102,14 +102,14 @@ pub struct Progress {
     pub received: u32,
 }
 
-/// Switch with its ports and frames at one instant.
+/// Driver of a switch with its ports and frames, at one instant.
 #[derive(Debug)]
 pub struct Driver<'a, P, S, B> {
     /// Current time.
     pub now: Nanos,
     /// Switch to run.
     pub switch: &'a mut Switch,
-    /// Ports by ascending number.
+    /// Ports, in ascending order of their numbers.
     pub ports: &'a mut Vec<(PortId, P)>,
     /// Store of frames.
     pub store: &'a mut S,
@@ -162,7 +162,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // A port that becomes active in this loop waits for the next turn, so that the order of ports is irrelevant.
+        // Ignore a port that becomes active in this loop until the next turn, so that the order of ports is irrelevant.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
@@ -189,7 +189,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Must run after forwarding: dropped frames need no pause.
+    /// Sends due pause and rate frames. Must run after forwarding, because dropped frames need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -221,9 +221,9 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Before a stop, sends due pause and rate frames, but no data. Returns whether such a frame has not left yet.
+    /// Sends due pause and rate frames, but no data, before a stop. Returns whether a frame has not left yet.
     pub fn part(&mut self) -> bool {
-        // All XONs precede any release: a policy that panics on a released frame then stops no XON.
+        // Send all XONs before any release, because a custom policy that panics on a released frame must not stop them.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;

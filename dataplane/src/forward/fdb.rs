@@ -1,8 +1,8 @@
 //! Forwarding database (FDB): the ports of station addresses, learned from frames.
 //!
-//! * An address unused for the ageing time is unknown from that nanosecond on. A sweep frees its entry within another
-//!   quarter of that time.
-//! * A station that moves is found at its new port at once, unless that port is at its limit.
+//! * An address that was unused for the ageing time counts as unknown from that nanosecond on. A sweep frees its entry
+//!   within another quarter of the ageing time.
+//! * A station that moves is found at its new port at once, unless that port has reached its limit of addresses.
 //! * Group addresses and the zero address are never learned. Static addresses never move or age.
 //!
 //! Each worker has a replica, and must [apply](Fdb::apply) the updates of others. An active station causes an update
@@ -15,7 +15,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::table::{Entry, Key, Place, Table};
 
-/// Table positions per sweep, in about a microsecond; more with short ageing times.
+/// Table positions checked by one sweep, in about a microsecond. Short ageing times need more.
 const SWEEP_PLACES: usize = 256;
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
@@ -25,15 +25,15 @@ pub(super) enum Learned {
     Moved {
         from: PortId,
     },
-    /// The address was known here; an update keeps other replicas from ageing it.
+    /// The address was known at this port. An update keeps other replicas from ageing it.
     Renewed,
-    /// The address was known here; other replicas need no update.
+    /// The address was known at this port, and other replicas need no update.
     Refreshed,
     Static,
     /// The port has reached its limit of addresses.
     RefusedByLimit,
     RefusedByCapacity,
-    /// Address of no station, or on a port that does not learn.
+    /// The address belongs to no station, or the port does not learn.
     NotLearned,
 }
 
@@ -84,14 +84,14 @@ struct PortState {
     refused: u64,
 }
 
-/// Forwarding database of a switch or, replicated, of one worker.
+/// Forwarding database of a switch. Each worker has a replica.
 #[derive(Clone, Debug)]
 pub struct Fdb {
     table: Table,
     capacity: usize,
-    /// [`Nanos::NEVER`] without ageing.
+    /// Ageing time; [`Nanos::NEVER`] if addresses do not age.
     ageing: Nanos,
-    /// Log2 of the update interval in ns for active stations.
+    /// Log2 of the interval, in ns, between updates for an active station.
     update_shift: u32,
     ports: Vec<PortState>,
     statics: usize,
@@ -117,7 +117,6 @@ impl Sweep {
 }
 
 impl Fdb {
-    /// Allocates all memory.
     #[must_use]
     pub(super) fn new(settings: &FdbSettings, ports: &[PortSettings]) -> Fdb {
         let mut capacity = settings.capacity;
@@ -140,7 +139,7 @@ impl Fdb {
         }
     }
 
-    /// Returns the number of static addresses that do not fit.
+    /// Applies new settings. Returns the number of static addresses that do not fit.
     pub(super) fn revise(&mut self, settings: &FdbSettings, ports: &[PortSettings]) -> usize {
         for (state, port) in self.ports.iter_mut().zip(ports) {
             let of = PortState::new(port);
@@ -199,7 +198,8 @@ impl Fdb {
         }
     }
 
-    /// Applies another worker's update, already within the port's limit, unless this replica is newer.
+    /// Applies another worker's update, unless this replica is newer. The other worker has already checked the port's
+    /// limit.
     pub(super) fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -285,7 +285,8 @@ impl Fdb {
         self.ports[port.index()].moved
     }
 
-    /// Returns how many frames of a port had sources not learned because the port or the database was full.
+    /// Returns how many frames of a port had a source not learned, because its limit was reached or the database was
+    /// full.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused
@@ -295,18 +296,18 @@ impl Fdb {
         self.ports[port.index()].refused -= 1;
     }
 
-    /// Returns all entries not aged at `now`.
+    /// Returns all entries that are not aged at `now`.
     pub fn entries(&self, now: Nanos) -> impl Iterator<Item = FdbEntry> {
         self.entries_at(now, 0..self.places())
     }
 
-    /// Returns the number of table positions; addresses keep theirs.
+    /// Returns the number of table positions. An address keeps its position.
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()
     }
 
-    /// Returns entries at `places` not aged at `now`.
+    /// Returns the entries at table positions `places` that are not aged at `now`.
     pub fn entries_at(&self, now: Nanos, places: Range<usize>) -> impl Iterator<Item = FdbEntry> {
         places.map(Table::place).filter_map(move |place| {
             let key = self.table.key(place)?;

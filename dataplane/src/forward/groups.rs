@@ -1,4 +1,4 @@
-//! Groups: ports that lead to the same stations. The forwarding database knows only a group's first member;
+//! Groups: ports that lead to the same stations. The forwarding database only has a group's first member, and
 //! [`super::spread`] chooses the member for a frame.
 
 use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
@@ -19,7 +19,7 @@ pub struct Groups {
     of: Box<[Option<GroupId>]>,
     members: Box<[PortSet]>,
     grouped: PortSet,
-    /// Members of uplink groups, between which no frame passes.
+    /// Members of uplink groups. No frame passes from one of these ports to another.
     uplinks: PortSet,
 }
 
@@ -57,7 +57,7 @@ impl Groups {
         &self.members[group.index()]
     }
 
-    /// Returns the port for `port` in the forwarding database: its group's first member, or itself.
+    /// Returns the port for `port` in the forwarding database: the first member of its group, or itself.
     #[must_use]
     pub fn at(&self, port: PortId) -> PortId {
         let first = self.of(port).and_then(|group| self.members(group).first_from(PortId(0)));

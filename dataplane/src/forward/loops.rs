@@ -1,15 +1,17 @@
 //! Detection of loops: two ports connected outside the switch.
 //!
 //! A circulating frame makes its station seem to move to and fro; a failover moves stations once. Hence [`MOVES`] moves
-//! within [`WINDOW`] are a loop if the two directions differ by at most a quarter.
+//! within [`WINDOW`] are a loop, if the numbers of moves in the two directions differ by at most a quarter of all
+//! moves.
 //!
 //! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port is then
-//! left out of floods and learning. By default it is not: spoofing an active station's address could block its port.
+//! left out of floods and learning. By default it is not, because an attacker who spoofs the address of an active
+//! station could thus block that station's port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};
 
-/// Moves between two ports that make a loop.
+/// Number of moves between two ports from which they count as a loop.
 pub const MOVES: u32 = 100;
 /// Time within which these moves must occur.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
@@ -66,7 +68,7 @@ impl Loops {
             (suspect.since, suspect.moves) = (now, [0; 2]);
         }
         if suspect.partner != lower {
-            // Majority vote: a move between other ports removes one move of the suspected pair.
+            // Take a majority vote: a move between other ports cancels one move of the suspected pair.
             let most = usize::from(suspect.moves[1] > suspect.moves[0]);
             if suspect.moves[most] > 0 {
                 suspect.moves[most] -= 1;
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_outside_window_are_no_loop() {
+    fn station_moves_outside_window_are_no_loop() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(0), MOVES - 1), None);
         assert_eq!(bounce(&mut loops, WINDOW, MOVES - 1), None, "moves of the previous window still count");
@@ -165,16 +167,16 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn moves_in_one_direction_are_no_loop() {
+    fn station_moves_in_one_direction_are_no_loop() {
         let mut loops = loops();
         assert!((0..10 * MOVES).all(|_| loops.moved(Nanos(0), A, B).is_none()));
         assert_eq!(loops.found_at(B), 0);
     }
 
     #[test]
-    fn ports_with_most_moves_are_looped() {
+    fn ports_with_most_moves_are_reported_as_loop() {
         let mut loops = loops();
-        // A station at the first port sends into a loop of the others.
+        // A station at the first port sends into a loop between the other two ports.
         let mut found = None;
         for _ in 0..MOVES {
             found = found.or(loops.moved(Nanos(0), A, C)).or(loops.moved(Nanos(0), C, A));
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn unmonitored_port_never_has_a_loop() {
+    fn port_without_loop_detection_never_has_a_loop() {
         let detection = [LoopDetection::Block, LoopDetection::Off, LoopDetection::Block];
         let mut loops = Loops::new(detection.into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 2 * MOVES), None);

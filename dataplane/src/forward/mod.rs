@@ -1,7 +1,7 @@
 //! Forwarding: VLAN admission, learning, lookup, flooding.
 //!
 //! [`Bridge::forward`] is 802.1Q's forwarding process, without queues or pauses. The switch consumes frames to
-//! 01:80:c2:00:00:00..0f before. [`spread`] chooses a group's member.
+//! 01:80:c2:00:00:00..0f before that. [`spread`] chooses a group's member.
 
 mod fdb;
 mod groups;
@@ -31,7 +31,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 pub(crate) enum Decision {
     Unicast(PortId),
     Group(GroupId),
-    /// Each port gets the frame; a [first member](Groups::at) stands for its group.
+    /// Each of these ports gets the frame. A [first member](Groups::at) stands for its group.
     Flood(PortSet, Flooded),
     Route(Site),
     Drop(DropReason),
@@ -42,8 +42,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if frames with identical headers, at the same time and bridge version, are forwarded identically and teach
-    /// no address.
+    /// True if later frames with identical headers, at the same time and with the same version of the bridge, are
+    /// forwarded identically and teach no address.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }
@@ -173,7 +173,7 @@ impl Bridge {
         self.fdb.take_refusal_back(self.exits[ingress.index()].at);
     }
 
-    /// Changes whenever identical frames may be forwarded differently.
+    /// Returns a number that changes whenever identical frames may be forwarded differently.
     #[inline]
     #[must_use]
     pub(crate) const fn version(&self) -> u64 {
@@ -193,7 +193,7 @@ impl Bridge {
         self.vlans.get(vid).tagged.contains(port)
     }
 
-    /// A port without link forgets its addresses, unless its group has another link.
+    /// A port without link forgets its addresses, unless another port of its group has a link.
     pub(crate) fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);
@@ -238,7 +238,7 @@ impl Bridge {
         self.fdb.next_deadline().min(self.loops.next_end())
     }
 
-    /// Returns how many loops had `port` as higher-numbered end.
+    /// Returns how many loops had `port` as the higher-numbered port.
     #[must_use]
     pub fn loops_at(&self, port: PortId) -> u64 {
         self.loops.found_at(port)

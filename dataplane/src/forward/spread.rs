@@ -1,9 +1,10 @@
 //! Choice among equal-cost paths: ports of a group, or next hops of a route. Each choice is a pure function.
 //!
 //! * Usable paths are chosen in proportion to their weights.
-//! * A flow takes the path with the highest number drawn from flow and path (rendezvous hashing). Only a lost path's
-//!   flows move, and only they return.
-//! * The caller must salt the digest of a flow, or the next switch would put these flows on one path.
+//! * A flow takes the path with the highest number that a hash draws from flow and path (rendezvous hashing). If a path
+//!   is lost, only its flows move; they return when it does.
+//! * The caller must salt the digest of a flow, because otherwise the next switch would put all of these flows on one
+//!   path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;
@@ -85,7 +86,7 @@ impl WeightedPaths {
         WeightedPaths { turns: turns(&paths), paths, is_even }
     }
 
-    /// Returns the usable path of a flow with this salted digest, if any.
+    /// Returns the usable path, if any, for the flow with this salted digest.
     #[inline]
     #[must_use]
     pub fn of_flow(&self, digest: u64, usable: PathSet) -> Option<usize> {
@@ -93,12 +94,13 @@ impl WeightedPaths {
         if self.is_even {
             return usable.iter().max_by_key(drawn);
         }
-        // Of events at rates proportional to weights, the earliest wins (weighted rendezvous hashing).
+        // Draw an event for each path at a rate proportional to its weight; the earliest wins (weighted rendezvous
+        // hashing).
         let when = |path: &usize| -unit(drawn(path)).ln() / f64::from(self.paths[*path].weight);
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// Returns the next usable path in round robin from `place`, and the position after it.
+    /// Returns the next usable path in round robin from position `place`, and the position after that.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {
@@ -131,7 +133,7 @@ impl WeightedPaths {
     }
 }
 
-/// Returns paths with less than `low` bytes queued, else with less than `high`, else all.
+/// Returns the paths with fewer than `low` bytes queued; without any, those with fewer than `high`; without any, all.
 #[inline]
 #[must_use]
 pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> PathSet {
@@ -155,13 +157,12 @@ fn scaled(chance: u64, below: u64) -> u64 {
     ((u128::from(chance) * u128::from(below)) >> 64) as u64
 }
 
-/// Maps to (0, 1].
 #[inline]
 fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Spaces paths evenly: the path farthest behind its share comes next.
+/// Returns an evenly spaced order: the path farthest behind its share comes next.
 fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
     let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
     let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();

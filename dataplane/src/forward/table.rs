@@ -1,10 +1,10 @@
 //! Hash table of VLAN and station address, allocated once. Operations cost the same at any load.
 //!
-//! An address may be in either of two buckets (cache lines) of seven entries. A new entry goes into its first bucket
-//! while that has fewer than four, then into the emptier one. It never moves.
+//! An address may be in either of two buckets (cache lines) of seven entries. A new entry goes into its first bucket if
+//! that has fewer than four entries, else into the emptier one. An entry never moves.
 //!
-//! Buckets depend on a secret ([`HashSeed`]), because fourteen addresses of two buckets could keep a station from being
-//! learned.
+//! Buckets depend on a secret ([`HashSeed`]), because otherwise an attacker could fill both buckets of a station with
+//! fourteen addresses, so that the station is never learned.
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_flow_control::settings::HashSeed;
@@ -83,14 +83,14 @@ pub const fn table_bytes(capacity: usize) -> usize {
     buckets_for(capacity) * (size_of::<Bucket>() + size_of::<[Nanos; WAYS]>())
 }
 
-/// No cipher, but without the key neither computable nor invertible.
+/// Hash that nobody without the key can compute or invert, although it is no cipher.
 #[derive(Clone, Debug)]
 struct KeyedHash([u64; 4]);
 
 impl KeyedHash {
     fn new(HashSeed([a, b]): HashSeed) -> KeyedHash {
         let secret = |seed: u64, n: u64| mix(seed ^ mix(n));
-        // An odd factor keeps all bits of the other factor.
+        // Make factors odd, because an odd factor keeps all bits of the other factor.
         KeyedHash([secret(a, 1), secret(b, 2) | 1, secret(b, 3), secret(a, 4) | 1])
     }
 
@@ -151,7 +151,7 @@ impl Table {
         prefetch(&self.buckets[self.buckets_of(key).0]);
     }
 
-    /// Returns false if both buckets are full.
+    /// Inserts an entry. Returns false if both of its buckets are full.
     pub fn insert(&mut self, key: Key, entry: Entry) -> bool {
         let (first, second) = self.buckets_of(key);
         let (in_first, in_second) = (self.buckets[first].len(), self.buckets[second].len());
@@ -220,13 +220,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_holds_vlan_and_address() {
+    fn fdb_key_holds_vlan_and_address() {
         let key = Key::new(4094, MacAddr([2, 3, 4, 5, 6, 7]));
         assert_eq!((key.vid(), key.mac()), (4094, MacAddr([2, 3, 4, 5, 6, 7])));
     }
 
     #[test]
-    fn table_holds_capacity_of_any_addresses() {
+    fn fdb_table_holds_its_capacity_of_any_addresses() {
         for capacity in [1, 3, 4, 5, 16, 100, 1000, 8192, 16_384, 60_000, 65_536] {
             for step in [1, 256, 0x0001_0000_0001, 0x9e37_79b9_7f4a] {
                 let mut table = Table::new(capacity, HashSeed([step, capacity as u64]));

@@ -115,7 +115,7 @@ fn isolated_ports_exchange_no_frames() {
 }
 
 #[test]
-fn vlans_are_separate() {
+fn frames_and_addresses_stay_in_their_vlan() {
     let mut settings = settings(4);
     let ids = |ports: &[u8]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
     settings.vlans = vec![
@@ -193,7 +193,7 @@ fn addresses_age_at_deadlines() {
 
 explore! {
     #[test]
-    fn decision_uses_only_permitted_ports_with_link(
+    fn forwarding_decision_uses_only_permitted_ports_with_link(
         isolated in any::<[bool; 6]>(), up in any::<[bool; 6]>(),
         frames in prop::collection::vec((0u8..6, 0u8..8, 0u8..8, prop::option::of(0u16..4)), 1..100)
     ) {
@@ -297,7 +297,7 @@ enum BridgeStep {
 }
 
 fn step() -> impl Strategy<Value = BridgeStep> {
-    // Few destinations: learning and moves often interrupt micro-flows.
+    // Use few destinations, so that learning and moves often interrupt micro-flows.
     let dst = prop_oneof![6 => 0u8..2, 1 => 5u8..7];
     let frame = (0u8..2, dst, prop::option::weighted(0.2, 0u16..3)).prop_map(|(src, dst, vid)| {
         let mut bytes = [mac(dst).0, mac(src).0].concat();
@@ -317,7 +317,7 @@ fn step() -> impl Strategy<Value = BridgeStep> {
     ]
 }
 
-/// Station address number `n`; 6 is a group address.
+/// Returns the address of station number `n`; 6 is a group address.
 fn mac(n: u8) -> MacAddr {
     MacAddr([if n == 6 { 3 } else { 2 }, 0, 0, 0, 0, n])
 }

@@ -63,7 +63,7 @@ impl Vlans {
         self
     }
 
-    /// Remembers whether replaced VLANs had routers, whose frames may still be queued.
+    /// Remembers whether replaced VLANs had routers, because frames of these may still be queued.
     pub fn succeed(&mut self, before: &Vlans) {
         self.had_routers = before.has_routers || before.had_routers;
     }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn tagged_member_sends_tagged() {
+    fn tagged_vlan_member_sends_frames_tagged() {
         let vlan = VlanSettings { vid: 7, tagged: vec![PortId(0)], untagged: vec![PortId(1)] };
         let vlans = Vlans::new(&[vlan], &ports(&[Some(7); 2]));
         let membership = vlans.get(7);

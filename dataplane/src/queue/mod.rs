@@ -1,4 +1,4 @@
-//! A class's egress queues: one FIFO, one per ingress port (VOQ), or OFC's nested queues.
+//! Egress queues of a class: one FIFO, one FIFO per ingress port (VOQ), or the nested queues of policy OFC.
 
 mod nested;
 mod nodes;
@@ -88,7 +88,7 @@ impl ClassQueue {
         }
     }
 
-    /// Returns the arrival of the oldest frame that only a pause of the whole class can block.
+    /// Returns the arrival of the oldest frame that no flow pause blocks, only a pause of the whole class.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         match self {
             ClassQueue::Fifo(fifo) => fifo.oldest(nodes),

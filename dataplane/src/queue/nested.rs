@@ -2,12 +2,12 @@
 //! neither blocks other flows nor is reordered.
 //!
 //! Frames join the *normal* queue. A frame of a paused flow that reaches its head moves to the *paused* queue, one of
-//! two backup queues. When flows resume, the paused queue is drained: resumed frames leave, others move to the second
-//! backup queue, which becomes the paused queue. The drain ends with the served queue (the paper's Order Mark); then
-//! the normal queue is served again.
+//! two backup queues. When flows resume, the paused queue is drained: resumed frames leave, the others move to the
+//! second backup queue, which becomes the paused queue. The drain ends when the drained queue is empty (the paper's
+//! Order Mark). Then the normal queue is served again.
 //!
-//! A flow keeps its order: its frames in the paused queue are oldest, those in the normal queue youngest. No frame
-//! joins the draining queue.
+//! A flow keeps its order, because its oldest frames are in the paused queue and its youngest in the normal queue. No
+//! frame joins the queue that is drained.
 //!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
 //! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue would become one.)
@@ -30,7 +30,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// The backup queue that is not the paused queue is served; it is never empty between steps.
+    /// The backup queue that is not the paused queue is served. Between steps, this queue is never empty.
     Draining,
 }
 
@@ -160,7 +160,7 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Resumes the flows that wait for this drain to end, and drains the paused queue if nonempty.
+    /// Ends a drain: resumes the flows that wait for this, and drains the paused queue unless it is empty.
     fn order_mark(&mut self) {
         self.served = Served::Normal;
         if self.resumed.is_empty() {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test] // "partial paused flows resumed": resumed frames leave, held ones move to the other queue
-    fn partial_resume_swaps_backup_queues() {
+    fn resume_of_some_flows_swaps_backup_queues() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn conversion_to_fifo_puts_paused_frames_first() {
+    fn nested_queue_turned_into_fifo_has_paused_frames_first() {
         let mut bench = QueueBench::new();
         bench.push_all(&[NO_FLOW, NO_FLOW]);
         bench.become_fifo_and_back();
@@ -387,7 +387,7 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// True if no queue became a FIFO since the frame got its flow number.
+        /// True if no queue has become a FIFO since the frame got its flow number.
         is_numbered: bool,
     }
 

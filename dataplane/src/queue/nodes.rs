@@ -1,4 +1,4 @@
-//! State of each frame, by slot. Links between entries form queues of any length.
+//! State of each frame, indexed by slot. Entries are linked to form queues of any length.
 
 use xoff_flow_control::policy::NO_FLOW;
 use xoff_flow_control::prefetch::prefetch;
@@ -11,7 +11,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
-/// Source of a frame: decides where it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// Received: counts at its ingress until it has left.
@@ -25,9 +24,10 @@ pub(crate) enum Origin {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameMeta {
     pub since: Nanos,
-    /// Length in bytes at ingress, without FCS. Rewriting keeps it, so that counts balance.
+    /// Length in bytes at ingress, without FCS. Rewriting does not change this value, so that counts balance.
     pub len: u32,
-    /// Flood account; [`NONE`] for one destination, [`UNCOUNTED`] if the flood does not count at ingress.
+    /// Number of the flood's account. [`NONE`] means a frame with one destination, [`UNCOUNTED`] a flood that does not
+    /// count at ingress.
     pub(crate) account: u32,
     pub(crate) flow: u32,
     pub vid: u16,
@@ -36,7 +36,7 @@ pub(crate) struct FrameMeta {
     pub egress: PortId,
     pub class: Class,
     pub origin: Origin,
-    /// Bytes of VLAN and CN tags, which MTUs leave out.
+    /// Bytes of VLAN tags, which MTUs leave out.
     pub tags: u8,
     pub(crate) is_repeat: bool,
 }
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Node {
 #[derive(Debug)]
 pub(crate) struct Nodes(Box<[Node]>);
 
-/// Bytes per slot that a worker needs.
+/// Memory in bytes that a worker needs per slot.
 pub const BYTES_PER_SLOT: usize = size_of::<Node>();
 const _: () = assert!(BYTES_PER_SLOT <= 40, "the state of a frame exceeds 40 bytes");
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn append_keeps_order_of_both_queues() {
+    fn appending_a_queue_keeps_order_of_both_queues() {
         let mut nodes = Nodes::new(8);
         let queue = |nodes: &mut Nodes, slots: &[u32]| {
             let mut fifo = Fifo::default();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn take_if_keeps_order_of_both_queues() {
+    fn moving_some_frames_keeps_order_of_both_queues() {
         let mut nodes = Nodes::new(8);
         for leaving in [0b0000, 0b0110, 0b1001, 0b1111] {
             let mut fifo = Fifo::default();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn unpop_into_empty_queue_restores_head_and_tail() {
+    fn frame_put_back_into_empty_queue_is_head_and_tail() {
         let mut nodes = Nodes::new(2);
         let mut fifo = Fifo::default();
         fifo.push(&mut nodes, Frame::new(0, 60));

@@ -2,18 +2,18 @@
 //!
 //! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, as in a poptrie
 //! (Asai and Ohara, SIGCOMM 2015). One bitmap marks entries with a child node, another entries at which the deciding
-//! prefix changes. A node skips the bits that all of its prefixes share. Hence a search compares the prefix found, and
-//! else tries the prefixes that cover it, longest first.
+//! prefix changes. A node skips the bits that all of its prefixes share. Hence a search compares the address with the
+//! prefix found. If it differs, the search tries the prefixes that cover this one, longest first.
 
 const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;
 const PLACES: usize = 1 << STEP;
 
-/// Marks a root entry with the number of a node, not of a prefix.
+/// Flag of a root entry that holds the number of a node, not of a prefix.
 const NODE: u32 = 1 << 31;
 const NONE: u32 = NODE - 1;
 
-/// Prefix: an address left-aligned in 128 bits, zero beyond its length, and that length.
+/// Prefix: an address left-aligned in 128 bits (zero beyond the prefix length), and that length.
 pub type Prefix = (u128, u8);
 
 /// Prefixes with values, searched by address.

@@ -7,7 +7,7 @@
 //!         next hop  interface and MAC address of the station, if resolved
 //! ```
 //!
-//! A [`Fib`] never changes; workers exchange it between two batches. Undecided packets go to the host.
+//! A [`Fib`] never changes; workers replace it between two batches. Packets that it does not decide go to the host.
 
 mod lpm;
 mod resolutions;
@@ -39,7 +39,7 @@ pub struct Interface {
     pub table: usize,
 }
 
-/// Next station of packets.
+/// Next hop of a route, perhaps unresolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NextHop {
     /// Index of the interface to the next hop.
@@ -48,18 +48,18 @@ pub struct NextHop {
     pub station: Option<MacAddr>,
     /// Weight among the target's next hops.
     pub weight: u16,
-    /// Maximum bytes of a packet, if below the interface's MTU.
+    /// Maximum bytes of a packet, if below the MTU of the interface.
     pub mtu: Option<u32>,
 }
 
 /// Target of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// The kernel handles packets.
+    /// The kernel handles the packets.
     Host(PuntReason),
     /// Packets are dropped (blackhole route).
     Nowhere,
-    /// Packets go to one of the first [`MEMBERS_MAX`] next hops; an empty list is unresolved.
+    /// Packets go to one of these next hops (at most the first [`MEMBERS_MAX`]). An empty list is unresolved.
     Hops(Vec<NextHop>),
 }
 
@@ -77,13 +77,13 @@ pub struct Routes {
 pub enum RouteDecision<'a> {
     /// Punt to the kernel for this reason.
     Host(PuntReason),
-    /// Drop (blackhole route).
+    /// Drop the packet (blackhole route).
     Nowhere,
-    /// Forward to one of these.
+    /// Forward the packet to one of these next hops.
     Hops(&'a Hops),
 }
 
-/// Next hop with MAC address.
+/// Next hop of a packet, with a resolved MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Port or VLAN of the next hop.
@@ -99,9 +99,9 @@ pub struct Hop {
 /// Resolved next hops of a target.
 #[derive(Clone, Debug)]
 pub struct Hops {
-    /// Next hops in `paths` order.
+    /// Next hops, in the order of `paths`.
     pub hops: Box<[Hop]>,
-    /// Weights of the next hops.
+    /// Weighted choice among the next hops.
     pub paths: WeightedPaths,
 }
 
@@ -123,7 +123,6 @@ struct PrefixTables {
     own: OwnAddresses,
 }
 
-/// Bloom filter of the host's own IPv4 addresses.
 #[derive(Clone, Debug)]
 struct OwnAddresses(Box<[u64]>);
 
@@ -212,7 +211,8 @@ impl Fib {
         self.spread
     }
 
-    /// Returns whether the packet's source is this host (RFC 1812 section 5.3.7). As in Linux, only IPv4 is checked.
+    /// Returns whether the packet claims to come from this host (RFC 1812 section 5.3.7). As in Linux, only IPv4 is
+    /// checked.
     #[inline]
     #[must_use]
     pub fn is_from_this_host(&self, interface: &Interface, packet: &Packet) -> bool {
@@ -298,7 +298,7 @@ impl Targets<'_> {
             Some((Hop { site: interface.site, src: interface.mac, dst, mtu }, next.weight))
         });
         let (hops, weights): (Vec<Hop>, Vec<u16>) = resolved.take(MEMBERS_MAX).unzip();
-        // A path is named by its next hop, so that flows keep it when another hop is added or removed.
+        // Name a path by its next hop, so that flows keep it when another hop is added or removed.
         let paths = hops.iter().zip(weights).map(|(hop, weight)| (hop.name(), weight.clamp(1, WEIGHT_MAX)));
         (!hops.is_empty()).then(|| Hops { paths: WeightedPaths::new(paths), hops: hops.clone().into() })
     }

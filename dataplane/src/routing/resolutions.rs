@@ -1,4 +1,5 @@
-//! Destinations without a resolved neighbour (MAC address), and deadlines of lossless frames that wait for it.
+//! Destinations whose neighbour's MAC address is unresolved, and deadlines of lossless frames that wait for this
+//! address.
 //!
 //! The deadline counts from the first frame to a destination, so that a silent neighbour pauses a class only once. A
 //! destination without frames for [`FORGET_AFTER`] is forgotten. Destinations beyond [`KEPT_MAX`] share one deadline.
@@ -6,7 +7,7 @@
 use xoff_wire::ip::Address;
 use xoff_wire::units::{Nanos, Site};
 
-/// Maximum wait of lossless frames for a neighbour. Linux repeats its request after a second.
+/// Maximum time for which lossless frames wait for a neighbour's address. Linux repeats its request after a second.
 pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
 
 const FORGET_AFTER: Nanos = Nanos::from_secs(10);
@@ -63,7 +64,8 @@ impl Resolutions {
         *wait
     }
 
-    /// Returns when the next request is due: at each frame for a destination without an entry.
+    /// Records a request for `destination` and returns when the next is due. Without an entry, one is due at each
+    /// frame.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_holds_until_destination_resolves() {
+    fn neighbour_deadline_holds_until_destination_resolves() {
         let mut waits = Resolutions::new();
         let begin = Nanos(7);
         let until = begin.after(NEIGHBOUR_WAIT);
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_destination_expires_to_the_nanosecond() {
+    fn unused_destination_expires_at_exact_nanosecond() {
         for (gap, is_forgotten) in [(FORGET_AFTER.since(Nanos(1)), false), (FORGET_AFTER, true)] {
             let mut waits = Resolutions::new();
             let first = waits.wait_for(Nanos(0), to(1)).until;
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn request_is_repeated_after_interval() {
+    fn neighbour_request_is_repeated_after_interval() {
         let mut waits = Resolutions::new();
         assert_eq!(waits.wait_for(Nanos(5), to(1)).ask_at, Nanos(5));
         assert_eq!(waits.requested(Nanos(5), to(1)), Nanos(5).after(ASK_EVERY));
@@ -163,11 +165,11 @@ mod tests {
     }
 
     #[test]
-    fn full_table_evicts_unused_destinations() {
+    fn full_resolution_table_evicts_unused_destinations() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // Destinations with the common entry still count as used after its deadline.
+        // Destinations that share the common entry still count as used after its deadline.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

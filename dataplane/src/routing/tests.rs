@@ -31,7 +31,7 @@ fn decision(fib: &Fib, port: u8, packet: &Packet) -> String {
 }
 
 #[test]
-fn interface_table_decides_by_longest_prefix() {
+fn routing_table_of_interface_decides_by_longest_prefix() {
     let mut tables = [Routes::default(), Routes::default()];
     let hops = |last| Target::Hops(vec![hop(0, Some(last))]);
     let left = |address: u32| Address::V4(address).bits();
@@ -62,7 +62,7 @@ fn interface_table_decides_by_longest_prefix() {
     assert_eq!(fib.interface(Site::Vlan(1)), None);
 }
 
-/// Some of these many addresses share a bit of the filter.
+/// Checks so many addresses that some of them share a bit of the Bloom filter.
 #[test]
 fn only_addresses_of_the_host_count_as_own_sources() {
     for count in [0, 1, 2, 3, 64, 200] {

@@ -1,8 +1,9 @@
-//! Scheduling of a port's classes: strict classes first, the highest first; the others share by deficit round robin in
-//! proportion to their weights (802.1Qaz ETS).
+//! Scheduling of a port's classes: strict classes first, the highest first; the other classes share the line by deficit
+//! round robin, in proportion to their weights (802.1Qaz ETS).
 //!
-//! A deficit may go negative by one frame; the class then waits until it is positive. Shares are thus exact in the long
-//! run without knowing lengths in advance. The class with the largest weight earns one maximum frame per round.
+//! A class may send one frame more than its deficit allows, which makes the deficit negative; the class then waits
+//! until it is positive. Shares are thus exact in the long run, although frame lengths are not known in advance. The
+//! class with the largest weight earns one maximum frame per round.
 
 mod shaper;
 
@@ -14,7 +15,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) class: Class,
-    /// `None` if sending is not charged.
+    /// Deficit left to the class; `None` if sending is not charged.
     left: Option<i64>,
     weight: i64,
 }
@@ -53,7 +54,7 @@ impl Scheduler {
         }
     }
 
-    /// A single eligible class is not charged, and its negative deficit is cleared.
+    /// If only one weighted class is eligible, it is not charged, and its negative deficit is cleared.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn class_sends_at_most_one_frame_per_turn() {
+    fn weighted_classes_send_at_most_one_frame_per_turn() {
         let mut services = [Service::Weighted(1); CLASSES];
         services[1] = Service::Weighted(100_000);
         services[2] = Service::Weighted(50_000);

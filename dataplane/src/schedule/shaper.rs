@@ -1,6 +1,7 @@
 //! Shaper: a token bucket. Credit is in bit-nanoseconds per second, so that nothing is rounded.
 //!
-//! A stream with frames to send may save more credit than an idle one, to catch up after its worker was late.
+//! A stream that has frames to send may save more credit than an idle one, so that it catches up after its worker was
+//! late.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -8,9 +9,9 @@ const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
-    /// Maximum credit in bytes saved while frames waited.
+    /// Maximum credit in bytes of a stream whose frames wait.
     pub(crate) late: Bytes,
-    /// Maximum credit in bytes saved when idle; at most `late`.
+    /// Maximum credit in bytes of an idle stream; at most `late`.
     pub(crate) idle: Bytes,
 }
 
@@ -20,7 +21,7 @@ impl From<Bytes> for Lead {
     }
 }
 
-/// Frames may start while credit is not negative; the whole size is then charged.
+/// A frame may start while credit is not negative; its whole size is then charged.
 #[derive(Clone, Debug)]
 pub(crate) struct Shaper {
     rate: BitRate,
@@ -117,7 +118,7 @@ impl Credit {
     }
 }
 
-/// At least one nanosecond's worth: `ready_at` is rounded up.
+/// Credit is at least one nanosecond's worth, because `ready_at` is rounded up.
 fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn new_rate_applies_from_its_change() {
+    fn new_shaper_rate_applies_from_time_of_change() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
         shaper.spend(Nanos(0), Bytes(1250));
         shaper.set_rate(Nanos(5_000), BitRate::from_mbps(500), Bytes::ZERO);
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_burst_cuts_credit_but_not_debt() {
+    fn smaller_burst_cuts_positive_but_not_negative_credit() {
         let frames = |shaper: &mut Shaper| {
             let now = Nanos(1_000_000);
             std::iter::from_fn(|| shaper.credit(now).allows_a_frame().then(|| shaper.spend(now, Bytes(1000))))
@@ -216,7 +217,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn burst_makes_up_for_a_stall() {
+    fn shaper_burst_makes_up_for_a_stall() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes(3000));
         let sent = std::iter::from_fn(|| {
             shaper

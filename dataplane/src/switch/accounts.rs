@@ -1,6 +1,6 @@
 //! Accounts of floods. A flooded frame counts once at its ingress, until its last copy has left.
 //!
-//! Egress queues do not limit classes lossless anywhere, so this module limits the copies.
+//! If a class is lossless at any port, egress queues do not limit it. This module therefore limits its copies.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
@@ -8,7 +8,7 @@ use crate::queue::NONE;
 
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Copies left, or the number of the next free entry.
+    /// Copies left of each flood; in a free entry, the number of the next free one.
     entries: Box<[u32]>,
     free: u32,
     bounded: ClassSet,
@@ -30,7 +30,8 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Returns the account's number and the permitted copies; others must [leave](Accounts::leave) at once.
+    /// Returns the account's number and how many copies may be made; other copies must [leave](Accounts::leave) at
+    /// once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;
         let entry = &mut self.entries[account as usize];
@@ -75,7 +76,7 @@ mod tests {
 
     // proves: reload
     #[test]
-    fn copies_made_before_the_bound_count_in_it() {
+    fn flood_copies_made_before_the_limit_count_in_it() {
         let class = Class::ALL[3];
         let mut accounts = Accounts::new(4, ClassSet::NONE, 3);
         let (before, _) = accounts.open(class, 3);
@@ -87,7 +88,7 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn copies_of_bounded_class_are_limited() {
+    fn flood_copies_of_lossless_class_are_limited() {
         let [lossy, lossless] = [Class::ALL[0], Class::ALL[3]];
         let mut accounts = Accounts::new(4, ClassSet(0b1000), 3);
         assert_eq!(accounts.open(lossy, 9).1, 8);

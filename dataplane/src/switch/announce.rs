@@ -1,4 +1,4 @@
-//! Control frames to peers: they have their own frame pool and leave before data.
+//! Control frames to peers, which have a separate frame pool and leave before data.
 
 use xoff_flow_control::pause::Announcement;
 use xoff_flow_control::settings::FlowControl;
@@ -11,7 +11,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Returns ports with a due pause or rate frame ([`super::Batch::announce`]).
+    /// Returns ports at which a pause or rate frame is due ([`super::Batch::announce`]).
     #[inline]
     #[must_use]
     pub fn announcements_due(&self) -> PortSet {
@@ -48,7 +48,6 @@ impl Switch {
             .or_else(|| self.next_injected(port))
     }
 
-    /// If no control frame is free, the port waits for one.
     pub(super) fn control_is_free<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> bool {
         let Some(probe) = store.control(&[0; mac_control::LEN]) else {
             if !self.ready.starved.contains(port) {

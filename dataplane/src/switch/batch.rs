@@ -46,28 +46,28 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Completes pending counts, as if a batch began now.
+    /// Completes pending counts, as if a new batch began now.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
         self.switch.run = Run::NONE;
     }
 
-    /// Receives a frame on this worker's `port`. Control frames are consumed; others wait for [`Batch::forward`].
+    /// Receives a frame on this worker's `port`. Control frames are consumed; other frames wait for [`Batch::forward`].
     #[inline]
     pub fn receive<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.receive(port, frame, store);
     }
 
-    /// Forwards the next frame, with followers of its micro-flow. Returns false if none can move before
+    /// Forwards the next frame, and the frames of its micro-flow behind it. Returns false if none can move before
     /// [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
         !self.switch.pipeline_rests() && self.switch.forward(store)
     }
 
-    /// Calls `send` with up to `most` frames that may leave by `port`, control first. Returns their number. The driver
-    /// must [release](Batch::release) each departed frame.
+    /// Calls `send` with up to `most` frames that may leave by `port`, control frames first. Returns their number. The
+    /// driver must [release](Batch::release) each departed frame.
     #[inline]
     pub fn transmit<S: FrameStore>(
         &mut self,
@@ -79,8 +79,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns a due pause or rate frame of `port`. Drivers send these at all [pending](Switch::announcements_due)
-    /// ports before data.
+    /// Returns a due pause or rate frame of `port`. Drivers must send these frames at all ports where they are
+    /// [due](Switch::announcements_due) before any data.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -90,13 +90,13 @@ impl Batch<'_> {
         Some(frame)
     }
 
-    /// Counts out and frees a frame sent by `port`.
+    /// Counts out a frame that `port` has sent, and frees it.
     #[inline]
     pub fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.release(port, frame, store);
     }
 
-    /// Drops a transmitted frame that `port` did not send: the device was removed.
+    /// Drops a frame that `port` did not send although it was transmitted, because the device was removed.
     #[cold]
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.give_up(port, frame, store);
@@ -114,7 +114,8 @@ impl Batch<'_> {
     }
 
     /// Records a link change. A port without link forgets learned addresses and its peer's requests, and drops queued
-    /// frames. With the link, pauses are sent again. The peer's pauses are obeyed even before the link is reported up.
+    /// frames. When the link is back, pauses are sent again. Pauses by the peer are obeyed even before the link is
+    /// reported up.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }
@@ -124,8 +125,8 @@ impl Batch<'_> {
         self.switch.ports[port.index()].settings.mac = mac;
     }
 
-    /// Replaces the policy of a class. A peer paused by both policies stays paused. Neither allocates nor frees: the
-    /// caller drops the returned old policy.
+    /// Replaces the policy of a class. A peer that both policies pause stays paused. Nothing is allocated or freed, so
+    /// the caller must drop the returned old policy.
     #[must_use = "the returned old policy may be large: drop it outside the packet loop"]
     pub fn set_policy(&mut self, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         self.switch.set_policy(swap)

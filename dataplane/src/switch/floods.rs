@@ -1,4 +1,4 @@
-//! Flooding: frames with several destinations, whose copies share an ingress account ([`super::accounts`]).
+//! Flooding: frames with several destinations, whose copies count once at ingress ([`super::accounts`]).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Flooded, WhenFull};
@@ -63,7 +63,8 @@ impl Switch {
         }
     }
 
-    /// Returns ports that get a copy, ports that get none, and the first full port.
+    /// Returns the ports that get a copy, the ports that miss the flood, and a full port for which the flood must wait,
+    /// if any.
     fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         if self.when_full == WhenFull::Drop {
             return (ports, PortSet::NONE, None);

@@ -1,7 +1,7 @@
-//! Per-flow pauses (OFC): the policy's tables with queues and control frames.
+//! Per-flow pauses (OFC): connects the policy's tables with queues and control frames.
 //!
-//! Without nested queues (full table, queued frames of unknown flows, VOQ), a list of flows pauses its class, as the
-//! PFC frame that it also is.
+//! Without nested queues (full table, queued frames of unknown flows, VOQ), a list of flows pauses its whole class,
+//! because the list is also a PFC frame.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -14,7 +14,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{ClassQueue, FrameMeta, Nested};
 
 impl Switch {
-    /// Returns OFC's tables if it is `class`'s policy.
+    /// Returns OFC's tables if `class` has policy OFC.
     #[must_use]
     pub fn ofc(&self, class: Class) -> Option<&Ofc> {
         self.policies.acting[class.index()].as_ofc()
@@ -57,7 +57,8 @@ impl Switch {
         }
     }
 
-    /// Pauses listed flows, or else the class, if `port` accepts lists. Returns whether the frame was a list.
+    /// Obeys a flow list if `port` accepts lists; flows that cannot be paused singly pause their class. Returns whether
+    /// the frame was a list.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,
@@ -86,7 +87,8 @@ impl Switch {
                     self.report_class_pause(port, class);
                 }
             }
-            // The class stays paused with any of its flows: their frames may be queued without a flow number.
+            // Resume the class only when none of its flows is paused, because frames of such flows may be queued
+            // without a flow number.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>

@@ -1,6 +1,6 @@
 //! Frames that the host sends by a routed port, or a VLAN with a router. They count only at egress, so that they take
-//! no memory promised to peers. A VLAN's frames to a port at a standstill ([`super::paused_floods`]) are dropped, to
-//! reach other stations.
+//! no memory promised to peers. Frames to a VLAN are dropped at a port at a standstill ([`super::paused_floods`]), so
+//! that they still reach other stations.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
@@ -16,8 +16,8 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// Sends a host frame by interface `site`. `port` counts it: the interface's port or, for a VLAN, any of this
-    /// worker's.
+    /// Sends a host frame by interface `site`. It counts at `port`: the interface's port or, for a VLAN, any port of
+    /// this worker.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }

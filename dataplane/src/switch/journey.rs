@@ -1,8 +1,8 @@
 //! Steps of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
 //! [release](Switch::release).
 //!
-//! Frames of a run are counted together ([`super::run`]). Hence effects of a single frame must be excluded by the run's
-//! margin, or done for the whole run.
+//! Consecutive similar frames form a run and are counted together ([`super::run`]). Hence the margin of a run must
+//! exclude effects of a single frame, or these must apply to the whole run.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -53,7 +53,8 @@ impl Switch {
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
             if reason == DropReason::HeadroomExhausted && self.buffer.ingress(port, class) > Bytes::ZERO {
-                // The policy may pause the sender if frames are queued whose departure will resume it.
+                // Let the policy pause the sender, but only if frames are queued, because their departure will resume
+                // it.
                 self.observe(class, Event::Received { ingress: port });
             }
             return self.discard(port, class, reason, frame, store);
@@ -340,7 +341,7 @@ impl Switch {
         sent
     }
 
-    /// Returns a dequeued frame, ready for sending, and identical ones behind it; `None` if dropped.
+    /// Returns a dequeued frame, ready to be sent, and identical frames behind it; `None` if it was dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,

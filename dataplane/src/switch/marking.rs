@@ -1,5 +1,5 @@
-//! Congestion signals by [`xoff_flow_control::congestion::ecn`]: ECN marks in leaving frames, and early drops of
-//! unmarkable ones (WRED).
+//! Congestion signals by [`xoff_flow_control::congestion::ecn`]: ECN marks in leaving frames, and early drops of frames
+//! that cannot carry a mark (WRED).
 
 use xoff_flow_control::congestion::ecn::is_congested;
 use xoff_wire::ecn::{self, Ecn};
@@ -11,7 +11,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// The frame must still count in its queue. Returns whether it was marked.
+    /// Marks a leaving frame, which must still count in its queue. Returns whether it was marked.
     pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head_mut(frame);

@@ -1,7 +1,7 @@
-//! Micro-flows: consecutive frames with identical headers, which share the first frame's class and egress.
+//! Micro-flows: consecutive frames with identical headers, which get class and egress of the first frame.
 //!
-//! All header fields in use must be equal: addresses, tags, EtherType, and the DSCP of an IP packet. The egress applies
-//! only at the same instant, and while the bridge does not change.
+//! All header fields in use must be equal: addresses, tags, EtherType, and the DSCP of an IP packet. The egress is
+//! shared only at the same instant, and while the bridge does not change.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_wire::cnm::CNM;
@@ -40,7 +40,7 @@ pub(super) struct FrameKind {
     pub(super) tags: u8,
 }
 
-/// First bytes of a frame, which decide class and egress unless it has a CN-TAG.
+/// First bytes of a frame. Unless it has a CN-TAG, they decide class and egress.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     first: u128,
@@ -59,7 +59,7 @@ struct Route {
 impl Start {
     const LEN: usize = 20;
 
-    /// Bits of the IP header to compare: version and traffic class without ECN.
+    /// Bits of an IP header that are compared: version, and traffic class without ECN.
     const OTHER: [u8; 2] = [0, 0];
     const IPV4: [u8; 2] = [0xff, 0xfc];
     const IPV6: [u8; 2] = [0xff, 0xc0];
@@ -101,7 +101,7 @@ impl Start {
             (EtherTypes::Ipv4, true) => const { &Start::mask(TAGGED, Start::IPV4) },
             (EtherTypes::Ipv6, false) => const { &Start::mask(UNTAGGED, Start::IPV6) },
             (EtherTypes::Ipv6, true) => const { &Start::mask(TAGGED, Start::IPV6) },
-            // Bytes behind an 802.1ad tag are compared, too: a second tag may follow.
+            // Compare bytes behind an 802.1ad tag, too, because a second tag may follow.
             (EtherTypes::PBridge, _) | (_, true) => const { &Start::mask(TAGGED, Start::OTHER) },
             (_, false) => const { &Start::mask(UNTAGGED, Start::OTHER) },
         })
@@ -194,7 +194,7 @@ mod tests {
         flow.kind(next).is_some()
     }
 
-    /// Varies what Linux varies between packets, and between flows of two hosts.
+    /// Varies the fields that Linux varies between packets, and between flows of two hosts.
     #[test]
     fn packets_of_two_linux_hosts_share_micro_flow() {
         let ipv4 = |number: u8, protocol: u8| {

@@ -98,7 +98,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates a worker's switch and allocates all memory. `counters` are the whole switch's.
+    /// Creates a worker's switch and allocates all memory. `counters` are those of the whole switch.
     ///
     /// # Panics
     /// If several workers have [`WhenFull::Stop`].
@@ -157,7 +157,7 @@ impl Switch {
         switch
     }
 
-    /// Returns the occupancies of the buffer.
+    /// Returns the buffer, which counts queued frames and bytes.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
@@ -169,13 +169,13 @@ impl Switch {
         &self.bridge
     }
 
-    /// Returns classes paused at `port`'s peer.
+    /// Returns the classes that this switch pauses at the peer of `port`.
     #[must_use]
     pub fn held(&self, port: PortId) -> &Held {
         &self.ports[port.index()].peer.held
     }
 
-    /// Returns pauses requested by `port`'s peer.
+    /// Returns the pauses that the peer of `port` requests.
     #[must_use]
     pub fn paused(&self, port: PortId) -> &Paused {
         &self.ports[port.index()].peer.paused
@@ -188,33 +188,33 @@ impl Switch {
         self.pauses_obeyed
     }
 
-    /// Returns how many sent frames newly paused a class.
+    /// Returns how many sent frames began a pause of a class.
     #[inline]
     #[must_use]
     pub const fn xoffs_sent(&self) -> u64 {
         self.xoffs_sent
     }
 
-    /// Returns ports with unpaused frames, to send now or when rates allow.
+    /// Returns ports with unpaused frames, to be sent now or when rate limits allow.
     #[must_use]
     pub fn egress_active(&self) -> PortSet {
         self.ready.egress_active
     }
 
-    /// Returns the layer-1 bytes given to `port`'s driver and not yet released.
+    /// Returns the layer-1 bytes given to the driver of `port` and not yet released.
     #[must_use]
     pub fn committed(&self, port: PortId) -> Bytes {
         self.ports[port.index()].egress.committed
     }
 
-    /// Returns whether `port` can be removed: it has no link, or neither frames nor due pause or rate frames.
+    /// Returns whether `port` can be removed: it has no link, or has neither frames nor due pause or rate frames.
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];
         !at.up || at.frames() == 0 && !at.peer.is_announcement_due()
     }
 
-    /// Returns this worker's frame account. Visits all queues: too slow for every frame.
+    /// Returns the account of this worker's frames. Too slow for every frame: visits all queues.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
@@ -223,7 +223,7 @@ impl Switch {
         Ledger { held: inside + outbound, ..self.ledger }
     }
 
-    /// Exports counts of learned addresses and loops. Too slow for every frame.
+    /// Exports the numbers of learned addresses and of loops. Too slow for every frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
         for port in self.workers.own().iter() {

@@ -1,4 +1,5 @@
-//! Congestion notification: samples buffers on entry, and sends CNMs to the culprit, before data and despite pauses.
+//! Congestion notification: samples buffers when a frame enters, and sends CNMs to the culprit. CNMs leave before data
+//! and despite pauses.
 
 use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;
@@ -60,7 +61,7 @@ impl Switch {
             let head = store.head(frame);
             let head = &head[..head.len().min(frame.len() as usize)];
             let header = Header::read(layout, head);
-            // A routed frame has the router's source address; its sender is unknown.
+            // Send no CNM for a routed frame, because its source is the router and its sender is unknown.
             let is_own = self.bridge.router(vid) == Some(header.src)
                 || self.ports.iter().any(|at| at.settings.routed && at.settings.mac == header.src);
             if is_own { None } else { about(&header, head, sample, mac, class) }

@@ -1,4 +1,4 @@
-//! Parsing of received frames, and obeying of control frames (pauses, flow lists, rates).
+//! Parsing of received frames, and execution of control frames (pauses, flow lists, rates).
 
 use xoff_flow_control::pause::Resumed;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -21,7 +21,8 @@ pub(super) enum Reading {
 }
 
 impl Switch {
-    /// The caller must [discard](Switch::discard) a frame not admitted.
+    /// Parses a received frame and obeys control frames. The caller must [discard](Switch::discard) a frame that is not
+    /// admitted.
     #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };
@@ -128,8 +129,8 @@ impl Switch {
             self.report_class_pause(port, class);
             let counters = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
-            // The running pause is cleared before it is counted: a concurrent reader may miss it, but never counts it
-            // twice.
+            // Clear the running pause before it is counted, so that a concurrent reader may miss it, but never counts
+            // it twice.
             if !self.ports[port.index()].peer.paused.classes().contains(class) {
                 counters.paused_since.set(0);
             }

@@ -1,9 +1,10 @@
 //! Choice of the group member by which a frame leaves ([`crate::forward::WeightedPaths`]).
 //!
-//! In a group spread by flow, a frame waits for its member. Other groups avoid closed and full members if possible; a
-//! waiting frame chooses again. A frame handed over to another worker keeps its port, unless that has closed.
+//! In a group that is spread by flow, a frame waits for room at the member of its flow. Other groups avoid closed and
+//! full members if possible, and a waiting frame chooses again. A frame handed over to another worker keeps its port,
+//! unless that port has been closed.
 //!
-//! For ports of other workers, occupancies lack the frames on their way there.
+//! For ports of other workers, occupancies do not include the frames on the way to them.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::FlowKey;
@@ -196,7 +197,7 @@ impl Switch {
         self.paths.groups[id.index()].next(turns, usable)
     }
 
-    /// If queues decide, the caller must have ended the run.
+    /// If the choice depends on queues, the caller must have ended the run.
     pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
         let meta = *self.nodes.meta(frame);
         let port = |path: usize| hops.hops[path].site.port();
@@ -209,7 +210,7 @@ impl Switch {
             let (_, usable) = self.open_paths(spread, linked, &meta, port);
             hops.paths.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)
         };
-        // Without any link, the frame is dropped at the first hop.
+        // Without any link, use the first hop, where the frame is then dropped.
         hops.hops.get(path.unwrap_or(0)).copied()
     }
 
@@ -237,8 +238,8 @@ impl Switch {
         }
     }
 
-    /// Returns the frame's port or, if closed, the open member with the shortest queue. Frames spread by flow, copies
-    /// of floods and host frames keep their port.
+    /// Returns the frame's port or, if that port is closed, the open member of its group with the shortest queue. Frames
+    /// spread by flow, copies of floods, and host frames keep their port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
@@ -268,7 +269,7 @@ impl Switch {
         }
     }
 
-    /// Returns the bytes queued or committed in the class and higher ones.
+    /// Returns the bytes of this class and higher ones that are queued at `egress` or in its driver.
     fn waits_at(&self, egress: PortId, class: Class) -> Bytes {
         let above = Class::ALL.into_iter().skip(class.index());
         let counted = |class| match self.workers.owns(egress) {

@@ -1,14 +1,16 @@
 //! Floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
 //!
 //! A flood counts at its ingress until its last copy has left. One port paused for ever would thus keep all floods and
-//! pause their senders. Hence at a standstill, floods of an ingress queue may fill only one in [`PARTS`] of its XON; if
-//! the policy uses the length of egress queues, also of the egress XON. Each sample at a standstill drops queued floods
-//! beyond that; new ones do not join the paused queue ([`DropReason::FloodPaused`]).
+//! pause their senders. Hence at a standstill, floods may fill only a part (1 / [`PARTS`]) of their ingress queue's XON
+//! threshold. If the policy uses the length of egress queues, the same part of the egress XON threshold is a limit,
+//! too. Each sample at a standstill drops queued floods beyond these limits; new ones do not join the paused queue
+//! ([`DropReason::FloodPaused`]).
 //!
-//! * All floods of the ingress port count, even to unpaused ports: the remaining copies of a flood are not known.
-//! * The oldest floods are dropped first: several paused ports drop the same ones, down to the last copies.
+//! * All floods of the ingress port count, even those to unpaused ports, because the remaining copies of a flood are
+//!   not known.
+//! * The oldest floods are dropped first, so that several paused ports drop the same floods, down to the last copies.
 //! * Floods of a VLAN's router are excluded ([`super::host`]).
-//! * A halted pipeline ([`WhenFull`]) does not wait for a flood at such a port.
+//! * A flood to such a port does not halt the pipeline ([`WhenFull`]).
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -27,7 +29,7 @@ use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 const PARTS: u32 = 4;
 
 impl Switch {
-    /// A switch of two ports without a router copies no frame.
+    /// Returns whether frames may be copied; with two ports and no router, none is.
     fn has_floods(&self) -> bool {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
@@ -106,7 +108,7 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Must run before expired pauses end: the sample covers the time until now.
+    /// Must run before expired pauses end, because the sample covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {
@@ -148,7 +150,7 @@ impl Switch {
 }
 
 impl Peer {
-    /// Omits classes resumed since the last sample.
+    /// Returns the classes at a standstill, without those that were resumed since the last sample.
     #[inline]
     pub(super) fn lets_nothing_pass(&self) -> ClassSet {
         ClassSet(self.standstill.classes().0 & self.paused.blocked().0)

@@ -1,4 +1,4 @@
-//! Statistics of peers: frames received despite a pause, and used headroom.
+//! Statistics of peers: frames that a peer sends despite a pause, and the headroom that they use.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::pause::{Fault, Judgement};
@@ -7,7 +7,8 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Reports a driver stall beyond headroom. For some time, late frames are not blamed on peers.
+    /// Reports that the driver stalled for longer than headroom allows. For some time, late frames are not blamed on
+    /// peers.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

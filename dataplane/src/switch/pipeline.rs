@@ -1,14 +1,14 @@
 //! Pipeline between ingress and egress queues.
 //!
-//! By default a frame passes at once. As in the papers, it may have a delay, and a rate for frames from the ports in
-//! turn ([`PipelineSettings`]). It has its own clock:
+//! By default a frame passes at once. As in the papers on CaPFC and QCN, the pipeline may have a delay, and a rate at
+//! which it takes frames from the ports in turn ([`PipelineSettings`]). It has its own clock:
 //!
 //! ```text
 //!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
 //! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. The head
-//! frame is decided anew after every event that may make room or change its egress. A halt is counted at the queue that
+//! frame is forwarded anew after every event that may make room or change its egress. A halt counts at the queue that
 //! was full first.
 //!
 //! A frame in the pipeline counts at its ingress.
@@ -49,10 +49,10 @@ pub(super) struct Pipeline {
     delay: Nanos,
     frames: Fifo,
     due: VecDeque<Nanos>,
-    /// Next entry by the pipeline's clock; `owed` is a fraction of a nanosecond.
+    /// Time of the next entry by the pipeline's clock; `owed` is a fraction of a nanosecond.
     free_at: Nanos,
     owed: u64,
-    /// True while the head frame's queue is full, without an event since.
+    /// True while the head frame's queue is full, without an event that may change this.
     is_halted: bool,
     halt: Option<Halt>,
     counters: Arc<Counters>,
@@ -209,7 +209,7 @@ mod tests {
     const QUEUES: [Queue; 2] = [(PortId(0), Class::ALL[3]), (PortId(1), Class::ALL[3])];
 
     #[test]
-    fn halted_frame_keeps_halt_between_queues() {
+    fn frame_halted_by_two_queues_in_turn_is_one_halt_of_the_first() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let halts = |port: usize| {
             let counted = counters.class(QUEUES[port].0, QUEUES[port].1);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_put_before_halted_frame_ends_no_halt() {
+    fn pipeline_halt_continues_if_frame_is_put_before_halted_one() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let mut pipeline = Pipeline::new(&PipelineSettings::default(), 2, Arc::clone(&counters));
         pipeline.halt(Nanos(10), &mut nodes, Frame::new(0, 60), QUEUES[0]);

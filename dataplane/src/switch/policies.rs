@@ -1,4 +1,5 @@
-//! Execution of intents. A peer is paused in a class while any policy demands it; XON is sent after the last demand.
+//! Execution of intents. A peer is paused in a class while the policy of any class demands it; XON is sent when the
+//! last demand has ended.
 
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::policy::{Capabilities, Event, Intent, Policy, Shadow};
@@ -119,7 +120,7 @@ impl Switch {
             let counters = self.counters.class(port, class);
             let cause = self.cause(port, class, trigger);
             counters.xoff_causes.count(cause);
-            // The cause is written first: other threads read both.
+            // Write the cause first, because other threads read it after the time.
             counters.held_cause.set(cause.pack());
             counters.held_since.set(self.now.0.max(1));
             self.note_announcements(port);

@@ -7,7 +7,7 @@ use xoff_wire::units::{Class, PortId, RateStep};
 use super::Switch;
 use crate::queue::Nested;
 
-/// New policy of a class with memory; after the exchange, the old one.
+/// New policy of a class, with its memory. After the exchange, it holds the old policy.
 #[derive(Debug)]
 pub struct PolicySwap {
     class: Class,
@@ -17,7 +17,7 @@ pub struct PolicySwap {
 }
 
 impl PolicySwap {
-    /// Prepares a policy of `kind` for `class`.
+    /// Prepares a policy of `kind` for `class`, and allocates its memory.
     #[must_use]
     pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> PolicySwap {
         PolicySwap {

@@ -1,6 +1,6 @@
 //! State of a port: ingress, egress, and pauses and rates exchanged with the peer.
 //!
-//! Fields for every frame come first, in few cache lines; rare ones follow, or are boxed.
+//! Fields that every frame needs come first, in few cache lines; rarely used ones follow, or are boxed.
 
 use std::mem::offset_of;
 
@@ -39,7 +39,7 @@ pub(super) struct Ingress {
     lane_bits: u8,
     pub(super) backlogged: ClassSet,
     pub(super) arrived: [Fifo; CLASSES],
-    /// Host frames ([`super::host`]) counted at this port.
+    /// Number of host frames ([`super::host`]) that count at this port, by class.
     pub(super) of_host: [u32; CLASSES],
     pub(super) storm_control: Box<StormControl>,
     pub(super) unresolved: Box<[Fifo; CLASSES]>,
@@ -51,10 +51,10 @@ pub(super) struct Egress {
     pub(super) rewriter: Rewriter,
     pub(super) mtu_frame: u32,
     pub(super) backlogged: ClassSet,
-    /// Classes in a storm (watchdog action `drop`); without link, all classes.
+    /// Classes that accept no frames, because of a storm (watchdog action `drop`); without link, all classes.
     pub(super) closed: ClassSet,
     pub(super) marks: ClassSet,
-    /// Classes whose unmarkable frames are dropped early (WRED).
+    /// Classes whose frames are dropped early if they cannot carry an ECN mark (WRED).
     pub(super) drops_early: ClassSet,
     pub(super) shaped: ClassSet,
     commit_max: Bytes,
@@ -75,10 +75,10 @@ pub(super) struct Peer {
     pub(super) flows_expire: Nanos,
     pub(super) injected: Fifo,
     pub(super) flow_lists_due: ClassSet,
-    /// Classes paused because a list's flows could not be paused one by one.
+    /// Classes paused by a flow list, because its flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
     pub(super) requested_rates: RequestedRates,
-    /// Classes with policies that demand a pause, by paused class.
+    /// For each paused class, the classes whose policies demand the pause.
     pub(super) demands: [ClassSet; CLASSES],
     pub(super) response: Box<Response>,
     pub(super) watchdog: Box<Watchdog>,
@@ -275,7 +275,7 @@ impl Egress {
         self.committed -= load.on_line();
     }
 
-    /// Returns `None` if the next frame waits for a release.
+    /// Returns when rate limits let the next frame leave; `None` if it must first wait for a release.
     pub(super) fn ready_at(&self, eligible: ClassSet) -> Option<Nanos> {
         if self.is_fully_committed() {
             return None;

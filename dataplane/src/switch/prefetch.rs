@@ -7,7 +7,7 @@ use super::Switch;
 use super::port::SwitchPort;
 
 impl Switch {
-    /// Prefetches part of the state; `step` counts from 0 to the number of ports. Higher steps do nothing.
+    /// Prefetches one part of the state. `step` counts from 0 to the number of ports; higher steps do nothing.
     #[inline]
     pub fn prefetch(&self, step: usize) {
         if let Some((at, id)) = self.port_number(step) {
@@ -21,13 +21,13 @@ impl Switch {
         }
     }
 
-    /// Prefetches the frame state of `slot`.
+    /// Prefetches the state of the frame in `slot`.
     #[inline]
     pub fn prefetch_frame(&self, slot: u32) {
         self.nodes.prefetch(slot);
     }
 
-    /// Prefetches the address lookup of an untagged frame soon received by `port`.
+    /// Prefetches the address lookup of an untagged frame that `port` will soon receive.
     #[inline]
     pub fn prefetch_coming(&self, port: PortId, head: &[u8]) {
         if let Some(mac) = head.first_chunk() {

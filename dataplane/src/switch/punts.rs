@@ -8,7 +8,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 
-/// Maximum injected frames waiting at a port. More would use up pause frames.
+/// Maximum injected frames that wait at a port. More would use up frames that pauses need.
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {
@@ -25,7 +25,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// For the router of VLAN `vid`, or the port itself if `vid` is 0.
+    /// Copies a frame to the host, for the router of VLAN `vid`, or for the port itself if `vid` is 0.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,

@@ -1,6 +1,7 @@
-//! Class rates (GFC) that policies request from peers, and peers from this switch.
+//! Class rates (GFC) that policies request from peers, and that peers request from this switch.
 //!
-//! A rate requested by a peer becomes a shaper of the class, which begins without credit and saves at most one frame.
+//! A rate that a peer requests becomes a shaper of the class. This shaper begins without credit, and saves credit for
+//! at most one frame.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::FlowControl;
@@ -13,7 +14,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::schedule::Shaper;
 
 impl Switch {
-    /// Returns `class`'s rate requested from `port`'s peer.
+    /// Returns the rate of `class` that this switch requests from the peer of `port`.
     #[must_use]
     pub fn requested_rate(&self, port: PortId, class: Class) -> RateStep {
         self.ports[port.index()].peer.requested_rates.step(class)
@@ -73,7 +74,7 @@ impl Switch {
         self.keep_rates(port, changed);
     }
 
-    /// Also requests no more when queued frames leave.
+    /// Ends all requested rates, so that the policy requests no other rate when queued frames leave.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {

@@ -1,4 +1,4 @@
-//! Sets of ports with pending work: checks cost the same for any number of ports.
+//! Sets of ports with pending work, so that checks cost the same for any number of ports.
 
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
@@ -8,7 +8,6 @@ pub(super) struct ReadySets {
     next_ingress: PortId,
     pub(super) egress_active: PortSet,
     pub(super) announcements_due: PortSet,
-    /// Ports waiting for a free control frame.
     pub(super) starved: PortSet,
     pub(super) unresolved: PortSet,
     pub(super) resolve_at: Nanos,

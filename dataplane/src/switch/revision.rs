@@ -1,8 +1,10 @@
 //! Changes of a running switch's settings, without allocation.
 //!
-//! Frames stay counted, even above new limits: the store must hold frames admitted by old and by new limits.
+//! Frames stay counted, even above new limits, so the store must have room for frames admitted by the old and by the
+//! new limits.
 //!
-//! A peer that both settings pause stays paused. Policies start anew on the current buffer: pauses of flows and requested rates end.
+//! A peer that both settings pause stays paused. Policies start anew with the current buffer, so that pauses of flows
+//! and requested rates end.
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::policy::{Capabilities, Shadow};
@@ -18,7 +20,7 @@ use super::workers::Workers;
 use super::{Batch, Switch};
 use crate::forward::{Groups, Vlans};
 
-/// New settings of a worker with memory; after the exchange, the old ones.
+/// New settings of a worker, with their memory. After the exchange, it holds the old settings.
 #[derive(Debug)]
 pub struct Revision {
     settings: SwitchSettings,
@@ -33,10 +35,10 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares settings for a worker with `slots` slots. These must equal the running switch's: number of ports,
-    /// accounting, pipeline, handling of full queues, kinds of queues, shadows, congestion points, flow-control mode,
-    /// capacity of the forwarding database. Ports with frames, or with a pause in either direction, must keep line
-    /// speed and maximum frame length.
+    /// Prepares settings for a worker with `slots` slots. These values must be the same as in the running switch:
+    /// number of ports, accounting, pipeline, handling of full queues, kinds of queues, shadows, congestion points,
+    /// flow-control mode, capacity of the forwarding database. Ports with frames, or with a pause in either direction,
+    /// must keep line speed and maximum frame length.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));
@@ -68,8 +70,8 @@ impl Revision {
 }
 
 impl Batch<'_> {
-    /// Replaces the settings without losing frames. Neither allocates nor frees: the caller drops the returned old
-    /// settings.
+    /// Replaces the settings without losing frames. Nothing is allocated or freed, so the caller must drop the returned
+    /// old settings.
     #[must_use = "the returned old settings are large: drop them outside the packet loop"]
     pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
         self.switch.revise(revision)

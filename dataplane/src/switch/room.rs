@@ -1,4 +1,4 @@
-//! Admission to egress queues. If one is full, the frame is dropped, or halts the pipeline ([`WhenFull`],
+//! Admission to egress queues. If a queue is full, the frame is dropped, or halts the pipeline ([`WhenFull`],
 //! [`super::pipeline`]).
 
 use xoff_flow_control::drop_reason::DropReason;
@@ -52,7 +52,7 @@ impl Switch {
         meta.len > self.len_max(egress, meta.vid, meta.tags)
     }
 
-    /// Maximum bytes of a frame at its egress. An added tag counts beyond those that an MTU leaves out ([`TAGS`]).
+    /// An added tag counts if the frame already has all tags that an MTU leaves out ([`TAGS`]).
     #[inline]
     pub(super) fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
         let tags = u32::from(tags);
@@ -61,7 +61,7 @@ impl Switch {
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
-    /// Frames to be dropped do not wait, nor do host frames, which would block others.
+    /// Frames to be dropped do not wait, nor do host frames, because they would block others.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop
@@ -77,7 +77,7 @@ impl Switch {
         self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class));
     }
 
-    /// Refused source addresses are counted when the frame is forwarded again.
+    /// Withdraws the count of a refused source address, because the frame will be forwarded again and counted then.
     pub(super) fn count_refusal_later(&mut self, frame: &Frame) {
         let ingress = self.nodes.meta(frame).ingress;
         let is_bridged = !self.routed.contains(ingress);

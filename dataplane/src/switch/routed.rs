@@ -1,7 +1,7 @@
 //! Routing of frames to routed ports or a VLAN's router.
 //!
-//! A frame is rewritten only when its egress queue has room, to be routed once. Frames for the kernel are punted at
-//! once ([`super::punts`]), to block no class.
+//! A frame is rewritten only when its egress queue has room, so that it is routed once. Frames for the kernel are
+//! punted at once ([`super::punts`]), so that they block no class.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ enum RoutedFate {
 }
 
 impl Batch<'_> {
-    /// Replaces the routing table; waiting frames are decided anew. The caller drops the returned old one.
+    /// Replaces the routing table, by which waiting frames are then routed anew. The caller must drop the returned old
+    /// table.
     #[must_use = "the returned old routing table may be large: drop it outside the packet loop"]
     pub fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let switch = &mut *self.switch;
@@ -107,7 +108,7 @@ impl Switch {
             return RoutedFate::Host(PuntReason::Local);
         }
         let hops = match fib.lookup(interface, &packet) {
-            // Martian packets are dropped even with an unresolved neighbour.
+            // Drop martian packets, even if their neighbour is unresolved.
             RouteDecision::Hops(_) | RouteDecision::Host(PuntReason::Unresolved)
                 if fib.is_from_this_host(interface, &packet) =>
             {
@@ -139,7 +140,6 @@ impl Switch {
         Packet::read(header.ether_type, header.payload(head), room)?.ok()
     }
 
-    /// Punts a copy of a multicast or broadcast frame.
     #[inline]
     pub(super) fn show_router<S: FrameStore>(&mut self, frame: &Frame, store: &S) {
         let &FrameMeta { ingress, vid, origin, layout, .. } = self.nodes.meta(frame);
@@ -200,7 +200,7 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // The host would only answer the sender (RFC 1812 section 5.3.8).
+            // Unroutable, because the host would only have answered the sender (RFC 1812 section 5.3.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,
@@ -212,7 +212,6 @@ fn reason_of_group(header: &Header) -> PuntReason {
     if header.ether_type == EtherTypes::Arp { PuntReason::Arp } else { PuntReason::Group }
 }
 
-/// A VLAN's tag is invalid at a routed port.
 pub(super) fn names_vlan(header: &Header) -> bool {
     header.tag.is_some_and(|tag| tag.vid() != 0)
 }

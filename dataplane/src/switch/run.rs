@@ -4,7 +4,7 @@
 //! limit or threshold is reached and no policy acts. Frames within it are tallied, and counted when the run ends.
 //! Decisions and their order are thus independent of batches.
 //!
-//! A run is open only within a [`super::Batch`]. Code that reads or changes counts must end it first.
+//! A run lasts at most until the end of its [`super::Batch`]. Code that reads or changes counts must end the run first.
 
 use xoff_flow_control::buffer::{Load, Margin};
 use xoff_flow_control::policy::Event;
@@ -66,7 +66,7 @@ impl Run {
 }
 
 impl Switch {
-    /// Returns false if the caller must count the frame by itself.
+    /// Adds a frame to the open run. Returns false if the caller must count the frame by itself.
     #[inline]
     pub(super) fn joins_run(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.key == key && (self.run.takes(size) || self.look_for_margin(key, size)) {

@@ -73,7 +73,8 @@ impl Switch {
         at.peer.paused.defy(class, false);
     }
 
-    /// Ends all storms when the link goes down. Pauses that arrive before the link is reported as up are watched.
+    /// Ends all storms when the link goes down. The watchdog observes pauses that arrive before the link is reported as
+    /// up.
     pub(super) fn forget_storms(&mut self, port: PortId) {
         for class in self.ports[port.index()].peer.watchdog.forget().iter() {
             self.end_storm(port, class);

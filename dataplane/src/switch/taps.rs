@@ -33,7 +33,7 @@ impl Taps {
 }
 
 impl Batch<'_> {
-    /// Installs a tap for its ports owned by this worker.
+    /// Installs a tap, which observes those of its ports that this worker owns.
     ///
     /// # Errors
     /// The tap if there are [`TAPS_MAX`] already.
@@ -47,7 +47,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes a tap, to be dropped outside the packet loop.
+    /// Removes a tap and returns it, because it must be dropped outside the packet loop.
     pub fn take_tap(&mut self, id: TapId) -> Option<Box<dyn Tap>> {
         let taps = &mut self.switch.taps;
         let at = taps.taps.iter().position(|(it, _)| *it == id)?;

@@ -31,8 +31,8 @@ impl Switch {
         self.ready.next_timer = next;
     }
 
-    /// Returns when the driver must run a batch even without received or released frames. Zero: at once;
-    /// [`Nanos::NEVER`]: no deadline.
+    /// Returns when the driver must run a batch, even without received or released frames. Zero means at once,
+    /// [`Nanos::NEVER`] no deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());
@@ -52,15 +52,15 @@ impl Switch {
         next
     }
 
-    /// Returns the next deadline apart from queued frames, at a cost independent of the number of ports. For drivers
-    /// that [transmit](super::Batch::transmit) by [active](Switch::egress_active) ports after every event.
+    /// Returns the next deadline that is independent of queued frames, at the same cost for any number of ports. For
+    /// drivers that [transmit](super::Batch::transmit) by [active](Switch::egress_active) ports after every event.
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
         self.ready.next_timer.min(self.pipeline.next_move(!self.ready.ingress_ready.is_empty()))
     }
 
-    /// Returns when rate limits let `port`'s next frame leave; `None` if time does not decide.
+    /// Returns when rate limits let the next frame of `port` leave; `None` if it waits for something else.
     #[must_use]
     pub fn ready_at(&self, port: PortId) -> Option<Nanos> {
         let at = &self.ports[port.index()];
@@ -118,7 +118,7 @@ impl Switch {
         let announced = at.peer.held.forget_announced();
         at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
-            // Frames in the driver may leave once the link is back, with outdated pauses.
+            // Suspect these pauses, because frames in the driver may still be sent when the link is back, and pause the peer.
             announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

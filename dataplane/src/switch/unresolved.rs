@@ -1,8 +1,9 @@
-//! Lossless frames whose neighbour (MAC address) is unresolved. They count at ingress, which pauses the sender, and are
-//! dropped after [`crate::routing::NEIGHBOUR_WAIT`].
+//! Lossless frames whose neighbour (MAC address) is unresolved. They count at ingress, so that the sender is paused if
+//! many wait, and are dropped after [`crate::routing::NEIGHBOUR_WAIT`].
 //!
 //! They wait beside the ingress queue, so that frames to other destinations pass. With a new routing table, and at a
-//! deadline, they return to its front, which keeps flows in order. The host gets one frame's copy per destination.
+//! deadline, they return to the front of that queue, which keeps flows in order. The host gets a copy of one frame per
+//! destination.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;

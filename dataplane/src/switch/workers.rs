@@ -1,7 +1,7 @@
 //! Workers of a switch: ownership of ports, and messages between workers.
 //!
-//! A port belongs to one worker; there are no locks. A frame for another worker's port is handed over. Its slot and
-//! account return later, so that every ingress counter has one writer:
+//! Each port belongs to one worker, and there are no locks. A frame for a port of another worker is handed over to that
+//! worker. Slot and counts of the frame return later, so that every ingress counter has one writer:
 //!
 //! ```text
 //!   owner of ingress                     owner of egress
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Handovers and returns wait in the sender's `Switch` until the driver has room for them. Meanwhile a lossless frame
-//! counts at ingress: a slow worker thus pauses others' peers, and no such frame is dropped between workers.
-//! (`until-forwarded` accounting ends at the handover.)
+//! counts at ingress. If a worker is slow, the peers of others are thus paused, and no lossless frame is dropped
+//! between workers. (`until-forwarded` accounting ends at the handover.)
 //!
 //! A frame is never handed over twice, and only its owner frees a slot. A received frame counts at ingress before it
 //! enters an egress queue.
@@ -26,7 +26,8 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Excess updates are discarded: other workers then flood the station's frames, or use its old port.
+/// Maximum queued updates. Excess updates are discarded: other workers then flood the station's frames, or use its old
+/// port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -41,7 +42,7 @@ impl WorkerId {
     }
 }
 
-/// Owners of all ports, and one worker's number.
+/// Owners of all ports, and the number of this worker.
 #[derive(Clone, Debug)]
 pub struct Workers {
     owners: Box<[WorkerId]>,
@@ -92,7 +93,7 @@ impl Workers {
 /// Maximum lossy frames handed over and in transit, per port of the sender. A turn's frames from four queues fit.
 pub const HANDOVERS_MAX: u32 = 512;
 
-/// Frame on its way to its egress port's worker.
+/// Frame on its way to the worker of its egress port.
 #[derive(Debug)]
 pub struct Handover {
     /// Frame handle.
@@ -100,7 +101,7 @@ pub struct Handover {
     meta: FrameMeta,
 }
 
-/// Slot and account of a departed frame, on their way to their owner.
+/// Slot and counts of a departed frame, on their way to the slot's owner.
 #[derive(Debug)]
 pub struct Return {
     /// Slot, to be freed by its owner.
@@ -178,7 +179,7 @@ impl Batch<'_> {
         Some(Return { frame, meta })
     }
 
-    /// Counts out and frees a frame sent or dropped by another worker.
+    /// Counts out a frame that another worker has sent or dropped, and frees it.
     pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
         self.switch.settle(&meta);
@@ -206,7 +207,8 @@ impl Switch {
         }
     }
 
-    /// Returns whether messages wait for room at other workers. No event reports room: the driver must retry soon.
+    /// Returns whether messages wait for room at other workers. No event reports that there is room, so the driver must
+    /// retry soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
         let mut outbound = self.outbox.by_worker.iter();

@@ -1,4 +1,5 @@
-//! Large batches decide like batches of one, where a threshold, limit or observer needs every frame.
+//! Large batches lead to the same decisions as batches of one frame, even where a threshold, limit or observer needs
+//! every frame.
 
 // proves: batches
 
@@ -26,7 +27,6 @@ fn plan() -> SwitchPlan {
     plan
 }
 
-/// Runs four senders to a host that pauses them now and then.
 fn crowd(plan: SwitchPlan) {
     let mut star = Star::new(plan);
     for (from, class, len) in [(1, C3, 1_514), (2, C3, 100), (3, C0, 600), (4, C0, 100)] {

@@ -8,7 +8,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
 use crate::{C3, C4, stop};
 
-/// Chain a - first - second - third - b, with another host at first and third.
+/// Row of host a, three switches, and host b. One more host is at the first switch, one at the third.
 struct Chain {
     bed: Bed,
     switches: [NodeId; 3],

@@ -1,6 +1,6 @@
 //! Requirements of 802.1Qbb for both ends of a link, exact to the nanosecond.
 //!
-//! At 1 Gb/s, 1514 bytes take 12,304 ns, a pause frame 672 ns, the cable 500 ns.
+//! At 1 Gb/s, a frame of 1514 bytes takes 12,304 ns and a pause frame 672 ns. The cable delays both by 500 ns.
 
 // proves: pause-timing
 
@@ -31,14 +31,12 @@ fn gigabit() -> SwitchPlan {
     plan::switch(&[LINK; 2])
 }
 
-/// Returns a frame's start, at least `ahead` from now.
 fn next_start(star: &Star, flow: Flow, ahead: Nanos) -> Nanos {
     let last_left = Nanos(star.received(flow).last_at.0 - CABLE.0);
     let frames = (star.now() + ahead).since(last_left).0.div_ceil(FRAME.0);
     last_left + span(frames, FRAME)
 }
 
-/// Sends `control` to arrive 1 ns before a frame's start. Returns the arrival time.
 fn pause_just_before_a_start(star: &mut Star, flow: Flow, control: MacControl) -> Nanos {
     let arrival = Nanos(next_start(star, flow, Nanos(5_000)).0 - 1);
     star.run_until(Nanos(arrival.0 - CABLE.0 - PAUSE.0));
@@ -259,7 +257,7 @@ fn held() -> (Star, Nanos) {
     star.run_for(Nanos::from_micros(10));
     let start = star.now();
     star.start(1, 0, star.stream(0, C3, 100));
-    // The 20th frame reaches XOFF at 30,000 bytes.
+    // XOFF is due at 30,000 bytes, which the 20th frame reaches.
     let crossing = start + span(20, FRAME) + CABLE;
     star.run_for(Nanos::from_millis(2));
     (star, crossing)

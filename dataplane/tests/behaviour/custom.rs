@@ -1,4 +1,4 @@
-//! Custom policies act, observe and are replaced like built-in ones; their errors harm nothing else.
+//! Custom policies act, observe and are replaced like built-in ones. Their errors harm nothing but themselves.
 
 // proves: own-policy
 

@@ -12,7 +12,7 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// 1000 bytes and FCS.
+/// Counted bytes of a frame: 1000 bytes and FCS.
 const SIZE: u64 = 1_004;
 const ECT: u8 = 0b10;
 const NOT_ECT: u8 = 0b00;
@@ -58,7 +58,7 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
 
 #[test]
 fn frames_are_ecn_marked_at_dequeue_from_threshold_on() {
-    // Frame k of 20 leaves a queue of 20 - k frames, itself included.
+    // When frame k of 20 leaves, the queue has 20 - k frames, the leaving one included.
     for (threshold, marked) in [(5 * SIZE, 16), (5 * SIZE + 1, 15), (21 * SIZE, 0), (1, 20)] {
         let mut star = Star::new(plan(threshold, false));
         let arrived = held_up(&mut star, C3, [ECT; 20]);
@@ -75,7 +75,7 @@ fn frames_are_ecn_marked_at_dequeue_from_threshold_on() {
 }
 
 #[test]
-fn unmarkable_frames_leave_unchanged() {
+fn frames_that_cannot_carry_ecn_mark_leave_unchanged() {
     let mut star = Star::new(plan(1, false));
     let arrived = held_up(&mut star, C0, [NOT_ECT, 0b01, 0b11]);
     assert_eq!(arrived, [(0, Ecn::NotCapable), (1, Ecn::Congested), (2, Ecn::Congested)]);
@@ -88,7 +88,7 @@ fn unmarkable_frames_leave_unchanged() {
 
 // proves: lossy-classes, ecn
 #[test]
-fn wred_drops_unmarkable_lossy_frames_at_threshold() {
+fn wred_drops_lossy_frames_without_ecn_at_threshold() {
     let kinds = [NOT_ECT, NOT_ECT, NOT_ECT, NOT_ECT, ECT, NOT_ECT, ECT];
     for (threshold, dropped) in [(3 * SIZE, 2), (3 * SIZE + 1, 1)] {
         let mut star = Star::new(plan(threshold, true));
@@ -114,7 +114,7 @@ fn wred_drops_unmarkable_lossy_frames_at_threshold() {
     }
 }
 
-/// Bytes behind the first tag are payload until egress removes that tag.
+/// Bytes behind the first tag are payload for the switch, until egress removes that tag.
 #[test]
 fn truncated_second_tag_leaves_frame_unmarked() {
     for inner in [&[0x81, 0x00][..], &[0x81, 0x00, 0, 1, 0x22, 0xe9], &[0x81, 0x00, 0]] {

@@ -1,4 +1,4 @@
-//! GFC in a chain of switches that request and keep rates.
+//! Policy GFC in a chain of switches that request rates from each other and obey them.
 
 // proves: gfc
 
@@ -12,13 +12,14 @@ use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::watchdog::ring;
 use crate::{C3, resume, stop};
 
-/// Steps begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and 234.375.
+/// Rate steps begin at 120, 180, 210, 225, 232.5 and 236.25 KB of queue, and end at 60, 150, 195, 217.5, 228.75 and
+/// 234.375 KB.
 const XOFF: Bytes = Bytes(240_000);
 const SLOW: BitRate = BitRate::from_mbps(300);
-/// Maximum delivery of a rate: frame on the wire, rate frame, and cable.
+/// Maximum time until a requested rate arrives: frame on the wire, rate frame, and cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
-/// Host a - switch near - switch far - host b: b's line is slow, a obeys rates.
+/// Chain of host a, switch near, switch far, and host b. The line to b is slow; a obeys rates.
 struct GfcChain {
     bed: Bed,
     near: NodeId,
@@ -120,7 +121,7 @@ fn requested_rates_settle_queues_without_pause() {
     let in_time = kept.windows(late + 1).zip(&requested).all(|(kept, requested)| kept.contains(requested));
     assert!(in_time, "a requested rate was kept too late");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
-    // Two frames, and the line's bytes during delivery.
+    // Allow for two frames, and for the bytes that the line carries while a rate frame is delivered.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
@@ -130,7 +131,7 @@ fn requested_rates_settle_queues_without_pause() {
 }
 
 #[test]
-fn rates_follow_queue_step_by_step() {
+fn gfc_rates_follow_queue_length_step_by_step() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     let id = chain.send(600);
     let pause = stop(C3, 0xffff).encode(chain.bed.host(chain.b).mac);
@@ -274,7 +275,7 @@ fn link_loss_ends_rate_limits_until_link_returns() {
 }
 
 #[test]
-fn lower_of_requested_and_own_rate_applies() {
+fn lower_of_requested_and_configured_rate_applies() {
     let sent_in_a_millisecond = |step: u8| {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_port(|port| {
@@ -293,7 +294,7 @@ fn lower_of_requested_and_own_rate_applies() {
         star.assert_whole(flow, 100);
         frames
     };
-    // Per millisecond, 250 Mb/s are 20.3 frames, 500 Mb/s 40.6; the lead of 50,000 bytes adds as many.
+    // In a millisecond, 20.3 frames pass at 250 Mb/s and 40.6 at 500 Mb/s. The lead of 50,000 bytes adds as many.
     assert!((19..=21).contains(&sent_in_a_millisecond(2)));
     assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }

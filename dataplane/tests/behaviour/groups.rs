@@ -23,7 +23,7 @@ fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings
     GroupSettings { name: "up".into(), members, spread, uplinks: false, salt }
 }
 
-/// Switch with ports 2 to 5 as a group to station `BEYOND`.
+/// Switch whose ports 2 to 5 are a group that leads to station `BEYOND`.
 fn fan(spread: Spread) -> SwitchPlan {
     let mut plan = plan::switch(&[LINK; 6]);
     plan.settings.groups = vec![group(2..6, spread, 1)];
@@ -121,7 +121,7 @@ fn each_frame_takes_exactly_one_group_member() {
             };
             let mut pair = GroupedSwitches::new(1, change, spread);
             let flows = match when_full {
-                // Two pipelines that halt for each other would deadlock.
+                // Send in one direction only, because two pipelines that halt for each other would deadlock.
                 WhenFull::Stop => pair.all_from(0, C3, 40),
                 WhenFull::Drop => pair.all_to_all(C3, 40),
             };

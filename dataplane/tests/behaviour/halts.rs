@@ -17,7 +17,7 @@ fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 996, ..star.stream(to, class, count) }
 }
 
-/// Queues three of `waiting` frames in class 3 at port 2, leaving one byte.
+/// Sends `waiting` frames of class 3 to paused port 2, whose queue has room for three, and one byte.
 fn crowded(waiting: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
@@ -58,7 +58,7 @@ fn full_egress_queue_halts_all_ports_and_classes() {
 }
 
 #[test]
-fn halt_ends_when_frame_has_left() {
+fn pipeline_halt_ends_when_frame_has_left_full_queue() {
     let (mut star, _) = crowded(4);
     others(&mut star);
     star.run_for(Nanos::from_micros(100));
@@ -80,7 +80,7 @@ fn halt_ends_when_frame_has_left() {
 }
 
 #[test]
-fn halting_frame_passes_first() {
+fn frame_that_halts_pipeline_passes_first() {
     let (mut star, crowd) = crowded(4);
     let beside = [0, 1, 3].map(|from| {
         let stream = frames(&star, 2, C3, 1);
@@ -99,7 +99,7 @@ fn halting_frame_passes_first() {
 }
 
 #[test]
-fn halt_ends_when_frame_is_dropped() {
+fn pipeline_halt_ends_when_frame_is_dropped() {
     let (mut star, crowd) = crowded(4);
     let others = others(&mut star);
     star.run_for(Nanos::from_micros(100));
@@ -114,14 +114,14 @@ fn halt_ends_when_frame_is_dropped() {
     );
 }
 
-/// Returns halts, begin of the current one (0: none) and nanoseconds of earlier ones.
+/// Returns the number of halts, the begin of the current one (or 0), and the nanoseconds of earlier ones.
 fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     let counters = star.switch().counters.class(PortId(port), C3);
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())
 }
 
 #[test]
-fn halt_times_count_at_full_queue() {
+fn pipeline_halt_times_count_at_full_egress_queue() {
     let came = Nanos(PAUSE_DELAY.0 + 4 * SENT.0 + 500);
     let (mut star, _) = crowded(4);
     assert_eq!(halts(&star, 2), (1, came.0, 0));
@@ -134,7 +134,7 @@ fn halt_times_count_at_full_queue() {
 }
 
 #[test]
-fn failed_retry_continues_same_halt() {
+fn failed_retry_of_frame_continues_same_pipeline_halt() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.when_full = WhenFull::Stop;
@@ -163,7 +163,7 @@ fn failed_retry_continues_same_halt() {
 }
 
 #[test]
-fn departure_at_other_port_does_not_end_halt() {
+fn departure_at_other_port_does_not_end_pipeline_halt() {
     let (mut star, _) = crowded(3);
     star.pause(3, stop(C3, 0xffff));
     star.run_for(PAUSE_DELAY);
@@ -185,7 +185,7 @@ fn departure_at_other_port_does_not_end_halt() {
 }
 
 #[test]
-fn departure_from_shared_memory_ends_halt() {
+fn departure_from_shared_memory_ends_pipeline_halt() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.when_full = WhenFull::Stop;

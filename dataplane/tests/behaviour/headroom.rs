@@ -1,7 +1,7 @@
-//! Computed headroom suffices for peers as declared, and is hardly larger than needed.
+//! The computed headroom suffices for a peer that behaves as declared, and is hardly larger than needed.
 //!
-//! Port 0 is paused. The host at port 1 sends longest frames at line rate and obeys late. Two others keep the line to
-//! it busy, so that a pause frame waits as long as possible.
+//! Port 0 is paused. The host at port 1 sends longest frames at line rate and obeys late. Two other hosts keep the line
+//! to that host busy, so that a pause frame waits as long as possible.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::headroom::{Headroom, Link};
@@ -63,7 +63,7 @@ fn computed_headroom_exceeds_need_by_at_most_a_frame() {
         let (worst, _) = worst(link);
         let computed = Headroom::of(&link).total();
         assert!(worst <= computed, "{worst:?} of headroom needed, only {computed:?} computed");
-        // Buffers hold no preamble and gap: 20 of each 1538 bytes.
+        // Buffers do not hold preamble and gap, which are 20 of each 1538 bytes.
         let gaps = Bytes(computed.0 * 20 / 1538);
         assert!(
             computed <= worst + Bytes::of_frame(MTU_FRAME) + gaps,
@@ -108,7 +108,7 @@ fn peer_later_than_declared_loses_frames() {
     assert!((1..=2).contains(&used(link, computed, later, phase).1));
 }
 
-/// Returns bytes after XOFF, longest response, excess frames and late frames.
+/// Returns bytes received after XOFF, longest response, excess frames and late frames.
 fn response(link: Link, late: Nanos) -> [u64; 4] {
     let star = filled(link, Bytes(1_000_000), late, worst(link).1);
     let class = star.switch().counters.class(PortId(1), C3);
@@ -132,7 +132,7 @@ fn peer_is_blamed_only_if_later_than_declared() {
     assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
 
-/// Others may use headroom in a shared pool: the peer is paused when one more frame would not fit.
+/// Other queues may use up headroom in a shared pool. The peer is therefore paused when one more frame would not fit.
 // proves: shared-memory
 #[test]
 fn peer_is_paused_when_shared_pool_is_full() {
@@ -175,7 +175,7 @@ fn peer_is_paused_when_shared_pool_is_full() {
 }
 
 #[test]
-fn peer_with_empty_queue_is_not_paused() {
+fn peer_with_empty_queue_is_not_paused_by_full_pool() {
     for headroom in [HeadroomPlace::Pool, HeadroomPlace::Reserved] {
         let mut plan = plan::switch(&[LINK; 3]);
         plan.may_lose = true;

@@ -1,6 +1,6 @@
-//! Share of an obedient sender beside one that ignores pauses, into the same port.
+//! Share of a port's line for an obedient sender, while another sender to that port ignores pauses.
 //!
-//! The queue never falls to XON: a paused sender stays paused.
+//! The queue never falls to XON, so a paused sender stays paused.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::PolicyKind;

@@ -54,7 +54,7 @@ fn paused_class_blocks_while_others_send() {
 
 // proves: pause-timing
 #[test]
-fn short_frames_count_with_padding_against_commit() {
+fn short_frames_count_with_padding_against_driver_limit() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(20 * 84), Bytes(100_000)));
     let mut star = Star::new(plan);
@@ -73,7 +73,7 @@ fn short_frames_count_with_padding_against_commit() {
 
 // proves: thresholds
 #[test]
-fn short_frames_count_with_padding_against_limits() {
+fn short_frames_count_with_padding_against_queue_limits() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.classes[0].ingress_max = Bytes(10 * 64));
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
@@ -248,7 +248,8 @@ fn burst_of_class_rate_is_proportional_to_port_burst() {
     let mut star = Star::new(plan);
     let flow = star.start(1, 0, star.stream(0, C0, 30));
     star.run_for(Nanos::from_millis(1));
-    // Frames of 1538 bytes: 10,000 bytes of lead, 12,500 in a millisecond, and one frame from zero credit.
+    // Frames take 1538 bytes. The class may send 10,000 bytes of lead, 12,500 in a millisecond, and one frame that starts
+    // at zero credit.
     let frames = star.received(flow).frames;
     assert!((13..=16).contains(&frames), "{frames}");
     star.run_to_rest();

@@ -11,7 +11,8 @@ use crate::{C0, C3, C4, resume, stop};
 
 const COUNTED: u64 = 1004;
 
-/// Sends to port 0, paused for good, from a host that ignores pauses. XOFF is at 10 frames, headroom 5.
+/// Sends `frames` to port 0, paused for ever, from a host that ignores pauses. XOFF is at 10 frames; headroom holds 5
+/// more.
 fn filled_with(frames: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lose = true;
@@ -45,7 +46,7 @@ fn pause_is_refreshed_until_below_xon() {
     let (mut star, flow) = filled_with(12);
     for (left, held) in [(7, true), (8, false)] {
         star.pause(0, resume(C3));
-        // The XON takes 672 ns, the cable 500 ns; a frame leaves every 8192 ns.
+        // The XON takes 672 ns on the wire and 500 ns on the cable; a frame leaves every 8192 ns.
         let frames_so_far = 12 - star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C3).0 / COUNTED;
         let leaving = left - frames_so_far;
         star.run_for(Nanos(672 + 500 + (leaving - 1) * 8192 + 100));

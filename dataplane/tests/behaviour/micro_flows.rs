@@ -94,7 +94,7 @@ fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn frames_of_different_classes_are_distinguished() {
+fn micro_flows_distinguish_frames_of_different_classes() {
     let ipv4 = |tags: &[u8], dscp: u8| frame(HERE, A, &[tags, &[0x08, 0x00, 0x45, dscp << 2]].concat(), 64);
     let mut bench = MicroFlowBench::new(|_| ());
     for tags in [&[][..], &TAGGED, &CN_TAG, &[TAGGED, CN_TAG].concat()] {
@@ -135,7 +135,7 @@ fn refused_frame_starts_no_micro_flow() {
 }
 
 #[test]
-fn micro_flows_end_and_keep_order() {
+fn frames_keep_order_when_micro_flows_end() {
     let mut bench = MicroFlowBench::new(|settings| settings.ports[2].mtu_frame = 100);
     let numbered = |number: u8, to: PortId, pcp: u8, len: usize| {
         let mut bytes = frame(HERE, to, &[0x81, 0x00, pcp << 5, 0, 0x88, 0xb5, 0, 0], len);
@@ -222,7 +222,7 @@ fn frames_sent_together_equal_frames_sent_alone() {
 }
 
 #[test]
-fn rate_frame_waits_for_committed_micro_flow() {
+fn rate_frame_waits_while_micro_flow_exceeds_driver_limit() {
     let mut bench = MicroFlowBench::new(|settings| {
         settings.policies[C3.index()] = PolicyKind::Gfc;
         (settings.ports[0].gfc_peer, settings.ports[0].commit) = (true, Bytes(200));

@@ -1,4 +1,4 @@
-//! OFC over several switches: only the congested flow is paused, back to its source.
+//! OFC over several switches: only the congested flow is paused, hop by hop back to its source.
 
 use xoff_flow_control::settings::{OfcSettings, PolicyKind, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
@@ -8,8 +8,8 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::{C3, C4, resume, stop};
 
-/// Fig. 1 of the paper: S_a, S_b, S_c in a row. F0 and F1 enter at S_a, F2 to F7 at S_c. F0 leaves by P_b, others by
-/// P_d.
+/// Network of fig. 1 in the OFC paper: switches S_a, S_b and S_c in a row. Flows F0 and F1 enter at S_a, F2 to F7 at
+/// S_c. F0 leaves by port P_b, others by P_d.
 struct Fig1 {
     bed: Bed,
     switches: [NodeId; 3],
@@ -195,7 +195,7 @@ fn stopping_switch_resumes_flows_immediately() {
 }
 
 #[test]
-fn class_pause_holds_only_flows_to_that_port() {
+fn ofc_class_pause_blocks_only_flows_to_paused_port() {
     let mut fig = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let pause = stop(C3, 0xffff).encode(fig.bed.host(fig.receivers[1]).mac);
     fig.bed.inject(fig.receivers[1], &pause);
@@ -207,7 +207,8 @@ fn class_pause_holds_only_flows_to_that_port() {
     fig.run();
 }
 
-/// XON resumes all flows of a class, so paused flows must be sent again. This XOFF was for class 4.
+/// An XON resumes all flows of a class, so pauses of single flows must be sent again. Here, the ended XOFF was due to
+/// class 4.
 // proves: ofc
 #[test]
 fn flow_pauses_are_sent_again_after_xon() {
@@ -264,7 +265,8 @@ fn flow_resume_ends_only_pauses_begun_by_flow_lists() {
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
-/// Frames queued before OFC have no flow number: a list pauses their class until none of its flows is paused.
+/// Frames queued before OFC became the policy have no flow number. A flow list therefore pauses their class, until none
+/// of its flows is paused.
 // proves: ofc
 #[test]
 fn frames_without_flow_number_wait_while_a_flow_is_paused() {
@@ -331,7 +333,7 @@ fn class_pause_counts_unlisted_flows_as_paused() {
         star.run_until(Nanos::from_millis(1));
         star.inject(0, &list); // XON has resumed all flows
         star.run_for(Nanos::from_micros(5));
-        // Two ports share the line: half of each port's frames are queued.
+        // Ports 2 and 3 share the line, so half of their frames are queued.
         for (from, frames) in [(1, 16), (2, 35), (3, 35)] {
             star.start(from, 0, star.stream(0, C3, frames));
         }

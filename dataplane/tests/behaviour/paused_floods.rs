@@ -1,4 +1,5 @@
-//! Floods beside ports at a standstill fill at most a quarter of XON at ingress: their senders' other frames continue.
+//! Floods to ports at a standstill fill at most a quarter of XON at ingress, so that other frames of the same senders
+//! continue.
 
 // proves: stalled-floods
 
@@ -14,7 +15,7 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// Shortest and longest time of 256 samples at a standstill.
+/// Shortest and longest time of 256 samples at a port with a standstill.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
@@ -23,7 +24,7 @@ fn plan(ports: usize) -> SwitchPlan {
     plan
 }
 
-/// Checks that no other frame was dropped.
+/// Returns the floods that `ports` missed; checks that no other frame was dropped.
 fn missed(star: &Star, ports: std::ops::Range<u8>) -> u64 {
     let counters = &star.switch().counters;
     let mut missed = 0;
@@ -68,7 +69,8 @@ fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Floods until ports 2 and up pause for ever; hosts 0 and 1 exchange 300 Mb/s and flood 100 Mb/s each.
+/// Floods until ports 2 and up, paused for ever, are at a standstill. Then hosts 0 and 1 exchange 300 Mb/s and flood
+/// 100 Mb/s each.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;
     const FLOODS: u64 = 2_500;
@@ -187,7 +189,7 @@ fn frames_behind_floods_continue_at_standstill() {
     star.run_to_rest();
 }
 
-/// Returns how many of `frames` floods of 1000 bytes paused port 2 missed.
+/// Returns how many of `frames` floods, of 1000 bytes each, did not reach paused port 2.
 fn missed_of(frames: u64, xon: u64) -> u64 {
     let mut plan = plan(3);
     plan.each_lossless(|class| class.xon = Bytes(xon));
@@ -199,7 +201,7 @@ fn missed_of(frames: u64, xon: u64) -> u64 {
 }
 
 #[test]
-fn floods_fill_exactly_a_quarter_of_xon() {
+fn floods_to_paused_port_fill_exactly_a_quarter_of_xon() {
     assert_eq!(missed_of(5, 20_000), 0, "floods of a quarter of XON were dropped");
     assert_eq!(missed_of(6, 20_000), 1, "a flood beyond a quarter of XON was not dropped");
     assert_eq!(missed_of(5, 19_999), 1, "a flood one byte beyond the limit was not dropped");
@@ -207,7 +209,7 @@ fn floods_fill_exactly_a_quarter_of_xon() {
 }
 
 #[test]
-fn small_floods_are_limited_by_number() {
+fn small_floods_to_paused_port_are_limited_by_number() {
     for (frames, expected) in [(5, 0), (6, 1)] {
         let mut plan = plan(3);
         plan.each_lossless(|class| class.xoff_frames = 30); // XON is then 20
@@ -261,7 +263,7 @@ fn earlier_floods_are_dropped_at_standstill_down_to_limit() {
     }
 }
 
-/// Returns floods missed by port 2, and for how much of the last 200 ms port 0 was paused.
+/// Returns the floods that port 2 missed, and the share of the last 200 ms for which port 0 was paused.
 fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     let mut star = Star::new(plan(3));
     for from in [0, 1] {
@@ -322,7 +324,7 @@ fn resumed_port_gets_all_floods() {
     assert_eq!(missed(&star, 2..3), before);
 }
 
-/// A pause's end and the next begin arrive together, before a frame could be sent.
+/// The end of a pause and the begin of the next arrive together, before a frame could be sent.
 #[test]
 fn consecutive_pauses_without_departure_make_standstill() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };
@@ -347,7 +349,7 @@ fn short_pauses_drop_no_floods() {
 }
 
 #[test]
-fn watchdog_action_decides_remaining_floods() {
+fn watchdog_action_decides_fate_of_floods_at_standstill() {
     for action in [WatchdogAction::Alert, WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut plan = plan(3);
         let detect = Nanos::from_millis(300);

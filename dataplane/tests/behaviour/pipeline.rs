@@ -12,7 +12,7 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// Time of a 64-byte frame, from first bit sent to last bit received.
+/// Time of a 64-byte frame on a line, from first bit sent to last bit received.
 const HOP: Nanos = Nanos(672 + 500);
 
 fn per_second(frames: u32) -> Option<FrameRate> {
@@ -30,7 +30,7 @@ fn short(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 60, ..star.stream(to, class, count) }
 }
 
-/// Returns arrivals in ns beyond the time without a pipeline, with streams.
+/// Returns each frame's delay by the pipeline, in ns, and its stream.
 fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
     let first = first + HOP + HOP;
     star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()
@@ -97,7 +97,7 @@ fn late_driver_moves_all_due_frames() {
     let mut star = Star::new(plan);
     let stream = short(&star, 0, C0, 30);
     star.start(1, 0, stream);
-    // Each poll, every 100 us, brings one frame into the pipeline; another follows each 10 us.
+    // The driver polls every 100 us, which brings one frame into the pipeline. One more frame follows every 10 us.
     for (micros, left) in [(100, 29), (200, 19), (300, 9), (400, 0)] {
         star.run_until(Nanos::from_micros(micros));
         let waiting = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C0);
@@ -185,7 +185,7 @@ fn halt_delays_only_frames_that_arrive_during_it() {
 }
 
 #[test]
-fn halting_switch_loses_no_lossless_frame() {
+fn switch_with_halting_pipeline_loses_no_lossless_frame() {
     let papers = PipelineSettings {
         rate: per_second(500_000),
         delay: Nanos::from_micros(25),

@@ -1,4 +1,4 @@
-//! Properties of every policy, even if control frames are lost or policies replaced.
+//! Properties that every policy has, even if control frames are lost or policies are replaced.
 
 // proves: shadows
 
@@ -66,7 +66,7 @@ fn policies_are_lossless_and_release_peers() {
 
 // proves: lossless
 #[test]
-fn policies_survive_storms_and_lost_controls() {
+fn policies_survive_pause_storms_and_lost_control_frames() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
         for round in 0..40_u64 {
@@ -91,7 +91,7 @@ fn policies_survive_storms_and_lost_controls() {
 
 // proves: lossless, policy-swap, own-policy
 #[test]
-fn policy_swaps_in_flight_lose_nothing() {
+fn policy_swaps_under_load_lose_nothing() {
     for (from, to) in kinds().flat_map(|from| kinds().map(move |to| (from, to))) {
         let (mut star, flows) = incast(from);
         for round in 0..30_u64 {
@@ -169,7 +169,7 @@ fn downstream_pause_is_recorded_as_cause() {
 }
 
 #[test]
-fn shadows_count_without_effect() {
+fn shadow_policies_count_without_effect() {
     let run = |shadows: Vec<PolicyKind>| {
         let mut plan = plan(PolicyKind::Pfc);
         plan.each_lossless(|class| {
@@ -202,7 +202,7 @@ fn shadows_count_without_effect() {
     assert!(wanted_by_capfc > 0, "the shadow of CaPFC counted no pause");
 }
 
-/// Counts: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes, lowest rate.
+/// Requests of a policy: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes, lowest rate.
 type Wanted = [u64; 7];
 
 fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
@@ -225,7 +225,7 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// Peers ignore requests: all runs have the same frames.
+/// Counts requests while peers ignore them, so that all runs have the same frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -254,7 +254,7 @@ fn wanted_in_open_loop(
 }
 
 #[test]
-fn shadow_counts_equal_acting_policy() {
+fn shadow_policy_counts_equal_those_of_acting_policy() {
     for kind in kinds() {
         let (acted, _) = wanted_in_open_loop(kind, &[], |_| ());
         let (_, watched) = wanted_in_open_loop(PolicyKind::Pfc, &[PolicyKind::Gfc, kind], |_| ());
@@ -294,7 +294,7 @@ fn ofc_shadow_tracks_paused_flows() {
 }
 
 #[test]
-fn loss_counts_against_shadows_without_xoff() {
+fn loss_counts_against_shadow_policies_without_xoff() {
     let mut plan = plan(PolicyKind::Pfc);
     plan.may_lose = true;
     plan.each_lossless(|class| {
@@ -317,7 +317,7 @@ fn loss_counts_against_shadows_without_xoff() {
     assert!(first > 0);
 }
 
-/// The CaPFC paper leaves ties open. Senders in lockstep always tie.
+/// The CaPFC paper does not define which of two ports with equal arrivals is blamed. Senders in lockstep always tie.
 #[test]
 fn capfc_stop_max_breaks_ties_by_port() {
     let mut plan = plan::switch(&[LINK; 8]);
@@ -331,7 +331,7 @@ fn capfc_stop_max_breaks_ties_by_port() {
     assert!(got[6] > 5 * got[1], "{got:?}");
 }
 
-/// XOFF, the free part of the pool, may be zero at an empty queue.
+/// The XOFF threshold is the free part of the pool, so it may be zero at an empty queue.
 // proves: policy-swap
 #[test]
 fn new_policy_pauses_no_peer_with_empty_queue() {

@@ -15,7 +15,7 @@ const INGRESS: QcnSettings = QcnSettings { ingress: ClassSet(1 << 3), ..QcnSetti
 const EGRESS: QcnSettings = QcnSettings { egress: ClassSet(1 << 3), ..QcnSettings::PAPER };
 const MS: u64 = 1_000_000;
 
-/// Uses the paper's thresholds: Qhigh 110 KB, Qlow 44 KB (section III).
+/// Creates a switch with the paper's thresholds in section III: Qhigh is 110 KB, Qlow 44 KB.
 fn switch(ports: usize, qcn: QcnSettings) -> SwitchPlan {
     let mut plan = plan::switch(&vec![LINK; ports]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(110_000), Bytes(44_000)));
@@ -126,7 +126,7 @@ fn cnm_precedes_data_despite_pause() {
     assert_eq!(star.at(1).arrivals.len(), 0, "a frame left the paused class");
 }
 
-/// Starts section III, fig. 2: four flows from four inputs to one output, a fifth 200 ms later.
+/// Starts section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
 fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     let mut star = Star::new(switch(6, qcn));
     let mut flows = Vec::new();
@@ -179,7 +179,8 @@ fn rates_converge_fairly_to_bottleneck() {
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Starts section IV, fig. 3, with VOQs: one input sends f1 to the congested output, f6 to a free one.
+/// Starts section IV, fig. 3, with virtual output queues: one input sends flow f1 to the congested output, and f6 to a
+/// free one.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
     plan.each_lossless(|class| class.queue = QueueKind::Voq);
@@ -196,10 +197,11 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     (star, f1, f6)
 }
 
-/// Section IV-A: "QCN arrival sampling will direct most CNMs to f6".
+/// Section IV-A of the paper: "QCN arrival sampling will direct most CNMs to f6".
 ///
-/// Both flows are cut, and recover by byte cycles, by the same share. Time cycles and R_AI steps recover less for f6,
-/// because it is faster. f1 falls from 300 to its fair share, 250 Mb/s, so f6 keeps at most 690 x 250 / 300 = 575.
+/// CNMs reduce both flows by the same share, and byte cycles raise both by the same share. Time cycles and R_AI steps
+/// raise f6 by a smaller share, because it is faster. f1 falls from 300 Mb/s to its fair share of 250, so f6 keeps at
+/// most 690 x 250 / 300 = 575 Mb/s.
 // proves: qcn
 #[test]
 fn arrival_sampling_slows_shared_input_victim() {
@@ -232,7 +234,7 @@ fn occupancy_sampling_keeps_victim_rate() {
 
 // proves: qcn
 #[test]
-fn sampling_modes_lose_and_reorder_nothing() {
+fn qcn_sampling_modes_lose_and_reorder_nothing() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
         for qcn in [INGRESS, EGRESS] {
             let mut star = Star::new(switch(4, QcnSettings { culprit, ..qcn }));

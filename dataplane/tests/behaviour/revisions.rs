@@ -180,9 +180,9 @@ fn new_thresholds_pause_or_resume_peer_at_once() {
     star.run_to_rest();
 }
 
-/// The paused peer may still fill promised headroom.
+/// A paused peer may still fill the headroom that it was promised.
 #[test]
-fn headroom_shrinks_only_when_empty() {
+fn revised_headroom_shrinks_only_when_empty() {
     let mut plan = plan::switch(&[LINK; PORTS]);
     plan.may_lose = true;
     plan.each_lossless(|class| {
@@ -264,7 +264,7 @@ fn class_made_lossy_resumes_peer() {
 }
 
 #[test]
-fn disabled_obedience_ends_pause() {
+fn pause_ends_when_port_no_longer_obeys_pauses() {
     let mut star = star();
     filled(&mut star, 10);
     let settings = changed(&star, |settings| {
@@ -383,7 +383,7 @@ fn removed_port_drains_and_releases_peer() {
     assert_eq!(sent(&star), before + 5, "the port restored by the settings does not send");
 }
 
-/// Peers first announce flow lists or rates by LLDP, later not.
+/// At first, the peers announce by LLDP that they understand flow lists or rates; later they do not.
 // proves: dcbx
 #[test]
 fn changing_peer_capabilities_lose_nothing() {

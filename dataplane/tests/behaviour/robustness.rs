@@ -99,7 +99,8 @@ fn repeated_flaps_leave_no_state() {
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = plan::switch(&[LINK; 4]);
-        // After a link loss a peer has forgotten its pause, and sends until paused again: headroom must cover that.
+        // Make headroom larger, because after each link loss a peer has forgotten its pause, and sends until it is
+        // paused again.
         plan.each_lossless(|class| class.headroom = Bytes(class.headroom.0 * (1 + FLAPS)));
         let mut star = Star::new(plan);
         for from in 1..4 {
@@ -165,7 +166,7 @@ fn lost_refresh_is_covered_by_next() {
 }
 
 #[test]
-fn pause_frame_waits_for_control_slot() {
+fn pause_frame_waits_for_free_control_frame() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.control_slots = 1;
     plan.each_lossless(|class| class.headroom += Bytes(3_000));
@@ -272,10 +273,10 @@ fn longest_frame_with_8021ad_tags_passes() {
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
 }
 
-/// A frame with an 802.1ad and an 802.1Q tag gets a third at a tagged member, beyond the MTU.
+/// A frame with an 802.1ad and an 802.1Q tag gets a third tag at a tagged member, where it exceeds the MTU.
 // proves: classification
 #[test]
-fn inserted_tag_keeps_frame_within_limit() {
+fn frame_with_inserted_tag_must_stay_within_length_limit() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan::switch(&[LINK; 2]);
         let (tagged_at, untagged) = (vec![PortId(0)], vec![PortId(1)]);
@@ -396,7 +397,7 @@ fn parse(bytes: &[u8]) -> Pfc {
 
 // proves: workers
 #[test]
-fn releases_are_awaited_while_frames_wait() {
+fn switch_waits_for_releases_while_frames_are_blocked() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let waits = |star: &Star| star.switch().worker(PortId(0)).waits_for_releases();
     let one = star.start(1, 0, star.stream(0, C3, 1));

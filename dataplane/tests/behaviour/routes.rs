@@ -323,7 +323,7 @@ fn unroutable_frames_drop_with_reason() {
     assert_eq!(bench.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
-/// 10.0.0.1 is the router's own.
+/// 10.0.0.1 is the router's own address, so packets from it are spoofed.
 // proves: slow-path
 #[test]
 fn spoofed_router_source_is_dropped() {
@@ -409,7 +409,7 @@ fn lost_next_hop_moves_only_its_flows() {
 }
 
 #[test]
-fn frame_spread_uses_chance_and_queues() {
+fn spread_by_frame_chooses_hops_by_chance_or_queue_length() {
     let mut by_chance = RouterBench::of(&settings(), Spread::Frame(Turns::Random));
     let bytes = packet(P0, [10, 8, 0, 1], 64, 100);
     (0..90).for_each(|_| by_chance.receive(P0, &bytes));
@@ -455,7 +455,7 @@ fn waiting_frame_is_routed_once() {
 #[test]
 fn vlan_router_forwards_between_stations() {
     let mut bench = RouterBench::new();
-    // The router receives station 4's broadcast, too.
+    // The router receives the broadcast of station 4, too.
     let mut hello = packet(V4, [255, 255, 255, 255], 64, 100);
     hello[..6].fill(0xff);
     hello[6..12].copy_from_slice(&station(4).0);
@@ -465,7 +465,7 @@ fn vlan_router_forwards_between_stations() {
     let (Punt { port, vid, reason, .. }, bytes) = &punted[0];
     assert_eq!((*port, *vid, *reason, bytes), (V4, VID, PuntReason::Group, &hello));
     assert_eq!(bench.all_sent().len(), 1, "the broadcast did not leave by the other port");
-    // From port 0 to station 4; then to an unlearned station: flooded, tagged at port 5.
+    // A packet from port 0 reaches station 4. A packet to an unlearned station is flooded, and tagged at port 5.
     bench.receive(P0, &packet(P0, [10, 7, 0, 4], 64, 100));
     assert_eq!(bench.all_sent(), [(V4, sent_on(P0, ROUTER, 4, [10, 7, 0, 4], 63, 100))]);
     bench.receive(P0, &packet(P0, [10, 7, 0, 9], 64, 100));
@@ -473,7 +473,7 @@ fn vlan_router_forwards_between_stations() {
     let mut tagged = expected.clone();
     tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
     assert_eq!(bench.all_sent(), [(V4, expected), (V5, tagged)]);
-    // From station 4, through the VLAN's router, to port 2.
+    // A packet from station 4 leaves through the VLAN's router by port 2.
     let mut out = packet(V4, [10, 2, 0, 5], 64, 100);
     out[..6].copy_from_slice(&ROUTER.0);
     bench.receive(V4, &out);
@@ -482,7 +482,7 @@ fn vlan_router_forwards_between_stations() {
 }
 
 #[test]
-fn waiting_frame_follows_new_table() {
+fn waiting_frame_follows_new_routing_table() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);

@@ -11,7 +11,7 @@ use crate::{C3, resume, stop};
 
 const FRAME: Bytes = Bytes::on_line(MTU_FRAME);
 
-/// Two hosts, between them a switch with a slow second port.
+/// Two hosts with a switch between them. The line of the switch's second port is slow.
 struct SlowedLine {
     bed: Bed,
     sender: NodeId,
@@ -65,7 +65,7 @@ fn idle_port_may_send_ahead_by_its_commit_limit() {
     let mut line =
         SlowedLine::new(slow, link, |plan| plan.each_port(|port| port.burst = Bytes(50 * FRAME.0)));
     let id = line.start(400);
-    // Five frames of lead, one from its end, and two at line rate in 200 us; the wire could carry 16.
+    // Expect five frames of lead, one from its end, and two at line rate in 200 us. The wire could carry 16.
     let expected = 6..=8;
     let idle = line.sent_at_once(Nanos::from_micros(200));
     assert!(expected.contains(&idle), "{idle} frames sent after an idle time");
@@ -79,7 +79,7 @@ fn idle_port_may_send_ahead_by_its_commit_limit() {
     assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }
 
-/// Returns the transmission time relative to 200 Mb/s, for a switch that runs every other millisecond.
+/// Returns the transmission time, relative to that at 200 Mb/s, of a switch that runs only every other millisecond.
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };
@@ -108,7 +108,7 @@ fn burst_makes_up_for_stalls_of_switch() {
     assert!(half >= 1.8, "{half}");
 }
 
-/// Returns the transmission time relative to line rate, if senders react 500 us late.
+/// Returns the transmission time, relative to that at line rate, if senders obey pauses 500 us late.
 fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     const LATE: Nanos = Nanos::from_micros(500);
     let late = Link { peer_response: LATE, ..LINK };
@@ -130,7 +130,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
 
 #[test]
 fn sufficient_thresholds_keep_line_busy() {
-    // Bytes of a 1 Gb/s line in 500 us, and two frames in transit.
+    // Bytes that a line of 1 Gb/s carries in 500 us, and two frames in transit.
     let covers = Bytes(62_500 + 2 * FRAME.0);
     for (senders, mbps) in [(1, 900), (2, 1_000), (4, 1_000)] {
         let speed = BitRate::from_mbps(mbps);

@@ -10,7 +10,7 @@ use crate::{C0, C3};
 
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 0, 0, 1]);
 const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 0xee, 0xee]);
-/// 60 bytes, FCS, preamble and gap.
+/// Bytes of the shortest frame on the line: 60 bytes, FCS, preamble and gap.
 const SMALL: u64 = 84;
 
 fn star(kind: Flooded, rate: BitRate) -> Star {
@@ -31,7 +31,7 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     star.at(1).received(id).frames
 }
 
-/// 10 ms at 100 Mb/s are a burst of 125,000 bytes. Meanwhile a tenth of the gigabit line is added, and one frame from
+/// The burst is 10 ms at 100 Mb/s, or 125,000 bytes. The flood may add a tenth of the gigabit line, and one frame at
 /// zero credit.
 #[test]
 fn storm_control_passes_burst_then_rate() {

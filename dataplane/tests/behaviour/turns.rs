@@ -1,4 +1,4 @@
-//! Order of a driver's steps, which headroom and reaction times assume.
+//! Order of the steps of a driver. Computed headroom and reaction times assume this order.
 
 // proves: workers
 
@@ -144,7 +144,7 @@ fn host(port: u8) -> MacAddr {
 }
 
 #[test]
-fn turn_takes_steps_in_order() {
+fn driver_turn_takes_steps_in_order() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
     for port in [0, 1] {
         turns.come(port, C0);
@@ -189,7 +189,7 @@ fn releases_precede_receives_of_all_ports() {
 }
 
 #[test]
-fn turn_receives_one_batch_per_port() {
+fn driver_turn_receives_one_batch_per_port() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(500_000)), Calls::default());
     (0..BATCH + 5).for_each(|_| turns.come(0, C3));
     turns.come(1, C3);

@@ -10,7 +10,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, Flow, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::{C3, C4, resume, stop};
 
-/// 10,000 quanta at 1 Gb/s.
+/// Detection time: 10,000 quanta at 1 Gb/s.
 const DETECT: Nanos = Nanos(5_120_000);
 const RESTORE: Nanos = Nanos(3_000_000);
 const SENT: Nanos = Nanos::from_millis(1);
@@ -106,7 +106,7 @@ fn paused_port_without_frames_has_no_storm() {
 #[test]
 fn pauses_with_departures_make_no_storm() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
-    // Detection needs 5.12 ms of pause without a departure.
+    // Pause for less than the 5.12 ms without a departure that detection needs.
     for _ in 0..10 {
         star.pause(0, stop(C3, 9_000));
         star.run_for(Nanos::from_millis(5));
@@ -125,7 +125,7 @@ fn storm_on(star: &mut Star, span: Nanos) {
 }
 
 #[test]
-fn storming_port_drops_and_releases_senders() {
+fn storm_drops_frames_and_resumes_their_senders() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
         let mut plan = watched(WatchdogAction::Drop);
         plan.settings.when_full = when_full;
@@ -228,7 +228,7 @@ fn pause_received_without_link_counts_from_link_up() {
 }
 
 #[test]
-fn early_pause_schedules_no_past_check() {
+fn pause_before_link_up_schedules_no_check_in_the_past() {
     let mut star = down_before_pause_is_received();
     star.run_until(Nanos(2 * DETECT.0));
     star.set_link(0, true);
@@ -238,8 +238,8 @@ fn early_pause_schedules_no_past_check() {
     assert!(!stormed(&star));
 }
 
-/// Three switches in a ring, each with a host that sends to the host two switches on, clockwise: each queue waits for
-/// the next.
+/// Ring of three switches with a host each. Hosts send clockwise to the host two switches on, so that each queue waits
+/// for the next.
 pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     let mut bed = Bed::new(3);
     let switches = [0, 1, 2].map(|_| {

@@ -48,7 +48,7 @@ fn station_is_learned_refreshed_and_moved() {
 }
 
 #[test]
-fn entries_at_chunks_cover_whole_table() {
+fn fdb_entries_read_in_chunks_cover_whole_table() {
     let mut fdb = fdb(100, [None; 2]);
     (0..100).for_each(|n| assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New));
     let (places, middle) = (fdb.places(), fdb.places() / 3);
@@ -77,7 +77,7 @@ fn port_without_learning_learns_nothing() {
 }
 
 #[test]
-fn port_learns_exactly_its_limit() {
+fn port_learns_exactly_its_limit_of_addresses() {
     let mut fdb = fdb(16, [Some(3), None]);
     for n in 1..=3 {
         assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New);
@@ -98,7 +98,7 @@ fn port_learns_exactly_its_limit() {
 }
 
 #[test]
-fn capacity_includes_static_addresses() {
+fn fdb_capacity_includes_static_addresses() {
     let statics = vec![(1, mac(100), P1)];
     let mut fdb = Fdb::new(&FdbSettings { statics, ..settings(4) }, &[port_settings(0), port_settings(1)]);
     for n in 1..=3 {
@@ -137,7 +137,7 @@ fn address_expires_exactly_at_ageing_time() {
 }
 
 #[test]
-fn aged_entry_is_freed_within_quarter() {
+fn aged_address_is_freed_within_quarter_of_ageing_time() {
     for (capacity, ageing) in [(5000, AGEING), (1 << 18, Nanos::from_secs(1))] {
         let settings = FdbSettings { ageing: Some(ageing), ..settings(capacity) };
         let mut fdb = Fdb::new(&settings, &[port_settings(0)]);
@@ -220,7 +220,7 @@ fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned
 
 // proves: bridging
 #[test]
-fn collision_attack_fails_for_other_seeds() {
+fn address_collision_attack_fails_for_other_hash_seeds() {
     let victim = mac(1);
     let revealed_seed = HashSeed([1, 2]);
     let attack = attack(revealed_seed, victim, 14);
@@ -247,7 +247,7 @@ fn collision_attack_fails_for_other_seeds() {
 }
 
 #[test]
-fn link_loss_removes_own_learned_addresses() {
+fn link_loss_removes_addresses_learned_on_that_port() {
     let mut fdb = fdb(16, [None; 2]);
     fdb.learn(T, 1, mac(1), P0);
     fdb.learn(T, 1, mac(2), P1);
@@ -259,7 +259,7 @@ fn link_loss_removes_own_learned_addresses() {
 }
 
 #[test]
-fn newest_update_wins_in_every_replica() {
+fn newest_address_update_wins_in_every_replica() {
     let update = |port, last_active| FdbUpdate { vid: 1, mac: mac(1), port, last_active };
     let mut fdb = fdb(16, [None, Some(0)]);
     fdb.learn(T, 1, mac(1), P0);
@@ -305,7 +305,7 @@ fn step() -> impl Strategy<Value = FdbStep> {
 
 explore! {
     #[test]
-    fn lookups_equal_those_of_plain_map(steps in prop::collection::vec(step(), 1..200)) {
+    fn fdb_lookups_equal_those_of_plain_map(steps in prop::collection::vec(step(), 1..200)) {
         let ports = [0, 1, 2, 3].map(port_settings);
         let mut fdb = Fdb::new(&settings(200), &ports);
         let mut replica = fdb.clone();

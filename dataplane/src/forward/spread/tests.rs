@@ -40,7 +40,7 @@ fn some_paths() -> impl Strategy<Value = (WeightedPaths, PathSet)> {
 
 explore! {
     #[test]
-    fn every_choice_is_usable((weighted, usable) in some_paths(), number: u64, place in 0_usize..1000) {
+    fn every_chosen_path_is_usable((weighted, usable) in some_paths(), number: u64, place in 0_usize..1000) {
         let is_usable = |path: usize| usable.iter().any(|other| other == path);
         prop_assert!(is_usable(weighted.of_flow(number, usable).unwrap()));
         prop_assert!(is_usable(weighted.at_random(number, usable).unwrap()));
@@ -62,7 +62,7 @@ explore! {
         }
     }
 
-    /// Path numbers change and a path is added, whose flows alone may move.
+    /// The numbers of the paths change, and a path is added. Only flows that this path takes over may move.
     // proves: group-changes
     #[test]
     fn flows_stay_with_path_name(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
@@ -94,7 +94,7 @@ explore! {
 }
 
 #[test]
-fn flows_and_random_choices_follow_weights() {
+fn flow_and_random_path_choices_follow_weights() {
     const CHOICES: u64 = 60_000;
     for weights in [&[1, 1, 1, 1][..], &[1, 2, 3], &[10, 1], &[7; 9], &[1, 100]] {
         let weighted = WeightedPaths::new((0..).zip(weights).map(|(name, weight)| (name, *weight)));
@@ -120,7 +120,7 @@ fn flows_and_random_choices_follow_weights() {
 }
 
 #[test]
-fn second_salt_spreads_flows_of_one_path() {
+fn flows_of_one_path_spread_under_another_salt() {
     let (weighted, salts) = (even(4), [11, 12]);
     let of = |flow: u64, salt: u64| weighted.of_flow(mix(mix(flow) ^ salt), all_of(&weighted)).unwrap();
     let on_one: Vec<u64> = (0..40_000).filter(|flow| of(*flow, salts[0]) == 2).collect();
@@ -163,7 +163,7 @@ fn without_usable_path_nothing_is_chosen() {
 }
 
 #[test]
-fn shortest_prefers_paths_below_low_then_high() {
+fn shortest_prefers_paths_below_low_mark_then_below_high_mark() {
     let of = |waiting: [u64; 3]| -> Vec<usize> {
         shortest(PathSet(0b111), Bytes(16_000), Bytes(32_000), |path| Bytes(waiting[path])).iter().collect()
     };

@@ -105,7 +105,7 @@ fn group_with_one_link_stays_reachable() {
 }
 
 #[test]
-fn static_address_of_group_without_link_drops() {
+fn frame_to_static_address_of_group_without_link_is_dropped() {
     let mut settings = grouped(false);
     settings.fdb.statics = vec![(1, A, PortId(1))];
     let mut bridge = Bridge::new(&settings);

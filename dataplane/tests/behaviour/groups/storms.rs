@@ -1,4 +1,5 @@
-//! Storms in groups: a member closed by the watchdog gets no frame while another has or will have room.
+//! Pause storms in groups: a member that the watchdog has closed gets no frame while another member has room, or will
+//! have.
 
 // proves: group-changes
 
@@ -12,7 +13,8 @@ use crate::{C3, resume, stop};
 
 const DETECT: Nanos = Nanos::from_millis(5);
 const STORMED: usize = 5;
-/// Workers by port: one; or a second for all members, the last two, or the middle ones.
+/// Worker of each port, in four cases: one worker; a second one for all group members, for the last two, or for the
+/// middle two.
 const OWNERS: [&[u8]; 4] = [&[], &[0, 0, 1, 1, 1, 1], &[0, 0, 0, 0, 1, 1], &[0, 0, 0, 1, 1, 0]];
 
 fn stormed(

@@ -1,4 +1,5 @@
-//! Groups across workers: a handed-over frame keeps its member, or takes another of that worker if closed.
+//! Groups across workers: a frame handed over to another worker keeps its member. If that member is closed, the frame
+//! takes another member of that worker.
 
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
@@ -15,8 +16,8 @@ const NOW: Nanos = Nanos::from_micros(1);
 const SLOTS: u32 = 40;
 const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 
-/// Hands over two frames per member, then calls `event`. Returns frames sent by each member, and drops for the lost
-/// link.
+/// Hands over two frames for each member, then calls `event`. Returns the frames that each member sent, and those
+/// dropped because its link was lost.
 fn frames_left_after(
     event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
 ) -> ([usize; 4], u64) {
@@ -93,7 +94,7 @@ fn handed_over_frame_takes_open_group_member() {
 
 // proves: workers
 #[test]
-fn counters_for_users_do_not_affect_choice_of_member() {
+fn exported_counters_do_not_affect_choice_of_group_member() {
     let spread = Spread::Adaptive { low: Bytes(1), high: Bytes(2) };
     let full = |counters: &Counters| {
         let at = counters.class(PortId(2), C3);

@@ -134,10 +134,10 @@ fn waiting_flood_takes_group_member_that_resumes() {
     assert_eq!(received, [10, 10 - before], "{before} before");
 }
 
-/// After short resumes before, the next sample may find no standstill.
+/// The member was briefly resumed before, so that the next sample may find no standstill.
 // proves: group-changes
 #[test]
-fn waiting_flood_takes_member_resumed_several_times() {
+fn waiting_flood_takes_group_member_resumed_several_times() {
     for moments in 0..8 {
         let mut plan = plan(4);
         plan.settings.groups = group();

@@ -1,4 +1,4 @@
-//! Driver with steps in any allowed order, and checks.
+//! Driver that takes its steps in any allowed order, and checks the switch after each.
 
 mod bursts;
 mod revised;
@@ -47,7 +47,6 @@ pub enum Step {
     Revise(Box<Revised>),
 }
 
-/// Ingress port, class and number of a frame.
 type Mark = (u8, u8, u32);
 
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
@@ -66,11 +65,11 @@ pub struct Driver {
     rings: Vec<VecDeque<Frame>>,
     next_number: u32,
     counted: BTreeMap<Mark, u64>,
-    /// Last sent frame by ingress, class, egress and (if flows may be paused singly) destination.
+    /// Number of the last frame sent, by ingress, class, egress and, if flows may be paused singly, destination.
     last: BTreeMap<(u8, u8, u8, u8), u32>,
     departed: BTreeSet<(u32, u8)>,
     flow_pauses: [FlowPauses; PORTS],
-    /// First frame by class that is younger than the policy; older ones belong to no flow.
+    /// For each class, the first frame that is younger than the policy. Older frames belong to no flow.
     of_no_flow: [u32; CLASSES],
     paused_until: [[Nanos; CLASSES]; PORTS],
 }
@@ -136,7 +135,7 @@ impl Driver {
         self.check();
     }
 
-    /// Leaves out counts of missing control frames, which depend on polls.
+    /// Returns the state of all workers. Leaves out `control_starved`, because this count depends on polls.
     pub fn state(&self) -> String {
         let text = format!("{:?}", self.workers);
         let is_count = |c: char| c.is_ascii_digit();
@@ -147,7 +146,7 @@ impl Driver {
         (0..PORTS_U8).for_each(|port| self.set_link(port, true));
         self.paused_until = Default::default();
         for round in 0.. {
-            // Every other poll is short: refreshes leave some of the line.
+            // Make every other poll short, because then refreshes leave a part of the line free.
             self.advance(if round % 2 == 0 { 100_000 } else { 10_000 });
             let workers = self.workers.len();
             for worker in 0..workers {
@@ -360,7 +359,7 @@ impl Driver {
             && stormed.contains(Class::from_low_bits(class))
     }
 
-    /// Checks that every frame is in one place, and counts at ingress until it has left.
+    /// Checks that every frame is in one place only, and counts at ingress until it has left.
     fn check(&self) {
         let held: u64 = self.workers.iter().map(|worker| worker.ledger().held).sum();
         for worker in &self.workers {

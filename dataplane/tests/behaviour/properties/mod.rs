@@ -83,7 +83,7 @@ explore! {
 
     // proves: lossless, ledger, ofc, ofc-flows, reload
     #[test]
-    fn random_driver_steps_break_no_promise(plan in any_plan(), steps in any_steps()) {
+    fn random_driver_steps_violate_no_property(plan in any_plan(), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for step in &steps {
             driver.step(step);
@@ -97,7 +97,7 @@ explore! {
 
     // proves: batches
     #[test]
-    fn batches_do_not_change_state(plan in any_plan(), steps in any_steps()) {
+    fn batch_size_does_not_change_switch_state(plan in any_plan(), steps in any_steps()) {
         let mut together = Driver::new(plan.clone(), Batches::Large);
         let mut alone = Driver::new(plan, Batches::OfOne);
         for step in &steps {
@@ -134,7 +134,7 @@ fn that_stops(plan: SwitchPlan) -> SwitchPlan {
     plan
 }
 
-/// Makes all stations static: learning could change a waiting frame's decision.
+/// Makes all stations static, because learning could change the decision about a waiting frame.
 fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
     plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
@@ -158,10 +158,10 @@ fn halted_frame_counts_refused_address_once() {
     assert_eq!(driver.refused(2), 5);
 }
 
-/// A class that owed a whole batch would wait for others afterwards.
+/// If a class that sends alone owed a whole batch, it would wait for other classes afterwards.
 // proves: batches
 #[test]
-fn class_sending_alone_owes_at_most_one_frame() {
+fn class_sending_alone_overdraws_credit_by_at_most_one_frame() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
     let [mut together, mut alone] =
@@ -174,9 +174,9 @@ fn class_sending_alone_owes_at_most_one_frame() {
     [together, alone].iter_mut().for_each(Driver::drain);
 }
 
-/// The round robin reaches the other member, which cannot take all copies.
+/// The round robin is at the second member, with which not all copies would fit.
 #[test]
-fn flood_takes_member_with_which_all_copies_fit() {
+fn flood_takes_group_member_with_which_all_copies_fit() {
     const CLASS: usize = 3;
     let after = |egress_limit| {
         let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
@@ -208,7 +208,7 @@ fn flood_takes_member_with_which_all_copies_fit() {
         }];
         let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
         let receive = |port, to, pcp, len| Step::Receive { port, to, pcp: Some(pcp), len };
-        // One frame by each member, the second stays queued; then 1,320 bytes at port 1.
+        // Send one frame by each member; the second frame stays queued. Then fill port 1 with 1,320 bytes.
         let before = [receive(0, 2, 3, 533), receive(0, 2, 3, 533)].into_iter();
         let filler = (0..12).map(|_| receive(2, 1, 0, 106)).chain([receive(0, 2, 1, 60)]);
         let leave = [Step::Forward { worker: 0 }, Step::Transmit { port: 2 }, Step::Release { port: 2 }];
@@ -220,14 +220,14 @@ fn flood_takes_member_with_which_all_copies_fit() {
         driver.drain();
         [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
     };
-    // 237 and 1,020 bytes exceed reserves; with the first member, 2 * 308 more would.
+    // Bytes beyond reserves: 237 and 1,020 are queued, and the flood adds 2 * 308 if it takes the first member.
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
 }
 
 #[test]
-fn frame_queued_before_ofc_belongs_to_no_flow() {
+fn frame_queued_before_ofc_policy_belongs_to_no_flow() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.settings.ports[3].ofc_peer = true;
     let mut driver = Driver::new(plan, Batches::Large);

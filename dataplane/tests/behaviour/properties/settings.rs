@@ -1,4 +1,4 @@
-//! Random settings of a small switch, so tight that few frames reach every limit.
+//! Random settings of a small switch, so tight that a few frames suffice to reach every limit.
 
 use std::num::NonZeroU32;
 

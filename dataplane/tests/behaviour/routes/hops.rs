@@ -1,4 +1,4 @@
-//! Packets that wait for room at any next hop.
+//! Packets that wait for room at any one of several next hops.
 
 use xoff_flow_control::settings::{WatchdogAction, WatchdogSettings};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const DETECT: Nanos = Nanos::from_millis(5);
 
-/// Port 1 is full and paused, port 2 is in a storm, port 3 has no link.
+/// Of the next hops, port 1 is full and paused, port 2 is in a pause storm, and port 3 has no link.
 // proves: group-changes
 #[test]
 fn waiting_frame_takes_next_hop_after_its_storm() {

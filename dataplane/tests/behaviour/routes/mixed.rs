@@ -20,7 +20,7 @@ enum RouterStep {
     Pause(PortId, u16),
     Link(PortId, bool),
     Leaves(PortId),
-    /// 0: empty table; 1: complete; 2: with station 10.7.0.5.
+    /// New routing table: 0 is empty, 1 complete, 2 also has station 10.7.0.5.
     Table(u8),
     Time(u16),
 }
@@ -118,7 +118,7 @@ explore! {
             bench.step(&RouterStep::Link(port, true));
             bench.step(&RouterStep::Pause(port, 0));
         }
-        // Frames waiting for room leave after others; those waiting for a neighbour end at their deadline.
+        // Frames that wait for room leave after others; those that wait for a neighbour end at their deadline.
         while !bench.all_sent().is_empty() {}
         bench.now += NEIGHBOUR_WAIT;
         bench.advance();

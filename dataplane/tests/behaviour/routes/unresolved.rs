@@ -57,7 +57,7 @@ impl RouterBench {
 
 // proves: slow-path
 #[test]
-fn lossless_frames_wait_in_order() {
+fn lossless_frames_wait_in_order_for_unresolved_neighbour() {
     let delayed = PipelineSettings { delay: Nanos::from_micros(1), ..PipelineSettings::default() };
     let rated = PipelineSettings { rate: NonZeroU32::new(1_000_000).map(FrameRate), ..delayed };
     let fifo = PipelineSettings { ingress: IngressOrder::Fifo, ..PipelineSettings::default() };
@@ -209,7 +209,7 @@ fn wait_for_neighbour_survives_link_loss_and_new_settings() {
 }
 
 #[test]
-fn waiting_frames_divert_no_bridged_flow() {
+fn frames_waiting_for_neighbour_do_not_divert_bridged_frames() {
     let mut bench = RouterBench::new();
     let mut to_router = packet(V4, UNKNOWN, 64, 100);
     to_router[..6].copy_from_slice(&ROUTER.0);

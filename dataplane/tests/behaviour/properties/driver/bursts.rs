@@ -1,4 +1,4 @@
-//! Bursts of equal frames, as one batch or as one batch per frame.
+//! Bursts of equal frames, handled in one batch or in one batch per frame.
 
 use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::Frame;

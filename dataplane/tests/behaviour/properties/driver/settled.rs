@@ -1,4 +1,4 @@
-//! Checks that waiting frames cannot move.
+//! Checks that frames wait only if they really cannot move.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -23,7 +23,7 @@ impl Driver {
         }
     }
 
-    /// Retries the frame that halts the pipeline, by reporting a link up.
+    /// Makes the pipeline retry the frame that halts it, by reporting a link as up.
     pub fn try_again(&mut self) {
         let bridge = self.workers[0].bridge();
         if let Some(port) = (0..PORTS_U8).find(|&port| bridge.is_up(PortId(port))) {
