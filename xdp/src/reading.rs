@@ -38,7 +38,7 @@ pub enum Role {
     RxMissed,
     /// Total of the receive errors.
     RxErrors,
-    /// One kind of receive error. The sum of all kinds replaces the total if it is larger, because some drivers do not
+    /// Kind of receive error. The sum of all kinds replaces the total if it is larger, because some drivers do not
     /// add the kinds up.
     RxErrorsPart,
     /// Frames that bypassed the XDP program.
@@ -46,7 +46,7 @@ pub enum Role {
     TxDropped,
     /// Total of the transmit errors.
     TxErrors,
-    /// One kind of transmit error. The sum of all kinds replaces the total if it is larger.
+    /// Kind of transmit error. The sum of all kinds replaces the total if it is larger.
     TxErrorsPart,
     /// The counter counts no lost frames.
     None,

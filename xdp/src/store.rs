@@ -404,7 +404,7 @@ impl FrameStore for Store {
         };
         let is_moved = self.memory(port).move_start(first, by);
         if is_moved {
-            let len = len.checked_add_signed(-by).expect("the frame is shorter than its first piece");
+            let len = len.checked_add_signed(-by).expect("the frame is shorter than the first of its chunks");
             self.set_row(frame.slot(), Row { place: FramePlace::Sending(port, first), len });
             frame.resize(len);
         }

@@ -243,7 +243,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. A second later, signals end the process, because its report may block on a pipe that nobody reads.
+    /// Ends the run. A second later, signals end the process.
+    /// Its report may block on a pipe that nobody reads.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_fabric_runs_until_events_elsewhere_can_affect_it() {
+    fn part_of_fabric_runs_until_other_parts_can_affect_it() {
         let links = [(0, 1), (1, 0), (1, 2), (2, 1)];
         let parts = Parts::new(vec![0, 1, 2, 3], vec![false, true, false, false], links.into_iter());
         let next = |firsts: [u64; 4], end| {

@@ -50,7 +50,7 @@ impl fmt::Display for Promise {
             Promise::Bounds => "a queue exceeds its limit",
             Promise::Thresholds => "a pause does not match its threshold",
             Promise::Ledger => "the ledger does not balance",
-            Promise::Batches => "a large batch led to other decisions",
+            Promise::Batches => "the policy decided differently in large batches than frame by frame",
             Promise::Turns => "the steps of a driver's turn are out of order",
             Promise::Served => "a class waits too long for its turn",
             Promise::Rest => "an action repeats endlessly at one instant",

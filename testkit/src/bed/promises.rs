@@ -130,7 +130,7 @@ impl SwitchNode {
         let blamed = counters.excess_frames.get() + counters.late_frames.get();
         let innocent = blamed == 0 || self.may_lose || self.may_lapse;
         breaches.expect(innocent, Promise::PausesKept, || {
-            format!("{port:?} class {class}: {blamed} frames of an obedient peer count as late or in excess")
+            format!("{port:?} class {class}: {blamed} frames count as late or in excess, although the peer obeys")
         });
     }
 
@@ -144,7 +144,7 @@ impl SwitchNode {
         }
         let rests = self.next_look(now) > now;
         breaches
-            .expect(rests, Promise::Rest, || "the switch repeatedly wants to be called at once".to_owned());
+            .expect(rests, Promise::Rest, || "the switch asks again and again for an immediate call".to_owned());
     }
 
     pub(super) fn check_empty(&self, breaches: &mut Breaches) {

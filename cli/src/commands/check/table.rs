@@ -12,8 +12,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each of the space-separated `keys`. If the value of a key is an object, each of its
-    /// keys has a column.
+    /// Creates a row for each object, and a column for each of the space-separated `keys`.
+    /// If the value of a key is an object, each of its keys has a column.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -40,7 +40,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in column `class`, then in port and device. Merged devices have consecutive numbers.
+    /// Merges rows that differ only in column `class`, then in port and device.
+    /// Merged devices have consecutive numbers.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -52,7 +53,8 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in the columns `folded`, if in each of these the cell of a row `joins` that of the last merged row.
+    /// Merges rows that differ only in the columns `folded`.
+    /// In each of these columns the cell of a row has to join that of the last merged row (`joins`).
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -97,7 +99,8 @@ impl Rows {
     }
 }
 
-/// Returns a key as a heading with one word per line. The unit `_bps` is omitted, because the cells contain it.
+/// Returns a key as a heading with one word per line.
+/// The unit `_bps` is omitted, because the cells contain it.
 fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }

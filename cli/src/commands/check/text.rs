@@ -111,7 +111,8 @@ fn is_lossless(class: &&Value) -> bool {
     class["lossless"] == true
 }
 
-/// Formats the table of ports. Lossless classes with different thresholds have different rows; rows with the same values are merged.
+/// Formats the table of ports.
+/// Lossless classes with different thresholds have different rows; rows with the same values are merged.
 fn ports(classes: &[Value]) -> String {
     let lossless = |class: &Value| {
         let mut class = class.clone();

@@ -183,7 +183,8 @@ fn class_view(
     })
 }
 
-/// Returns for how long thresholds of other ports keep a congested line busy, and for how long they delay frames.
+/// Returns how long thresholds of other ports keep a congested line busy.
+/// Also returns how long they delay frames.
 ///
 /// Returns `None` if this depends on more than thresholds: on free shared memory, or on another policy than PFC.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {

@@ -157,7 +157,8 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Returns whether this process is in the terminal's foreground group, because then the terminal sends SIGINT to the command, too.
+/// Returns whether this process is in the terminal's foreground group.
+/// The terminal then sends SIGINT to the command, too.
 fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields after the name are state, parent, process group, session, terminal and foreground process group.

@@ -50,8 +50,8 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns node and command of a capture: `xoff capture` at a named switch port, otherwise `tcpdump` at the link's host, or `xoff capture`
-/// at its first switch.
+/// Returns node and command of a capture.
+/// This is `xoff capture` at a named switch port, otherwise `tcpdump` at the link's host, or `xoff capture` at its first switch.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,
@@ -87,7 +87,8 @@ fn name(link: &LinkStatus) -> String {
     format!("{}-{}", link.ends[0].node, link.ends[1].node)
 }
 
-/// Finds a link by its port (`s1:h1`), by its two nodes (`h1-s1`), or by a node that has only this link (`h1`).
+/// Finds a link by its port, its two nodes, or a node that has only this link.
+/// Examples are `s1:h1`, `h1-s1` and `h1`.
 fn find<'a>(network: &'a Description, link: &str) -> Option<&'a LinkStatus> {
     let by_nodes = |of: &&LinkStatus| {
         let [a, b] = &of.ends;

@@ -48,7 +48,8 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     text
 }
 
-/// Formats a number of bytes. With an earlier number and its age in nanoseconds, formats their rate since then.
+/// Formats a number of bytes.
+/// With an earlier number and its age in nanoseconds, formats their rate since then.
 pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     match before {
         None => bytes(now),

@@ -144,7 +144,8 @@ pub struct GuardArgs {
 /// Hidden command that the agent starts to run the guard.
 const GUARD: &str = "nic-guard";
 
-/// Refuses a file that has the name of a subcommand, because the user probably wrote the subcommand after its options.
+/// Refuses a file that has the name of a subcommand.
+/// The user probably wrote the subcommand after its options.
 fn no_action(file: PathBuf) -> Result<PathBuf, String> {
     match file.to_str() {
         Some(name @ ("check" | "restore" | "status")) => Err(format!(

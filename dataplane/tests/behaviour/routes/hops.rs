@@ -6,7 +6,7 @@ use super::*;
 
 const DETECT: Nanos = Nanos::from_millis(5);
 
-/// Of the next hops, port 1 is full and paused, port 2 is in a pause storm, and port 3 has no link.
+/// Next hops: port 1 is full and paused, port 2 is in a pause storm, and port 3 has no link.
 // proves: group-changes
 #[test]
 fn waiting_frame_takes_next_hop_after_its_storm() {

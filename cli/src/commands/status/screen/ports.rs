@@ -31,7 +31,8 @@ impl Row {
         self.past.as_ref().map(|(port, seconds)| Before { port, seconds: *seconds })
     }
 
-    /// Returns received and sent rates of these classes, each in bits and frames per second; `None` at the first query.
+    /// Returns received and sent rates of these classes, each in bits and frames per second.
+    /// Returns `None` at the first query.
     pub fn rates(&self, classes: &[ClassStatus]) -> Option<[[f64; 2]; 2]> {
         let before = self.before()?;
         let [rx, tx] = sums(classes.iter());
