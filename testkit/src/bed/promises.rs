@@ -130,7 +130,9 @@ impl SwitchNode {
         let blamed = counters.excess_frames.get() + counters.late_frames.get();
         let innocent = blamed == 0 || self.may_lose || self.may_lapse;
         breaches.expect(innocent, Promise::PausesKept, || {
-            format!("{port:?} class {class}: {blamed} frames count as late or in excess, although the peer obeys")
+            format!(
+                "{port:?} class {class}: {blamed} frames count as late or in excess, although the peer obeys"
+            )
         });
     }
 
@@ -143,8 +145,9 @@ impl SwitchNode {
             });
         }
         let rests = self.next_look(now) > now;
-        breaches
-            .expect(rests, Promise::Rest, || "the switch asks again and again for an immediate call".to_owned());
+        breaches.expect(rests, Promise::Rest, || {
+            "the switch asks again and again for an immediate call".to_owned()
+        });
     }
 
     pub(super) fn check_empty(&self, breaches: &mut Breaches) {
