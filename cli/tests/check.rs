@@ -196,6 +196,29 @@ fn json_output_has_text_output_values_as_numbers() {
     assert_eq!(report["warnings"].as_array().unwrap().len(), 1);
 }
 
+// proves: memory
+#[test]
+fn memory_of_unused_spare_ports_is_named() {
+    let of = |spare: u8| {
+        let ports = port("a", "1G", "") + &port("b", "1G", "");
+        checked(&format!("[switch]\nspare_ports = {spare}\n{ports}"))
+    };
+    let (printed, report) = of(2);
+    let line = |what: &str, field: &str| {
+        let mut lines = report["memory"].as_array().unwrap().iter();
+        lines.find(|line| line["what"] == what).unwrap()[field].as_u64().unwrap()
+    };
+    let bytes: u64 =
+        ["receive chunks", "transmit chunks", "ring memory"].map(|what| line(what, "bytes")).iter().sum();
+    let tables = line("receive chunks", "frames") * 8 + line("transmit chunks", "frames") * 32;
+    let spare = (bytes + tables) / 2;
+    assert_eq!(report["spare_memory_bytes"].as_u64(), Some(spare));
+    let words = format!("({} MiB of it only when spare ports are in use)", spare >> 20);
+    assert!(printed.replace('\n', " ").contains(&words), "{words}: {printed}");
+    let (printed, report) = of(0);
+    assert_eq!((report["spare_memory_bytes"].as_u64(), printed.contains("spare")), (Some(0), false));
+}
+
 // proves: configuration
 #[test]
 fn invalid_file_reports_every_error_and_exits_with_2() {

@@ -4,16 +4,16 @@ use toml_span::Span;
 use xoff_flow_control::settings::WhenFull;
 use xoff_wire::units::{Bytes, TAGS};
 
-use crate::document::Document;
-use crate::keys::MemoryModel;
+use crate::document::{Document, Port};
+use crate::keys::{MemoryModel, PeerResponse};
 use crate::memory::Plan;
 use crate::reader::problem::Problem;
 use crate::reader::value;
-use crate::{Config, Machine, defaults, quantity};
+use crate::{Config, Machine, Remedy, defaults, quantity, remedies};
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows. Returns an error if this is impossible.
+/// Makes the lossy pool as large as `memory.budget` allows. Returns an error if this is impossible. A running switch keeps its pool.
 pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document) -> Option<Problem> {
     let keys = &document.memory;
     let key = keys.budget.as_ref()?;
@@ -30,25 +30,50 @@ pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document)
     if config.switch.when_full == WhenFull::Stop {
         return no_effect("`when_full = \"stop\"` drops no frames and has no lossy pool");
     }
+    if machine.running.is_some() {
+        return None;
+    }
     let longest = config.switch.ports.iter().map(|port| Bytes::of_frame(port.mtu_frame + TAGS).0).max()?;
     let queues = config.switch.ports.iter().flat_map(|port| &port.classes).map(|class| class.egress_max);
     let most = queues.fold(Bytes::ZERO, Bytes::saturating_add).0;
-    let least = 2 * longest * config.switch.ports.len() as u64;
-    let (mut fits, mut beyond) = (least, most.max(least).saturating_add(1));
-    let least = plan(config, machine, fits);
-    if least.needed() > key.value {
-        return Some(refusal(&least, key.value, key.span));
+    let places = config.switch.ports.len() as u64 + u64::from(config.shell.spare_ports);
+    let least = 2 * longest * places;
+    let smallest = plan(config, machine, least);
+    if smallest.needed() > key.value {
+        return Some(refusal(&smallest, key.value, key.span, &savings(document, machine)));
     }
-    while beyond - fits > 1 {
-        let middle = fits + (beyond - fits) / 2;
-        if plan(config, machine, middle).needed() <= key.value {
-            fits = middle;
+    let fits = |pool| plan(config, machine, pool).needed() <= key.value;
+    let pool = largest(least, most.max(least).saturating_add(1), fits);
+    config.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));
+    None
+}
+
+/// Returns the largest number that fits, if `fitting` does, `beyond` does not, and all numbers below a fitting one do.
+pub(crate) fn largest(mut fitting: u64, mut beyond: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    while beyond - fitting > 1 {
+        let middle = fitting + (beyond - fitting) / 2;
+        if fits(middle) {
+            fitting = middle;
         } else {
             beyond = middle;
         }
     }
-    config.switch.lossy_pool = defaults::lossy_pool(Bytes(fits));
-    None
+    fitting
+}
+
+fn savings(document: &Document, machine: &Machine) -> String {
+    let mut document = document.clone();
+    document.memory.budget = None;
+    let remedies = remedies::of(&document, machine).into_iter();
+    let saved = |remedy: Remedy| format!("{} saves {} MiB", remedy.change, remedy.saved.0 >> 20);
+    let mut savings: Vec<String> = remedies.map(saved).collect();
+    let is_software = |port: &Port| {
+        value(port.keys.peer_response.as_ref(), document.hardware.peer()) == PeerResponse::Software
+    };
+    if document.ports.iter().any(is_software) {
+        savings.push("with hardware peers, peer_response = \"standard\" saves headroom".to_owned());
+    }
+    savings.join("; ")
 }
 
 fn plan(config: &Config, machine: &Machine, pool: u64) -> Plan {
@@ -57,7 +82,7 @@ fn plan(config: &Config, machine: &Machine, pool: u64) -> Plan {
     config.plan(machine)
 }
 
-fn refusal(least: &Plan, budget: Bytes, span: Span) -> Problem {
+fn refusal(least: &Plan, budget: Bytes, span: Span, savings: &str) -> Problem {
     let mebibytes = |bytes: Bytes| bytes.0.div_ceil(1 << 20);
     let mut terms = least.consumers.clone();
     terms.sort_by_key(|consumer| std::cmp::Reverse(consumer.bytes));
@@ -71,8 +96,7 @@ fn refusal(least: &Plan, budget: Bytes, span: Span) -> Problem {
     ))
     .at(span, "too little")
     .help(format!(
-        "write budget = \"{needed}MiB\" or more; most of this is {}, and {} MiB of the kernel. A shorter stall_budget, a larger \
-         smallest_frame and fewer lossless classes take less",
+        "write budget = \"{needed}MiB\" or more; most of this is {}, and {} MiB of the kernel; {savings}",
         terms.join(", "),
         mebibytes(least.kernel)
     ))

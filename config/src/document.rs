@@ -2,7 +2,7 @@
 
 use toml_span::{Span, Spanned, Value};
 use xoff_flow_control::settings::Custom;
-use xoff_wire::units::{CLASSES, Class};
+use xoff_wire::units::{Bytes, CLASSES, Class};
 
 use crate::hardware::Hardware;
 use crate::keys::{
@@ -68,6 +68,8 @@ pub(crate) struct Document {
     pub(crate) ports: Vec<Port>,
     /// True if `port` is not a list of tables, which has been reported.
     pub(crate) ports_garbled: bool,
+    /// Shared pool of the running switch, which replaces the default.
+    pub(crate) running_pool: Option<Bytes>,
 }
 
 pub(crate) const TOP: &[&str] = &[

@@ -132,7 +132,8 @@ impl Config {
         machine: &Machine,
         problems: &mut Problems,
     ) -> Option<Config> {
-        let document = Document::read(root, hardware, machine.own_policy.as_ref(), problems);
+        let mut document = Document::read(root, hardware, machine.own_policy.as_ref(), problems);
+        document.running_pool = machine.running.as_ref().and_then(|running| running.default_pool());
         let mut config = build::build(&document, problems)?;
         if let Some(problem) = budget::apply(&mut config, machine, &document) {
             problems.push(problem);

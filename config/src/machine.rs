@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::PortSettings;
@@ -26,6 +27,8 @@ pub struct Machine {
     pub is_netns: fn(&Path) -> bool,
     pub own_policy: Option<OwnPolicy>,
     pub has_small_chunks: fn() -> bool,
+    /// Configuration of the running switch that reads its file again: its memory stays as divided at the start.
+    pub running: Option<Arc<Config>>,
 }
 
 /// Facts about a network device.
@@ -46,6 +49,7 @@ impl Default for Machine {
             is_netns: |_| true,
             own_policy: None,
             has_small_chunks: || false,
+            running: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use xoff_dataplane::frame::{CELL, FRAME_MAX, cells_of};
 use xoff_dataplane::switch::HANDOVERS_MAX;
 use xoff_flow_control::congestion::points;
 use xoff_flow_control::policy::flow_memory;
-use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX, WhenFull};
+use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX, PortSettings, WhenFull};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, TAGS};
 
 use crate::Config;
@@ -85,6 +85,13 @@ impl Held {
     #[must_use]
     pub fn times(self, count: u64) -> Held {
         Held { frames: self.frames.saturating_mul(count), cells: self.cells.saturating_mul(count) }
+    }
+
+    pub(crate) fn minus(self, other: Held) -> Held {
+        Held {
+            frames: self.frames.saturating_sub(other.frames),
+            cells: self.cells.saturating_sub(other.cells),
+        }
     }
 
     pub(crate) fn max(self, other: Held) -> Held {
@@ -172,6 +179,8 @@ pub struct Consumer {
 pub struct Plan {
     pub consumers: Vec<Consumer>,
     pub total: Bytes,
+    /// Part of `total` that the process takes only when spare ports are in use: their packet memory.
+    pub spare: Bytes,
     /// Kernel's memory for all sockets.
     pub kernel: Bytes,
 }
@@ -237,6 +246,14 @@ impl Config {
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
+        let packet_memory = |port: &PortShell, queues: u64| {
+            let received = receive_chunks(port, queues).saturating_mul(receive_bytes + PER_CHUNK);
+            let transmitted = u64::from(port.transmit_chunks).saturating_mul(chunk + PER_TRANSMIT_CHUNK);
+            received.saturating_add(transmitted).saturating_add(ring_bytes(port, queues))
+        };
+        let spare = (0..self.shell.ports.len()).filter(|&port| self.is_spare(port));
+        let spare = spare.map(|port| packet_memory(self.like(port), queues_of(queues, port)));
+        let spare = Bytes(spare.fold(0, u64::saturating_add));
         // The kernel counts whole chunks, each of which holds several small ones.
         let noted = of_ports(&|port, queues| {
             let received = receive_chunks(port, queues).saturating_mul(receive_bytes).div_ceil(chunk);
@@ -248,7 +265,7 @@ impl Config {
         let bytes = receive.saturating_mul(receive_bytes).saturating_add(transmit.saturating_mul(chunk));
         let pages = bytes / PAGE;
         let kernel = Bytes(noted.saturating_add(pages.saturating_mul(KERNEL_PER_PAGE)));
-        Plan { consumers, total, kernel }
+        Plan { consumers, total, spare, kernel }
     }
 
     /// Returns the port at `index`; a spare index counts as the largest port.
@@ -301,18 +318,18 @@ impl Config {
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// Returns the sum of the queues of classes that are lossy everywhere, at most the lossy pool.
-    fn lossy_everywhere(&self) -> Held {
+    /// Returns the sum of the queues of classes that are lossy everywhere, at most the lossy pool. `spare` more ports count as the largest.
+    pub(crate) fn lossy_everywhere(&self, spare: u64) -> Held {
         let classes = self.pooled();
-        let waiting = self.switch.ports.iter().flat_map(|port| {
-            classes.iter().map(|class| {
-                let settings = &port.classes[class.index()];
-                waiting(settings.egress_max, settings.egress_max_frames)
-            })
-        });
-        let queues = waiting.fold(Held::NONE, Held::plus);
+        let of_port = |port: &PortSettings| {
+            let settings = classes.iter().map(|class| &port.classes[class.index()]);
+            let waiting = settings.map(|class| waiting(class.egress_max, class.egress_max_frames));
+            waiting.fold(Held::NONE, Held::plus)
+        };
+        let [sum, largest] =
+            [Held::plus, Held::max].map(|by| self.switch.ports.iter().map(of_port).fold(Held::NONE, by));
         let pool = self.switch.lossy_pool;
-        queues.min(Held::of(pool.bytes, pool.frames.into()))
+        sum.plus(largest.times(spare)).min(Held::of(pool.bytes, pool.frames.into()))
     }
 
     fn buffered(&self, port: usize, class: usize) -> Share {
@@ -360,7 +377,7 @@ impl Successive<'_> {
     fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         let own = ports.iter().map(|port| self.port_share(port.index(), queues));
         let mut share = own.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
-        share.lossy = self.0.iter().map(|config| config.lossy_everywhere()).fold(Held::NONE, Held::max);
+        share.lossy = self.0.iter().map(|config| config.lossy_everywhere(0)).fold(Held::NONE, Held::max);
         let longest = self.0.iter().map(|config| config.longest()).max().unwrap_or(0);
         let others = workers.saturating_sub(1) as u64;
         let is_lossy = self.0.iter().any(|config| !config.pooled().is_empty());

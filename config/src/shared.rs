@@ -42,7 +42,8 @@ pub(crate) fn memory(
             );
         }
     }
-    let pool = value(keys.pool.as_ref(), Bytes(thresholds::wanted(ports).0 / 2));
+    let default_pool = || document.running_pool.unwrap_or(Bytes(thresholds::wanted(ports).0 / 2));
+    let pool = keys.pool.as_ref().map_or_else(default_pool, |key| key.value);
     let shared = SharedMemory {
         pool,
         ingress_limit: value(keys.ingress_limit.as_ref(), pool),

@@ -44,6 +44,8 @@ pub struct ShellSettings {
     pub router: Option<Router>,
     pub budget: Option<Bytes>,
     pub lossy_pool: Option<LossyPool>,
+    /// Shared pool of the file; `None` for the default.
+    pub pool: Option<Bytes>,
 }
 
 /// Settings of the router in the kernel: namespace and interfaces.

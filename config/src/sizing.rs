@@ -164,9 +164,18 @@ impl Line {
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
+    /// Returns whether a ring holds the frames of `commit`.
+    pub(crate) fn has_transmit_ring(&self, smallest_frame: u32) -> bool {
+        self.transmit_ring(smallest_frame).is_some()
+    }
+
+    fn transmit_ring(&self, smallest_frame: u32) -> Option<u32> {
+        ring(self.transmit_frames(smallest_frame).into(), TX_RING_LEAST)
+    }
+
     pub(crate) fn rings(&self, stall_chunks: u64, smallest_frame: u32) -> Option<Rings> {
         let rx = ring(stall_chunks, RX_RING_LEAST)?;
-        let tx = ring(self.transmit_frames(smallest_frame).into(), TX_RING_LEAST)?;
+        let tx = self.transmit_ring(smallest_frame)?;
         Some(Rings { fill: rx, rx, tx, completion: tx })
     }
 }

@@ -1,7 +1,8 @@
 use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::{Accounting, LossyPool, WhenFull};
-use xoff_wire::units::{Nanos, PortId};
+use xoff_wire::units::{Bytes, Nanos, PortId};
 
+use crate::budget::largest;
 use crate::document::Document;
 use crate::draft::{Draft, policies};
 use crate::keys::{MemoryModel, PollKind, WorkerKey, WorkersKey};
@@ -27,7 +28,7 @@ pub(crate) fn shell(
         name: value(keys.name.as_ref(), defaults::NAME.to_owned()),
         ports: drafts
             .iter()
-            .map(|draft| port_shell(document, draft, stall_budget, smallest_frame, chunks, problems))
+            .map(|draft| port_shell(document, draft, smallest_frame, chunks, problems))
             .collect(),
         workers: workers(document, drafts, problems),
         spare_ports: value(keys.spare_ports.as_ref(), 0),
@@ -52,6 +53,7 @@ pub(crate) fn shell(
             OrOff::Is(bytes) => defaults::lossy_pool(bytes),
             OrOff::Off => LossyPool::UNLIMITED,
         }),
+        pool: document.memory.pool.as_ref().map(|key| key.value),
     }
 }
 
@@ -79,7 +81,6 @@ fn chunks(document: &Document, mtu_most: u32, problems: &mut Problems) -> Chunks
 fn port_shell(
     document: &Document,
     draft: &Draft<'_>,
-    stall_budget: Nanos,
     smallest_frame: u32,
     chunks: Chunks,
     problems: &mut Problems,
@@ -87,25 +88,7 @@ fn port_shell(
     let keys = &draft.port.keys;
     let stall_chunks = draft.line.stall_chunks(smallest_frame, chunks);
     let rings = draft.line.rings(stall_chunks, smallest_frame).unwrap_or_else(|| {
-        let problem = Problem::error(format!(
-            "port {} needs {stall_chunks} receive chunks for a stall of {}, more than a ring can hold ({})",
-            draft.name,
-            quantity::time(stall_budget),
-            RING_MOST
-        ))
-        .help(match chunks.receive {
-            ReceiveChunks::Whole => {
-                "shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average"
-            }
-            ReceiveChunks::Small => "shorten stall_budget, or write receive_chunks = \"whole\" in [memory]",
-        });
-        let budget = document.switch.stall_budget.as_ref().map(|key| key.span);
-        let place = budget.or(keys.speed.as_ref().map(|key| key.span));
-        problems.push(match place {
-            Some(span) => problem
-                .at(span, format!("{stall_chunks} receive chunks at {}", quantity::rate(draft.line.speed))),
-            None => problem,
-        });
+        problems.push(beyond_rings(document, draft, stall_chunks, smallest_frame, chunks));
         Rings { fill: 0, rx: 0, tx: 0, completion: 0 }
     });
     PortShell {
@@ -115,6 +98,61 @@ fn port_shell(
         rings,
         stall_chunks: u32::try_from(stall_chunks).unwrap_or(u32::MAX),
         transmit_chunks: draft.line.transmit_frames(smallest_frame),
+    }
+}
+
+/// Returns the problem of a port whose frames exceed a ring: by `commit`, by `burst`, or by those of a stall.
+fn beyond_rings(
+    document: &Document,
+    draft: &Draft<'_>,
+    stall_chunks: u64,
+    smallest_frame: u32,
+    chunks: Chunks,
+) -> Problem {
+    let (line, name) = (draft.line, &draft.name);
+    let (keys, stall) = (&draft.port.keys, quantity::time(line.stall_budget));
+    let sends = |commit: u64| {
+        let mut line = line;
+        line.commit = Bytes(commit);
+        line.has_transmit_ring(smallest_frame)
+    };
+    let receives = |burst: u64| {
+        let mut line = line;
+        (line.burst, line.commit) = (Bytes(burst), Bytes::ZERO);
+        line.rings(line.stall_chunks(smallest_frame, chunks), smallest_frame).is_some()
+    };
+    if let Some(commit) = keys.commit.as_ref().filter(|commit| !sends(commit.value.0)) {
+        let frames = line.transmit_frames(smallest_frame);
+        return Problem::error(format!(
+            "port {name} needs {frames} transmit chunks for its `commit`, more than a ring can hold ({RING_MOST})"
+        ))
+        .at(commit.span, format!("{frames} frames of {smallest_frame} bytes"))
+        .help(format!("write commit = {} or less", largest(0, commit.value.0, sends)));
+    }
+    let least = line.longest_on_line().0;
+    if let Some(burst) = keys.burst.as_ref().filter(|burst| burst.value.0 > least && receives(least)) {
+        return Problem::error(format!(
+            "port {name} needs {stall_chunks} receive chunks for a stall of {stall} and its `burst`, more than a ring can hold \
+             ({RING_MOST})"
+        ))
+        .at(burst.span, "too much after a stall")
+        .help(format!("write burst = {} or less", largest(least, burst.value.0, receives)));
+    }
+    let problem = Problem::error(format!(
+        "port {name} needs {stall_chunks} receive chunks for a stall of {stall}, more than a ring can hold ({RING_MOST})"
+    ))
+    .help(match chunks.receive {
+        ReceiveChunks::Whole => {
+            "shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average"
+        }
+        ReceiveChunks::Small => "shorten stall_budget, or write receive_chunks = \"whole\" in [memory]",
+    });
+    let budget = document.switch.stall_budget.as_ref().map(|key| key.span);
+    match budget.or(keys.speed.as_ref().map(|key| key.span)) {
+        Some(span) => {
+            problem.at(span, format!("{stall_chunks} receive chunks at {}", quantity::rate(line.speed)))
+        }
+        None => problem,
     }
 }
 

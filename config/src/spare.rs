@@ -2,7 +2,8 @@
 //!
 //! A spare index has the memory of the largest port, but no device. It keeps the name and counters of its last port.
 
-use xoff_wire::units::{CLASSES, PORTS_MAX, PortId};
+use xoff_flow_control::settings::{Memory, SharedMemory};
+use xoff_wire::units::{Bytes, CLASSES, PORTS_MAX, PortId};
 
 use crate::Config;
 use crate::changes::vacated;
@@ -38,6 +39,14 @@ impl Config {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()
     }
 
+    /// Returns the shared pool if the file does not give it: its default depends on the ports of the start.
+    pub(crate) fn default_pool(&self) -> Option<Bytes> {
+        match self.switch.memory {
+            Memory::Shared(SharedMemory { pool, .. }) if self.shell.pool.is_none() => Some(pool),
+            Memory::Shared(_) | Memory::Dedicated => None,
+        }
+    }
+
     pub(crate) fn largest_port(&self) -> Option<usize> {
         let taken = (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let size = |index: &usize| {
@@ -47,13 +56,16 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the buffer memory of spare `ports`, without control frames, for which every index has memory.
+    /// Returns the buffer memory of spare `ports`, without control frames, for which every index has memory. Each worker has room for the
+    /// lossy queues of all ports.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;
         let most = taken().map(|index| self.port_share(index, queues).data());
         let most = most.fold(Held::NONE, Held::max);
-        most.times(own)
+        let all = (0..self.shell.ports.len()).filter(|&index| self.is_spare(index)).count() as u64;
+        let lossy = self.lossy_everywhere(all).minus(self.lossy_everywhere(0));
+        most.times(own).plus(lossy)
     }
 }
 

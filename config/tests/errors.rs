@@ -468,6 +468,34 @@ fn congestion_point_classes_are_at_ingress_or_egress() {
 }
 
 #[test]
+fn commit_beyond_ring_is_named_with_its_limit() {
+    let file =
+        |commit: &str| format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\ncommit = {commit}\n");
+    let (place, message, help) = only(&file("\"10GB\""));
+    assert_eq!(place, (5, 11), "{message}");
+    assert!(message.contains("36231949 transmit chunks for its `commit`"), "{message}");
+    let most = help.strip_prefix("write commit = ").and_then(|rest| rest.strip_suffix(" or less"));
+    let most: u64 = most.unwrap().parse().unwrap();
+    assert_eq!(most, (1_048_576 - 64) * 276);
+    assert!(read(&file(&most.to_string())).is_ok());
+    assert!(only(&file(&(most + 1).to_string())).1.contains("`commit`"));
+}
+
+#[test]
+fn burst_beyond_ring_is_named_with_its_limit() {
+    let file =
+        |burst: &str| format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\nburst = {burst}\n");
+    let (place, message, help) = only(&file("\"10GB\""));
+    assert_eq!(place, (5, 10), "{message}");
+    assert!(message.contains("for a stall of 25ms and its `burst`"), "{message}");
+    let most = help.strip_prefix("write burst = ").and_then(|rest| rest.strip_suffix(" or less"));
+    let most: u64 = most.unwrap().parse().unwrap();
+    assert_eq!(most, (1_048_576 - 31) * 276 - 3_150_000);
+    assert!(read(&file(&most.to_string())).is_ok());
+    assert!(only(&file(&(most + 1).to_string())).1.contains("`burst`"));
+}
+
+#[test]
 fn error_of_too_long_stall_points_at_its_key() {
     let (place, message, _) = only_with_ports(
         "[switch]\nstall_budget = \"10s\"\nsmallest_frame = 64\n[defaults]\nlossless = []\nspeed = \"1G\"\n",

@@ -103,6 +103,13 @@ fn memory_budget_is_divided_to_the_byte() {
     let named = named.unwrap().0.parse::<u64>().unwrap() << 20;
     assert!(help.contains("receive chunks") && help.contains("lossless buffers"), "{help}");
     assert!(named >= least && with(named).is_ok(), "{named}");
+    assert!(help.contains("stall_budget = \"1ms\" saves ") && !help.contains("\"small\""), "{help}");
+    assert!(help.ends_with("with hardware peers, peer_response = \"standard\" saves headroom"), "{help}");
+    let small = Machine { has_small_chunks: || true, ..Machine::default() };
+    let text = format!("[memory]\nbudget = 1\n{PORTS}");
+    let Err(ConfigError::Invalid(invalid)) = Config::from_toml("test.toml", &text, small) else { panic!() };
+    let help = invalid.problems()[0].help.as_deref().unwrap();
+    assert!(help.contains("receive_chunks = \"small\" in [memory] saves "), "{help}");
 }
 
 // proves: shared-memory

@@ -21,6 +21,7 @@ pub fn here() -> Machine {
         is_netns,
         own_policy: None,
         has_small_chunks: xoff_xdp::has_small_chunks,
+        running: None,
     }
 }
 

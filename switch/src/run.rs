@@ -1,6 +1,6 @@
 //! Start and stop of a switch. Everything that can fail is done before the workers run; a failure closes everything that was opened.
 
-mod open;
+pub(crate) mod open;
 
 use std::io;
 use std::sync::Arc;

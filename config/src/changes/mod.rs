@@ -318,6 +318,7 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
         chunks: restart "chunks (depend on mtu, receive_chunks)",
         budget: restart "budget (of [memory])",
         lossy_pool: restart "lossy_pool (of [memory])",
+        pool: other, // part of the switch's memory settings
         router: restart "router (depends on [router], routed ports and VLANs)",
     });
     let stays = |id: &PortId| {

@@ -1,5 +1,9 @@
 // proves: reload
 
+use std::sync::Arc;
+
+use xoff_flow_control::settings::{Memory, SharedMemory};
+
 use super::*;
 use crate::{ConfigError, Machine};
 
@@ -210,6 +214,63 @@ fn added_port_takes_spare_index() {
     assert!(restart.contains(&"port \"c\": class 3: queue: fifo -> voq".to_owned()), "{restart:?}");
 }
 
+fn reloaded(running: &Config, text: &str) -> (Config, Changes) {
+    let machine = Machine { running: Some(Arc::new(running.clone())), ..Machine::default() };
+    running.changes(1, Config::from_toml("test", text, machine).unwrap())
+}
+
+#[test]
+fn added_ports_fit_into_memory_of_start() {
+    let smallest = config(&(spare(2) + "[memory]\nlossy_pool = 12208\n")).plan(&Machine::default()).needed();
+    let tight = format!("budget = {}", smallest.0);
+    let with_c = spare(2).replacen("[class.3]", C, 1);
+    let with_d = with_c.replacen("[class.3]", &C.replace("\"c\"", "\"d\"").replace("eth3", "eth4"), 1);
+    for memory in [
+        "",
+        "lossy_pool = \"none\"",
+        "lossy_pool = \"100MiB\"",
+        "budget = \"200MiB\"",
+        "budget = \"1GiB\"",
+        &tight,
+        "model = \"shared\"",
+        "model = \"shared\"\npool = \"4MiB\"",
+    ] {
+        let memory = format!("[memory]\n{memory}\n");
+        let mut running = config(&(spare(2) + &memory)).with_spare_places();
+        let all = [0, 1, 2, 3].map(PortId);
+        let start = running.share(1, &all, &[]);
+        for text in [&with_c, &with_d] {
+            let (new, of) = reloaded(&running, &(text.clone() + &memory));
+            assert_eq!((lines(&of.restart), of.added.len()), (vec![], 1), "{memory}");
+            let share = Config::share_of(&[&running, &new], 1, &all, &[]);
+            assert!(share.data().fits(start.data()), "{memory}: {share:?} {start:?}");
+            running = new;
+        }
+    }
+    let refused = Config::from_toml("test", &format!("{with_d}[memory]\n{tight}\n"), Machine::default());
+    assert!(refused.is_err(), "a start with two more spare places needs more memory");
+}
+
+#[test]
+fn running_pool_replaces_default_only() {
+    let shared = |keys: &str| spare(1) + "[memory]\nmodel = \"shared\"\n" + keys;
+    let pool = |config: &Config| match config.switch.memory {
+        Memory::Shared(SharedMemory { pool, .. }) => pool.0,
+        Memory::Dedicated => unreachable!(),
+    };
+    let default = config(&shared("")).with_spare_places();
+    let wider = shared("").replacen("60KB", "80KB", 1);
+    assert!(pool(&config(&wider)) > pool(&default));
+    let (new, of) = reloaded(&default, &wider);
+    assert_eq!((pool(&new), lines(&of.restart)), (pool(&default), vec![]));
+    let same = format!("pool = {}\n", pool(&default));
+    assert_eq!(reloaded(&default, &shared(&same)).1, Changes::default());
+    let given = config(&shared("pool = \"4MB\"\n")).with_spare_places();
+    let (_, of) = reloaded(&given, &shared(""));
+    assert_eq!(of.restart.len(), 1, "{of:?}");
+    assert!(lines(&of.restart)[0].starts_with("memory: "), "{of:?}");
+}
+
 #[test]
 fn spare_port_index_belongs_to_configured_worker() {
     let two = |ports: &str| {
@@ -226,7 +287,13 @@ fn spare_port_index_belongs_to_configured_worker() {
 fn spare_port_index_has_memory_of_largest_port() {
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed();
     let with_c = FILE.replacen("[class.3]", C, 1);
-    assert_eq!(needed(&config(&spare(1)).with_spare_places()), needed(&config(&with_c)));
+    for memory in
+        ["", "lossy_pool = \"none\"", "lossy_pool = \"4MiB\"", "model = \"shared\"\npool = \"4MiB\""]
+    {
+        let memory = format!("[memory]\n{memory}\n");
+        let spare = config(&(spare(1) + &memory)).with_spare_places();
+        assert_eq!(needed(&spare), needed(&config(&(with_c.clone() + &memory))), "{memory}");
+    }
     assert_eq!(needed(&config(&spare(0)).with_spare_places()), needed(&config(FILE)));
     let text = spare(255);
     let ConfigError::Invalid(refused) = Config::from_toml("test", &text, Machine::default()).unwrap_err()
@@ -235,7 +302,7 @@ fn spare_port_index_has_memory_of_largest_port() {
     };
     let message = format!("{:?}", refused.problems());
     assert!(
-        message.contains("2 ports and 255 spare places") && message.contains("spare_ports = 254"),
+        message.contains("2 ports and 255 spare ports") && message.contains("spare_ports = 254"),
         "{message}"
     );
 }

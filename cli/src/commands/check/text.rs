@@ -140,8 +140,12 @@ fn totals(view: &Value) -> String {
         format!("{} on {core}", ports_of(list(&worker["ports"]).len()))
     });
     let assumed = list(&view["ports"]).iter().any(|port| port["sockets"].is_null());
+    let spare = match mebibytes("spare_memory_bytes") {
+        0 => String::new(),
+        spare => format!(" ({spare} MiB of it only when spare ports are in use)"),
+    };
     paragraph(&format!(
-        "memory {process} MiB, and {kernel} MiB in the kernel{note}; workers: {workers}; http: {http}",
+        "memory {process} MiB{spare}, and {kernel} MiB in the kernel{note}; workers: {workers}; http: {http}",
         process = mebibytes("memory_total_bytes"),
         kernel = mebibytes("kernel_memory_bytes"),
         note = if assumed { " (one queue assumed for devices that were not checked)" } else { "" },

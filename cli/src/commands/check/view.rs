@@ -57,6 +57,7 @@ pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
         "receive_chunks": shell.chunks.receive.word(),
         "multi_buffer": shell.chunks.multi_buffer,
         "memory_total_bytes": plan.total.0,
+        "spare_memory_bytes": plan.spare.0,
         "kernel_memory_bytes": plan.kernel.0,
         "warnings": problems(&config.warnings),
         "notes": problems(&config.notes),

@@ -48,6 +48,41 @@ pub(crate) struct Reserved {
     pub queues: Vec<Option<u32>>,
 }
 
+impl Reserved {
+    /// Adds a change that needs a restart for each worker whose memory does not suffice for frames of all these configurations.
+    fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
+        let Reserved { plans, shares, queues } = self;
+        let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
+        for (number, (plan, share)) in plans.iter().zip(shares).enumerate() {
+            let had = held([share.frames, share.cells]);
+            let had_control = held([share.control_frames, share.control_cells]);
+            let planned = |configs: &[&Config]| {
+                let planned = Config::share_of(configs, plans.len(), &plan.ports, queues);
+                let fits = planned.data().fits(had) && planned.control.fits(had_control);
+                (!fits).then(|| planned.all())
+            };
+            let all = [former, &[next]].concat();
+            let Some(needed) = planned(&all) else { continue };
+            let cause = match planned(&[next]) {
+                Some(_) => {
+                    "depends on lossless, mtu, xoff, headroom, ingress_max and egress_max of the ports: lower these, or restart; a spare \
+                     port has the memory of the largest port of the start"
+                }
+                None => {
+                    "includes frames admitted under former limits: lower limits first, and raise others in a later reload, when queues \
+                     have drained"
+                }
+            };
+            let amounts = |Held { frames, cells }: Held| format!("{frames} frames, {cells} cells");
+            changes.restart(
+                format!("buffer memory of worker {number} ({cause})"),
+                amounts(had.plus(had_control)),
+                amounts(needed),
+            );
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
     pub dry_run: bool,
@@ -239,27 +274,8 @@ impl Reloader {
         if self.is_drained(running) {
             self.before.clear();
         }
-        let Reserved { plans, shares, queues } = &self.reserved;
-        let successive: Vec<&Config> = self.before.iter().chain([running, next]).collect();
-        for (number, (plan, share)) in plans.iter().zip(shares).enumerate() {
-            let planned = Config::share_of(&successive, plans.len(), &plan.ports, queues);
-            let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
-            let had = held([share.frames, share.cells]);
-            let had_control = held([share.control_frames, share.control_cells]);
-            if !(planned.data().fits(had) && planned.control.fits(had_control)) {
-                let amounts = |held: Held, control: Held| {
-                    let Held { frames, cells } = held.plus(control);
-                    format!("{frames} frames, {cells} cells")
-                };
-                changes.restart(
-                    format!(
-                        "buffer memory of worker {number}, including frames admitted under former limits"
-                    ),
-                    amounts(had, had_control),
-                    amounts(planned.data(), planned.control),
-                );
-            }
-        }
+        let former: Vec<&Config> = self.before.iter().chain([running]).collect();
+        self.reserved.fit(&former, next, changes);
     }
 
     /// Returns whether all queues fit without headroom. If so, former configurations need no memory.
@@ -438,6 +454,42 @@ mod tests {
 
     use super::*;
     use crate::control::testing::view;
+
+    fn config(xoff: u32, lossless: &str) -> Config {
+        let port = |name: &str| {
+            format!(
+                "[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\nlossless = {lossless}\n"
+            )
+        };
+        let classes = format!("[class.3]\nxoff = {xoff}\n[class.4]\nxoff = {xoff}\n");
+        let text = format!("[switch]\nworkers = 1\n{classes}{}{}", port("a"), port("b"));
+        Config::from_toml("test", &text, xoff_config::Machine::default()).unwrap()
+    }
+
+    // proves: reload
+    #[test]
+    fn memory_refusal_names_keys_or_former_limits() {
+        let start = config(100_000, "[3]");
+        let plans = start.workers(&[]);
+        let shares = vec![crate::run::open::share(&start.share(1, &plans[0].ports, &[])).unwrap()];
+        let reserved = Reserved { plans, shares, queues: Vec::new() };
+        let refused = |former: &[&Config], next: &Config| {
+            let mut changes = Changes::default();
+            reserved.fit(former, next, &mut changes);
+            changes.restart.into_iter().map(|change| change.what).collect::<Vec<_>>()
+        };
+        assert_eq!(refused(&[&start], &start), [""; 0]);
+        let [larger] = &refused(&[&start], &config(200_000_000, "[3]"))[..] else { panic!("it fits") };
+        assert!(
+            larger.starts_with("buffer memory of worker 0 (")
+                && larger.contains("xoff, headroom, ingress_max"),
+            "{larger}"
+        );
+        let other = config(100_000, "[4]");
+        assert_eq!(refused(&[], &other), [""; 0]);
+        let [both] = &refused(&[&start], &other)[..] else { panic!("frames of class 3 have no memory") };
+        assert!(both.contains("former limits") && both.contains("later reload"), "{both}");
+    }
 
     #[test]
     fn reload_applies_larger_egress_limits_in_a_first_step() {

@@ -59,8 +59,9 @@ impl Reloader {
         }
         let (answer, read) = oneshot::channel();
         let (source, is_waiting) = (self.source.clone(), Arc::clone(&self.readers));
+        let running = Arc::new(self.config.clone());
         let work = move || {
-            let config = load(&source);
+            let config = load(&source, running);
             drop(is_waiting);
             let _ = answer.send(config); // fails if the time is over
         };
@@ -82,10 +83,14 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
     }
 }
 
-fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
+fn load(Source { path, own_policy }: &Source, running: Arc<Config>) -> Result<Config, NotReloaded> {
     // Do not check the memory, because the switch already uses some of it, nor networks, because their devices may come back.
-    let machine =
-        Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
+    let machine = Machine {
+        own_policy: own_policy.clone(),
+        memory: None,
+        running: Some(running),
+        ..machine::here().without_networks()
+    };
     Config::load(path, machine).map_err(|error| match error {
         ConfigError::Read(unread) => NotReloaded::Unread(unread),
         ConfigError::Invalid(invalid) => NotReloaded::Invalid {
