@@ -34,6 +34,14 @@ const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
 const FRAME_RATES: &Units = &[("pps", 1), ("kpps", 1_000), ("Kpps", 1_000), ("Mpps", 1_000_000)];
 const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 
+/// Returns the units of sizes: `B, KB, ... or GiB`.
+#[must_use]
+pub fn byte_units() -> String {
+    let names: Vec<&str> = BYTES.iter().map(|(name, _)| *name).collect();
+    let (last, others) = names.split_last().expect("sizes have no units");
+    format!("{} or {last}", others.join(", "))
+}
+
 #[must_use]
 pub fn parse_bytes(text: &str) -> Option<Bytes> {
     parse(text, BYTES).map(Bytes)

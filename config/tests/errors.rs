@@ -467,6 +467,21 @@ fn congestion_point_classes_are_at_ingress_or_egress() {
     assert_only("[qcn]\nculprit = \"arivals\"\n", (2, 12), &["did you mean \"arrival\""]);
 }
 
+// proves: configuration
+#[test]
+fn size_error_names_units_and_maximum() {
+    let most = 1_u64 << 50;
+    assert!(read(&format!("[qcn]\nsample_every = {most}\n{PORTS}")).is_ok());
+    assert!(read(&format!("[qcn]\nsample_every = \"1048576GiB\"\n{PORTS}")).is_ok());
+    for (size, column) in
+        [((most + 1).to_string(), 16), (i64::MAX.to_string(), 16), ("\"1TB\"".to_owned(), 17)]
+    {
+        let text = format!("[qcn]\nsample_every = {size}\n");
+        let allowed = "a size up to \"1048576GiB\" in B, KB, kB, MB, GB, KiB, MiB or GiB";
+        assert_only(&text, (2, column), &[allowed]);
+    }
+}
+
 #[test]
 fn commit_beyond_ring_is_named_with_its_limit() {
     let file =

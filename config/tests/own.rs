@@ -105,7 +105,7 @@ fn wrong_and_unknown_parameters_are_refused() {
         "a whole number from -3 to 8",
         "`alone` is 1, but has to be true or false",
         "`mode` is \"fast\", but has to be \"fair\"",
-        "a size such as",
+        "a size up to",
         "a time from \"1us\" to \"1s\"",
         "`step` is not a key in [policy.custom]",
     ];

@@ -104,12 +104,17 @@ pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| "true or false".into())
 }
 
+/// Maximum size of a setting, 1 PiB.
+const SIZE_MAX: Bytes = Bytes(1 << 50);
+
 /// Reads a size; a bare number is bytes.
 pub fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
     let bare = value.as_integer().and_then(|number| u64::try_from(number).ok()).map(Bytes);
     let size = bare.or_else(|| value.as_str().and_then(quantity::parse_bytes));
-    size.filter(|size| size.0 <= 1 << 50)
-        .ok_or_else(|| "a size such as \"100KB\", \"64KiB\" or 1500 (bytes)".into())
+    size.filter(|size| *size <= SIZE_MAX).ok_or_else(|| {
+        let (most, units) = (quantity::bytes(SIZE_MAX), quantity::byte_units());
+        format!("a size up to \"{most}\" in {units}, such as \"100KB\" or \"64KiB\", or a number of bytes such as 1500")
+    })
 }
 
 /// Reads a time in `range`.
