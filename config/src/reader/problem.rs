@@ -19,6 +19,17 @@ pub enum ConfigError {
     Invalid(Box<Invalid>),
 }
 
+impl ConfigError {
+    /// Returns all errors; an unreadable file is one.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        match self {
+            ConfigError::Read(unread) => vec![Problem::error(unread.to_string()).help(unread.kind.help)],
+            ConfigError::Invalid(invalid) => invalid.problems().to_vec(),
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{name}: {} in the configuration, nothing was started", count(.problems.len()))]
 pub struct Invalid {

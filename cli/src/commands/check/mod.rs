@@ -1,8 +1,10 @@
 //! `xoff check`: validates a configuration, and prints its derived settings.
 
 mod table;
+#[cfg(test)]
+mod tests;
 mod text;
-mod view;
+pub(super) mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,16 +40,19 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let view = view::view(&file, &config, &machine);
             if args.json { print_json(&view)? } else { cli::print(text::text(&view, args.verbose))? }
         }
-        Err(ConfigError::Invalid(invalid)) if args.json => {
-            let errors = view::problems(invalid.problems());
-            print_json(&json!({ "file": file, "valid": false, "errors": errors }))?;
-            return Ok(ExitCode::from(EXIT_CANNOT));
-        }
+        Err(error) if args.json => return print_errors(&file, &error),
         Err(error) => return Err(error.into()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_json(value: &Value) -> miette::Result<()> {
+/// Prints the errors of a file as JSON, and returns the exit code.
+pub(super) fn print_errors(file: &str, error: &ConfigError) -> miette::Result<ExitCode> {
+    let errors = view::problems(&error.problems());
+    print_json(&json!({ "file": file, "valid": false, "errors": errors }))?;
+    Ok(ExitCode::from(EXIT_CANNOT))
+}
+
+pub(super) fn print_json(value: &Value) -> miette::Result<()> {
     cli::print(format_args!("{value:#}\n"))
 }

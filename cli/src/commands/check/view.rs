@@ -3,64 +3,129 @@
 //! Suffixes of keys are units; `null` is "no limit", "off" or "unknown".
 
 use serde_json::{Value, json};
-use xoff_config::{Choice as _, Config, Machine, Poll, PortShell, Problem, Queues, Rings};
+use xoff_config::shell::Chunks;
+use xoff_config::{
+    Choice as _, Config, Machine, Poll, PortShell, Problem, Queues, Rings, Router, ShellSettings, Worker,
+};
 use xoff_flow_control::headroom::Headroom;
 use xoff_flow_control::settings::{
-    Accounting, ClassSettings, Culprit, FlowControl, Memory, PolicyKind, PortSettings, QcnSettings, Service,
-    SwitchSettings, VlanSettings,
+    Accounting, AutoPeer, ClassSettings, Culprit, EcnSettings, FdbSettings, Flooded, FlowControl,
+    GPfcSettings, GfcSettings, GroupSettings, Lldp, Member, Memory, OfcSettings, PPfcSettings,
+    PipelineSettings, PolicyKind, PolicySettings, PortSettings, PuntLimit, QcnSettings, Service,
+    SharedMemory, Spread, SwitchSettings, VlanSettings, WatchdogSettings,
 };
-use xoff_wire::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
+use xoff_wire::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, Nanos, PortId};
 
+/// Returns every setting, derived or given. Patterns name all fields, so that none is forgotten.
 #[must_use]
 pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
-    let (switch, shell) = (&config.switch, &config.shell);
+    let Config { switch, shell, headroom, cables, warnings, notes } = config;
+    let SwitchSettings {
+        ports: settings,
+        accounting,
+        memory,
+        lossy_pool,
+        when_full,
+        pipeline,
+        policies: _, // in classes
+        shadows,
+        policy,
+        fdb,
+        vlans: _, // in ports
+        groups,
+        routed_vlans,
+        qcn,
+    } = switch;
+    let ShellSettings {
+        name,
+        ports: _,   // in ports
+        workers: _, // assigned below
+        spare_ports,
+        poll,
+        http,
+        http_netns,
+        http_hosts,
+        user,
+        log,
+        log_format,
+        sighup,
+        stall_budget,
+        smallest_frame,
+        zero_copy,
+        chunks: Chunks { bytes: chunk_bytes, receive, multi_buffer },
+        router,
+        budget,
+        lossy_pool: _, // the given value; `lossy_pool` of the switch is the derived one
+    } = shell;
     let workers = config.with_spare_places().workers(&machine.cores);
     let plan = config.plan(machine);
-    let name = |port: &PortId| switch.ports.get(port.index()).map(|port| port.name.as_str());
-    let per_port = switch.ports.iter().zip(&shell.ports).zip(&config.headroom).zip(config.queues(machine));
-    let ports =
-        (0..=u8::MAX).map(PortId).zip(per_port).map(|(id, (((settings, shell), headroom), sockets))| {
-            port_view(id, settings, shell, headroom, sockets, switch)
-        });
+    let port_name = |port: &PortId| settings.get(port.index()).map(|port| port.name.as_str());
+    let names = |ports: &[PortId]| ports.iter().filter_map(port_name).collect::<Vec<_>>();
+    let per_port =
+        (0..=u8::MAX).map(PortId).zip(settings).zip(cables).zip(headroom).zip(config.queues(machine));
+    let ports = per_port.map(|((((id, port), cable), headroom), sockets)| {
+        let kernel = &shell.ports[id.index()];
+        port_view(id, port, kernel, *cable, headroom, sockets, switch)
+    });
     json!({
         "file": file,
         "valid": true,
-        "name": shell.name,
-        "stall_budget_us": micros(shell.stall_budget.0),
-        "smallest_frame_bytes": shell.smallest_frame,
-        "poll": if shell.poll == Poll::Busy { "busy" } else { "adaptive" },
-        "http": shell.http.as_ref().map(ToString::to_string),
-        "accounting": switch.accounting.word(),
-        "memory_model": if switch.memory == Memory::Dedicated { "dedicated" } else { "shared" },
-        "when_full": switch.when_full.name(),
-        "pipeline": {
-            "rate_pps": switch.pipeline.rate.map(|rate| rate.0),
-            "delay_us": micros(switch.pipeline.delay.0),
-            "ingress": switch.pipeline.ingress.name(),
+        "name": name,
+        "stall_budget_us": micros(*stall_budget),
+        "smallest_frame_bytes": smallest_frame,
+        "poll": if *poll == Poll::Busy { "busy" } else { "adaptive" },
+        "idle_after_us": match poll {
+            Poll::Busy => None,
+            Poll::Adaptive { idle_after } => Some(micros(*idle_after)),
         },
-        "workers": workers.iter().map(|worker| json!({
-            "core": worker.core,
-            "ports": worker.ports.iter().filter_map(name).collect::<Vec<_>>(),
+        "zero_copy": zero_copy.word(),
+        "spare_ports": spare_ports,
+        "http": http.as_ref().map(ToString::to_string),
+        "http_netns": http_netns,
+        "http_hosts": http_hosts,
+        "user": user,
+        "log": log,
+        "log_format": log_format.word(),
+        "sighup": sighup.word(),
+        "accounting": accounting.word(),
+        "memory_model": if *memory == Memory::Dedicated { "dedicated" } else { "shared" },
+        "shared_memory": match memory {
+            Memory::Dedicated => None,
+            Memory::Shared(shared) => Some(shared_view(shared)),
+        },
+        "budget_bytes": budget.map(|bytes| bytes.0),
+        "lossy_pool_bytes": limit(lossy_pool.bytes),
+        "when_full": when_full.name(),
+        "shadow": shadows.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
+        "policies": policies_view(policy),
+        "pipeline": pipeline_view(pipeline),
+        "workers": workers.iter().map(|Worker { core, ports }| json!({
+            "core": core,
+            "ports": names(ports),
         })).collect::<Vec<_>>(),
         "ports": ports.collect::<Vec<_>>(),
-        "router": shell.router.as_ref().map(|router| json!({
-            "netns": router.netns,
-            "interfaces": router.interfaces.iter().map(|interface| &interface.name).collect::<Vec<_>>(),
+        "fdb": fdb_view(fdb, switch),
+        "groups": groups.iter().map(|group| group_view(group, switch)).collect::<Vec<_>>(),
+        "routed_vlans": routed_vlans.iter().map(|(vid, _)| vid).collect::<Vec<_>>(),
+        "router": router.as_ref().map(|Router { netns, interfaces, spread }| json!({
+            "netns": netns,
+            "interfaces": interfaces.iter().map(|interface| &interface.name).collect::<Vec<_>>(),
+            "spread": spread_view(*spread),
         })),
-        "qcn": qcn_view(&switch.qcn),
+        "qcn": qcn_view(qcn),
         "memory": plan.consumers.iter().map(|consumer| json!({
             "what": consumer.what,
             "frames": consumer.frames,
             "bytes": consumer.bytes.0,
         })).collect::<Vec<_>>(),
-        "chunk_bytes": shell.chunks.bytes,
-        "receive_chunks": shell.chunks.receive.word(),
-        "multi_buffer": shell.chunks.multi_buffer,
+        "chunk_bytes": chunk_bytes,
+        "receive_chunks": receive.word(),
+        "multi_buffer": multi_buffer,
         "memory_total_bytes": plan.total.0,
         "spare_memory_bytes": plan.spare.0,
         "kernel_memory_bytes": plan.kernel.0,
-        "warnings": problems(&config.warnings),
-        "notes": problems(&config.notes),
+        "warnings": problems(warnings),
+        "notes": problems(notes),
     })
 }
 
@@ -73,18 +138,120 @@ pub fn problems(problems: &[Problem]) -> Value {
     problems.iter().map(problem).collect()
 }
 
+fn shared_view(shared: &SharedMemory) -> Value {
+    let SharedMemory {
+        pool,
+        ingress_limit,
+        egress_limit,
+        port_limit,
+        egress_port_limit,
+        egress_limits,
+        headroom,
+        alpha_log2,
+    } = shared;
+    json!({
+        "pool_bytes": pool.0,
+        "ingress_limit_bytes": limit(*ingress_limit),
+        "egress_limit_bytes": limit(*egress_limit),
+        "port_limit_bytes": limit(*port_limit),
+        "egress_port_limit_bytes": limit(*egress_port_limit),
+        "egress_limits": egress_limits.word(),
+        "headroom": headroom.word(),
+        "alpha_log2": alpha_log2,
+    })
+}
+
+/// Returns the parameters of all policies, used or not.
+fn policies_view(policies: &PolicySettings) -> Value {
+    let PolicySettings { capfc_cut, capfc_count_unit, ofc, p_pfc, g_pfc, gfc, custom } = policies;
+    let OfcSettings { alpha, flows, congested_flows, paused_flows } = ofc;
+    let PPfcSettings { prediction } = p_pfc;
+    let GPfcSettings { pause_lower, resume_lower } = g_pfc;
+    let GfcSettings { first, steps } = gfc;
+    json!({
+        "capfc": { "cut": capfc_cut, "count": capfc_count_unit.word() },
+        "ofc": {
+            "alpha": alpha,
+            "flows": flows,
+            "congested_flows": congested_flows,
+            "paused_flows": paused_flows,
+        },
+        "p-pfc": { "prediction_us": prediction.map(micros) },
+        "g-pfc": { "pause_lower": pause_lower, "resume_lower": resume_lower },
+        "gfc": { "first": first, "steps": steps },
+        "custom": custom.as_ref().map(|custom| format!("{:?}", &**custom)), // its only description
+    })
+}
+
+fn pipeline_view(pipeline: &PipelineSettings) -> Value {
+    let PipelineSettings { rate, delay, ingress } = pipeline;
+    json!({ "rate_pps": rate.map(|rate| rate.0), "delay_us": micros(*delay), "ingress": ingress.name() })
+}
+
+fn fdb_view(fdb: &FdbSettings, switch: &SwitchSettings) -> Value {
+    let FdbSettings { capacity, ageing, statics, seed: _ } = fdb;
+    let statics = statics.iter().map(|(vid, mac, port)| {
+        let is_member = |group: &&GroupSettings| group.members.iter().any(|member| member.port == *port);
+        let group = switch.groups.iter().find(is_member).map(|group| &group.name);
+        let port = switch.ports.get(port.index()).map(|port| &port.name).filter(|_| group.is_none());
+        json!({ "vlan": vid, "mac": mac.to_string(), "port": port, "group": group })
+    });
+    json!({
+        "capacity": capacity,
+        "ageing_us": ageing.map(micros),
+        "statics": statics.collect::<Vec<_>>(),
+    })
+}
+
+fn group_view(group: &GroupSettings, switch: &SwitchSettings) -> Value {
+    let GroupSettings { name, members, spread, uplinks, salt: _ } = group;
+    let members = members.iter().filter_map(|Member { port, weight }| {
+        let port = switch.ports.get(port.index())?;
+        Some(json!({ "port": port.name, "weight": weight }))
+    });
+    json!({
+        "name": name,
+        "ports": members.collect::<Vec<_>>(),
+        "spread": spread_view(*spread),
+        "uplinks": uplinks,
+    })
+}
+
+fn spread_view(spread: Spread) -> Value {
+    let (turns, bounds) = match spread {
+        Spread::Flow => (None, None),
+        Spread::Frame(turns) => (Some(turns.word()), None),
+        Spread::Adaptive { low, high } => (None, Some((low.0, high.0))),
+    };
+    let (low, high) = bounds.unzip();
+    json!({ "by": spread.name(), "turns": turns, "low_bytes": low, "high_bytes": high })
+}
+
 fn qcn_view(qcn: &QcnSettings) -> Option<Value> {
-    (!(qcn.ingress.is_empty() && qcn.egress.is_empty())).then(|| {
+    let QcnSettings {
+        ingress,
+        egress,
+        set_point,
+        weight,
+        sample_every,
+        jitter_percent,
+        frames_per_cnm,
+        culprit,
+        flows_max,
+        seed,
+    } = qcn;
+    (!(ingress.is_empty() && egress.is_empty())).then(|| {
         json!({
-            "ingress": numbers(qcn.ingress),
-            "egress": numbers(qcn.egress),
-            "set_point_bytes": qcn.set_point.0,
-            "weight": qcn.weight,
-            "sample_every_bytes": qcn.sample_every.0,
-            "jitter_percent": qcn.jitter_percent,
-            "frames_per_cnm": qcn.frames_per_cnm,
-            "culprit": qcn.culprit.word(),
-            "flows": (qcn.culprit == Culprit::OccupancyDeterministic).then_some(qcn.flows_max),
+            "ingress": numbers(*ingress),
+            "egress": numbers(*egress),
+            "set_point_bytes": set_point.0,
+            "weight": weight,
+            "sample_every_bytes": sample_every.0,
+            "jitter_percent": jitter_percent,
+            "frames_per_cnm": frames_per_cnm,
+            "culprit": culprit.word(),
+            "flows": (*culprit == Culprit::OccupancyDeterministic).then_some(flows_max),
+            "seed": seed,
         })
     })
 }
@@ -93,47 +260,116 @@ fn port_view(
     id: PortId,
     port: &PortSettings,
     shell: &PortShell,
+    cable: Nanos,
     headroom: &[Option<Headroom>],
     sockets: Option<u32>,
     switch: &SwitchSettings,
 ) -> Value {
-    let (pause, obeys, sends) = match port.flow_control {
+    let PortShell { device, queues, mode, rings, stall_chunks, transmit_chunks } = shell;
+    let Rings { fill, rx, tx, completion } = rings;
+    let PortSettings {
+        name,
+        mac: _, // the device's
+        speed,
+        mtu_frame,
+        trust,
+        default_class,
+        pcp_to_class,
+        dscp_to_class,
+        rewrite_pcp,
+        rewrite_dscp,
+        pvid,
+        learning,
+        learn_limit,
+        storm_limit,
+        loop_detection,
+        flood_unknown,
+        flood_group,
+        isolated,
+        routed,
+        flow_control,
+        lldp,
+        punt_limit: PuntLimit { rate: punt_rate, burst: punt_burst },
+        dcbx,
+        auto_peer: AutoPeer { flow_lists, rates },
+        ofc_peer,
+        gfc_peer,
+        pause_time,
+        refresh,
+        burst,
+        commit,
+        past_xoff,
+        peer_response,
+        classes: _, // below
+    } = port;
+    let (pause, obeys, sends) = match *flow_control {
         FlowControl::Pfc { obey, send } if obey == send => ("pfc", obey, send),
         FlowControl::Pfc { obey, send } => ("asymmetric", obey, send),
         FlowControl::Pause8023x => ("802.3x", ClassSet::ALL, port.lossless()),
         FlowControl::Ignore => ("ignore", ClassSet::NONE, ClassSet::NONE),
     };
-    let Rings { fill, rx, tx, completion } = shell.rings;
     let vids = |member: fn(&VlanSettings) -> &[PortId]| -> Value {
         switch.vlans.iter().filter(|vlan| member(vlan).contains(&id)).map(|vlan| vlan.vid).collect()
     };
+    let peer = |is_auto: bool, is_peer: bool| if is_auto { "auto".into() } else { Value::Bool(is_peer) };
+    let storm_rate = |kind: Flooded| {
+        let rate = storm_limit.of(kind).map(|rate| rate.bits_per_second());
+        (format!("{}_bps", kind.name()), Value::from(rate))
+    };
+    let class_numbers = |classes: &[Class]| classes.iter().map(|class| class.get()).collect::<Vec<_>>();
     json!({
-        "name": port.name,
-        "device": shell.device,
-        "speed_bps": port.speed.bits_per_second(),
-        "mtu": port.mtu_frame - ETHERNET_HEADER,
-        "queues": match &shell.queues {
+        "name": name,
+        "device": device,
+        "speed_bps": speed.bits_per_second(),
+        "mtu": mtu_frame - ETHERNET_HEADER,
+        "queues": match queues {
             Queues::All => "all".into(),
             Queues::List(list) => list.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
         },
+        "mode": mode.word(),
         "sockets": sockets,
         "fill_ring": fill,
         "rx_ring": rx,
         "tx_ring": tx,
         "completion_ring": completion,
-        "stall_chunks": shell.stall_chunks,
-        "burst_bytes": port.burst.0,
-        "commit_bytes": port.commit.0,
+        "stall_chunks": stall_chunks,
+        "transmit_chunks": transmit_chunks,
+        "burst_bytes": burst.0,
+        "commit_bytes": commit.0,
         "pause": pause,
         "obeys": numbers(obeys),
         "sends": numbers(sends),
-        "pause_time_us": micros(port.speed.time_of_quanta(port.pause_time).0),
-        "refresh_us": micros(port.refresh.0),
-        "trust": port.trust.word(),
-        "routed": port.routed,
-        "pvid": port.pvid,
+        "pause_time_us": micros(speed.time_of_quanta(*pause_time)),
+        "refresh_us": micros(*refresh),
+        "peer_response_us": micros(*peer_response),
+        "cable_delay_us": micros(cable),
+        "past_xoff_bytes": limit(*past_xoff),
+        "lldp": match lldp {
+            Lldp::Off => false.into(),
+            Lldp::Switch => true.into(),
+            Lldp::Kernel => Value::from("kernel"),
+        },
+        "dcbx": dcbx.word(),
+        "ofc_peer": peer(*flow_lists, *ofc_peer),
+        "gfc_peer": peer(*rates, *gfc_peer),
+        "trust": trust.word(),
+        "default_class": default_class.get(),
+        "pcp_map": class_numbers(pcp_to_class),
+        "dscp_map": class_numbers(dscp_to_class),
+        "rewrite_pcp": rewrite_pcp,
+        "rewrite_dscp": rewrite_dscp,
+        "routed": routed,
+        "pvid": pvid,
         "tagged": vids(|vlan| &vlan.tagged),
         "untagged": vids(|vlan| &vlan.untagged),
+        "learning": learning,
+        "learn_limit": learn_limit,
+        "storm_limit": Value::Object(Flooded::ALL.into_iter().map(storm_rate).collect()),
+        "loop_detection": loop_detection.word(),
+        "flood_unknown": flood_unknown,
+        "flood_group": flood_group,
+        "isolated": isolated,
+        "punt": { "rate_pps": punt_rate, "burst_frames": punt_burst },
         "classes": Class::ALL
             .map(|class| class_view(class, port, headroom[class.index()].as_ref(), switch)),
     })
@@ -146,40 +382,65 @@ fn class_view(
     switch: &SwitchSettings,
 ) -> Value {
     let settings = &port.classes[class.index()];
+    let ClassSettings {
+        lossless,
+        xoff,
+        xon,
+        headroom: headroom_bytes,
+        xoff_frames,
+        ingress_reserve,
+        ingress_max,
+        egress_max,
+        egress_max_frames,
+        egress_reserve,
+        egress_warn,
+        egress_xoff,
+        egress_xon,
+        queue,
+        service,
+        max_rate,
+        ecn,
+        watchdog,
+    } = settings;
     let policy = switch.policies[class.index()];
     let named = |(name, bytes): (&'static str, Bytes)| (name, bytes.0);
     let thresholds = policy.thresholds(settings, &switch.policy).into_iter();
     json!({
         "class": class.get(),
-        "lossless": settings.lossless,
-        "xoff_bytes": limit(settings.xoff),
-        "xon_bytes": settings.lossless.then_some(settings.xon.0),
-        "headroom_bytes": settings.headroom.0,
+        "lossless": lossless,
+        "xoff_bytes": limit(*xoff),
+        "xon_bytes": lossless.then_some(xon.0),
+        "headroom_bytes": headroom_bytes.0,
         "headroom_terms": headroom.map(Headroom::terms).into_iter().flatten().map(named).collect::<Value>(),
-        "xoff_frames": limit_frames(settings.xoff_frames),
-        "ingress_max_bytes": limit(settings.ingress_max),
-        "egress_max_bytes": limit(settings.egress_max),
-        "egress_max_frames": limit_frames(settings.egress_max_frames),
-        "queue": settings.queue.word(),
-        "weight": match settings.service {
+        "xoff_frames": limit_frames(*xoff_frames),
+        "ingress_reserve_bytes": ingress_reserve.0,
+        "ingress_max_bytes": limit(*ingress_max),
+        "egress_max_bytes": limit(*egress_max),
+        "egress_max_frames": limit_frames(*egress_max_frames),
+        "egress_reserve_bytes": egress_reserve.0,
+        "egress_warn_bytes": egress_warn.0,
+        "egress_xoff_bytes": egress_xoff.0,
+        "egress_xon_bytes": egress_xon.0,
+        "queue": queue.word(),
+        "weight": match service {
             Service::Strict => "strict".into(),
             Service::Weighted(weight) => weight.to_string(),
         },
-        "max_rate_bps": settings.max_rate.map(|rate| rate.bits_per_second()),
+        "max_rate_bps": max_rate.map(|rate| rate.bits_per_second()),
         "policy": policy.name(),
         // Thresholds of the policy other than XOFF and XON.
-        "policy_thresholds": thresholds.filter(|_| settings.lossless).map(named).collect::<Value>(),
+        "policy_thresholds": thresholds.filter(|_| *lossless).map(named).collect::<Value>(),
         "congested": congested(port, class, switch),
-        "ecn": settings.ecn.map(|ecn| json!({
-            "min_bytes": ecn.min.0,
-            "max_bytes": ecn.max.0,
-            "probability": ecn.probability,
-            "wred": ecn.wred,
+        "ecn": ecn.map(|EcnSettings { min, max, probability, wred }| json!({
+            "min_bytes": min.0,
+            "max_bytes": max.0,
+            "probability": probability,
+            "wred": wred,
         })),
-        "watchdog": settings.watchdog.map(|watchdog| json!({
-            "action": watchdog.action.name(),
-            "detect_us": micros(watchdog.detect.0),
-            "restore_us": micros(watchdog.restore.0),
+        "watchdog": watchdog.map(|WatchdogSettings { action, detect, restore }| json!({
+            "action": action.name(),
+            "detect_us": micros(detect),
+            "restore_us": micros(restore),
         })),
     })
 }
@@ -193,7 +454,7 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
         let others = switch.ports.iter().filter(|other| other.name != port.name);
         others.filter(|other| other.sends().contains(class)).map(|other| &other.classes[class.index()])
     };
-    let time = |bytes: Bytes| micros(port.speed.time_of(bytes).0);
+    let time = |bytes: Bytes| micros(port.speed.time_of(bytes));
     let all =
         |of: fn(&ClassSettings) -> Bytes| time(feeding().map(of).fold(Bytes::ZERO, Bytes::saturating_add));
     let decides = switch.accounting == Accounting::UntilTransmitted
@@ -225,6 +486,6 @@ fn limit_frames(frames: u32) -> Option<u32> {
 }
 
 #[allow(clippy::cast_precision_loss)] // display only
-fn micros(nanos: u64) -> f64 {
-    nanos as f64 / 1_000.0
+fn micros(time: Nanos) -> f64 {
+    time.0 as f64 / 1_000.0
 }
