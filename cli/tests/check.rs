@@ -86,6 +86,119 @@ fn output_for_sixteen_ports_fits_a_screen() {
     }
 }
 
+fn ports_of_speeds(name: fn(u32) -> String, speeds: &[&str]) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let speed = |number: u32| speeds[number as usize % speeds.len()];
+    let port = |number| port(&name(number), speed(number), "");
+    std::fs::write(file.path(), (0..64).map(port).collect::<String>()).unwrap();
+    text(&check(file.path(), &[]).stdout).to_owned()
+}
+
+// proves: check
+#[test]
+fn sixty_four_ports_fit_a_screen() {
+    let printed = ports_of_speeds(|number| format!("p{number}"), &["400G"]);
+    for part in
+        [" p0-p63  p0-p63  400Gb/s ", "workers: 64 with 1 port each on any core", "given for p0-p63: xoff"]
+    {
+        let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains(&part.split_whitespace().collect::<Vec<_>>().join(" ")),
+            "{part:?}: {printed}"
+        );
+    }
+    assert!(printed.lines().count() <= 24, "{printed}");
+
+    let mixed = ports_of_speeds(|number| format!("p{number}"), &["10G", "25G"]);
+    assert!(mixed.contains(" 10Gb/s ") && mixed.contains(" 25Gb/s ") && mixed.contains(" p62 "), "{mixed}");
+    let named = ports_of_speeds(|number| format!("port{number}-a-host-with-a-name"), &["10G", "25G"]);
+    assert!(named.contains("and others: --verbose prints every port"), "{named}");
+    for printed in [mixed, named] {
+        let (table, _) = printed.split_once("Warnings").unwrap();
+        assert!(table.trim_end().lines().count() <= 24, "{table}");
+        assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
+    }
+}
+
+// proves: check
+#[test]
+fn warnings_of_many_ports_share_an_entry() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let port = |number: u32| port(&format!("p{number}"), "1G", "peer_response = \"software\"");
+    let ports = (0..64).map(port).collect::<String>();
+    std::fs::write(file.path(), format!("[switch]\nstall_budget = \"60ms\"\n{ports}")).unwrap();
+    let printed = check(file.path(), &[]);
+    let printed = text(&printed.stdout);
+    assert!(printed.contains("p0-p63 would resume") && printed.lines().count() <= 24, "{printed}");
+    let report: Value = serde_json::from_slice(&check(file.path(), &["--json"]).stdout).unwrap();
+    assert_eq!(report["warnings"].as_array().unwrap().len(), 64);
+}
+
+// proves: check
+#[test]
+fn pinned_workers_share_a_phrase() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let worker = |number: u32| format!("{{ core = {number}, ports = [\"p{number}\"] }}, ");
+    let ports = (0..5).map(|number| port(&format!("p{number}"), "1G", "")).collect::<String>();
+    let workers = (1..4).map(worker).collect::<String>() + "{ ports = [\"p0\", \"p4\"] }";
+    std::fs::write(file.path(), format!("[switch]\nworkers = [{workers}]\n{ports}")).unwrap();
+    let printed = check(file.path(), &[]);
+    let words = text(&printed.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("workers: 3 with 1 port each on cores 1-3, 2 ports on any core;"), "{words}");
+}
+
+// proves: check
+#[test]
+fn printed_memory_is_rounded_up() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let ports = ["a", "b"].map(|name| port(name, "100M", "")).concat();
+    std::fs::write(file.path(), ports).unwrap();
+    let report: Value = serde_json::from_slice(&check(file.path(), &["--json"]).stdout).unwrap();
+    let mebibytes = |key: &str| report[key].as_u64().unwrap().div_ceil(1 << 20);
+    let [process, kernel] = ["memory_total_bytes", "kernel_memory_bytes"].map(mebibytes);
+    let printed = check(file.path(), &[]);
+    let part = format!("memory {process} MiB, and {kernel} MiB in the kernel");
+    assert!(kernel == 1 && text(&printed.stdout).contains(&part), "{part}: {}", text(&printed.stdout));
+}
+
+fn lab_check(network: &str, more: &[&str]) -> Output {
+    let mut file = tempfile::Builder::new().prefix("net").suffix(".toml").tempfile().unwrap();
+    file.write_all(network.as_bytes()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+    command.args(["lab", "check"]).arg(file.path()).args(more).output().unwrap()
+}
+
+// proves: lab-file
+#[test]
+fn lab_of_two_hundred_hosts_fits_a_screen() {
+    let output = lab_check(
+        "[defaults]\nspeed = \"100M\"\n[defaults.switch]\nstall_budget = \"400ms\"\nsmallest_frame = 9000\n\
+         [[switch]]\nname = \"s1\"\nhosts = 200\n",
+        &[],
+    );
+    let (printed, warned) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{warned}");
+    assert_eq!(warned.lines().count(), 1, "{warned}");
+    assert!(warned.contains("the peer of port h1-h200 would resume"), "{warned}");
+    assert!(printed.contains(": 200 hosts, 1 switch, 200 links\n"), "{printed}");
+    assert!(printed.lines().count() <= 22, "{printed}");
+}
+
+// proves: lab-file
+#[test]
+fn lab_check_prints_json() {
+    let output = lab_check("[[switch]]\nname = \"s1\"\nhosts = 1\n", &["--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["valid"], &report["hosts"]), (&Value::Bool(true), &serde_json::json!(["h1"])));
+    assert_eq!(report["switches"][0]["ports"][0]["name"], "h1");
+    let switch = ["memory_total_bytes", "kernel_memory_bytes"].map(|key| report["switches"][0][key].as_u64());
+    let agents = report["host_agents_bytes"].as_u64();
+    assert_eq!(report["needed_bytes"].as_u64(), [switch[0], switch[1], agents].into_iter().sum());
+    let refused = lab_check("[[switch]]\nname = \"s1\"\nhosts = \"x\"\n", &["--json"]);
+    let report: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!((refused.status.code(), &report["errors"][0]["line"]), (Some(2), &3.into()));
+}
+
 // proves: check
 #[test]
 fn long_names_and_warnings_fit_the_width() {
@@ -303,6 +416,18 @@ fn missing_configuration_file_is_named() {
     let output = check(Path::new("/nowhere/xoff.toml"), &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read the configuration /nowhere/xoff.toml"));
+}
+
+// proves: check
+#[test]
+fn unreadable_file_is_an_error_in_json() {
+    let output = check(Path::new("/nowhere/xoff.toml"), &["--json"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), ""));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let error = &report["errors"][0];
+    assert_eq!((&report["valid"], &report["file"]), (&Value::Bool(false), &"/nowhere/xoff.toml".into()));
+    assert!(error["message"].as_str().unwrap().contains("cannot read the configuration"), "{error}");
+    assert!(error["help"].as_str().unwrap().contains("TOML") && error["line"].is_null(), "{error}");
 }
 
 #[test]

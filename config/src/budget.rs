@@ -9,6 +9,7 @@ use crate::keys::{MemoryModel, PeerResponse};
 use crate::memory::Plan;
 use crate::reader::problem::Problem;
 use crate::reader::value;
+use crate::written::mebibytes;
 use crate::{Config, Machine, Remedy, defaults, quantity, remedies};
 
 const TERMS: usize = 4;
@@ -83,7 +84,6 @@ fn plan(config: &Config, machine: &Machine, pool: u64) -> Plan {
 }
 
 fn refusal(least: &Plan, budget: Bytes, span: Span, savings: &str) -> Problem {
-    let mebibytes = |bytes: Bytes| bytes.0.div_ceil(1 << 20);
     let mut terms = least.consumers.clone();
     terms.sort_by_key(|consumer| std::cmp::Reverse(consumer.bytes));
     let term =

@@ -15,6 +15,7 @@ use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::sizing::Line;
+use crate::written::names;
 use crate::{
     Config, bridge, defaults, groups, lldp, ofc, own, pipeline, qcn, quantity, router, shared, sockets,
     spare, thresholds, unreached,
@@ -297,13 +298,12 @@ fn assumptions(drafts: &[Draft<'_>], problems: &mut Problems) {
     if silent.is_empty() {
         return;
     }
-    let names: Vec<&str> = silent.iter().map(|draft| draft.name.as_str()).collect();
     let bytes = |draft: &&Draft<'_>| draft.headroom.peer_response.0 + draft.headroom.peer_backlog.0;
     let cost = silent.iter().map(bytes).max().unwrap_or(0);
     problems.push(
         Problem::warning(format!(
             "peer_response is not given for {}: xoff assumes that the peers are software that may stall as long as this switch",
-            names.join(", ")
+            names(silent.iter().map(|draft| draft.name.as_str()))
         ))
         .help(format!(
             "write peer_response = \"software\" to confirm this, or \"standard\" for hardware peers: that saves up to {cost} bytes of headroom for each port and class"

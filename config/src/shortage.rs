@@ -1,11 +1,12 @@
 use crate::document::Document;
 use crate::reader::problem::Problem;
+use crate::written::mebibytes;
 use crate::{Config, Machine, remedies};
 
 pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>) -> Option<Problem> {
     let available = machine.memory?; // a simulated switch needs no plan
     let needed = config.plan(machine).needed();
-    let (needs, has) = (needed.0.div_ceil(1 << 20), available.0 >> 20);
+    let (needs, has) = (mebibytes(needed), available.0 >> 20);
     let problem = if needed > available {
         Problem::error(format!("the switch needs {needs} MiB of memory, but the machine has {has} MiB"))
     } else if needed.0 > available.0 / 2 {
@@ -15,7 +16,7 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>
     };
     let remedies = document.map(|document| remedies::of(document, machine)).unwrap_or_default();
     let first = match remedies.first() {
-        Some(remedy) => format!("{} helps most, and saves {} MiB; ", remedy.change, remedy.saved.0 >> 20),
+        Some(remedy) => format!("{} helps most, and saves {} MiB; ", remedy.change, mebibytes(remedy.saved)),
         None if config.shell.budget.is_some() => "lower `budget` in [memory]; ".to_owned(),
         None => String::new(),
     };

@@ -16,6 +16,7 @@ use crate::keys::{ClassKeys, MemoryModel, Pause, Scale};
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::sizing::FRAME_MIN;
+use crate::written::names;
 use crate::{defaults, ecn, pipeline, watchdog};
 
 pub(crate) fn classes(
@@ -189,7 +190,7 @@ fn mixed(class: Class, drafts: &[Draft<'_>], problems: &mut Problems) {
         .collect();
     if !lossy.is_empty() {
         problems.push(
-            Problem::warning(format!("class {class} is lossless on some ports, but lossy on {}", lossy.join(", ")))
+            Problem::warning(format!("class {class} is lossless on some ports, but lossy on {}", names(lossy)))
                 .help("frames of the class from these ports may be dropped; list the class in `lossless` of every port that carries it"),
         );
     }

@@ -1,6 +1,7 @@
 //! Estimate of a network's memory.
 
 use xoff_config::memory::{PROCESS, Plan};
+use xoff_config::written::mebibytes;
 use xoff_config::{Machine, Problem, Remedy};
 use xoff_wire::units::Bytes;
 
@@ -74,10 +75,6 @@ impl Network {
             self.hosts.iter().filter(|host| host.nic.is_some()).map(|host| host.interfaces.len() as u64);
         Needs { switches, agents: agents.sum() }
     }
-}
-
-fn mebibytes(bytes: Bytes) -> u64 {
-    bytes.0.div_ceil(1 << 20)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
 use xoff_config::quantity;
-use xoff_config::written::grouped;
+use xoff_config::written::{follows, grouped, names};
 use xoff_wire::units::BitRate;
 
 pub struct Rows {
@@ -138,33 +138,9 @@ fn decimal(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// Formats names as a list with ranges: `p1-p16, spine`.
-fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut names: Vec<&str> = names.into_iter().collect();
-    names.dedup();
-    let runs = names.chunk_by(|name, next| follows(name, next)).map(|run| match run {
-        [first, .., last] => format!("{first}-{last}"),
-        _ => run[0].to_owned(),
-    });
-    runs.collect::<Vec<_>>().join(", ")
-}
-
-/// Returns whether `next` is `name` with its final number increased by one.
-fn follows(name: &str, next: &str) -> bool {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let number = name[stem.len()..].parse::<u64>().ok().and_then(|number| number.checked_add(1));
-    number.is_some_and(|number| next.strip_prefix(stem) == Some(&number.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn successive_names_become_ranges() {
-        assert_eq!(names(["p8", "p9", "p10", "spine", "h1", "h3"]), "p8-p10, spine, h1, h3");
-        assert_eq!(names(["0", "1", "3"]), "0-1, 3");
-    }
 
     #[test]
     fn long_times_have_no_fraction() {

@@ -5,10 +5,15 @@ use std::collections::BTreeSet;
 use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
 use serde_json::{Value, json};
 
+use xoff_config::written::{counted, folded, mebibytes, ranges};
+use xoff_wire::units::Bytes;
+
 use super::table::Rows;
 use crate::cli::wrapped;
 
 const WIDTH: usize = 80;
+/// Maximum lines of the table of ports without `--verbose`: headings, and 16 ports.
+const PORT_LINES_MAX: usize = 18;
 
 /// Tables of ports and classes: title, key required of an object, and columns.
 const OF_PORTS: [(&str, &str, &str); 9] = [
@@ -62,8 +67,7 @@ pub fn text(view: &Value, verbose: bool) -> String {
         sections.extend(tables(view, &classes));
     }
     for (title, key) in [("Warnings", "warnings"), ("Notes", "notes")] {
-        let lines: Vec<String> =
-            list(&view[key]).iter().flat_map(|problem| lines(&view["file"], problem)).collect();
+        let lines = remarks(&view["file"], list(&view[key]));
         if !lines.is_empty() {
             sections.push(format!("{title}\n{}", lines.join("\n")));
         }
@@ -92,7 +96,7 @@ fn head(view: &Value, classes: &[Value]) -> String {
         "{file}: valid; switch {name}, {ports}, {memory} memory, {policies}, stall budget {millis} ms, frames of {smallest} bytes or more",
         file = word(&view["file"]),
         name = word(&view["name"]),
-        ports = ports_of(list(&view["ports"]).len()),
+        ports = counted(list(&view["ports"]).len(), "port", "ports"),
         memory = word(&view["memory_model"]),
         policies = if policies.is_empty() {
             "no lossless class".into()
@@ -103,15 +107,11 @@ fn head(view: &Value, classes: &[Value]) -> String {
     ))
 }
 
-fn ports_of(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "port" } else { "ports" })
-}
-
 fn is_lossless(class: &&Value) -> bool {
     class["lossless"] == true
 }
 
-/// Formats the table of ports.
+/// Formats the table of ports, in at most [`PORT_LINES_MAX`] lines.
 /// Lossless classes with different thresholds have different rows; rows with the same values are merged.
 fn ports(classes: &[Value]) -> String {
     let lossless = |class: &Value| {
@@ -129,16 +129,21 @@ fn ports(classes: &[Value]) -> String {
         .iter()
         .filter_map(|class| if is_lossless(&class) { Some(lossless(class)) } else { lossy_port(class) })
         .collect();
-    let keys = "port device speed_bps lossless xoff_bytes xon_bytes headroom_bytes";
-    Rows::of(keys, &rows).fold("lossless").text(NOTHING, Some(WIDTH))
+    let table = |keys: &str| Rows::of(keys, &rows).fold("lossless").text(NOTHING, Some(WIDTH));
+    let every_device = table("port device speed_bps lossless xoff_bytes xon_bytes headroom_bytes");
+    if every_device.lines().count() <= PORT_LINES_MAX {
+        return every_device;
+    }
+    let text = table("port speed_bps lossless xoff_bytes xon_bytes headroom_bytes");
+    if text.lines().count() <= PORT_LINES_MAX {
+        return text;
+    }
+    let lines: Vec<&str> = text.lines().take(PORT_LINES_MAX - 1).collect();
+    lines.join("\n") + "\n and others: --verbose prints every port"
 }
 
 fn totals(view: &Value) -> String {
-    let mebibytes = |key: &str| view[key].as_u64().unwrap_or_default() >> 20;
-    let workers = list(&view["workers"]).iter().map(|worker| {
-        let core = worker["core"].as_u64().map_or("any core".into(), |core| format!("core {core}"));
-        format!("{} on {core}", ports_of(list(&worker["ports"]).len()))
-    });
+    let mebibytes = |key: &str| mebibytes(Bytes(view[key].as_u64().unwrap_or_default()));
     let assumed = list(&view["ports"]).iter().any(|port| port["sockets"].is_null());
     let spare = match mebibytes("spare_memory_bytes") {
         0 => String::new(),
@@ -149,9 +154,34 @@ fn totals(view: &Value) -> String {
         process = mebibytes("memory_total_bytes"),
         kernel = mebibytes("kernel_memory_bytes"),
         note = if assumed { " (one queue assumed for devices that were not checked)" } else { "" },
-        workers = workers.collect::<Vec<_>>().join(", "),
+        workers = workers(list(&view["workers"])),
         http = view["http"].as_str().unwrap_or("off"),
     ))
+}
+
+/// Formats workers; those with the same number of ports share a phrase.
+fn workers(workers: &[Value]) -> String {
+    let core = |worker: &Value| worker["core"].as_u64().and_then(|core| u16::try_from(core).ok());
+    let mut groups: Vec<(usize, Vec<Option<u16>>)> = Vec::new();
+    for worker in workers {
+        let (ports, core) = (list(&worker["ports"]).len(), core(worker));
+        match groups.iter_mut().find(|(of, cores)| *of == ports && cores[0].is_some() == core.is_some()) {
+            Some((_, cores)) => cores.push(core),
+            None => groups.push((ports, vec![core])),
+        }
+    }
+    let phrase = |(ports, cores): (usize, Vec<Option<u16>>)| {
+        let ports = counted(ports, "port", "ports");
+        let mut numbers: Vec<u16> = cores.iter().flatten().copied().collect();
+        numbers.sort_unstable();
+        match (cores.len(), numbers.is_empty()) {
+            (1, true) => format!("{ports} on any core"),
+            (count, true) => format!("{count} with {ports} each on any core"),
+            (1, false) => format!("{ports} on core {}", numbers[0]),
+            (count, false) => format!("{count} with {ports} each on cores {}", ranges(&numbers)),
+        }
+    };
+    groups.into_iter().map(phrase).collect::<Vec<_>>().join(", ")
 }
 
 fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
@@ -175,16 +205,24 @@ fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
     table("Switch", switch, std::slice::from_ref(view)).into_iter().chain(of_ports).chain(of_switch).collect()
 }
 
-fn lines(file: &Value, problem: &Value) -> Vec<String> {
-    let place = match (problem["line"].as_u64(), problem["column"].as_u64()) {
-        (Some(line), Some(column)) => format!("{}:{line}:{column}: ", word(file)),
-        _ => String::new(),
+/// Formats warnings or notes. Those that differ in one name share an entry with the place of the first.
+fn remarks(file: &Value, problems: &[Value]) -> Vec<String> {
+    let text = |problem: &Value| format!("{}\n{}", word(&problem["message"]), word(&problem["help"]));
+    let entry = |(first, text): (usize, String)| {
+        let (message, help) = text.split_once('\n').unwrap_or((&text, ""));
+        let place = match (problems[first]["line"].as_u64(), problems[first]["column"].as_u64()) {
+            (Some(line), Some(column)) => format!("{}:{line}:{column}: ", word(file)),
+            _ => String::new(),
+        };
+        let indented = |indent: usize, text: &str| {
+            wrapped(text, WIDTH - indent).into_iter().map(move |line| " ".repeat(indent) + &line)
+        };
+        let help = (!help.is_empty()).then_some(help);
+        let lines =
+            indented(2, &(place + message)).chain(help.into_iter().flat_map(|help| indented(4, help)));
+        lines.collect::<Vec<String>>()
     };
-    let indented = |indent: usize, text: &str| {
-        wrapped(text, WIDTH - indent).into_iter().map(move |line| " ".repeat(indent) + &line)
-    };
-    let message = indented(2, &(place + word(&problem["message"])));
-    message.chain(problem["help"].as_str().into_iter().flat_map(|help| indented(4, help))).collect()
+    folded(problems.iter().map(text)).into_iter().flat_map(entry).collect()
 }
 
 fn paragraph(text: &str) -> String {

@@ -1,28 +1,51 @@
 //! `xoff lab check`: calculates the memory that a network needs.
 
+use serde_json::{Value, json};
 use xoff_config::Machine;
-use xoff_config::written::grouped;
+use xoff_config::written::{counted, grouped, mebibytes};
 use xoff_lab::config::Network;
 use xoff_lab::network::account::table;
-use xoff_wire::units::Bytes;
+
+use crate::commands::check::view;
 
 pub(super) fn text(network: &Network, machine: &Machine) -> String {
     let needs = network.needs(machine);
-    let mebibytes = |bytes: Bytes| grouped(bytes.0.div_ceil(1 << 20));
+    let mebibytes = |bytes| grouped(mebibytes(bytes));
     let switches = needs
         .switches
         .iter()
         .map(|(name, plan)| vec![format!("switch {name}"), mebibytes(plan.total), mebibytes(plan.kernel)]);
-    let agents = vec![format!("{} host agents", needs.agents), mebibytes(needs.of_agents()), "0".into()];
+    let agents = usize::try_from(needs.agents).unwrap_or(usize::MAX);
+    let agents = vec![counted(agents, "host agent", "host agents"), mebibytes(needs.of_agents()), "0".into()];
     let rows = table(&["what", "MiB", "MiB in the kernel"], switches.chain([agents]));
-    let available =
-        machine.memory.map_or_else(String::new, |all| format!(" of {} MiB available memory", mebibytes(all)));
+    // Rounded down, as in the error of a network that does not fit.
+    let available = machine
+        .memory
+        .map_or_else(String::new, |all| format!(" of {} MiB available memory", grouped(all.0 >> 20)));
     format!(
-        "lab {}: {} hosts, {} switches, {} links\n{rows}\nneeds {} MiB{available}\n",
+        "lab {}: {}, {}, {}\n{rows}\nneeds {} MiB{available}\n",
         network.name,
-        network.hosts.len(),
-        network.switches.len(),
-        network.links.len(),
+        counted(network.hosts.len(), "host", "hosts"),
+        counted(network.switches.len(), "switch", "switches"),
+        counted(network.links.len(), "link", "links"),
         mebibytes(needs.total()),
     )
+}
+
+pub(super) fn view(file: &str, network: &Network, machine: &Machine) -> Value {
+    let needs = network.needs(machine);
+    let switches = network.switches.iter().map(|switch| view::view(file, &switch.config, machine));
+    json!({
+        "file": file,
+        "valid": true,
+        "name": network.name,
+        "hosts": network.hosts.iter().map(|host| &host.name).collect::<Vec<_>>(),
+        "links": network.links.len(),
+        "switches": switches.collect::<Vec<_>>(),
+        "host_agents": needs.agents,
+        "host_agents_bytes": needs.of_agents().0,
+        "needed_bytes": needs.total().0,
+        "available_bytes": machine.memory.map(|bytes| bytes.0),
+        "warnings": view::problems(&network.warnings),
+    })
 }

@@ -18,10 +18,12 @@ use miette::IntoDiagnostic as _;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::getppid;
+use xoff_config::written::folded;
 use xoff_config::{Machine, OwnPolicy};
 use xoff_lab::config::Network;
 
 use crate::cli;
+use crate::commands::check::{print_errors, print_json};
 use xoff_lab::network::control::{self, Request};
 use xoff_lab::network::names::Entrance;
 use xoff_lab::network::view::Description;
@@ -43,6 +45,9 @@ enum LabCommand {
     Check {
         /// Network file (TOML).
         file: PathBuf,
+        /// Print one JSON object with every setting of the switches.
+        #[arg(long)]
+        json: bool,
     },
     /// Run a command in a temporary network.
     ///
@@ -153,7 +158,15 @@ struct LabArgs {
 
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
-        LabCommand::Check { file } => {
+        LabCommand::Check { file, json: true } => {
+            let (machine, name) = (here(own), file.display().to_string());
+            match Network::load(file, &machine) {
+                Ok(network) => print_json(&check::view(&name, &network, &machine))?,
+                Err(error) => return print_errors(&name, &error),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        LabCommand::Check { file, json: false } => {
             let machine = here(own);
             cli::print(check::text(&load(file, &machine)?, &machine))?;
             Ok(ExitCode::SUCCESS)
@@ -212,7 +225,7 @@ fn here(own: Option<&OwnPolicy>) -> Machine {
 
 fn load(file: &std::path::Path, machine: &Machine) -> Result<Network, NetworkError> {
     let network = Network::load(file, machine)?;
-    for warning in &network.warnings {
+    for (_, warning) in folded(network.warnings.iter().map(ToString::to_string)) {
         cli::tell(format_args!("warning: {warning}"));
     }
     Ok(network)
