@@ -56,6 +56,7 @@ pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
         router,
         budget,
         lossy_pool: _, // the given value; `lossy_pool` of the switch is the derived one
+        pool: _,       // as configured; `shared_memory` has the pool in use
     } = shell;
     let workers = config.with_spare_places().workers(&machine.cores);
     let plan = config.plan(machine);
