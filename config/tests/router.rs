@@ -28,7 +28,8 @@ fn only(text: &str) -> ((usize, usize), String, String) {
 
 fn warnings(text: &str) -> Vec<((usize, usize), String)> {
     let warnings = read(text).unwrap().warnings;
-    let routed = warnings.into_iter().filter(|it| it.message.contains("rout"));
+    let routed =
+        warnings.into_iter().filter(|it| ["rout", "IPv6"].iter().any(|word| it.message.contains(word)));
     routed.map(|it| (it.position.unwrap(), it.message)).collect()
 }
 

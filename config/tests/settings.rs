@@ -237,7 +237,7 @@ fn capfc_shared_memory_warns_of_losses() {
     assert_eq!([a.egress_xoff, a.egress_xon, a.egress_warn], [50_000, 35_000, 35_000].map(Bytes));
     let warns = |text: &str| {
         let warnings = two_ports(text, "").warnings;
-        ["a lossless class may lose frames", "a lossless class may be dropped at egress"]
+        ["a lossless class may lose frames", "frames of a lossless class may be dropped at egress"]
             .map(|words| warnings.iter().any(|warning| warning.message.starts_with(words)))
     };
     assert_eq!(warns(example), [true, true]);
