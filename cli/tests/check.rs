@@ -110,7 +110,7 @@ fn sixty_four_ports_fit_a_screen() {
     assert!(printed.lines().count() <= 24, "{printed}");
 
     let mixed = ports_of_speeds(|number| format!("p{number}"), &["10G", "25G"]);
-    assert!(mixed.contains(" 10Gb/s ") && mixed.contains(" 25Gb/s ") && mixed.contains(" p62 "), "{mixed}");
+    assert!(mixed.contains(" 10Gb/s ") && mixed.contains(" 25Gb/s ") && mixed.contains(" p62"), "{mixed}");
     let named = ports_of_speeds(|number| format!("port{number}-a-host-with-a-name"), &["10G", "25G"]);
     assert!(named.contains("and others: --verbose prints every port"), "{named}");
     for printed in [mixed, named] {
@@ -326,7 +326,7 @@ fn memory_of_unused_spare_ports_is_named() {
     let tables = line("receive chunks", "frames") * 8 + line("transmit chunks", "frames") * 32;
     let spare = (bytes + tables) / 2;
     assert_eq!(report["spare_memory_bytes"].as_u64(), Some(spare));
-    let words = format!("({} MiB of it only when spare ports are in use)", spare >> 20);
+    let words = format!("({} MiB of it only when spare ports are in use)", spare.div_ceil(1 << 20));
     assert!(printed.replace('\n', " ").contains(&words), "{words}: {printed}");
     let (printed, report) = of(0);
     assert_eq!((report["spare_memory_bytes"].as_u64(), printed.contains("spare")), (Some(0), false));

@@ -9,6 +9,7 @@ use crate::keys::{MemoryModel, PeerResponse};
 use crate::memory::Plan;
 use crate::reader::problem::Problem;
 use crate::reader::value;
+use crate::sizing::largest;
 use crate::written::mebibytes;
 use crate::{Config, Machine, Remedy, defaults, quantity, remedies};
 
@@ -47,19 +48,6 @@ pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document)
     let pool = largest(least, most.max(least).saturating_add(1), fits);
     config.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));
     None
-}
-
-/// Returns the largest number that fits, if `fitting` does, `beyond` does not, and all numbers below a fitting one do.
-pub(crate) fn largest(mut fitting: u64, mut beyond: u64, fits: impl Fn(u64) -> bool) -> u64 {
-    while beyond - fitting > 1 {
-        let middle = fitting + (beyond - fitting) / 2;
-        if fits(middle) {
-            fitting = middle;
-        } else {
-            beyond = middle;
-        }
-    }
-    fitting
 }
 
 fn savings(document: &Document, machine: &Machine) -> String {

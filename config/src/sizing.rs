@@ -185,6 +185,19 @@ fn ring(entries: u64, least: u32) -> Option<u32> {
     (size <= RING_MOST).then_some(size)
 }
 
+/// Returns the largest number that fits, if `fitting` does, `beyond` does not, and all numbers below a fitting one do.
+pub(crate) fn largest(mut fitting: u64, mut beyond: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    while beyond - fitting > 1 {
+        let middle = fitting + (beyond - fitting) / 2;
+        if fits(middle) {
+            fitting = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    fitting
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

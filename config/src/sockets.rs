@@ -2,7 +2,6 @@ use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::{Accounting, LossyPool, WhenFull};
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
-use crate::budget::largest;
 use crate::document::Document;
 use crate::draft::{Draft, policies};
 use crate::keys::{MemoryModel, PollKind, WorkerKey, WorkersKey};
@@ -11,6 +10,7 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::shell::{Chunks, Poll, PortShell, ReceiveChunks, Rings, ShellSettings, Worker, Workers, ZeroCopy};
 use crate::sizing::RING_MOST;
+use crate::sizing::largest;
 use crate::{bridge, defaults, pipeline, qcn, quantity};
 
 pub(crate) fn shell(

@@ -406,7 +406,7 @@ mod tests {
         let of = |name: &str, requested| seconds(Experiment::find(name).unwrap(), requested);
         assert_eq!(of("qcn-fanin", Some(6)).unwrap(), 6);
         assert_eq!(of("qcn-fanin", None).unwrap(), 30);
-        assert!(of("incast", Some(6)).unwrap_err().to_string().contains("ends by itself"));
+        assert!(of("incast", Some(6)).unwrap_err().to_string().contains("has a fixed duration"));
         let message = parse(&["qcn-fanin", "--duration", "2s"]).unwrap_err().to_string();
         assert!(message.contains("'2s'") && message.contains("from 3s to 600s"), "{message}");
     }

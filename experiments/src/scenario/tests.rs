@@ -195,7 +195,7 @@ fn command_line_overrides_the_file() {
     assert!(source(FINE, &["topology.hosts=4", "switch.all={}"]).is_ok());
     for again in ["load.0.size=1", "load.0={size=1, class=3}"] {
         let twice = ["load.0.size=1", "topology.hosts=4", again];
-        assert_eq!(refused(&twice), "--set says `load.0.size` twice");
+        assert_eq!(refused(&twice), "--set gives `load.0.size` twice");
     }
     for bad in ["x", "=1", "topology=", "hosts=1", "a..b=1", "sweep.0.policy=[\"ofc\"]"] {
         assert!(given(bad).is_err(), "{bad}");

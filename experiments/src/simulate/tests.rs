@@ -489,7 +489,7 @@ fn invalid_fault_names_file_and_point() {
     let request =
         Request { source: &source, path: file, seeds: None, shard: None, threads: 1, out: Some(&out) };
     let refused = run(&request, &mut |_| ()).unwrap_err();
-    let expected = "x.toml at fault.0.at=s2: a [[fault]] names switch 2; this fabric has switches 0 to 1";
+    let expected = "x.toml at fault.0.at=s2: a [[fault]] names switch 2, but this fabric has switches 0 to 1";
     assert_eq!(refused.to_string(), expected);
     assert!(!out.exists());
 }

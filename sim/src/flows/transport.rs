@@ -15,7 +15,7 @@ pub struct HostSettings {
     pub transport: Transport,
     /// Maximum payload of a frame in bytes.
     pub payload_max: u32,
-    /// How hosts obey pauses.
+    /// Obedience of hosts to pauses.
     pub obedience: Obedience,
     /// True if hosts obey flow lists (OFC).
     pub obeys_flows: bool,

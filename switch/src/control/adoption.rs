@@ -1,13 +1,19 @@
 //! Handover of an open port to its worker.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
 use xoff_wire::units::PortId;
 use xoff_xdp::{Facts, Port};
 
 use super::mailbox::{Backlog, Request};
 use super::opener::Opener;
-use super::reload::ports::given_up;
 use super::view::{Link, PortDevice, SwitchView};
+
+/// Longest time for which a port that leaves sends its queued frames.
+pub(super) const DRAIN: Duration = Duration::from_secs(1);
+const ASK_EVERY: Duration = Duration::from_millis(10);
 
 pub(crate) fn log_open(facts: &Facts) {
     for warning in &facts.warnings {
@@ -73,4 +79,34 @@ pub(super) fn give_up(view: &SwitchView, opener: &Opener, id: PortId) {
     let worker = &view.workers[view.ports[id.index()].worker];
     let _ = worker.mailbox.send(Request::GiveUp { port: id, backlog: Backlog::Sent, done }); // fails if the worker has ended
     opener.close(given_up);
+}
+
+/// Waits until the worker gives the port away, and returns the port.
+pub(super) async fn given_up(view: &SwitchView, id: PortId, mut backlog: Backlog) -> Option<Box<Port>> {
+    let (place, begin) = (&view.ports[id.index()], Instant::now());
+    let mut is_cut = false;
+    loop {
+        let (done, answer) = oneshot::channel();
+        let sent = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, backlog, done });
+        match answer.await {
+            Ok(Some(port)) => return Some(port),
+            Ok(None) => {}
+            Err(_) if sent.is_err() || place.link.get() == Link::Gone || !place.is_there() => return None,
+            Err(_) => {}
+        }
+        if !is_cut && begin.elapsed() > DRAIN {
+            match &mut backlog {
+                Backlog::Sent => cut(view, id),
+                Backlog::Kept { even_unsent } => *even_unsent = true,
+            }
+            is_cut = true;
+        }
+        sleep(ASK_EVERY).await;
+    }
+}
+
+pub(super) fn cut(view: &SwitchView, port: PortId) {
+    for worker in &view.workers {
+        let _ = worker.mailbox.send(Request::Link { port, up: false }); // fails if the worker has ended
+    }
 }

@@ -10,10 +10,9 @@ use tokio::time::{Interval, MissedTickBehavior};
 use xoff_netlink::{QueueEvent, QueueMonitor};
 use xoff_wire::units::PortId;
 
-use super::adoption::return_to;
+use super::adoption::{cut, given_up, return_to};
 use super::mailbox::Backlog;
 use super::opener::{NotOpened, Opener};
-use super::reload::ports::{cut, given_up};
 use super::view::{Link, SwitchView};
 
 const TAKE_EVERY: Duration = Duration::from_millis(100);

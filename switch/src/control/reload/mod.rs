@@ -8,7 +8,7 @@
 
 mod follow;
 pub(super) mod http;
-pub(super) mod ports;
+mod ports;
 mod read;
 
 use std::path::PathBuf;

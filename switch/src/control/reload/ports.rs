@@ -8,22 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use xoff_config::Config;
 use xoff_wire::units::PortId;
 use xoff_xdp::Port;
 
-use super::super::adoption::adopt;
+use super::super::adoption::{DRAIN, adopt, cut, given_up};
 use super::super::ask;
-use super::super::mailbox::{Backlog, Request};
+use super::super::mailbox::Backlog;
 use super::super::opener::{NotOpened, Opener};
-use super::super::view::{Link, SwitchView};
+use super::super::view::SwitchView;
 use super::NotReloaded;
 
-const DRAIN: Duration = Duration::from_secs(1);
 const GIVEN_BACK: Duration = Duration::from_secs(5);
-const ASK_EVERY: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Added(Vec<(PortId, Box<Port>)>, Arc<Config>);
@@ -99,42 +96,8 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     losses
 }
 
-/// Waits until the worker gives the port away, and returns the port.
-pub(in super::super) async fn given_up(
-    view: &SwitchView,
-    id: PortId,
-    mut backlog: Backlog,
-) -> Option<Box<Port>> {
-    let (place, begin) = (&view.ports[id.index()], Instant::now());
-    let mut is_cut = false;
-    loop {
-        let (done, answer) = oneshot::channel();
-        let sent = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, backlog, done });
-        match answer.await {
-            Ok(Some(port)) => return Some(port),
-            Ok(None) => {}
-            Err(_) if sent.is_err() || place.link.get() == Link::Gone || !place.is_there() => return None,
-            Err(_) => {}
-        }
-        if !is_cut && begin.elapsed() > DRAIN {
-            match &mut backlog {
-                Backlog::Sent => cut(view, id),
-                Backlog::Kept { even_unsent } => *even_unsent = true,
-            }
-            is_cut = true;
-        }
-        sleep(ASK_EVERY).await;
-    }
-}
-
 async fn settle(view: &SwitchView) {
     for _ in 0..2 {
         ask(view).await;
-    }
-}
-
-pub(in super::super) fn cut(view: &SwitchView, port: PortId) {
-    for worker in &view.workers {
-        let _ = worker.mailbox.send(Request::Link { port, up: false }); // fails if the worker has ended
     }
 }
