@@ -1,9 +1,12 @@
 //! The configuration file as written: values of its [keys](crate::keys) with their places.
 
+use std::sync::Arc;
+
 use toml_span::{Span, Spanned, Value};
 use xoff_flow_control::settings::Custom;
-use xoff_wire::units::{Bytes, CLASSES, Class};
+use xoff_wire::units::{CLASSES, Class};
 
+use crate::Config;
 use crate::hardware::Hardware;
 use crate::keys::{
     CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
@@ -68,8 +71,8 @@ pub(crate) struct Document {
     pub(crate) ports: Vec<Port>,
     /// True if `port` is not a list of tables, which has been reported.
     pub(crate) ports_garbled: bool,
-    /// Shared pool of the running switch, which replaces the default.
-    pub(crate) running_pool: Option<Bytes>,
+    /// Configuration of the running switch, whose memory stays as divided at the start.
+    pub(crate) running: Option<Arc<Config>>,
 }
 
 pub(crate) const TOP: &[&str] = &[

@@ -133,7 +133,7 @@ impl Config {
         problems: &mut Problems,
     ) -> Option<Config> {
         let mut document = Document::read(root, hardware, machine.own_policy.as_ref(), problems);
-        document.running_pool = machine.running.as_ref().and_then(|running| running.default_pool());
+        document.running.clone_from(&machine.running);
         let mut config = build::build(&document, problems)?;
         if let Some(problem) = budget::apply(&mut config, machine, &document) {
             problems.push(problem);

@@ -42,7 +42,8 @@ pub(crate) fn memory(
             );
         }
     }
-    let default_pool = || document.running_pool.unwrap_or(Bytes(thresholds::wanted(ports).0 / 2));
+    let running_pool = document.running.as_ref().and_then(|running| running.default_pool());
+    let default_pool = || running_pool.unwrap_or(Bytes(thresholds::wanted(ports).0 / 2));
     let pool = keys.pool.as_ref().map_or_else(default_pool, |key| key.value);
     let shared = SharedMemory {
         pool,
@@ -78,7 +79,9 @@ pub(crate) fn lossy_pool(
         );
     }
     let longest = drafts.iter().map(|draft| draft.line.longest()).max().unwrap_or_default();
-    let least = Bytes(longest.0.saturating_mul(2 * ports.len() as u64));
+    let places = ports.len() as u64 + u64::from(value(document.switch.spare_ports.as_ref(), 0));
+    let least = Bytes(longest.0.saturating_mul(2 * places));
+    let is_running = document.running.is_some(); // a reload cannot change the pool
     let stops = value(document.switch.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop;
     if let Some(key) = key.filter(|key| stops && matches!(key.value, OrOff::Is(_))) {
         problems.push(
@@ -88,14 +91,17 @@ pub(crate) fn lossy_pool(
         );
     }
     match key.map(|key| (key.value.clone(), key.span)) {
-        Some((OrOff::Is(bytes), span)) if bytes < least && !is_shared => {
+        Some((OrOff::Is(bytes), span)) if bytes < least && !is_shared && !is_running => {
             problems.push(
                 Problem::error(format!(
-                    "`lossy_pool` is {} bytes, too little for two frames of each port",
+                    "`lossy_pool` is {} bytes, too little for two frames of each port and spare port",
                     bytes.0
                 ))
                 .at(span, "too little")
-                .help(format!("write {} bytes or more: two of the longest frames for each port", least.0)),
+                .help(format!(
+                    "write {} bytes or more: two of the longest frames for each port and spare port",
+                    least.0
+                )),
             );
             LossyPool::UNLIMITED
         }

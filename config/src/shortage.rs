@@ -16,7 +16,7 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>
     };
     let remedies = document.map(|document| remedies::of(document, machine)).unwrap_or_default();
     let first = match remedies.first() {
-        Some(remedy) => format!("{} helps most, and saves {} MiB; ", remedy.change, mebibytes(remedy.saved)),
+        Some(remedy) => format!("{} helps most, and saves {} MiB; ", remedy.change, remedy.saved.0 >> 20),
         None if config.shell.budget.is_some() => "lower `budget` in [memory]; ".to_owned(),
         None => String::new(),
     };

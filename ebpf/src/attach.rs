@@ -241,7 +241,7 @@ mod tests {
         let mut storage = MaybeUninit::uninit();
         let program = load(1, None, 0, &mut storage).expect("the kernel loads the XDP program as root");
         let frame: Vec<u8> = (0..64).collect();
-        for metadata in [0_u32, 4, 32] {
+        for metadata in [0_u32, 4, 28, 32] {
             let packet = [vec![0xee; metadata as usize], frame.clone()].concat();
             let end = u32::try_from(packet.len()).expect("the packet is short");
             // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex

@@ -113,14 +113,17 @@ static __always_inline void count_arrival(struct xdp_md *frame)
 SEC("xdp.frags")
 int xoff_receive(struct xdp_md *frame)
 {
-	int verdict, words;
+	int verdict, step;
 
 	if (longest && bpf_xdp_get_buff_len(frame) > longest)
 		return drop(TOO_LONG);
 	count_arrival(frame);
 	// The kernel would write metadata of an earlier program in front of the packet: into the adjacent small chunk.
-	for (words = 0; words < 64 && frame->data_meta < frame->data; words++)
-		bpf_xdp_adjust_meta(frame, 4);
+	// Its length is a multiple of 4 below 256. A step that is too large fails and changes nothing.
+	if ((void *)(long)frame->data_meta < (void *)(long)frame->data)
+#pragma unroll
+		for (step = 128; step >= 4; step /= 2)
+			bpf_xdp_adjust_meta(frame, step);
 	verdict = bpf_redirect_map(&sockets, frame->rx_queue_index, XDP_DROP);
 	return verdict == XDP_REDIRECT ? verdict : drop(UNCLAIMED);
 }

@@ -228,6 +228,7 @@ fn added_ports_fit_into_memory_of_start() {
     for memory in [
         "",
         "lossy_pool = \"none\"",
+        "lossy_pool = 12208",
         "lossy_pool = \"100MiB\"",
         "budget = \"200MiB\"",
         "budget = \"1GiB\"",

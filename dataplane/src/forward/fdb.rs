@@ -34,7 +34,7 @@ pub(super) enum Learned {
     RefusedByLimit,
     RefusedByCapacity,
     /// The address belongs to no station, or the port does not learn.
-    NotLearned,
+    Ignored,
 }
 
 impl Learned {
@@ -189,7 +189,7 @@ impl Fdb {
     #[inline]
     pub(super) fn learn(&mut self, now: Nanos, vid: u16, mac: MacAddr, port: PortId) -> Learned {
         if !self.ports[port.index()].learning || mac.is_group() || mac == MacAddr::default() {
-            return Learned::NotLearned;
+            return Learned::Ignored;
         }
         let key = Key::new(vid, mac);
         match self.table.find(key) {

@@ -154,7 +154,7 @@ impl Bridge {
         let at = self.exits[ingress.index()].at;
         let learned = match self.teaches.contains(ingress) {
             true => self.fdb.learn(now, vid, header.src, at),
-            false => Learned::NotLearned,
+            false => Learned::Ignored,
         };
         let update = learned.is_update().then(|| {
             self.version += 1;

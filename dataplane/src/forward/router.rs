@@ -25,7 +25,7 @@ impl Bridge {
     }
 
     #[must_use]
-    pub(crate) fn from_router(&self, now: Nanos, vid: u16, dst: MacAddr) -> Decision {
+    pub(crate) fn forward_of_router(&self, now: Nanos, vid: u16, dst: MacAddr) -> Decision {
         let members = &self.vlans.get(vid).members;
         let (exits, kind) = if dst.is_group() {
             let kind = if dst == MacAddr::BROADCAST { Flooded::Broadcast } else { Flooded::Multicast };

@@ -62,7 +62,7 @@ impl Switch {
         let (layout, tags) = (header.layout(), header.tags_len(bytes));
         let (decision, vid) = match site {
             Site::Port(egress) => (Decision::Unicast(egress), 0),
-            Site::Vlan(vid) => (self.bridge.from_router(self.now, vid, header.dst), vid),
+            Site::Vlan(vid) => (self.bridge.forward_of_router(self.now, vid, header.dst), vid),
         };
         *self.nodes.meta_mut(&frame) = FrameMeta { layout, tags, vid, origin: Origin::Host, ..meta };
         match decision {

@@ -63,7 +63,7 @@ impl Switch {
         };
         let (decision, vid) = match hop.site {
             Site::Port(egress) => (Decision::Unicast(egress), 0),
-            Site::Vlan(vid) => (self.bridge.from_router(self.now, vid, hop.dst), vid),
+            Site::Vlan(vid) => (self.bridge.forward_of_router(self.now, vid, hop.dst), vid),
         };
         self.nodes.meta_mut(&frame).vid = vid;
         match decision {

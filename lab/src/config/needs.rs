@@ -58,7 +58,7 @@ impl Needs {
                 };
                 problem.help(format!(
                     "{change} for every switch helps most: this setting saves {} MiB, and {fit}",
-                    mebibytes(*saved)
+                    saved.0 >> 20
                 ))
             }
             None => problem.help("reduce the number of hosts, or end other programs"),
@@ -125,7 +125,7 @@ mod tests {
         let after = |change: &str| total(&format!("{TWO}[defaults.switch]\n{change}\n"));
         let best = changes.into_iter().min_by_key(|change| after(change)).unwrap();
         let [problem] = &problem(after(best))[..] else { panic!("one error") };
-        let saved = (total(TWO) - after(best)).div_ceil(1 << 20);
+        let saved = (total(TWO) - after(best)) >> 20;
         assert!(problem.message.starts_with("the network needs "), "{problem}");
         let help = problem.help.as_ref().unwrap();
         assert_eq!(

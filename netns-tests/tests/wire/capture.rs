@@ -430,7 +430,7 @@ fn at_most_four_captures_run_at_once() {
     bed.finish(switch);
     let Output { status, stderr, .. } = last.wait_with_output().unwrap();
     let message = String::from_utf8(stderr).unwrap();
-    assert_eq!((status.code(), message.contains("the switch has ended")), (Some(1), true), "{message}");
+    assert_eq!((status.code(), message.contains("the switch ended")), (Some(1), true), "{message}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn limit_of_open_files_is_checked_before_devices() {
     let needed = needed(&message);
     for words in [
         "open files (12 sockets on 3 ports".to_owned(),
-        "this process may have 100:".into(),
+        "this process may open 100:".into(),
         format!("ulimit -Hn {needed}"),
         format!("LimitNOFILE={needed}"),
         "fewer `queues`".into(),

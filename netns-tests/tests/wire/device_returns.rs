@@ -84,7 +84,7 @@ fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnc
     await_removal(&switch, 2);
     wait_for("the sender to resume", || (!switch.class(1, 3).pause_sent.now).then_some(()));
     let (code, health) = switch.health();
-    assert!(code == 503 && health.contains("\nport p2: not ready: its device p2 is gone\n"), "{health}");
+    assert!(code == 503 && health.contains("\nport p2: not ready: the device p2 is gone\n"), "{health}");
     let metrics = switch.metrics();
     assert!(metrics.lines().any(|line| line == "xoff_port_gone{switch=\"xoff\",port=\"p2\"} 1"), "{metrics}");
     (8..=20).for_each(|number| a.send(frame(a, b, 3, number)));

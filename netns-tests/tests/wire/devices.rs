@@ -31,7 +31,7 @@ fn removal_of_a_device_leaves_verdict_unproved() {
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(3), "{}", exit.stderr);
     assert!(
-        exit.stderr.contains("not proved") && exit.stderr.contains("p3: its device p3 is gone"),
+        exit.stderr.contains("not proved") && exit.stderr.contains("p3: the device p3 is gone"),
         "{}",
         exit.stderr
     );

@@ -43,7 +43,7 @@ fn start_with_missing_device_is_refused() {
 fn start_with_missing_queue_is_refused() {
     let bed = bed_beside_others(2).queues(2).build();
     let config = bed.config("speed = \"1G\"").port(2, "queues = [0, 2]");
-    assert_start_refused(&bed, &config, &["p2 has 2 hardware queues (0 to 1), there is no queue 2"]);
+    assert_start_refused(&bed, &config, &["p2 has 2 hardware queues (0 to 1), but no queue 2"]);
     bed.assert_no_drops();
 }
 

@@ -207,9 +207,9 @@ fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
 
 /// Formats warnings or notes. Those that differ in one name share an entry with the place of the first.
 fn remarks(file: &Value, problems: &[Value]) -> Vec<String> {
-    let text = |problem: &Value| format!("{}\n{}", word(&problem["message"]), word(&problem["help"]));
+    let text = |problem: &Value| format!("{} \n {}", word(&problem["message"]), word(&problem["help"]));
     let entry = |(first, text): (usize, String)| {
-        let (message, help) = text.split_once('\n').unwrap_or((&text, ""));
+        let (message, help) = text.split_once(" \n ").unwrap_or((&text, ""));
         let place = match (problems[first]["line"].as_u64(), problems[first]["column"].as_u64()) {
             (Some(line), Some(column)) => format!("{}:{line}:{column}: ", word(file)),
             _ => String::new(),

@@ -61,7 +61,7 @@ fn fdb_entries_read_in_chunks_cover_whole_table() {
 fn group_and_zero_addresses_stay_unlearned() {
     let mut fdb = fdb(16, [None; 2]);
     for not_a_station in [MacAddr::BROADCAST, MacAddr([1, 0, 0, 0, 0, 1]), MacAddr([0; 6])] {
-        assert_eq!(fdb.learn(T, 1, not_a_station, P0), Learned::NotLearned);
+        assert_eq!(fdb.learn(T, 1, not_a_station, P0), Learned::Ignored);
     }
     assert!(fdb.is_empty());
 }
@@ -71,8 +71,8 @@ fn port_without_learning_learns_nothing() {
     let ports = [PortSettings { learning: false, ..port_settings(0) }, port_settings(1)];
     let mut fdb = Fdb::new(&settings(16), &ports);
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::New);
-    assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::NotLearned);
-    assert_eq!(fdb.learn(T, 1, mac(2), P0), Learned::NotLearned);
+    assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::Ignored);
+    assert_eq!(fdb.learn(T, 1, mac(2), P0), Learned::Ignored);
     assert_eq!((fdb.lookup(T, 1, mac(1)), fdb.lookup(T, 1, mac(2))), (Some(P1), None));
 }
 
