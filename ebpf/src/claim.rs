@@ -259,7 +259,7 @@ mod tests {
         let again = Claim::take("eth1", index).unwrap_err();
         assert_eq!(
             again.to_string(),
-            "eth1 is a port of this xoff already, by this name or another one (`ip link show dev eth1` lists them); give each port a \
+            "eth1 is a port of this xoff already, perhaps by another name (`ip link show dev eth1` lists its names); give each port a \
              device of its own"
         );
         assert!(Claim::take("eth2", index - 1).is_ok());

@@ -433,7 +433,7 @@ mod tests {
             "rate=`fast`",
             "`sise`",
             "from 64 to 9018",
-            "`class` is not",
+            "`class` does not",
             "dst=`1`",
             "must be given together",
         ] {

@@ -182,7 +182,7 @@ fn key_set_twice_is_refused() {
     check(&["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap();
     for again in ["class.3.xoff=90KB", "class.3={ xoff = 80000 }"] {
         let twice = check(&["class.3.xoff=80KB", "pipeline.rate=1Mpps", again]).unwrap_err();
-        assert!(twice.contains("--set says `class.3.xoff` twice"), "{twice}");
+        assert!(twice.contains("--set gives `class.3.xoff` twice"), "{twice}");
     }
 }
 

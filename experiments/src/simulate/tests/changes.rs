@@ -48,5 +48,5 @@ fn changes_apply_in_order_of_time() {
     let source =
         Source::from_toml("x", &format!("{INCAST}[[change]]\nat = \"1us\"\nswitch = 2\n{LOW}"), &[]).unwrap();
     let why = build::model(&source, 0, 1, Path::new(""), 1).map(|_| ()).unwrap_err().to_string();
-    assert_eq!(why, "a [[change]] names switch 2; this fabric has switches 0 to 1");
+    assert_eq!(why, "a [[change]] names switch 2, but this fabric has switches 0 to 1");
 }

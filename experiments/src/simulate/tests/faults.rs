@@ -137,7 +137,7 @@ fn fault_at_missing_switch_is_refused() {
         build::model(&source, 0, 1, Path::new(""), 1).map(|_| ()).unwrap_err().to_string()
     };
     let times = "begin = \"1us\"\nend = \"2us\"";
-    let expected = "a [[fault]] names switch 2; this fabric has switches 0 to 1";
+    let expected = "a [[fault]] names switch 2, but this fabric has switches 0 to 1";
     assert_eq!(why(&fault("stall", "s2", times)), expected);
     let expected = "a [[fault]] names port 5 of switch 1, which does not exist";
     assert_eq!(why(&fault("refusal", "s1p5", times)), expected);

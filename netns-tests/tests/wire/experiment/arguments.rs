@@ -23,7 +23,7 @@ fn duration_is_refused_for_experiments_that_end_themselves() {
     let run = experiment(&["incast", "--duration", "5s"]).output().unwrap();
     assert_eq!(run.status.code(), Some(2));
     let message = String::from_utf8_lossy(&run.stderr);
-    assert!(message.contains("ends by itself"), "{message}");
+    assert!(message.contains("has a fixed duration"), "{message}");
 }
 
 #[test]

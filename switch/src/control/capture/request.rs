@@ -126,6 +126,9 @@ mod tests {
             assert_eq!(read(&[query]).unwrap_err(), expected);
         }
         assert!(read(&[("filter", "x")]).unwrap_err().starts_with("`filter` is no parameter of a capture"));
-        assert_eq!(read(&[("snap", "99"), ("snap", "98")]).unwrap_err(), "`snap` is given twice");
+        assert_eq!(
+            read(&[("snap", "99"), ("snap", "98")]).unwrap_err(),
+            "the parameter `snap` is given twice"
+        );
     }
 }

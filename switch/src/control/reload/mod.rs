@@ -449,6 +449,7 @@ fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use xoff_wire::units::Bytes;
 
