@@ -247,10 +247,12 @@ mod tests {
             // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
             let mut context = [metadata, end, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
             let mut output = [0; 128];
-            let mut input = ProgramInput::default();
-            input.context_in = Some(&mut context);
-            input.data_in = Some(&packet);
-            input.data_out = Some(&mut output);
+            let input = ProgramInput {
+                context_in: Some(&mut context),
+                data_in: Some(&packet),
+                data_out: Some(&mut output),
+                ..ProgramInput::default()
+            };
             let run = program.progs.xoff_receive.test_run(input).expect("the kernel runs the program");
             assert_eq!(run.data.as_deref(), Some(&frame[..]), "{metadata} bytes of metadata");
         }

@@ -356,6 +356,7 @@ fn number_label(value: &f64) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation)]
 mod tests {
     use super::*;
 
