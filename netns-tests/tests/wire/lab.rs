@@ -109,7 +109,7 @@ fn hosts_of_a_lab_with_64_hosts_reach_each_other() {
     let file = workspace.file("many", network);
     let checked = succeed(&mut lab(&["check", file.to_str().unwrap()]));
     assert!(
-        checked.contains(": 64 hosts, 1 switches, 64 links") && checked.contains("64 agents"),
+        checked.contains(": 64 hosts, 1 switch, 64 links") && checked.contains("64 host agents"),
         "{checked}"
     );
     let script = "xoff lab exec h1 -- ping -c 1 h64 && xoff lab exec h64 -- ping -6 -c 1 h2 && xoff lab exec h33 -- ip neighbour";

@@ -287,7 +287,7 @@ fn nic_check_describes_device_without_changes() {
     }
     let (text, ended) = wire.run(BINARY, "nic check --device eth9 --speed 1G");
     assert_eq!(ended.code(), Some(2), "{text}");
-    assert!(text.contains("there is no interface eth9"), "{text}");
+    assert!(text.contains("no interface eth9 with an Ethernet address"), "{text}");
     assert_eq!(wire.state(), before);
 }
 
