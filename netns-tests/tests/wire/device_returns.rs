@@ -268,7 +268,7 @@ fn port_reopens_once_unfit_device_is_fixed() {
     ip(&bed, "link del p2");
     await_removal(&switch, 2);
     recreate_wire(&bed, 2, " mtu 1000");
-    let refused = "port p2 has an MTU of 1500, but its device p2 one of 1000";
+    let refused = "port p2 has an MTU of 1500, but its device p2 has an MTU of 1000";
     wait_for("it to be refused", || switch.stderr().contains(refused).then_some(()));
     assert_eq!(switch.health().0, 503);
     ip(&bed, "link set p2 mtu 1500");

@@ -230,7 +230,7 @@ fn refused_change_of_ports_leaves_switch_unchanged() {
         assert!(!done && text.contains("nothing was changed") && text.contains(why), "{text}");
         assert_eq!((switch.status().ports.len(), switch.class(1, 3).ingress.xoff_bytes), (2, 100_000));
     };
-    refused(&with(3, 90_000).port(3, "mtu = 9000"), "its device p3 one of 1500");
+    refused(&with(3, 90_000).port(3, "mtu = 9000"), "but its device p3 has an MTU of 1500");
     refused(&with(4, 90_000), "which exceeds `spare_ports`");
     let missing = with(2, 90_000).more("[[port]]\nname = \"x\"\ndevice = \"veth7\"");
     refused(&missing, "port x: no interface veth7");

@@ -94,7 +94,7 @@ fn watchdog_drops_only_frames_of_class_in_storm() {
     let exit = switch.stop();
     assert_eq!(exit.stderr.matches("pause storm: the peer keeps the class paused").count(), 1);
     let line = exit.stderr.lines().find(|line| line.contains("the pause storm is over")).unwrap();
-    assert!(line.contains(" 60 dropped, 0 forwarded") && line.contains("port=p2"), "{line}");
+    assert!(line.contains("with 60 frames dropped and 0 forwarded") && line.contains("port=p2"), "{line}");
     assert_eq!(exit.status.code(), Some(1), "frames of a lossless class were lost");
 }
 
