@@ -10,7 +10,7 @@ use super::view::view;
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
-/// Heading of a table of keys, text that the keys need before them, and keys with other values than their defaults.
+/// Heading of a table of keys, text that must precede them, and keys with values other than defaults.
 const KEYS: [(&str, &str, &str); 31] = [
     (
         "[switch]",
