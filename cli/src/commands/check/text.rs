@@ -13,7 +13,7 @@ use crate::cli::wrapped;
 
 const WIDTH: usize = 80;
 /// Maximum lines of the table of ports without `--verbose`: headings, and 16 ports.
-const PORT_LINES_MAX: usize = 18;
+const PORT_LINES_MAX: usize = 17;
 
 /// Tables of ports and classes: title, key required of an object, and columns.
 const OF_PORTS: [(&str, &str, &str); 9] = [
