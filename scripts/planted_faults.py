@@ -133,7 +133,7 @@ def found(fault, seeds):
     """Describes how a fault is found; `None` if it is not."""
     is_found, said = chaos(fault, 0, seeds)
     told = re.search(
-        r"^seed (\d+), event (\d+): (.+?):.*?^smaller, event (\d+): (.+?):.*", said, re.MULTILINE | re.DOTALL
+        r"^seed (\d+), event (\d+): (.+?):.*?^smaller scenario, event (\d+): (.+?):.*", said, re.MULTILINE | re.DOTALL
     )
     if not is_found or told is None:
         return None
