@@ -134,6 +134,19 @@ fn warnings_of_many_ports_share_an_entry() {
     assert_eq!(report["warnings"].as_array().unwrap().len(), 64);
 }
 
+/// The word that differs is the last one of the message.
+// proves: check
+#[test]
+fn merged_warning_is_separate_from_its_help() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let small = "peer_response = \"software\"\n[port.class.3]\negress_max = \"100KB\"";
+    let ports = (0..3).map(|number| port(&format!("p{number}"), "1G", small)).collect::<String>();
+    std::fs::write(file.path(), ports).unwrap();
+    let printed = check(file.path(), &[]);
+    let words = text(&printed.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("may be dropped at egress to port p0-p2 all ports together can hold"), "{words}");
+}
+
 // proves: check
 #[test]
 fn pinned_workers_share_a_phrase() {
