@@ -252,7 +252,7 @@ fn busy_time_and_delay_of_congested_line_are_printed() {
 
 // proves: pacing
 #[test]
-fn delay_of_congested_line_needs_static_thresholds() {
+fn check_prints_congestion_delay_only_for_static_thresholds() {
     let of = |more: &str, b: &str| {
         let (_, report) =
             checked(&[more, &port("a", "1G", ""), &port("b", "1G", b), &port("c", "1G", "")].concat());

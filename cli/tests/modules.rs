@@ -248,7 +248,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Returns the modules of cycles: removes those that use no other or that no other uses, until none is left to remove.
+/// Returns the modules in dependency cycles: repeatedly removes modules without dependencies or without dependents.
 fn cycle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();

@@ -12,7 +12,7 @@ use crate::visible::visible;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileKind {
-    /// Name of such files with an article, for messages: `the configuration`.
+    /// Name of this kind of file in messages, with its article: `the configuration`.
     pub name: &'static str,
     /// Advice for an unreadable file.
     pub help: &'static str,

@@ -119,7 +119,7 @@ pub struct Share {
     pub flooding: Held,
     /// Frames from the host, which count at no ingress port.
     pub host: Held,
-    /// Pauses, congestion notifications and LLDP.
+    /// Control frames: pauses, congestion notifications and LLDP.
     pub control: Held,
     /// Memory reserved for ports that may be added.
     pub spare: Held,

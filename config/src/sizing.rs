@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn rings_hold_arrivals_of_stall_and_loop_round() {
         let line = line(1_000, Nanos::from_millis(25));
-        // The line brings 25.2 ms at 1 Gb/s and a burst of 5 ms, in frames of 256 + 20 bytes.
+        // Arrivals at 1 Gb/s in 25.2 ms, and a burst of 5 ms, in frames of 256 + 20 bytes.
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
         assert_eq!(line.rings(2_048, 256).unwrap().rx, 2_048);
         assert_eq!(line.rings(2_049, 256).unwrap().rx, 4_096);

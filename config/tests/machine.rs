@@ -308,7 +308,7 @@ fn memory_plan_matches_hand_calculation() {
 }
 
 #[test]
-fn small_receive_chunks_take_two_thirds_less() {
+fn small_receive_chunks_save_three_fifths_of_memory() {
     let plan = |size: &str| {
         let config = two_ports(&format!("[memory]\nreceive_chunks = \"{size}\"\n"), "");
         (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
@@ -378,7 +378,7 @@ fn memory_plan_depends_on_traffic_of_ports() {
 }
 
 #[test]
-fn ofc_tables_take_memory_when_used() {
+fn memory_plan_has_ofc_tables_only_under_ofc() {
     let memory = |more: &str| {
         let config = two_ports(&format!("[switch]\nworkers = 1\n{more}"), "");
         let plan = config.memory(&config.workers(&[0]), &[]);

@@ -14,7 +14,7 @@ const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 /// of TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
-/// Measured response times, written by the agent's thread.
+/// Measured times from a pause frame to the stop of its class, written by the agent's thread.
 #[derive(Debug)]
 pub struct Response {
     times: FineHistogram,

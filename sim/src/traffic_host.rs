@@ -42,7 +42,7 @@ pub struct TrafficSettings {
     /// Maximum sending rate, in addition to the limit by the line.
     pub rate: BitRate,
     pub habits: Habits,
-    /// Random stalls of the program, with their seed.
+    /// Random stalls of the simulated host program, with their seed.
     pub stalls: Option<(Stalls, Seed)>,
 }
 

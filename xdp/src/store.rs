@@ -1,6 +1,6 @@
-//! Share of the buffer memory for one worker, and the packet memory of its ports.
+//! One worker's share of the buffer memory, which consists of cells, and the packet memory of its ports.
 //!
-//! A frame has a slot until it is freed. The slot's row holds the location of its bytes:
+//! A frame has a slot until it is freed: a row of a table with the location of the frame's bytes:
 //!
 //! ```text
 //!   Received   in a receive chunk of the port that received it

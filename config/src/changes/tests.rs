@@ -285,7 +285,7 @@ fn spare_port_index_belongs_to_configured_worker() {
 }
 
 #[test]
-fn spare_port_index_has_memory_of_largest_port() {
+fn spare_port_reserves_memory_of_largest_port() {
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed();
     let with_c = FILE.replacen("[class.3]", C, 1);
     for memory in

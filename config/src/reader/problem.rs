@@ -123,8 +123,8 @@ impl Problem {
         });
     }
 
-    /// Makes control characters visible. If `text` has such characters (`has_signs`), moves the labels, whose [places](Self::place) are in
-    /// it.
+    /// Makes control characters visible. If `text` has any (`has_signs`), also shifts the [places](Self::place) of labels, because
+    /// visible characters are longer.
     fn make_visible(&mut self, text: &str, has_signs: bool) {
         show(&mut self.message);
         self.help.iter_mut().for_each(show);

@@ -118,7 +118,7 @@ pub struct Driver<'a, P, S, B> {
 }
 
 impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
-    /// Runs one turn at all ports.
+    /// Runs the loop once: releases and receives at all ports, forwards, exchanges frames with other workers, and sends.
     pub fn turn(&mut self, environment: &mut impl Environment<P, S>) -> Progress {
         let obeyed_before = self.switch.pauses_obeyed();
         let own = self.take_in();

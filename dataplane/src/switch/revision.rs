@@ -3,8 +3,8 @@
 //! Frames stay counted, even above new limits, so the store must have room for frames admitted by the old and by the
 //! new limits.
 //!
-//! A peer that both settings pause stays paused. Policies start anew with the current buffer, so that pauses of flows
-//! and requested rates end.
+//! A peer stays paused if both the old and the new settings pause it. Policies start anew with the current buffer, so
+//! that their pauses of flows and their requested rates end.
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::policy::{Capabilities, Shadow};

@@ -273,7 +273,7 @@ fn adaptive_group_fills_shorter_queues_first() {
 }
 
 #[test]
-fn adaptive_group_counts_queues_of_class_and_higher_ones() {
+fn adaptive_group_counts_queues_of_same_and_higher_class() {
     let mut star = Star::new(fan(ADAPTIVE));
     star.pause(3, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));

@@ -377,7 +377,7 @@ impl Counters {
         self.occupancy.between(ingress, egress, class)
     }
 
-    /// Returns the occupancies by which workers decide.
+    /// Returns the occupancies that workers compare with thresholds.
     pub const fn occupancy(&self) -> &Arc<Occupancy> {
         &self.occupancy
     }

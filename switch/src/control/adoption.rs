@@ -1,4 +1,4 @@
-//! Handover of an open port to its worker.
+//! Handover of a port to its worker, and back.
 
 use std::time::Duration;
 

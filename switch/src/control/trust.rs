@@ -150,7 +150,7 @@ mod tests {
 
     // proves: policy-swap, http
     #[test]
-    fn switch_answers_only_to_its_names_and_to_addresses() {
+    fn http_host_must_be_own_name_or_ip_address() {
         let machine = nix::unistd::gethostname().unwrap().into_string().unwrap();
         let ours = [
             "localhost",

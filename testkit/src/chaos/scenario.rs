@@ -1,4 +1,4 @@
-//! Scenario of a seed, in plain values that can shrink.
+//! Random scenario that a seed determines, in plain values, so that a failing scenario can be shrunk.
 
 use xoff_flow_control::settings::{
     Accounting, PolicyKind, QueueKind, WatchdogAction, WatchdogSettings, WhenFull,

@@ -12,10 +12,10 @@ use super::table::Rows;
 use crate::cli::wrapped;
 
 const WIDTH: usize = 80;
-/// Maximum lines of the table of ports without `--verbose`: headings, and 16 ports.
+/// Maximum lines of the table of ports without `--verbose`, so that all output fits 24 lines.
 const PORT_LINES_MAX: usize = 17;
 
-/// Tables of ports and classes: title, key required of an object, and columns.
+/// Tables of ports and classes: title, key that an object needs to get a row, and columns.
 const OF_PORTS: [(&str, &str, &str); 9] = [
     ("Ports", "port", "port device speed_bps mtu queues sockets trust routed pvid tagged untagged"),
     (

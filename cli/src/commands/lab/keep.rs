@@ -39,7 +39,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Makes the network. Before, removes what killed networks have left.
+    /// Makes the network, after it has removed the leftovers of killed networks.
     pub(super) fn new(network: Network) -> miette::Result<Kept> {
         let log = logging::start(LOG, LogFormat::Text, &Confinement::default()).into_diagnostic()?;
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;

@@ -12,7 +12,7 @@ use xoff_switch::router::Row;
 
 /// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum bytes of a reply, above the largest switch's status.
+/// Maximum bytes of a reply; even the status of the largest switch is smaller.
 const BODY_MAX: u64 = 64 << 20;
 /// Maximum characters quoted from an error reply.
 const QUOTED_MAX: usize = 200;

@@ -158,7 +158,7 @@ fn halted_frame_counts_refused_address_once() {
     assert_eq!(driver.refused(2), 5);
 }
 
-/// If a class that sends alone owed a whole batch, it would wait for other classes afterwards.
+/// A class that sends alone must not build up a deficit of a whole batch, because it would pay for that once other classes send, too.
 // proves: batches
 #[test]
 fn class_sending_alone_overdraws_credit_by_at_most_one_frame() {
