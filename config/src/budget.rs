@@ -7,47 +7,64 @@ use xoff_wire::units::{Bytes, TAGS};
 use crate::document::{Document, Port};
 use crate::keys::{MemoryModel, PeerResponse};
 use crate::memory::Plan;
-use crate::reader::problem::Problem;
+use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::sizing::largest;
 use crate::written::mebibytes;
-use crate::{Config, Machine, Remedy, defaults, quantity, remedies};
+use crate::{Config, Machine, Remedy, defaults, quantity, remedies, shared};
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows. Returns an error if this is impossible. A running switch keeps its pool.
-pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document) -> Option<Problem> {
+/// Makes the lossy pool as large as `memory.budget` allows. Returns `None` after reporting an error. A running switch keeps its pool.
+pub(crate) fn apply(
+    config: &mut Config,
+    machine: &Machine,
+    document: &Document,
+    problems: &mut Problems,
+) -> Option<()> {
     let keys = &document.memory;
-    let key = keys.budget.as_ref()?;
-    let no_effect = |why: &str| {
-        let problem = Problem::error(format!("`budget` sets `lossy_pool`, but {why}"));
-        Some(problem.at(key.span, "no effect").help("leave `budget` or the other key out"))
+    let Some(key) = &keys.budget else { return Some(()) };
+    let excluded = if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
+        Some("`model = \"shared\"` has no lossy pool, only a `pool`")
+    } else if keys.lossy_pool.is_some() {
+        Some("`lossy_pool` is given, too")
+    } else if config.switch.when_full == WhenFull::Stop {
+        Some("`when_full = \"stop\"` drops no frames and has no lossy pool")
+    } else {
+        None
     };
-    if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
-        return no_effect("`model = \"shared\"` has no lossy pool, only a `pool`");
-    }
-    if keys.lossy_pool.is_some() {
-        return no_effect("`lossy_pool` is given, too");
-    }
-    if config.switch.when_full == WhenFull::Stop {
-        return no_effect("`when_full = \"stop\"` drops no frames and has no lossy pool");
-    }
-    if machine.running.is_some() {
+    if let Some(why) = excluded {
+        let problem = Problem::error(format!("`budget` sets `lossy_pool`, but {why}"));
+        problems.push(problem.at(key.span, "no effect").help("leave `budget` or the other key out"));
         return None;
     }
+    if machine.running.is_some() {
+        return Some(());
+    }
     let longest = config.switch.ports.iter().map(|port| Bytes::of_frame(port.mtu_frame + TAGS).0).max()?;
-    let queues = config.switch.ports.iter().flat_map(|port| &port.classes).map(|class| class.egress_max);
-    let most = queues.fold(Bytes::ZERO, Bytes::saturating_add).0;
     let places = config.switch.ports.len() as u64 + u64::from(config.shell.spare_ports);
     let least = 2 * longest * places;
     let smallest = plan(config, machine, least);
     if smallest.needed() > key.value {
-        return Some(refusal(&smallest, key.value, key.span, &savings(document, machine)));
+        problems.push(refusal(&smallest, key.value, key.span, &savings(document, machine)));
+        return None;
+    }
+    let most = shared::lossy_queues(&config.switch.ports, config.shell.spare_ports).0.max(least);
+    let largest_plan = mebibytes(plan(config, machine, most).needed());
+    if key.value.0 > largest_plan << 20 {
+        problems.push(
+            Problem::warning(format!(
+                "`budget` is {}, but the switch takes only {largest_plan} MiB",
+                quantity::bytes(key.value)
+            ))
+            .at(key.span, "cannot be used")
+            .help(format!("write budget = \"{largest_plan}MiB\", or raise `egress_max` of lossy classes")),
+        );
     }
     let fits = |pool| plan(config, machine, pool).needed() <= key.value;
-    let pool = largest(least, most.max(least).saturating_add(1), fits);
+    let pool = if fits(most) { most } else { largest(least, most, fits) };
     config.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));
-    None
+    Some(())
 }
 
 fn savings(document: &Document, machine: &Machine) -> String {

@@ -64,7 +64,7 @@ use crate::reader::{Problems, Remarks};
 pub use changes::{Change, Changes};
 pub use choices::{Choice, SpreadKind};
 pub use hardware::Hardware;
-pub use machine::{Device, Machine};
+pub use machine::{AvailableMemory, Device, Machine};
 pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use reader::problem::{ConfigError, Invalid, Problem};
 pub use remedies::Remedy;
@@ -135,10 +135,7 @@ impl Config {
         let mut document = Document::read(root, hardware, machine.own_policy.as_ref(), problems);
         document.running.clone_from(&machine.running);
         let mut config = build::build(&document, problems)?;
-        if let Some(problem) = budget::apply(&mut config, machine, &document) {
-            problems.push(problem);
-            return None;
-        }
+        budget::apply(&mut config, machine, &document, problems)?;
         let misfits = machine::misfits(&config, machine, Some(&document)).into_iter();
         misfits
             .chain(shortage::of(&config, machine, Some(&document)))

@@ -1,6 +1,7 @@
 //! Requirements of a configuration that a machine and its devices must meet.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,13 +15,14 @@ use crate::own::OwnPolicy;
 use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Queues};
 use crate::uses::{self, Uses};
+use crate::written::grouped;
 use crate::{Config, written};
 
 /// Machine and program that run a configuration. By default everything fits, and the program has built-in policies only.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Available bytes; `None` for any amount.
-    pub memory: Option<Bytes>,
+    /// Available memory; `None` for any amount.
+    pub memory: Option<AvailableMemory>,
     /// Cores that the process may use, ascending; empty if unknown.
     pub cores: Vec<u16>,
     pub device: fn(&str) -> Device,
@@ -31,12 +33,36 @@ pub struct Machine {
     pub running: Option<Arc<Config>>,
 }
 
+/// Memory that this process can still take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AvailableMemory {
+    pub bytes: Bytes,
+    /// File with the limit of a cgroup that leaves less memory than the machine has.
+    pub cgroup_limit: Option<PathBuf>,
+}
+
 /// Facts about a network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
     Unknown,
     Missing,
     Has { index: u32, queues: u32, mtu: u32, uses: Uses },
+}
+
+impl From<Bytes> for AvailableMemory {
+    fn from(bytes: Bytes) -> AvailableMemory {
+        AvailableMemory { bytes, cgroup_limit: None }
+    }
+}
+
+impl fmt::Display for AvailableMemory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} MiB available memory", grouped(self.bytes.0 >> 20))?;
+        match &self.cgroup_limit {
+            Some(file) => write!(formatter, " (limit of the cgroup: {})", file.display()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Default for Machine {

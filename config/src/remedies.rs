@@ -4,6 +4,7 @@ use toml_span::{Span, Spanned, Value};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
 
 use crate::document::{Document, Port};
+use crate::keys::ClassKeys;
 use crate::reader::Problems;
 use crate::reader::value;
 use crate::shell::ReceiveChunks;
@@ -19,12 +20,16 @@ pub struct Remedy {
 
 type Change = (&'static str, fn(&mut Document));
 
-const CHANGES: [Change; 5] = [
+const CHANGES: [Change; 7] = [
     ("smallest_frame = 1024", |document| document.switch.smallest_frame = key(1024)),
     ("stall_budget = \"5ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(5))),
     ("stall_budget = \"1ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(1))),
     ("half the `speed` of each port", |document| document.ports.iter_mut().for_each(halve_speed)),
     ("one class in `lossless` of each port", |document| document.ports.iter_mut().for_each(keep_one_class)),
+    ("the default `xoff` of each class", |document| classes(document).for_each(|class| class.xoff = None)),
+    ("the default `headroom` of each class", |document| {
+        classes(document).for_each(|class| class.headroom = None);
+    }),
 ];
 
 const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |document| {
@@ -84,6 +89,10 @@ fn key<T>(value: T) -> Option<Spanned<T>> {
     Some(Spanned::with_span(value, Span::default()))
 }
 
+fn classes(document: &mut Document) -> impl Iterator<Item = &mut ClassKeys> {
+    document.ports.iter_mut().flat_map(|port| &mut port.classes)
+}
+
 fn halve_speed(port: &mut Port) {
     if let Some(speed) = &mut port.keys.speed {
         speed.value = BitRate::new(speed.value.bits_per_second() / 2).unwrap_or(speed.value);
@@ -141,6 +150,16 @@ mod tests {
         assert!(
             changes(&remedies("", "lossless = [3, 4]")).contains(&"one class in `lossless` of each port")
         );
+    }
+
+    #[test]
+    fn explicit_xoff_and_headroom_are_named_as_costly() {
+        for key in ["xoff", "headroom"] {
+            let best = remedies("", &format!("class.3.{key} = \"10GB\""));
+            assert_eq!(best[0].change, format!("the default `{key}` of each class"));
+            assert!(best[0].saved > Bytes(20_000_000_000), "{best:?}");
+        }
+        assert!(!changes(&remedies("", "")).iter().any(|change| change.starts_with("the default")));
     }
 
     #[test]

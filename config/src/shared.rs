@@ -12,7 +12,7 @@ use crate::keys::{MemoryKeys, MemoryModel};
 use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
-use crate::{defaults, thresholds, written};
+use crate::{defaults, quantity, thresholds, written};
 
 pub(crate) fn memory(
     document: &Document,
@@ -79,7 +79,8 @@ pub(crate) fn lossy_pool(
         );
     }
     let longest = drafts.iter().map(|draft| draft.line.longest()).max().unwrap_or_default();
-    let places = ports.len() as u64 + u64::from(value(document.switch.spare_ports.as_ref(), 0));
+    let spare = value(document.switch.spare_ports.as_ref(), 0);
+    let places = ports.len() as u64 + u64::from(spare);
     let least = Bytes(longest.0.saturating_mul(2 * places));
     let is_running = document.running.is_some(); // a reload cannot change the pool
     let stops = value(document.switch.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop;
@@ -105,12 +106,39 @@ pub(crate) fn lossy_pool(
             );
             LossyPool::UNLIMITED
         }
-        Some((OrOff::Is(bytes), _)) => defaults::lossy_pool(bytes),
+        Some((OrOff::Is(bytes), span)) => {
+            let most = lossy_queues(ports, spare);
+            if bytes > most && !is_running {
+                problems.push(
+                    Problem::warning(format!(
+                        "`lossy_pool` is {}, but all lossy queues together hold at most {} bytes",
+                        quantity::bytes(bytes),
+                        most.0
+                    ))
+                    .at(span, "cannot be filled")
+                    .help("lower `lossy_pool`, or raise `egress_max` of lossy classes"),
+                );
+            }
+            defaults::lossy_pool(bytes)
+        }
         Some((OrOff::Off, _)) => LossyPool::UNLIMITED,
         // A pipeline that halts needs no limit here, because frames are limited at ingress and none is dropped.
         None if is_shared || stops => LossyPool::UNLIMITED,
         None => document.hardware.lossy_pool(ports),
     }
+}
+
+/// Returns the size of all queues of classes that are lossy everywhere. Each of `spare` more ports counts as the largest.
+pub(crate) fn lossy_queues(ports: &[PortSettings], spare: u8) -> Bytes {
+    let is_lossy = |class: &Class| ports.iter().all(|port| !port.classes[class.index()].lossless);
+    let classes: Vec<Class> = Class::ALL.into_iter().filter(is_lossy).collect();
+    let of_port = |port: &PortSettings| {
+        let queues = classes.iter().map(|class| port.classes[class.index()].egress_max);
+        queues.fold(Bytes::ZERO, Bytes::saturating_add)
+    };
+    let largest = ports.iter().map(of_port).max().unwrap_or_default();
+    let of_spare = Bytes(largest.0.saturating_mul(spare.into()));
+    ports.iter().map(of_port).fold(of_spare, Bytes::saturating_add)
 }
 
 fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {

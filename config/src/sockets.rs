@@ -138,14 +138,16 @@ fn beyond_rings(
         .at(burst.span, "too much after a stall")
         .help(format!("write burst = {} or less", largest(least, burst.value.0, receives)));
     }
+    let whole = Chunks { receive: ReceiveChunks::Whole, ..chunks };
+    let fits_whole = || line.rings(line.stall_chunks(smallest_frame, whole), smallest_frame).is_some();
     let problem = Problem::error(format!(
         "port {name} needs {stall_chunks} receive chunks for a stall of {stall}, more than a ring can hold ({RING_MOST})"
     ))
     .help(match chunks.receive {
-        ReceiveChunks::Whole => {
-            "shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average"
+        ReceiveChunks::Small if fits_whole() => {
+            "shorten stall_budget, or write receive_chunks = \"whole\" in [memory]"
         }
-        ReceiveChunks::Small => "shorten stall_budget, or write receive_chunks = \"whole\" in [memory]",
+        _ => "shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average",
     });
     let budget = document.switch.stall_budget.as_ref().map(|key| key.span);
     match budget.or(keys.speed.as_ref().map(|key| key.span)) {

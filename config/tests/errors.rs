@@ -328,11 +328,15 @@ fn shared_memory_keys_need_shared_memory() {
 }
 
 #[test]
-fn stall_exceeding_ring_is_error() {
-    let (_, message, help) =
-        only("[switch]\nstall_budget = \"10s\"\n[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n");
-    assert!(message.contains("more than a ring can hold (1048576)"), "{message}");
-    assert!(help.contains("stall_budget"));
+fn stall_exceeding_ring_is_error_with_sufficient_remedy() {
+    for (smallest_frame, suffices) in [(256, true), (64, false)] {
+        let (_, message, help) = only(&format!(
+            "[memory]\nreceive_chunks = \"small\"\n[switch]\nstall_budget = \"170ms\"\nsmallest_frame = {smallest_frame}\n\
+             [[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"10G\"\n"
+        ));
+        assert!(message.contains("more than a ring can hold (1048576)") && help.contains("stall_budget"));
+        assert_eq!(help.contains("receive_chunks = \"whole\""), suffices, "{help}");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn load(name: &str) -> Config {
 
 #[test]
 fn examples_are_valid_with_8_gib() {
-    let machine = Machine { memory: Some(Bytes(8 << 30)), cores: vec![0, 1], ..Machine::default() };
+    let machine = Machine { memory: Some(Bytes(8 << 30).into()), cores: vec![0, 1], ..Machine::default() };
     let mut names: Vec<String> = std::fs::read_dir(path(""))
         .unwrap()
         .map(|entry| entry.unwrap())

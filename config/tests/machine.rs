@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use xoff_config::memory::{Held, Plan};
-use xoff_config::{Config, ConfigError, Device, Machine, Rings, Uses};
+use xoff_config::{AvailableMemory, Config, ConfigError, Device, Machine, Rings, Uses};
 use xoff_flow_control::settings::ClassSettings;
 use xoff_wire::units::{Bytes, PortId};
 
@@ -66,15 +66,43 @@ fn memory_fits_machine_to_the_byte() {
     let needed = config.memory(&config.workers(&[]), &queues).needed();
     assert!(needed > config.memory(&config.workers(&[]), &[]).needed());
     let on = |memory: u64| {
-        Config::from_toml("test.toml", PORTS, Machine { memory: Some(Bytes(memory)), ..with_three.clone() })
+        Config::from_toml(
+            "test.toml",
+            PORTS,
+            Machine { memory: Some(Bytes(memory).into()), ..with_three.clone() },
+        )
     };
     assert!(on(needed.0).is_ok());
     let Err(ConfigError::Invalid(invalid)) = on(needed.0 - 1) else { panic!("does not fit") };
-    assert!(invalid.problems()[0].message.contains("MiB of memory"));
+    assert!(invalid.problems()[0].message.contains("MiB of memory, more than the"));
     let doubts = |memory| {
         on(memory).unwrap().warnings.iter().filter(|warning| warning.message.contains("MiB")).count()
     };
     assert_eq!((doubts(needed.0 * 2 - 1), doubts(needed.0 * 2)), (1, 0));
+}
+
+#[test]
+fn lack_of_memory_names_cgroup_and_sufficient_remedy() {
+    let on = |memory: u64, has_small_chunks: fn() -> bool| {
+        let memory = AvailableMemory {
+            bytes: Bytes(memory),
+            cgroup_limit: Some("/sys/fs/cgroup/a/memory.max".into()),
+        };
+        let machine = Machine { memory: Some(memory), has_small_chunks, ..Machine::default() };
+        let error = Config::from_toml("test.toml", PORTS, machine).unwrap_err();
+        let ConfigError::Invalid(invalid) = error else { panic!("{error:?}") };
+        let problem = invalid.problems()[0].clone();
+        (problem.message, problem.help.unwrap())
+    };
+    let shorter = read(&format!("[switch]\nstall_budget = \"1ms\"\n{PORTS}")).unwrap();
+    let least = shorter.memory(&shorter.workers(&[]), &[]).needed().0;
+    let (message, help) = on(least, || false);
+    let limit = " MiB available memory (limit of the cgroup: /sys/fs/cgroup/a/memory.max)";
+    assert!(message.ends_with(limit), "{message}");
+    assert!(help.starts_with("stall_budget = \"1ms\" helps most, saves "), "{help}");
+    assert!(help.contains(" MiB, and suffices; "), "{help}");
+    let (_, help) = on(least - 1, || false);
+    assert!(help.contains(" MiB, and does not suffice alone; "), "{help}");
 }
 
 // proves: shared-memory
@@ -113,6 +141,25 @@ fn memory_budget_is_divided_to_the_byte() {
 }
 
 // proves: shared-memory
+#[test]
+fn memory_that_lossy_queues_cannot_fill_is_warned_of() {
+    let config = read(PORTS).unwrap();
+    let queues = config.switch.ports.iter().flat_map(|port| &port.classes);
+    let most: u64 = queues.filter(|class| !class.lossless).map(|class| class.egress_max.0).sum();
+    let warned = |memory: &str| {
+        let warnings = read(&format!("[memory]\n{memory}\n{PORTS}")).unwrap().warnings;
+        warnings.iter().any(|warning| {
+            warning.message.contains("`lossy_pool` is") || warning.message.contains("`budget` is")
+        })
+    };
+    let pool = |bytes: u64| warned(&format!("lossy_pool = {bytes}"));
+    assert_eq!((pool(most), pool(most + 1), warned("lossy_pool = \"none\"")), (false, true, false));
+    let largest = read(&format!("[memory]\nlossy_pool = {most}\n{PORTS}")).unwrap();
+    let needed = largest.plan(&Machine::default()).needed().0.div_ceil(1 << 20) << 20;
+    let budget = |bytes: u64| warned(&format!("budget = {bytes}"));
+    assert_eq!((budget(needed), budget(needed + 1)), (false, true));
+}
+
 #[test]
 fn budget_and_lossy_pool_exclude_each_other() {
     for keys in ["lossy_pool = \"1MB\"", "model = \"shared\""] {

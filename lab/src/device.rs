@@ -138,7 +138,7 @@ impl Device {
 
     /// Turns offloads off, so that the kernel sends complete frames.
     pub fn finish_frames(&self) -> Result<(), LabError> {
-        self.namespace.run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
+        self.namespace.try_run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
             what: format!("turn offloads of {} off", self.name),
             namespace: self.namespace.name().to_owned(),
             source,
@@ -170,7 +170,7 @@ impl Device {
     }
 
     pub(super) fn add_queue(&self) -> Result<(), LabError> {
-        self.namespace.run(|| xoff_xdp::add_queue(self.ifindex())).map_err(|source| LabError::Io {
+        self.namespace.try_run(|| xoff_xdp::add_queue(self.ifindex())).map_err(|source| LabError::Io {
             what: format!("put a pfifo on {}", self.name),
             namespace: self.namespace.name().to_owned(),
             source,

@@ -14,6 +14,8 @@ use std::thread;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{Pid, gettid};
 
+use xoff_xdp::thread_refused;
+
 use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -65,7 +67,11 @@ impl Namespace {
                     jobs.into_iter().for_each(|job| job());
                 }
             })
-            .map_err(failed)?;
+            .map_err(|source| LabError::Io {
+                what: "start a thread".into(),
+                namespace: name.to_owned(),
+                source: thread_refused(&source),
+            })?;
         let made = made.recv().expect("the namespace's thread ended without a report");
         let (file, keeper_id) = made.map_err(failed)?;
         Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper, keeper_id }) })
@@ -77,14 +83,32 @@ impl Namespace {
     }
 
     /// Runs `work` in a new thread inside the namespace, where its sockets stay. Propagates a panic.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    ///
+    /// # Errors
+    /// That of `work`, or that the system refuses a thread.
+    pub fn try_run<T: Send, E: From<io::Error> + Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, E> + Send,
+    ) -> Result<T, E> {
+        let inside = || {
+            self.enter();
+            work()
+        };
         thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                self.enter();
-                work()
-            });
+            let thread = thread::Builder::new().spawn_scoped(scope, inside).map_err(|error| {
+                let error = thread_refused(&error);
+                io::Error::new(error.kind(), format!("cannot start a thread: {error}"))
+            })?;
             thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause))
         })
+    }
+
+    /// Runs `work` as [`Namespace::try_run`] does.
+    ///
+    /// # Panics
+    /// The system refuses a thread.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.try_run(|| Ok::<T, io::Error>(work())).unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub fn spawn_thread<T: Send + 'static>(
@@ -150,7 +174,8 @@ impl Namespace {
         self.on_keeper(move || command.spawn())
     }
 
-    fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+    /// Runs `work` inside, in the namespace's own thread, which needs no new one.
+    pub fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {
             let _ = report.send(work()); // fails only if the caller is gone
@@ -160,12 +185,12 @@ impl Namespace {
     }
 
     pub fn output(&self, command: &mut Command) -> io::Result<Output> {
-        self.run(|| command.output())
+        self.try_run(|| command.output())
     }
 
     /// Writes a setting under `/proc/sys/net`.
     pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), LabError> {
-        self.run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).map_err(|source| LabError::Io {
+        self.try_run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).map_err(|source| LabError::Io {
             what: format!("set net/{setting} to {value}"),
             namespace: self.name().to_owned(),
             source,
@@ -202,6 +227,7 @@ fn enter_new() -> io::Result<File> {
 mod tests {
     use super::*;
     use crate::Lab;
+    use crate::parallel::tests::without_threads;
 
     fn inode() -> u64 {
         fs::metadata("/proc/thread-self/ns/net").unwrap().ino()
@@ -260,6 +286,20 @@ mod tests {
         assert_eq!(namespace.read_file(place).unwrap(), "second\n");
         assert_eq!(namespace.read_file(Path::new("/var/tmp/lab-d")).unwrap(), "third\n");
         assert!(!place.exists() && !Path::new("/var/tmp/lab-d").exists(), "private file is visible outside");
+    }
+
+    // proves: lab-lifecycle
+    #[test]
+    fn refused_threads_of_namespace_are_errors() {
+        let lab = Lab::new();
+        let namespace = lab.namespace("lab-e").unwrap();
+        let read = |namespace: &Namespace| namespace.try_run(|| fs::read_to_string("/proc/thread-self/comm"));
+        let (run, made) = without_threads(|| (read(&namespace), lab.namespace("lab-f").map(drop)));
+        for error in [run.unwrap_err().to_string(), made.unwrap_err().to_string()] {
+            assert!(error.starts_with("cannot start a thread"), "{error}");
+            assert!(error.contains("raise the limit on address space (`ulimit -v`"), "{error}");
+        }
+        assert!(read(&namespace).is_ok());
     }
 
     #[test]

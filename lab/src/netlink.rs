@@ -13,7 +13,7 @@ pub(super) fn netlink<T, E: Into<io::Error>>(
     what: &str,
     talk: impl FnOnce(&mut Conversation) -> Result<T, E>,
 ) -> Result<T, LabError> {
-    let kernel = namespace.run(Conversation::open);
+    let kernel = namespace.try_run(Conversation::open);
     let result = kernel.and_then(|mut kernel| talk(&mut kernel).map_err(Into::into));
     result.map_err(|source| LabError::Io {
         what: what.to_owned(),

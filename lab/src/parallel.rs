@@ -8,6 +8,7 @@ use std::thread;
 const THREADS_MAX: usize = 16;
 
 /// Runs `work` for all items in parallel; returns the results in the order of the items. Propagates a panic.
+/// The caller works, too, and alone if the system refuses threads.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());
@@ -20,19 +21,51 @@ pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync
         results
     };
     let mut results = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, share).ok();
+        let threads: Vec<_> = (1..threads).map_while(spawn).collect();
+        let own = share();
         let join = |thread: thread::ScopedJoinHandle<'_, Vec<(usize, R)>>| {
             thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause))
         };
-        threads.into_iter().flat_map(join).collect::<Vec<_>>()
+        threads.into_iter().flat_map(join).chain(own).collect::<Vec<_>>()
     });
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::each;
+#[allow(clippy::unwrap_used)]
+pub(crate) mod tests {
+    use std::{fs, iter};
+
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    use super::*;
+
+    /// Runs `work` while the system refuses threads to this process, for lack of address space.
+    pub(crate) fn without_threads<T>(work: impl FnOnce() -> T) -> T {
+        let pages = fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split_once(' ').unwrap().0.parse().unwrap();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
+        setrlimit(Resource::RLIMIT_AS, (pages << 12) + (1 << 20), hard).unwrap();
+        // The C library keeps stacks of ended threads for new ones.
+        let parked: Vec<_> = iter::from_fn(|| thread::Builder::new().spawn(thread::park).ok()).collect();
+        let result = work();
+        setrlimit(Resource::RLIMIT_AS, soft, hard).unwrap();
+        for thread in parked {
+            thread.thread().unpark();
+            thread.join().unwrap();
+        }
+        result
+    }
+
+    // proves: lab-lifecycle
+    #[test]
+    fn parallel_work_without_threads_is_done_by_caller() {
+        let caller = thread::current().id();
+        let done = without_threads(|| each(vec![1, 2], |item| (item, thread::current().id())));
+        assert_eq!(done, [(1, caller), (2, caller)]);
+    }
 
     #[test]
     fn parallel_results_keep_order_of_items() {

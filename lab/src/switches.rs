@@ -20,7 +20,7 @@ impl Switches {
     /// The first failure with its switch's index; the others are stopped.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
         let start = |(namespace, config): &(Namespace, Config)| {
-            let running = namespace.run(|| run::start(config, &Privileges::Keep))?;
+            let running = namespace.try_run(|| run::start(config, &Privileges::Keep))?;
             Ok((namespace.clone(), running))
         };
         let (mut switches, mut failed) = (Switches::default(), None);
@@ -40,12 +40,16 @@ impl Switches {
 
     /// Returns final states, or errors of threads.
     pub fn stop(&mut self) -> Vec<Result<Status, ThreadError>> {
-        parallel::each(self.0.drain(..).collect(), |(namespace, running)| namespace.run(|| running.stop()))
+        parallel::each(self.0.drain(..).collect(), |(namespace, running)| {
+            namespace.on_keeper(|| running.stop())
+        })
     }
 }
 
 impl Drop for Switches {
     fn drop(&mut self) {
-        parallel::each(self.0.drain(..).collect(), |(namespace, running)| namespace.run(|| drop(running)));
+        parallel::each(self.0.drain(..).collect(), |(namespace, running)| {
+            namespace.on_keeper(|| drop(running))
+        });
     }
 }

@@ -1,12 +1,15 @@
 //! This machine's resources, against which configurations are checked.
 
+mod cgroup;
+
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::sys::sysinfo::sysinfo;
-use xoff_config::{Device, Machine, Uses};
+use procfs::{Current as _, Meminfo};
+use xoff_config::{AvailableMemory, Device, Machine, Uses};
 use xoff_flow_control::settings::HashSeed;
 use xoff_wire::units::Bytes;
 use xoff_xdp::Interface;
@@ -15,7 +18,7 @@ use xoff_xdp::Interface;
 #[must_use]
 pub fn here() -> Machine {
     Machine {
-        memory: memory(),
+        memory: available_memory(),
         cores: cores(),
         device,
         is_netns,
@@ -25,7 +28,7 @@ pub fn here() -> Machine {
     }
 }
 
-fn device(name: &str) -> Device {
+pub(crate) fn device(name: &str) -> Device {
     let interface = match Interface::find(name) {
         Ok(Some(interface)) => interface,
         Ok(None) => return Device::Missing,
@@ -51,16 +54,17 @@ pub fn secret() -> HashSeed {
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
+/// Returns the memory of the whole machine, which includes that of runs already begun.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))
 }
 
-#[must_use]
-pub fn available_memory() -> Option<Bytes> {
-    let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let kibibytes = info.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.strip_suffix("kB"))?;
-    Some(Bytes(kibibytes.trim().parse::<u64>().ok()? << 10))
+/// Returns the lesser of the machine's available memory and what the limits of cgroups leave.
+fn available_memory() -> Option<AvailableMemory> {
+    let machine = Meminfo::current().ok().and_then(|info| info.mem_available);
+    let machine = machine.map(|bytes| AvailableMemory::from(Bytes(bytes)));
+    machine.into_iter().chain(cgroup::available()).min_by_key(|memory| memory.bytes)
 }
 
 /// Returns the cores on which this thread may run, as limited by `taskset`, cpusets and `isolcpus`.
@@ -84,8 +88,8 @@ mod tests {
             here().cores
         });
         assert_eq!(pinned.join().unwrap(), [last]);
-        assert!(here().memory.unwrap() > Bytes(1 << 20));
-        assert!(available_memory().unwrap() <= here().memory.unwrap());
+        let available = available_memory().unwrap().bytes;
+        assert!(available > Bytes(1 << 20) && available <= memory().unwrap());
     }
 
     // proves: check

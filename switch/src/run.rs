@@ -78,7 +78,7 @@ pub enum RunError {
     Recording(#[from] CannotRecord),
     #[error(transparent)]
     Router(#[from] RouterError),
-    #[error("cannot start a worker: {0}")]
+    #[error("cannot start the switch: {0}")]
     Thread(#[from] io::Error),
 }
 

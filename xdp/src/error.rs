@@ -4,6 +4,8 @@ use std::io;
 
 use xoff_ebpf::EbpfError;
 
+use crate::limits;
+
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     #[error(
@@ -54,8 +56,8 @@ pub enum XdpError {
         allowed: &'static str,
     },
     #[error(
-        "cannot set up {bytes} bytes of memory for frames: {source}; lower the stall budget, or raise the \
-         limit on locked memory (`ulimit -l`) if the process lacks cap_ipc_lock"
+        "cannot set up {bytes} bytes of memory for frames: {source}; lower the stall budget, or {}",
+        limits::memory_remedy(source)
     )]
     Memory { bytes: u64, source: io::Error },
     #[error("{device}: {fault}: {source}")]

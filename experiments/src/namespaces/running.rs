@@ -93,7 +93,7 @@ impl RunningFabric for Running<'_> {
     }
 
     fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError> {
-        let link = self.network.namespace(from).run(|| Link::open("eth0"))?;
+        let link = self.network.namespace(from).on_keeper(|| Link::open("eth0"))?;
         Ok(Box::new(move |frame| Ok(link.send(frame)?)))
     }
 

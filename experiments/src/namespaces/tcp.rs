@@ -130,10 +130,10 @@ pub(super) struct Pair<'a> {
 impl Pair<'_> {
     fn connect(&self) -> Result<[TcpStream; 2], LabError> {
         let Pair { sender, receiver, address } = *self;
-        let listener = receiver.run(|| TcpListener::bind((address, 0)));
+        let listener = receiver.try_run(|| TcpListener::bind((address, 0)));
         let listener = listener.map_err(|error| failed("listen", receiver, error))?;
         let place = listener.local_addr().map_err(|error| failed("listen", receiver, error))?;
-        let out = sender.run(|| TcpStream::connect_timeout(&place, PATIENCE));
+        let out = sender.try_run(|| TcpStream::connect_timeout(&place, PATIENCE));
         let out = out.map_err(|error| failed("connect", sender, error))?;
         let (into, _) = listener.accept().map_err(|error| failed("accept", receiver, error))?;
         Ok([out, into])
@@ -238,7 +238,7 @@ const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcv
 
 pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
     let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
-    let text = host.run(|| Ok(read("snmp")? + &read("netstat")?));
+    let text = host.try_run(|| Ok(read("snmp")? + &read("netstat")?));
     let text = text.map_err(|error| failed("read the TCP counters", host, error))?;
     let counter = |group, name| {
         let unknown = || failed(&format!("find {name}"), host, io::ErrorKind::NotFound.into());

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
-use xoff_config::Problem;
 use xoff_config::reader::{Parsed, Problems, Table, parse};
+use xoff_config::{Config, Problem};
 use xoff_wire::units::{BitRate, MacAddr};
 
 use super::{NicSettings, Place};
@@ -115,7 +115,17 @@ pub(super) struct File {
 
 impl File {
     pub(super) fn read(root: &Table<'_, '_>, problems: &mut Problems) -> File {
-        root.no_others(&[TopKeys::KEYS, &["defaults", "switch", "host", "link"]], problems);
+        let own = ["defaults", "switch", "host", "link"];
+        for table in Config::TABLES.iter().filter(|table| !own.contains(table)) {
+            if let Some(value) = root.value(table) {
+                let problem = Problem::error(format!("`{table}` is not a key at the top level"));
+                let header = format!("[switch.{table}]");
+                let header = if value.as_array().is_some() { format!("[{header}]") } else { header };
+                let help = format!("write {header} after the [[switch]] that it belongs to");
+                problems.push(problem.at(value.span, "setting of a switch").help(help));
+            }
+        }
+        root.no_others(&[TopKeys::KEYS, &own, Config::TABLES], problems);
         let mut file = File { name: TopKeys::read(root, problems).name, ..File::default() };
         if let Some(table) = root.table("defaults", problems) {
             table.no_others(&[DefaultKeys::KEYS, &["switch"]], problems);

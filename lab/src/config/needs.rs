@@ -37,21 +37,20 @@ impl Needs {
         machine: &Machine,
         remedies: impl FnOnce() -> Vec<Remedy>,
     ) -> Option<Problem> {
-        let (needed, available) = (self.total(), machine.memory?);
-        if needed <= available {
+        let (needed, available) = (self.total(), machine.memory.as_ref()?);
+        if needed <= available.bytes {
             return None;
         }
         let problem = Problem::error(format!(
-            "the network needs {} MiB of memory ({} MiB for switches, {} MiB for agents of hosts), but only {} MiB are available",
+            "the network needs {} MiB of memory ({} MiB for switches, {} MiB for agents of hosts), more than the {available}",
             mebibytes(needed),
             mebibytes(Bytes(needed.0 - self.of_agents().0)),
             mebibytes(self.of_agents()),
-            available.0 >> 20,
         ));
         Some(match remedies().first() {
             Some(Remedy { change, saved }) => {
-                let left = needed.0.saturating_sub(saved.0);
-                let fit = if left <= available.0 {
+                let left = needed.saturating_sub(*saved);
+                let fit = if left <= available.bytes {
                     "the network then fits"
                 } else {
                     "the network still does not fit"
@@ -87,7 +86,7 @@ mod tests {
                        [[switch]]\nname = \"s2\"\nhosts = 4\n[[link]]\nbetween = [\"s1\", \"s2\"]\n";
 
     fn read(text: &str, memory: Option<u64>) -> Result<Network, ConfigError> {
-        let machine = Machine { memory: memory.map(Bytes), ..Machine::default() };
+        let machine = Machine { memory: memory.map(|bytes| Bytes(bytes).into()), ..Machine::default() };
         Network::from_toml("lab.toml", text, "lab", &machine)
     }
 
@@ -124,15 +123,14 @@ mod tests {
         let changes = ["smallest_frame = 1024", "stall_budget = \"5ms\"", "stall_budget = \"1ms\""];
         let after = |change: &str| total(&format!("{TWO}[defaults.switch]\n{change}\n"));
         let best = changes.into_iter().min_by_key(|change| after(change)).unwrap();
-        let [problem] = &problem(after(best))[..] else { panic!("one error") };
         let saved = (total(TWO) - after(best)) >> 20;
-        assert!(problem.message.starts_with("the network needs "), "{problem}");
-        let help = problem.help.as_ref().unwrap();
-        assert_eq!(
-            help,
-            &format!(
-                "{best} for every switch helps most: this setting saves {saved} MiB, and the network then fits"
-            )
-        );
+        for (memory, fit) in [(after(best) - 1, "still does not fit"), (after(best), "then fits")] {
+            let [problem] = &problem(memory)[..] else { panic!("one error") };
+            assert!(problem.message.starts_with("the network needs "), "{problem}");
+            let help = format!(
+                "{best} for every switch helps most: this setting saves {saved} MiB, and the network {fit}"
+            );
+            assert_eq!(problem.help, Some(help));
+        }
     }
 }

@@ -108,6 +108,14 @@ fn error_of_a_switch_names_its_line_in_lab_file() {
 }
 
 #[test]
+fn switch_table_at_top_level_names_its_place() {
+    let (lines, missing) = ("[memory]\nmodel = \"shared\"\n", "write [switch.memory] after the [[switch]]");
+    assert_only(&format!("{FIVE_LINES}{lines}"), 6, &["`memory` is not a key at the top level", missing]);
+    assert_only(&format!("{FIVE_LINES}[[vlan]]\nid = 2\n"), 6, &["write [[switch.vlan]] after"]);
+    assert_only(&format!("{FIVE_LINES}[memroy]\n"), 6, &["`memroy` is not a key at the top level"]);
+}
+
+#[test]
 fn duplicate_names_and_unknown_ends_are_refused() {
     assert_only(
         &format!("{FIVE_LINES}[[host]]\nname = \"s1\"\nswitch = \"s1\"\n"),
@@ -350,7 +358,7 @@ fn switches_receive_in_small_chunks_by_default() {
 // proves: lab-account
 #[test]
 fn every_network_is_valid_with_8_gib_of_memory() {
-    let machine = Machine { memory: Some(Bytes(8 << 30)), cores: vec![0, 1], ..Machine::default() };
+    let machine = Machine { memory: Some(Bytes(8 << 30).into()), cores: vec![0, 1], ..Machine::default() };
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
     let files = fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());
     let networks: Vec<PathBuf> =

@@ -1,6 +1,7 @@
 //! Agents (`xoff nic`): child processes that make hosts' kernels obey pauses, one per device.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -170,5 +171,9 @@ fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Res
 
 pub(super) fn status(network: &str, host: &Host, index: usize, namespace: &Namespace) -> Option<NicStatus> {
     let url = client::url(&serves_at(network, host, index)).ok()?;
-    namespace.run(|| client::get(&url, "/status", ANSWER_WITHIN).ok()?.body_mut().read_json().ok())
+    let ask = || {
+        let reply = client::get(&url, "/status", ANSWER_WITHIN).map_err(io::Error::other);
+        reply?.body_mut().read_json().map_err(io::Error::other)
+    };
+    namespace.try_run(ask).ok()
 }

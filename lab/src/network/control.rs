@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::files::{DIRECTORY, agents, log_file, socket};
 use super::{NetworkError, NetworkView};
 use xoff_switch::unix_socket;
+use xoff_xdp::thread_refused;
 
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 const REQUEST_LEN_MAX: u64 = 4_096;
@@ -85,8 +86,8 @@ impl Claim {
         thread::Builder::new()
             .name("xoff-lab".into())
             .spawn(serve)
-            .map(|_| ())
-            .map_err(NetworkError::io("start a thread"))
+            .map(drop)
+            .map_err(|error| NetworkError::io("start a thread")(thread_refused(&error)))
     }
 }
 

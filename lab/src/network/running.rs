@@ -209,7 +209,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
     };
     parallel::each(all.iter().collect(), furnish).into_iter().collect::<Result<(), LabError>>()?;
     parallel::each(all.iter().collect(), |(interface, device): &(Interface, Device)| {
-        let sent = device.namespace().run(|| -> io::Result<()> {
+        let sent = device.namespace().try_run(|| -> io::Result<()> {
             let socket = UdpSocket::bind((interface.ipv4.0, 0))?;
             socket.set_broadcast(true)?;
             let (address, prefix) = interface.ipv4;

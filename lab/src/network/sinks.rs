@@ -25,7 +25,7 @@ impl ControlSink {
             Ok(socket)
         };
         let [mac_control, cnm, tagged] = ETHER_TYPES;
-        let sockets = device.namespace().run(|| Ok([open(mac_control)?, open(cnm)?, open(tagged)?]));
+        let sockets = device.namespace().try_run(|| Ok([open(mac_control)?, open(cnm)?, open(tagged)?]));
         sockets.map(ControlSink).map_err(|source| LabError::Io {
             what: format!("open the sockets for control frames to {}", device.name()),
             namespace: device.namespace().name().to_owned(),

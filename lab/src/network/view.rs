@@ -255,7 +255,7 @@ impl NetworkView {
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };
-    device.namespace().run(|| {
+    device.namespace().on_keeper(|| {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
         let snmp6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
         receive_buffer_errors(&snmp) + receive_buffer_errors6(&snmp6)

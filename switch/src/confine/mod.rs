@@ -25,6 +25,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
+use xoff_xdp::thread_refused;
 
 pub use user::User;
 pub(crate) use user::UserError;
@@ -111,7 +112,8 @@ impl Confinement {
             }
             let _ = report.send(Ok(()));
             work()
-        })?;
+        });
+        let thread = thread.map_err(|error| thread_refused(&error))?;
         outcome.recv().map_err(io::Error::other)??;
         Ok(thread)
     }
@@ -125,7 +127,7 @@ impl Privileges {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, ConfineError> {
         match self {
-            Privileges::Keep => Ok(part.thread(name).spawn(work)?),
+            Privileges::Keep => Ok(part.thread(name).spawn(work).map_err(|error| thread_refused(&error))?),
             Privileges::Drop(confinement) => confinement.spawn(part, name, work),
         }
     }

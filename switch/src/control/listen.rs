@@ -15,6 +15,7 @@ use nix::sched::{CloneFlags, setns};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use xoff_config::shell::HttpAt;
+use xoff_xdp::thread_refused;
 
 use super::caller::Caller;
 use super::{ControlError, trust};
@@ -124,7 +125,11 @@ fn inside<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> io:
         setns(namespace, CloneFlags::CLONE_NEWNET).map_err(|error| named(error.into()))?;
         Ok(work())
     };
-    thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, enter);
+        let thread = thread.map_err(|error| thread_refused(&error))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 #[derive(Deserialize)]

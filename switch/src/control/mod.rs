@@ -69,6 +69,7 @@ use axum::Router;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use xoff_config::shell::HttpAt;
+use xoff_xdp::thread_refused;
 
 use self::listen::{BoundAddress, Listener};
 use self::opener::Opener;
@@ -213,7 +214,10 @@ pub(crate) fn start(
         let _ended = ended;
         runtime.block_on(work);
     });
-    running.push(Service { stop, thread: thread.map_err(ControlError::Thread)? });
+    running.push(Service {
+        stop,
+        thread: thread.map_err(|error| ControlError::Thread(thread_refused(&error)))?,
+    });
     Ok(ControlHandle { at, running })
 }
 

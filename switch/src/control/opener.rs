@@ -120,7 +120,7 @@ pub fn start(config: &Config, privileges: &Privileges) -> Result<(Opener, JoinHa
 fn obey(orders: &Receiver<Order>) {
     for order in orders {
         match order {
-            Order::Look(device, answer) => drop(answer.send((machine::here().device)(&device))),
+            Order::Look(device, answer) => drop(answer.send(machine::device(&device))),
             Order::Fit(wanted, answer) => drop(answer.send(fit(&wanted).map(drop))),
             Order::Open(wanted, answer) => drop(answer.send(open(&wanted))),
             Order::Close(Closing::InHand(port, done)) => {
@@ -139,7 +139,7 @@ fn obey(orders: &Receiver<Order>) {
 fn fit(wanted: &PortRequest) -> Result<&PortShell, NotOpened> {
     let PortRequest { port: id, config } = wanted;
     let shell = &config.shell.ports[id.index()];
-    let found = (machine::here().device)(&shell.device);
+    let found = machine::device(&shell.device);
     if found == Device::Missing {
         return Err(NotOpened::Missing);
     }

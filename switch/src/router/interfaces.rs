@@ -13,7 +13,7 @@ use xoff_flow_control::settings::SwitchSettings;
 use xoff_netlink::packet_route::link::LinkAttribute;
 use xoff_netlink::{Conversation, link_named};
 use xoff_wire::units::{MacAddr, Site};
-use xoff_xdp::HostInterface;
+use xoff_xdp::{HostInterface, thread_refused};
 
 use super::mirror::{Mirror, MirrorHandle};
 use super::tables::Configured;
@@ -29,6 +29,8 @@ pub enum RouterError {
     Interface { name: String, source: io::Error },
     #[error("cannot follow the kernel's routing tables by netlink: {0}")]
     Netlink(io::Error),
+    #[error("cannot start a thread for the host interfaces: {0}")]
+    Thread(io::Error),
 }
 
 fn hint(error: &io::Error) -> &'static str {
@@ -50,12 +52,14 @@ pub struct OpenedRouter {
 
 pub fn open(router: &Router, settings: &SwitchSettings) -> Result<OpenedRouter, RouterError> {
     thread::scope(|scope| {
-        let opened = scope.spawn(|| {
+        let work = || {
             if let Some(netns) = &router.netns {
                 enter(netns).map_err(|source| RouterError::Netns { netns: netns.clone(), source })?;
             }
             open_here(router, settings)
-        });
+        };
+        let opened = thread::Builder::new().spawn_scoped(scope, work);
+        let opened = opened.map_err(|error| RouterError::Thread(thread_refused(&error)))?;
         opened.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
     })
 }

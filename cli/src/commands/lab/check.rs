@@ -18,10 +18,7 @@ pub(super) fn text(network: &Network, machine: &Machine) -> String {
     let agents = usize::try_from(needs.agents).unwrap_or(usize::MAX);
     let agents = vec![counted(agents, "host agent", "host agents"), mebibytes(needs.of_agents()), "0".into()];
     let rows = table(&["what", "MiB", "MiB in the kernel"], switches.chain([agents]));
-    // Rounded down, as in the error of a network that does not fit.
-    let available = machine
-        .memory
-        .map_or_else(String::new, |all| format!(" of {} MiB available memory", grouped(all.0 >> 20)));
+    let available = machine.memory.as_ref().map_or_else(String::new, |available| format!(" of {available}"));
     format!(
         "lab {}: {}, {}, {}\n{rows}\nneeds {} MiB{available}\n",
         network.name,
@@ -45,7 +42,7 @@ pub(super) fn view(file: &str, network: &Network, machine: &Machine) -> Value {
         "host_agents": needs.agents,
         "host_agents_bytes": needs.of_agents().0,
         "needed_bytes": needs.total().0,
-        "available_bytes": machine.memory.map(|bytes| bytes.0),
+        "available_bytes": machine.memory.as_ref().map(|memory| memory.bytes.0),
         "warnings": view::problems(&network.warnings),
     })
 }

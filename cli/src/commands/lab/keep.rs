@@ -24,6 +24,7 @@ use xoff_lab::network::control::{self, Claim, Event};
 use xoff_lab::network::{Account, NetworkError, RunningNetwork, enter, leftovers};
 use xoff_switch::confine::Confinement;
 use xoff_switch::control::logging::{self, Log};
+use xoff_xdp::thread_refused;
 
 /// Default log filter; `RUST_LOG` overrides it.
 const LOG: &str = "warn";
@@ -56,7 +57,7 @@ impl Kept {
         let (tell, events) = mpsc::channel();
         claim.answer(up.view().clone(), tell.clone())?;
         let to = tell.clone();
-        thread::spawn(move || signals.forever().try_for_each(|signal| to.send(Event::Signal(signal))));
+        spawn(move || _ = signals.forever().try_for_each(|signal| to.send(Event::Signal(signal))))?;
         Ok(Kept { up, events, tell, _claim: claim, _log: log })
     }
 
@@ -89,16 +90,21 @@ impl Kept {
     }
 }
 
+fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), NetworkError> {
+    let spawned = thread::Builder::new().spawn(work).map_err(|error| thread_refused(&error));
+    spawned.map(drop).map_err(NetworkError::io("start a thread"))
+}
+
 pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::Result<ExitCode> {
     let kept = Kept::new(network)?;
     let mut child = start(command, json, &kept.variables())?;
     let pid = Pid::from_raw(i32::try_from(child.id()).into_diagnostic()?);
     let tell = kept.tell.clone();
-    thread::spawn(move || {
+    spawn(move || {
         // WNOWAIT leaves the ended process as a zombie, so that no other process gets its PID.
         let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         let _ = tell.send(Event::Ended); // fails if the receiver is gone
-    });
+    })?;
     let mut down = Vec::new();
     let mut kill_at: Option<Instant> = None;
     let mut was_signalled = false;

@@ -219,8 +219,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
 /// Returns this machine with its available memory and the program's own policy.
 /// Devices and namespaces are not checked, because a lab makes its own.
 fn here(own: Option<&OwnPolicy>) -> Machine {
-    let memory = machine::available_memory();
-    Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }
+    Machine { own_policy: own.cloned(), ..machine::here().without_networks() }
 }
 
 fn load(file: &std::path::Path, machine: &Machine) -> Result<Network, NetworkError> {

@@ -1,0 +1,132 @@
+//! Memory limits of the cgroups of this process, in versions 1 and 2.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use procfs::ProcessCGroups;
+use procfs::process::{MountInfo, MountInfos, Process};
+use xoff_config::AvailableMemory;
+use xoff_wire::units::Bytes;
+
+/// Files of a limit and of the memory in use. Above `memory.high` the kernel stops a process until it has reclaimed memory.
+const LIMITS: [(&str, &str); 3] = [
+    ("memory.max", "memory.current"),
+    ("memory.high", "memory.current"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+];
+
+/// Returns the memory that the limits leave to this process, or `None` without a limit.
+pub(super) fn available() -> Option<AvailableMemory> {
+    let process = Process::myself().ok()?;
+    least(&process.cgroups().ok()?, &process.mountinfo().ok()?)
+}
+
+fn least(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Option<AvailableMemory> {
+    let levels = mounts.iter().flat_map(|mount| levels(mount, cgroups).unwrap_or_default());
+    let limits = levels.flat_map(|level| LIMITS.map(|files| left(&level, files)));
+    limits.flatten().min_by_key(|left| left.bytes)
+}
+
+/// Returns the directories of the process's cgroup and its ancestors below `mount`.
+fn levels(mount: &MountInfo, cgroups: &ProcessCGroups) -> Option<Vec<PathBuf>> {
+    let cgroup = cgroups.into_iter().find(|cgroup| match mount.fs_type.as_str() {
+        "cgroup" => {
+            mount.super_options.contains_key("memory")
+                && cgroup.controllers.iter().any(|name| name == "memory")
+        }
+        "cgroup2" => cgroup.hierarchy == 0,
+        _ => false,
+    })?;
+    let own = mount.mount_point.join(Path::new(&cgroup.pathname).strip_prefix(&mount.root).ok()?);
+    let levels = own.ancestors().take_while(|level| level.starts_with(&mount.mount_point));
+    Some(levels.map(Path::to_owned).collect())
+}
+
+fn left(level: &Path, (limit, used): (&str, &str)) -> Option<AvailableMemory> {
+    let number = |file| fs::read_to_string(level.join(file)).ok()?.trim().parse::<u64>().ok();
+    let stat = fs::read_to_string(level.join("memory.stat")).unwrap_or_default();
+    // In version 1 only the `total_` lines count descendants, in version 2 all lines do.
+    let pages = |key: &str| {
+        let of = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+        of(&format!("total_{key} ")).or_else(|| of(&format!("{key} "))).unwrap_or(0)
+    };
+    let reclaimable = pages("active_file").saturating_add(pages("inactive_file"));
+    let left = number(limit)?.saturating_sub(number(used)?.saturating_sub(reclaimable));
+    Some(AvailableMemory { bytes: Bytes(left), cgroup_limit: Some(level.join(limit)) })
+}
+
+// proves: check
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use procfs::FromRead as _;
+
+    use super::*;
+
+    /// Returns the bytes left to a process in `/a/b`, and the limit's file below the mount point.
+    fn left_below(version: &str, mounted: &str, files: &[(&str, &str)]) -> Option<(u64, String)> {
+        let root = tempfile::tempdir().unwrap();
+        for (file, content) in files {
+            let file = root.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, content).unwrap();
+        }
+        let mount = format!("32 31 0:29 {mounted} {} rw - {version} none rw,memory\n", root.path().display());
+        let cgroups = ProcessCGroups::from_read("4:memory:/a/b\n1:cpu:/c\n0::/a/b\n".as_bytes()).unwrap();
+        let found = least(&cgroups, &MountInfos::from_read(mount.as_bytes()).unwrap())?;
+        let file = found.cgroup_limit.unwrap();
+        Some((found.bytes.0, file.strip_prefix(root.path()).unwrap().display().to_string()))
+    }
+
+    #[test]
+    fn least_left_of_all_cgroup_levels_is_available() {
+        let unlimited = "9223372036854771712\n";
+        let version_1 = [
+            ("memory.limit_in_bytes", unlimited),
+            ("memory.usage_in_bytes", "5000\n"),
+            ("a/memory.limit_in_bytes", "1000\n"),
+            ("a/memory.usage_in_bytes", "700\n"),
+            ("a/b/memory.limit_in_bytes", "400\n"),
+            ("a/b/memory.usage_in_bytes", "99\n"),
+        ];
+        assert_eq!(left_below("cgroup", "/", &version_1), Some((300, "a/memory.limit_in_bytes".into())));
+        let version_2 = [
+            ("a/memory.max", "1000\n"),
+            ("a/memory.high", "max\n"),
+            ("a/memory.current", "700\n"),
+            ("a/b/memory.max", "500\n"),
+            ("a/b/memory.high", "399\n"),
+            ("a/b/memory.current", "100\n"),
+        ];
+        assert_eq!(left_below("cgroup2", "/", &version_2), Some((299, "a/b/memory.high".into())));
+        assert_eq!(left_below("cgroup2", "/", &version_2[..3]), Some((300, "a/memory.max".into())));
+        assert_eq!(
+            left_below("cgroup2", "/", &[("a/memory.max", "max\n"), ("a/memory.current", "7\n")]),
+            None
+        );
+        assert_eq!(left_below("tmpfs", "/", &version_2), None);
+    }
+
+    #[test]
+    fn cgroup_of_container_is_below_its_mount() {
+        let files = [("b/memory.max", "9\n"), ("b/memory.current", "8\n")];
+        assert_eq!(left_below("cgroup2", "/a", &files), Some((1, "b/memory.max".into())));
+        assert_eq!(left_below("cgroup2", "/other", &files), None);
+    }
+
+    #[test]
+    fn file_cache_of_cgroup_is_available() {
+        let with = |stat| {
+            let files =
+                [("memory.limit_in_bytes", "100"), ("memory.usage_in_bytes", "90"), ("memory.stat", stat)];
+            left_below("cgroup", "/", &files).unwrap().0
+        };
+        assert_eq!(with("anon 80\n"), 10);
+        assert_eq!(with("inactive_file 7\nactive_file 3\n"), 20);
+        assert_eq!(
+            with("inactive_file 1\nactive_file 2\ntotal_inactive_file 30\ntotal_active_file 40\n"),
+            80
+        );
+        assert_eq!(with("inactive_file 91\n"), 100);
+    }
+}

@@ -1,0 +1,52 @@
+//! Remedies for memory and threads that the kernel refuses.
+
+use std::io;
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+
+/// Adds the limit to raise to an `error` from the start of a thread.
+#[must_use]
+pub fn thread_refused(error: &io::Error) -> io::Error {
+    let threads = "raise the limit on threads (`ulimit -u`, and `pids.max` of the cgroup)";
+    let remedy = raise_address_space(address_space()).unwrap_or_else(|| threads.into());
+    io::Error::new(error.kind(), format!("{error}; {remedy}"))
+}
+
+pub(crate) fn memory_remedy(error: &io::Error) -> String {
+    remedy_of(error, address_space())
+}
+
+fn remedy_of(error: &io::Error, address_space: u64) -> String {
+    // ENOBUFS is the kernel's answer beyond the limit on locked memory.
+    if error.raw_os_error() == Some(libc::ENOBUFS) {
+        return "raise the limit on locked memory (`ulimit -l`), or give the process cap_ipc_lock".into();
+    }
+    raise_address_space(address_space).unwrap_or_else(|| "end other programs".into())
+}
+
+fn raise_address_space(limit: u64) -> Option<String> {
+    let kibibytes = limit >> 10;
+    (limit != RLIM_INFINITY)
+        .then(|| format!("raise the limit on address space (`ulimit -v`, now {kibibytes} KiB)"))
+}
+
+fn address_space() -> u64 {
+    getrlimit(Resource::RLIMIT_AS).map_or(RLIM_INFINITY, |(soft, _)| soft)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: memory
+    #[test]
+    fn refused_memory_names_the_limit_that_refused() {
+        let remedy = |code, limit| remedy_of(&io::Error::from_raw_os_error(code), limit);
+        for limit in [900_000 << 10, RLIM_INFINITY] {
+            assert!(remedy(libc::ENOBUFS, limit).contains("`ulimit -l`"));
+        }
+        let named = "raise the limit on address space (`ulimit -v`, now 900000 KiB)";
+        assert_eq!(remedy(libc::ENOMEM, 900_000 << 10), named);
+        assert_eq!(remedy(libc::ENOMEM, RLIM_INFINITY), "end other programs");
+    }
+}
