@@ -67,7 +67,8 @@ fn peer(port: &PortStatus) -> Option<String> {
         let declared = port.peer.response_declared_nanos.map_or("nothing".into(), span);
         let late = frames(|class| class.response.late_frames);
         format!(
-            "sends while paused, for longer than its declared response of {declared} ({late} frames too late)"
+            "sends while paused, for longer than its declared response of {declared} ({late} frames too late): if the peer is a \
+             Linux host, which ignores PFC, run `xoff nic` there"
         )
     });
     let faults: Vec<String> = fast.into_iter().chain(late).collect();

@@ -164,7 +164,8 @@ export function pauses(switches) {
   }
   const none = byId("no-pauses");
   none.hidden = all.length > 0 && all.length <= MOST_STRIPS;
-  say(none, all.length ? `${all.length - MOST_STRIPS} more are paused less.` : "No class was paused.");
+  const more = all.length - MOST_STRIPS;
+  say(none, more > 0 ? `${more} more are paused less.` : all.length ? "" : "No class was paused.");
 }
 
 function strip(canvas, past) {
@@ -258,5 +259,13 @@ export function joined(switches, leave) {
 }
 
 export function trouble(switches) {
-  say(byId("trouble"), switches.filter((it) => it.trouble).map((it) => it.trouble).join("; "));
+  const unread = switches.filter((it) => it.trouble).map((it) => it.trouble);
+  const peers = switches.flatMap((it) => (it.status?.ports ?? []).flatMap((port) => ofPeer(switches.length > 1 ? `${it.name} ` : "", port)));
+  say(byId("trouble"), [...unread, ...peers].join("; "));
+}
+
+function ofPeer(prefix, { name, peer }) {
+  const late = "sends while paused (if it is a Linux host, which ignores PFC, run xoff nic there)";
+  const faults = [...(peer.too_late ? [late] : []), ...(peer.too_fast ? ["sends faster than the port's speed"] : [])];
+  return faults.length ? [`the peer of port ${prefix}${name} ${faults.join(" and ")}`] : [];
 }

@@ -30,6 +30,7 @@ pub(super) struct Location {
 
 type Count = dyn Fn(&SwitchView, &KernelLosses) -> u64 + Send;
 type Lasts = dyn Fn(&SwitchView) -> bool + Send;
+type Tests = dyn Fn(&SwitchView) -> u64 + Send;
 type Detail = dyn Fn(&SwitchView) -> Option<String> + Send;
 
 /// Fault to detect: a counter that should not grow, or a state that should not last.
@@ -39,6 +40,8 @@ pub(super) struct Condition {
     pub count: Box<Count>,
     /// Returns whether the fault lasts now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
+    /// Counts events at which the fault would show. If given, the fault ends only after another such event.
+    pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }
 
@@ -119,8 +122,10 @@ const PEER_EXCESS: ConditionKind = ConditionKind {
 const PEER_LATE: ConditionKind = ConditionKind {
     event: "peer-late",
     is_loss: false,
-    began: "the peer still sends while it is paused: the peer does not obey PFC, or needs longer than `peer_response`",
-    goes_on: "the peer keeps sending while it is paused: the peer does not obey PFC, or needs longer than `peer_response`",
+    began: "the peer still sends while it is paused: run `xoff nic` there if it is a Linux host, which ignores PFC; raise `peer_response` \
+            if it stops late",
+    goes_on: "the peer keeps sending while it is paused: run `xoff nic` there if it is a Linux host, which ignores PFC; raise \
+              `peer_response` if it stops late",
     over: "the peer again stops in time when it is paused",
     counted: "frames too late",
 };
@@ -178,6 +183,7 @@ impl Condition {
             place,
             count: Box::new(count),
             lasts: Box::new(|_| false),
+            tests: None,
             detail: Box::new(|_| None),
         }
     }
@@ -188,6 +194,10 @@ impl Condition {
 
     fn lasting(self, lasts: impl Fn(&SwitchView) -> bool + Send + 'static) -> Condition {
         Condition { lasts: Box::new(lasts), ..self }
+    }
+
+    fn tested_by(self, tests: impl Fn(&SwitchView) -> u64 + Send + 'static) -> Condition {
+        Condition { tests: Some(Box::new(tests)), ..self }
     }
 
     fn saying(self, detail: impl Fn(&SwitchView) -> Option<String> + Send + 'static) -> Condition {
@@ -277,13 +287,16 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
             view.counters.class(port, class).drops[reason.index()].get()
         })
     });
+    let xoffs = move |view: &SwitchView| view.counters.class(port, class).xoff_sent.get();
     let excess = Condition::new(&PEER_EXCESS, place(None), move |view, _| {
         view.counters.class(port, class).excess_frames.get()
     })
+    .tested_by(xoffs)
     .saying(move |view| after_xoff(view, port, class));
     let late = Condition::new(&PEER_LATE, place(None), move |view, _| {
         view.counters.class(port, class).late_frames.get()
     })
+    .tested_by(xoffs)
     .saying(move |view| after_xoff(view, port, class));
     let peer = [excess, late].into_iter().filter(|_| settings.lossless);
     let storm = settings.watchdog.map(|watchdog| {

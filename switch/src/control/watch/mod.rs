@@ -1,5 +1,5 @@
 //! Log of faults: when one begins, while it lasts, and when it is over. A fault ([`Episode`]) begins when the counter of a [`Condition`]
-//! ([`conditions`]) grows, or its state exists, and ends after a quiet time.
+//! ([`conditions`]) grows, or its state exists, and ends after a quiet time; that of a peer only after another pause.
 
 mod conditions;
 mod meter;
@@ -42,6 +42,7 @@ struct Episode {
     since: Nanos,
     before: u64,
     last_observed: Nanos,
+    tests: u64,
     logged_at: Nanos,
     logged_count: u64,
     again_after: Nanos,
@@ -122,7 +123,8 @@ impl ConditionMonitor {
         }
         for (condition, course) in &mut self.conditions {
             let (count, lasts) = ((condition.count)(view, &self.kernel_losses), (condition.lasts)(view));
-            let phase = course.follow(now, count, lasts);
+            let tests = condition.tests.as_ref().map(|tests| tests(view));
+            let phase = course.follow(now, count, lasts, tests);
             let Some((phase, episode)) = phase else { continue };
             log_phase(view, condition, phase, &episode, count, now);
             changes = true;
@@ -155,7 +157,13 @@ impl ConditionMonitor {
 
 impl ConditionState {
     /// Updates the state of a fault. Returns what to log, if anything.
-    fn follow(&mut self, now: Nanos, count: u64, lasts: bool) -> Option<(Phase, Episode)> {
+    fn follow(
+        &mut self,
+        now: Nanos,
+        count: u64,
+        lasts: bool,
+        tests: Option<u64>,
+    ) -> Option<(Phase, Episode)> {
         let before = std::mem::replace(&mut self.count, count);
         let is_observed = count > before || lasts;
         let Some(episode) = &mut self.episode else {
@@ -163,6 +171,7 @@ impl ConditionState {
                 since: now,
                 before: before.min(count),
                 last_observed: now,
+                tests: tests.unwrap_or(0),
                 logged_at: now,
                 logged_count: count,
                 again_after: AGAIN_AFTER,
@@ -171,8 +180,10 @@ impl ConditionState {
             return is_observed.then_some((Phase::Began, begun));
         };
         if is_observed {
-            episode.last_observed = now;
-        } else if now.since(episode.last_observed) >= OVER_AFTER {
+            (episode.last_observed, episode.tests) = (now, tests.unwrap_or(0));
+        } else if now.since(episode.last_observed) >= OVER_AFTER
+            && tests.is_none_or(|tests| tests > episode.tests)
+        {
             return self.episode.take().map(|episode| (Phase::Over, episode));
         }
         if !is_observed || now.since(episode.logged_at) < episode.again_after {

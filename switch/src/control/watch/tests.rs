@@ -224,3 +224,21 @@ fn log_document_lists_every_event() {
     let events: Vec<&str> = conditions::KINDS.iter().map(|kind| kind.event).collect();
     assert_eq!(rows, events);
 }
+
+#[test]
+fn fault_of_unpaused_peer_is_not_over() {
+    let lines = logged(|look, view| {
+        let class = view.counters.class(PortId(0), CLASS);
+        class.xoff_sent.add(1);
+        class.late_frames.add(7);
+        (1..=60).for_each(&mut *look);
+        class.late_frames.add(1);
+        (61..=120).for_each(&mut *look);
+        class.xoff_sent.add(1);
+        (121..=122).for_each(look);
+    });
+    let [began, goes_on, over] = &lines[..] else { panic!("{lines:#?}") };
+    has(began, &["event=peer-late", "phase=began", "run `xoff nic` there if it is a Linux host"]);
+    has(goes_on, &["phase=goes_on", "frames too late: 8"]);
+    has(over, &["phase=over"]);
+}
