@@ -8,7 +8,7 @@ const HEADS: usize = 65 * PCPS;
 const PCPS: usize = 9;
 const KINDS: usize = HEADS + 2;
 
-/// Numbers of received frames, by [`Head`].
+/// Numbers of received frames by DSCP and PCP ([`Head`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrivals(Box<[u64; KINDS]>);
 
@@ -93,7 +93,7 @@ impl Arrived {
     pub fn read(&self) -> libbpf_rs::Result<Arrivals> {
         const EIO: i32 = 5;
         let (mut sum, mut read) = (Arrivals::default(), 0);
-        let kinds = u32::try_from(KINDS).expect("more kinds of frames than 32 bits count");
+        let kinds = u32::try_from(KINDS).expect("the number of kinds of frames exceeds 32 bits");
         for (kind, frames) in self.0.lookup_batch(kinds, MapFlags::ANY, MapFlags::ANY)? {
             let kind = kind.first_chunk().map_or(0, |&kind| u32::from_ne_bytes(kind));
             let place = usize::try_from(kind).ok().and_then(|kind| sum.0.get_mut(kind));

@@ -25,8 +25,8 @@ mod skeleton {
 const PROGRAM_NAME: &str = "xoff_receive";
 const EOPNOTSUPP: i32 = 95;
 
-/// Program attached to an interface. Dropping this value detaches the program; in generic mode, that works only in the
-/// interface's network namespace.
+/// Program attached to an interface. Dropping this value detaches the program. In generic mode, drop it in the interface's network
+/// namespace.
 #[derive(Debug)]
 pub struct Attached {
     program: Arc<Program>,
@@ -82,7 +82,7 @@ impl Dropped {
         self.count(1)
     }
 
-    /// Returns the number of frames from the machine's own stack that the filter dropped.
+    /// Returns the number of frames that the egress filter kept the machine's own stack from sending.
     pub fn held_back(&self) -> libbpf_rs::Result<u64> {
         self.count(2)
     }
@@ -234,10 +234,10 @@ mod tests {
 
     use super::*;
 
-    /// The XDP program removes metadata in front of a packet, because it would overwrite the adjacent small chunk.
+    /// The XDP program removes metadata in front of a packet, because metadata would overwrite the adjacent small chunk.
     // proves: memory
     #[test]
-    fn xdp_metadata_of_earlier_programs_is_removed() {
+    fn xdp_program_removes_metadata_in_front_of_packets() {
         let mut storage = MaybeUninit::uninit();
         let program = load(1, None, 0, &mut storage).expect("the kernel loads the XDP program as root");
         let frame: Vec<u8> = (0..64).collect();

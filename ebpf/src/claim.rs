@@ -1,14 +1,14 @@
 //! Exclusive claims on interfaces, released when the process ends.
 //!
-//! A program in generic mode outlives its process, so only a file lock proves a running switch. Each network namespace
-//! has a lock file, in a directory that only root or the user of all xoff services may enter.
+//! A program in generic mode outlives its process, so only a file lock proves that a switch runs. Each network namespace has a lock file,
+//! in a directory that only root or the user of all xoff services may enter.
 //!
-//! The owner of an interface locks its entry and writes two ids there, of its process and of its program. By these, the next owner
-//! recognizes a killed process's program without CAP_SYS_ADMIN. A journal has a page for each interface: the owner atomically records a
-//! change there before making it.
+//! The process that owns an interface locks the interface's entry, and writes its process id and its XDP program's id there. From these
+//! ids, the next owner recognizes a killed process's program without CAP_SYS_ADMIN. A journal has a page for each interface: the owner
+//! atomically records a change there before making it.
 //!
-//! The files stay open, because a process without privileges cannot open them. Each process lists its claims, because
-//! the kernel refuses a lock only to another open file.
+//! The files stay open, because a process without privileges cannot open them. Each process lists its claims, because the kernel would lock
+//! an entry twice for the same open file.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -28,7 +28,7 @@ use crate::EbpfError;
 
 const DIRECTORY: &str = "/run/xoff/interfaces";
 const WORD: usize = 4;
-/// Size of an interface's entry in the lock file, and offset of the program id in the entry, both in bytes.
+/// Bytes of an interface's entry in the lock file; the XDP program's id is at [`PROGRAM`].
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
 const PAGE: usize = 4096;
@@ -84,7 +84,6 @@ impl Claim {
         }
     }
 
-    /// Returns the interface's name at the time of the claim.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_lock_excludes_other_process_and_names_it() {
+    fn refused_claim_names_process_that_owns_interface() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("interfaces");
         let [mut first, mut second] = [0; 2].map(|_| Table::open(&inside, 7).unwrap()); // two open files, as of two processes
@@ -283,7 +282,7 @@ mod tests {
 
     // proves: own-stack, start-stop
     #[test]
-    fn killed_process_leaves_id_of_its_xdp_program() {
+    fn next_owner_reads_xdp_program_id_of_killed_process() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
         let mut killed = open();
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_journal_outlives_its_process() {
+    fn next_process_reads_journal_page_of_killed_owner() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
         let killed = open();

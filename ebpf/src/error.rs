@@ -32,7 +32,7 @@ pub enum EbpfError {
     NotNative { device: String, source: libbpf_rs::Error },
     #[error("cannot load the XDP program for {device}: {source:#}; it needs Linux 5.18 or newer")]
     NotLoaded { device: String, source: libbpf_rs::Error },
-    /// The kernel refused another action.
+    /// The kernel refused the action `doing`.
     #[error("cannot {doing} for {device}: {source:#}")]
     Refused {
         /// Refused action, as a verb phrase that completes "cannot".

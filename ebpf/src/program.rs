@@ -1,5 +1,5 @@
-//! Attached XDP program. Any privileged process can detach or replace it; frames then silently bypass the sockets. A
-//! watcher polls [`Program::place`] and restores the program, unless another program took its place.
+//! Attached XDP program. Any privileged process can detach or replace it; frames then silently bypass the sockets. A watcher polls
+//! [`Program::place`] and restores the program, unless another program is attached in its place.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,6 @@ use libbpf_rs::{Link, Xdp, XdpFlags};
 
 use crate::{Claim, EbpfError};
 
-/// Mode of an attached XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Native,
@@ -45,12 +44,12 @@ enum Hold {
     None,
 }
 
-/// State of an interface's place for an XDP program.
+/// Owner of the one XDP program that an interface can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Ours,
     Empty,
-    /// Another program, with this id, has the place.
+    /// Another program, with this id, is attached.
     Taken(u32),
 }
 
@@ -95,7 +94,7 @@ impl Program {
         self.mode
     }
 
-    /// Returns who has the interface's place for an XDP program; `id` is the id of the program there (0: none).
+    /// Returns whether the interface has this XDP program, none or another; `id` is the attached program's (0: none).
     #[must_use]
     pub fn place(&self, id: u32) -> Place {
         match id {
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn detached_xdp_program_is_reattached_until_it_is_dropped() {
+    fn detached_xdp_program_is_reattached_unless_xoff_dropped_it() {
         with_devices(|[v0, v1]| {
             let generic = attached("v0", v0, Mode::Generic);
             ip("link set dev v0 xdpgeneric off");
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn reattached_native_program_is_replaced() {
+    fn next_start_replaces_reattached_program_of_killed_xoff() {
         with_devices(|[v0, _]| {
             let first = attached("v0", v0, Mode::Native);
             match &mut *first.program().hold.lock().unwrap() {
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_xdp_program_stays_attached() {
+    fn xoff_neither_replaces_nor_detaches_foreign_xdp_program() {
         with_devices(|[v0, v1]| {
             let (ours, other) = (attached("v0", v0, Mode::Generic), attached("v1", v1, Mode::Generic));
             let (program, stranger) = (ours.program(), other.program());
