@@ -105,17 +105,17 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.request(message, NLM_F_CREATE | NLM_F_EXCL))
     }
 
-    /// Adds a permanent neighbour entry.
     pub fn add_neighbour(&self, address: IpAddr, mac: MacAddr) -> Result<(), LabError> {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries. Without these, the kernel's address queries reorder frames, and drop some uncounted.
+    /// Adds stale neighbour entries. Without these, the kernel reorders frames during address queries, and drops some without counting
+    /// them.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Other entries count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
+        // `ExtLearned` entries do not count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
@@ -206,7 +206,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the growth since `before`.
     #[must_use]
     pub fn since(self, before: Counters) -> Counters {
         Counters {

@@ -10,7 +10,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::sethostname;
 
-/// Temporary mount point; its content reappears afterwards.
+/// Mount point used for a moment; the unmount reveals its content again.
 const FOR_A_MOMENT: &str = "/run";
 
 pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {

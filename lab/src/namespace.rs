@@ -20,7 +20,7 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Network namespace, shared by its clones; ends with the last clone, child process, socket and thread.
+/// Network namespace, shared by clones of this value; ends with the last of its clones, processes, sockets and threads.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -145,7 +145,6 @@ impl Namespace {
         })
     }
 
-    /// Returns whether programs inside see a file.
     #[must_use]
     pub fn has_file(&self, path: &Path) -> bool {
         let path = path.to_owned();
@@ -158,7 +157,6 @@ impl Namespace {
         self.on_keeper(move || fs::read_to_string(path))
     }
 
-    /// Creates an empty file that programs inside see.
     pub fn create_file(&self, path: &Path) -> io::Result<File> {
         let path = path.to_owned();
         self.on_keeper(move || File::create(path))
@@ -174,7 +172,7 @@ impl Namespace {
         self.on_keeper(move || command.spawn())
     }
 
-    /// Runs `work` inside, in the namespace's own thread, which needs no new one.
+    /// Runs `work` in the namespace's own thread, so that no thread has to be started.
     pub fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {
@@ -250,7 +248,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn programs_in_namespace_have_own_names_and_devices() {
+    fn programs_in_namespace_see_only_its_hosts_file_and_devices() {
         let namespace = Lab::new().namespace("lab-c").unwrap();
         namespace.furnish("192.0.2.7 somebody\n".into()).unwrap();
         let mut look = Command::new("sh");
@@ -270,7 +268,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn private_directories_are_invisible_outside() {
+    fn private_directories_of_namespace_are_invisible_outside() {
         let namespace = Lab::new().namespace("lab-d").unwrap();
         let place = Path::new("/run/lab-d/note");
         namespace
@@ -290,7 +288,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn refused_threads_of_namespace_are_errors() {
+    fn namespace_reports_refused_thread_and_limit_to_raise() {
         let lab = Lab::new();
         let namespace = lab.namespace("lab-e").unwrap();
         let read = |namespace: &Namespace| namespace.try_run(|| fs::read_to_string("/proc/thread-self/comm"));

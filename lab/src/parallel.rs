@@ -4,7 +4,7 @@ use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// More than usual processors, because threads mostly wait for the kernel.
+/// Maximum number of threads; more than usual machines have processors, because threads mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
 /// Runs `work` for all items in parallel; returns the results in the order of the items. Propagates a panic.
@@ -48,7 +48,7 @@ pub(crate) mod tests {
         let pages: u64 = pages.split_once(' ').unwrap().0.parse().unwrap();
         let (soft, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
         setrlimit(Resource::RLIMIT_AS, (pages << 12) + (1 << 20), hard).unwrap();
-        // The C library keeps stacks of ended threads for new ones.
+        // Use up the stacks of ended threads, which the C library keeps for new threads.
         let parked: Vec<_> = iter::from_fn(|| thread::Builder::new().spawn(thread::park).ok()).collect();
         let result = work();
         setrlimit(Resource::RLIMIT_AS, soft, hard).unwrap();

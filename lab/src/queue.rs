@@ -6,7 +6,7 @@ use xoff_netlink::tc::Node;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Frames dropped since the queue was installed.
+    /// Frames dropped since the queueing discipline was installed.
     pub dropped: u64,
     /// Frames queued now.
     pub waiting: u64,

@@ -38,7 +38,7 @@ impl Switches {
         self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
     }
 
-    /// Returns final states, or errors of threads.
+    /// Stops all switches, and returns their final states, or the errors of their threads.
     pub fn stop(&mut self) -> Vec<Result<Status, ThreadError>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| {
             namespace.on_keeper(|| running.stop())

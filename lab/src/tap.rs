@@ -20,7 +20,7 @@ use super::{Counters, Device, LabError};
 const OVERHEAD: u16 = 24;
 /// Bytes of the shortest frame on layer 1.
 const LEAST: u16 = 84;
-/// Minimum bucket depth, bytes: two frames of the usual MTU.
+/// Minimum depth of the shaper's token bucket: bytes of two frames of the usual MTU.
 const TWO_FRAMES: u32 = 3_200;
 /// Maximum bytes queued, more than QEMU sends ahead with `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;

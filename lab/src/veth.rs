@@ -14,7 +14,7 @@ use super::{Device, LabError, Namespace};
 pub struct VethOptions {
     pub mtu: u32,
     pub queues: u32,
-    /// Packets in the queueing discipline. With one, a full veth blocks the sender; with none it drops.
+    /// Maximum packets in the queueing discipline. If it is 0, a full veth drops frames; otherwise it blocks the sender.
     pub txqueuelen: u32,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Existing namespaces stay silent until the other end is ready; a kernel without IPv6 lacks the setting.
+    // Without IPv6, devices in existing namespaces send nothing before the other end is ready. A kernel without IPv6 lacks the setting.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn wire_carries_and_counts_both_ip_versions() {
+    fn veth_pair_carries_and_counts_ipv4_and_ipv6() {
         let mut lab = Lab::new();
         let (a, b) = pair(&mut lab, &VethOptions::default());
         let before = b.counters().unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn wire_has_requested_mtu_and_queues() {
+    fn veth_pair_has_the_requested_mtu_and_queue_count() {
         let mut lab = Lab::new();
         let options = VethOptions { mtu: 9000, queues: 3, txqueuelen: 77 };
         let (a, b) = pair(&mut lab, &options);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn group_is_deleted_and_other_devices_stay() {
+    fn deleting_a_device_group_keeps_all_other_devices() {
         let mut lab = Lab::new();
         let [near, far] = ["near", "far"].map(|name| lab.namespace(name).unwrap());
         let pair = |device, group: Option<u32>| {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_device_name_is_refused_with_a_reason() {
+    fn veth_error_names_pair_whose_device_name_is_taken() {
         let mut lab = Lab::new();
         let (a, b) = pair(&mut lab, &VethOptions::default());
         let again = lab.veth(a.namespace().end("p1"), b.namespace().end("e"), &VethOptions::default());
@@ -215,7 +215,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn kernel_removes_namespaces_after_kill_9() {
+    fn kernel_removes_namespaces_of_a_lab_after_kill_9() {
         if env::var_os(VICTIM).is_some() {
             let mut lab = Lab::new();
             let (a, _) = pair(&mut lab, &VethOptions::default());
@@ -226,7 +226,7 @@ mod tests {
         }
         let directory = tempfile::tempdir().unwrap();
         let note = directory.path().join("inode");
-        let this = "veth::tests::kernel_removes_namespaces_after_kill_9";
+        let this = "veth::tests::kernel_removes_namespaces_of_a_lab_after_kill_9";
         let mut victim = Command::new(env::current_exe().unwrap())
             .args(["--exact", this])
             .env(VICTIM, &note)

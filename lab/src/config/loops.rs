@@ -1,7 +1,7 @@
 //! Checks that a broadcast neither loops nor reaches a switch twice.
 //!
 //! A switch floods to all ports outside groups and to one member of each group, but not to the ingress port or its group. So parallel wires
-//! form no cycle if they are a group at both ends. All choices of members are checked.
+//! form no cycle if they are a group at both ends. All choices of group members are checked.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,8 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Follows a broadcast. An unfinished port is `None` in `memo`; reaching it again is a loop.
+    /// Counts how often a broadcast that arrives at `at` visits each switch. `memo` has `None` for unfinished ports; reaching one again is
+    /// a loop.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),
@@ -96,7 +97,7 @@ impl Floods<'_> {
         Visits::Bounded(visits)
     }
 
-    /// Returns the next ports of each copy of a broadcast; a copy to a group has alternatives.
+    /// Returns for each copy of a broadcast the ports that it may reach next; a copy to a group reaches one of several.
     fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {

@@ -46,7 +46,6 @@ pub struct Host {
     pub interfaces: Vec<Interface>,
 }
 
-/// Location of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// New namespace, made by the lab.
@@ -104,7 +103,7 @@ impl Network {
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fine).take(keys::LAB_NAME_LEN_MAX).collect();
         let mut network = Network::from_toml(&path.display().to_string(), &text, &name, machine)?;
-        // Absolute, because agents run in other directories.
+        // Make the paths absolute, because agents run in other directories.
         let settings =
             network.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
         for (_, value) in settings.filter(|(key, _)| key == AGENT_FILE) {

@@ -22,7 +22,7 @@ impl Needs {
         Bytes(self.agents.saturating_mul(AGENT.0))
     }
 
-    /// Returns the total, including the kernel's part.
+    /// Returns the total memory, including the kernel's part.
     #[must_use]
     pub fn total(&self) -> Bytes {
         let sum =
@@ -96,7 +96,7 @@ mod tests {
 
     // proves: lab-file
     #[test]
-    fn switches_and_agents_fit_together() {
+    fn lab_memory_estimate_adds_switches_and_agents() {
         let needs = read(TWO, None).unwrap().needs(&Machine::default());
         assert_eq!((needs.switches.len(), needs.agents), (2, 8));
         let switches: u64 = needs.switches.iter().map(|(_, plan)| plan.needed().0).sum();
@@ -115,7 +115,7 @@ mod tests {
 
     // proves: lab-file
     #[test]
-    fn shortage_names_the_change_that_saves_most() {
+    fn lab_memory_error_names_the_setting_that_saves_most() {
         let problem = |memory: u64| match read(TWO, Some(memory)) {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
             other => panic!("{other:?}"),

@@ -1,5 +1,5 @@
-//! Builds each switch's configuration as if it had its own file: `[[switch]]` over `[defaults.switch]`, with a port for each wire. Values
-//! keep their places in the lab's file for errors.
+//! Builds each switch's configuration as if it had its own file: `[[switch]]` over `[defaults.switch]`, with a port for each wire. Errors
+//! show a value's line in the lab's file.
 
 use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
@@ -116,7 +116,7 @@ fn root_of<'de>(
         defaults.extend([entry("peer_response", ValueInner::String("software".into()), span)]);
     }
     if !defaults.contains_key("lldp") {
-        // A host's kernel counts LLDP frames without a listener as dropped.
+        // Turn LLDP off by default, because kernels of hosts count LLDP frames as dropped if no program receives them.
         defaults.extend([entry("lldp", ValueInner::Boolean(false), span)]);
     }
     root.extend([entry("defaults", ValueInner::Table(defaults), span)]);
@@ -125,7 +125,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Sets small receive chunks by default: the kernel copies all veth frames.
+/// Makes small receive chunks the default, because a veth has no zero copy, which would need whole chunks.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);

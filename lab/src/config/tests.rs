@@ -82,7 +82,7 @@ fn switch_keys_override_defaults_of_all_switches() {
 }
 
 #[test]
-fn error_of_a_switch_names_its_line_in_lab_file() {
+fn error_in_switch_settings_names_line_of_lab_file() {
     assert_only(
         &format!("{FIVE_LINES}stall_bugdet = \"1ms\"\n"),
         6,
@@ -108,7 +108,7 @@ fn error_of_a_switch_names_its_line_in_lab_file() {
 }
 
 #[test]
-fn switch_table_at_top_level_names_its_place() {
+fn misplaced_switch_table_error_shows_correct_place() {
     let (lines, missing) = ("[memory]\nmodel = \"shared\"\n", "write [switch.memory] after the [[switch]]");
     assert_only(&format!("{FIVE_LINES}{lines}"), 6, &["`memory` is not a key at the top level", missing]);
     assert_only(&format!("{FIVE_LINES}[[vlan]]\nid = 2\n"), 6, &["write [[switch.vlan]] after"]);
@@ -116,7 +116,7 @@ fn switch_table_at_top_level_names_its_place() {
 }
 
 #[test]
-fn duplicate_names_and_unknown_ends_are_refused() {
+fn lab_refuses_duplicate_names_and_links_to_unknown_nodes() {
     assert_only(
         &format!("{FIVE_LINES}[[host]]\nname = \"s1\"\nswitch = \"s1\"\n"),
         7,
@@ -148,7 +148,7 @@ fn duplicate_names_and_unknown_ends_are_refused() {
 }
 
 #[test]
-fn wires_in_a_loop_are_refused() {
+fn lab_refuses_wires_that_form_a_loop_of_switches() {
     let three = "[[switch]]\nname = \"a\"\n[[switch]]\nname = \"b\"\n[[switch]]\nname = \"c\"\n\
                  [[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\nbetween = [\"b\", \"c\"]\n";
     read(three).unwrap();
@@ -211,13 +211,13 @@ fn leaf_spine_with_grouped_uplinks_is_accepted() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // A frame from leaf 1 to a spine would return; its broadcast would arrive twice.
+    // Leaf 2 would return a frame of leaf 1 by its other group. With uplinks, leaf 2 would send its own broadcasts by both.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
 }
 
 #[test]
-fn addresses_follow_file_order_unless_given() {
+fn hosts_without_given_address_get_theirs_by_file_order() {
     let network = read(
         "[[switch]]\nname = \"s\"\nhosts = [\"a\", \"b\"]\n[[host]]\nname = \"b\"\nipv4 = \"192.0.2.9/24\"\nmac = \"02:00:00:00:00:99\"\n\
          [[host]]\nname = \"c\"\nswitch = \"s\"\n[[switch]]\nname = \"t\"\nhosts = [\"d\"]\n[[link]]\nbetween = [\"a\", \"t\"]\n",
@@ -265,7 +265,7 @@ fn agent_gets_settings_of_lab_file() {
 }
 
 #[test]
-fn all_errors_and_unknown_keys_are_reported() {
+fn all_errors_of_a_lab_file_are_reported_at_once() {
     let all = problems(
         "names = \"x\"\n[[switch]]\nname = \"s\"\nhosts = 0\n[[host]]\nname = \"h\"\nswich = \"s\"\n\
          [[link]]\nbetween = [\"h\"]\ndelay = \"1ms\"\n",
@@ -277,7 +277,7 @@ fn all_errors_and_unknown_keys_are_reported() {
 }
 
 #[test]
-fn garbage_is_refused_without_panic() {
+fn no_malformed_lab_file_causes_a_panic() {
     for text in [
         "",
         "switch = 1",
@@ -309,7 +309,7 @@ fn every_lab_key_is_documented() {
 }
 
 #[test]
-fn agent_file_is_relative_and_keys_set_by_lab_are_refused() {
+fn path_of_agent_file_is_relative_to_the_lab_file() {
     for key in ["device", "speed", "http"] {
         let text = FIVE_LINES.replace("[defaults]", &format!("[defaults]\nnic = {{ {key} = \"x\" }}"));
         assert_only(&text, 2, &["which the lab sets itself"]);
@@ -330,7 +330,7 @@ fn agent_file_is_relative_and_keys_set_by_lab_are_refused() {
 }
 
 #[test]
-fn reserved_names_and_too_many_hosts_are_refused() {
+fn lab_refuses_reserved_names_and_over_65534_hosts() {
     for name in ["lo", "all", "default"] {
         assert_only(&FIVE_LINES.replace("\"s1\"", &format!("{name:?}")), 4, &["lo, all, default"]);
     }
@@ -341,7 +341,7 @@ fn reserved_names_and_too_many_hosts_are_refused() {
 
 // proves: memory
 #[test]
-fn switches_receive_in_small_chunks_by_default() {
+fn lab_switches_use_small_receive_chunks_by_default() {
     let receive = |has_small_chunks: fn() -> bool, more: &str| {
         let machine = Machine { has_small_chunks, ..Machine::default() };
         let network =
@@ -357,7 +357,7 @@ fn switches_receive_in_small_chunks_by_default() {
 
 // proves: lab-account
 #[test]
-fn every_network_is_valid_with_8_gib_of_memory() {
+fn every_example_lab_fits_into_8_gib_without_warnings() {
     let machine = Machine { memory: Some(Bytes(8 << 30).into()), cores: vec![0, 1], ..Machine::default() };
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
     let files = fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());

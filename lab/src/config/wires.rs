@@ -101,7 +101,7 @@ impl Wiring {
         let hosts = self.hosts.iter().enumerate();
         let hosts = hosts.map(|(index, host)| (host.name.clone(), host.span, NodeIndex::Host(index)));
         for (name, span, node) in switches.chain(hosts) {
-            // Names become parts of environment variables.
+            // Compare names as environment variables contain them.
             let key = variable(&name);
             match first_spans.get(&key) {
                 Some(&first) => {
@@ -231,7 +231,7 @@ impl Wiring {
     }
 }
 
-/// Returns a name for environment variables.
+/// Returns a node's name as environment variables contain it.
 #[must_use]
 pub fn variable(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")

@@ -1,4 +1,4 @@
-//! Account of frames, with the verdict whether lossless ones were lost.
+//! Account of a network's sent and lost frames, with the verdict whether lossless frames were lost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ pub struct NetworkVerdict {
 }
 
 impl Account {
-    /// Computes the account of frames; `waiting` describes non-empty queues.
+    /// Computes the account. `waiting` describes queues in which frames remained.
     #[must_use]
     pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
         let switches = || network.switches.iter().map(|switch| &switch.verdict);
@@ -246,7 +246,7 @@ mod tests {
 
     // proves: lab-account
     #[test]
-    fn every_counter_that_can_hide_a_loss_breaks_the_promise() {
+    fn every_counter_of_a_possible_loss_changes_the_verdict() {
         assert_eq!(promise(|_| ()), Promise::Kept);
         assert_eq!(promise(|network| network.switches[0].verdict.lossless_lost = 1), Promise::NotKept);
         assert_eq!(promise(|network| network.switches[0].verdict.unseen_lost = 1), Promise::NotKept);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn account_text_lists_ends_and_classes() {
+    fn account_text_lists_link_ends_classes_and_losses() {
         let mut network = network();
         interface(&mut network).queue_dropped = 12_345;
         let account = Account::of(network, Vec::new(), Vec::new());

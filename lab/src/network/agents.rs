@@ -136,8 +136,7 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Returns the agent's HTTP address. Agents in existing namespaces use a socket file, because such a namespace may lack a loopback device,
-/// or use the port.
+/// Returns the agent's HTTP address. In an existing namespace it is a socket file, because loopback may be missing or the port in use.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)
@@ -149,7 +148,7 @@ fn serves_at(network: &str, host: &Host, index: usize) -> String {
 fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Result<Command> {
     let mut command = enter::child();
     command.arg(std::env::current_exe()?).arg("nic");
-    // Not in the terminal's process group: no signal of the terminal may end the agent, because hosts obey pauses until the network ends.
+    // Leave the terminal's process group, so that Ctrl-C does not end the agent: hosts must obey pauses until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     let settings = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);

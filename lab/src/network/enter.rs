@@ -1,4 +1,4 @@
-//! Entry into a node of a running network: this process becomes the program.
+//! Entry of this process into a node of a running network, to become a program there.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,6 @@ use nix::sched::{CloneFlags, setns};
 
 use super::names::Entrance;
 
-/// Enters the network namespace of a node.
 pub fn enter_network(entrance: &Entrance) -> io::Result<()> {
     Ok(setns(File::open(&entrance.net)?, CloneFlags::CLONE_NEWNET)?)
 }
@@ -21,12 +20,12 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     setns(net, CloneFlags::CLONE_NEWNET)?;
     setns(uts, CloneFlags::CLONE_NEWUTS)?;
     setns(mnt, CloneFlags::CLONE_NEWNS)?;
-    // The container may lack this directory.
+    // Ignore an error, because the container may lack this directory.
     let _ = directory.and_then(std::env::set_current_dir);
     Ok(())
 }
 
-/// Returns a command that ends with this process. The caller appends a program. The command works even if this executable's file is gone.
+/// Returns a command that runs the appended program, and kills it when this process ends. It works even if this executable's file is gone.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -34,7 +33,7 @@ pub fn child() -> Command {
     command
 }
 
-/// Returns a shell's exit code of a failed start.
+/// Returns the exit code of shells for a program that could not be started.
 #[must_use]
 pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }

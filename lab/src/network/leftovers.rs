@@ -121,7 +121,7 @@ pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize 
     end(members)
 }
 
-/// Opens all namespaces, so that the kernel reuses no inode.
+/// Opens all namespaces, so that the kernel reuses none of their inodes meanwhile.
 fn namespaces() -> BTreeMap<u64, Namespace> {
     let lived_in = processes().into_values().filter_map(|members| {
         members.iter().find_map(|member| File::open(format!("/proc/{}/ns/net", member.pid)).ok())
@@ -132,7 +132,7 @@ fn namespaces() -> BTreeMap<u64, Namespace> {
     namespaces.map(|namespace| (namespace.inode(), namespace)).collect()
 }
 
-/// Returns the names of networks whose leftovers it removed.
+/// Removes leftovers of killed networks, and returns these networks' names.
 pub fn sweep() -> BTreeSet<String> {
     let own = fs::metadata("/proc/self/ns/net").map(|namespace| namespace.ino()).unwrap_or(0);
     let namespaces = namespaces();
@@ -145,7 +145,7 @@ pub fn sweep() -> BTreeSet<String> {
                 "lo" => _ = left.insert(*inode),
                 device => {
                     let deleted = Device::find(namespace, device).and_then(|device| device.delete());
-                    // fails harmlessly if the device was deleted with its other end
+                    // The deletion fails harmlessly if the device was deleted with its other end.
                     deleted.unwrap_or_else(|error: LabError| tracing::debug!("{error}"));
                 }
             }
@@ -195,7 +195,7 @@ mod tests {
     use crate::{Lab, VethOptions, set_mark};
 
     #[test]
-    fn mark_parses_as_written_and_other_text_is_refused() {
+    fn mark_of_network_is_parsed_as_it_was_written() {
         let mut mark = Mark::of("a-b_c").unwrap();
         mark.holder.parent = 0;
         assert_eq!(Mark::read(&mark.to_string()), Some(mark.clone()));
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn process_with_reused_id_counts_as_another() {
+    fn process_with_reused_id_is_not_the_marked_process() {
         let this = Mark::of("").unwrap().holder;
         assert!(!Process { started: this.started + 1, ..this }.is_alive());
     }
 
     // proves: lab-lifecycle
     #[test]
-    fn only_processes_of_dead_networks_are_ended() {
+    fn cleanup_ends_only_processes_of_killed_networks() {
         let lab = Lab::new();
         let [ours, held, foreign] = ["ours", "held", "foreign"].map(|name| lab.namespace(name).unwrap());
         let mark = |name: &str, change: fn(&mut Mark)| {
@@ -256,7 +256,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn only_devices_of_dead_networks_are_deleted() {
+    fn cleanup_deletes_only_devices_of_killed_networks() {
         let mut lab = Lab::new();
         let [one, other] = ["one", "other"].map(|name| lab.namespace(name).unwrap());
         let mut wire = |device: &str| {

@@ -1,6 +1,6 @@
 //! Network of switches, and of hosts that run any programs (`xoff lab`).
 //!
-//! The network ends with its process. Remaining programs are ended by the next network.
+//! The network ends with its process. The next network ends programs that remain.
 
 pub mod account;
 mod agents;
@@ -80,7 +80,7 @@ pub enum NetworkError {
     ))]
     Guest { host: String },
     #[error("lab {lab} has no link {link:?}")]
-    #[diagnostic(help("links of this lab: {links}; a node with a single link is enough to name that link"))]
+    #[diagnostic(help("links of this lab: {links}; for a node with a single link, give the node's name"))]
     NoLink { lab: String, link: String, links: String },
     #[error("cannot {what}: {error}")]
     Io { what: String, error: io::Error },

@@ -15,7 +15,7 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Returns the files in a directory such as `/proc/PID/ns`.
+    /// Returns the namespace files in a directory such as `/proc/PID/ns`.
     #[must_use]
     pub fn below(directory: &Path) -> Entrance {
         let [net, mnt, uts] = ["net", "mnt", "uts"].map(|file| directory.join(file));
@@ -23,7 +23,7 @@ impl Entrance {
     }
 }
 
-/// Returns every node's `/etc/hosts`, with the machine's lines last.
+/// Returns the `/etc/hosts` of all nodes: the network's hosts, then the machine's own lines.
 #[must_use]
 pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     let mut text = String::new();
@@ -36,7 +36,7 @@ pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     text + of_machine
 }
 
-/// Returns the environment variables, for `entrances` of hosts and then switches.
+/// Returns the environment variables of programs. `entrances` are those of the hosts, then those of the switches.
 #[must_use]
 pub fn variables(network: &Network, entrances: &[Entrance]) -> BTreeMap<String, String> {
     let hosts: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_node_has_variables_and_hosts_have_names() {
+    fn programs_get_node_variables_and_host_names_of_the_lab() {
         let text = "name = \"n\"\n[[switch]]\nname = \"s-1\"\nhosts = 2\n";
         let network = Network::from_toml("lab.toml", text, "lab", &Machine::default()).unwrap();
         let entrances = ["/a", "/b", "/c"].map(|at| Entrance::below(Path::new(at)));

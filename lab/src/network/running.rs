@@ -25,7 +25,7 @@ use xoff_switch::control::{Answer, snapshot};
 
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Group of switch ports, deleted at once.
+/// Device group of all switch ports, so that one request deletes them.
 const PORTS: u32 = 1;
 /// Discard port (RFC 863), without listener.
 const DISCARD: u16 = 9;
@@ -69,7 +69,7 @@ struct NodeNamespaces {
 }
 
 impl RunningNetwork {
-    /// Starts the network, until `is_stopped` returns true.
+    /// Starts the network; gives up once `is_stopped` returns true.
     ///
     /// # Errors
     /// The system's refusal or [`NetworkError::Stopped`]; nothing is left of the network.
@@ -97,7 +97,7 @@ impl RunningNetwork {
             lab: Lab::new(),
         };
         let (devices, ties) = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
-        // Before the switches: once they have opened the other ends, the driver refuses changes of offloads.
+        // Start agents before switches, because the driver refuses changes of offloads once a switch has opened the other end.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let receives_control = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
         let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !receives_control(host));
@@ -107,7 +107,7 @@ impl RunningNetwork {
             switch: network.switches[index].name.clone(),
             error: Box::new(error),
         })?;
-        // After the switches, because they forward these frames.
+        // Send the hosts' first frames after the switches have started, because switches learn addresses from them.
         introduce(&network, &devices)?;
         let (views, since) = (running.views(), Instant::now());
         let socket_drops_before =
@@ -162,7 +162,7 @@ impl RunningNetwork {
         Account::of(network, failed, waiting)
     }
 
-    /// Describes non-empty queues, whose frames no counter has.
+    /// Describes queues in which frames remain, because no counter contains these frames.
     fn waiting(&self) -> Vec<String> {
         let hosts = self.view.network.hosts.iter().zip(&self.view.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
@@ -187,7 +187,7 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
-        // Untied here, because other threads may keep the view, and so its ties.
+        // Untie TAP devices here, because other threads may keep the view, and so its ties, alive.
         self.view.ties.iter().for_each(Tie::untie);
     }
 }
@@ -288,7 +288,7 @@ fn wire(
         if *place != Place::Fresh {
             set_mark(&hosts[host], device.name(), mark)?;
         }
-        // Now, because the driver refuses this change once a switch has opened the other end.
+        // Change offloads now, because the driver refuses that once a switch has opened the other end.
         device.finish_frames()?;
         let tie = match place {
             Place::Tap(tap) => Some(Tie::new(Device::find(&hosts[host], tap)?, &device, link.speed)?),

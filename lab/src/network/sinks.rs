@@ -1,4 +1,4 @@
-//! Sinks for control frames to hosts without agent: the kernel would count them as lost (`rx_dropped`).
+//! Sinks for control frames to hosts without agent, whose kernel would otherwise count these frames as lost (`rx_dropped`).
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -12,7 +12,7 @@ const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
 /// Filter that discards every frame.
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets, one for each EtherType; a socket for all would hide real losses.
+/// Sockets, one for each EtherType; a single socket for all EtherTypes would hide real losses.
 #[derive(Debug)]
 pub(super) struct ControlSink(#[expect(dead_code, reason = "only kept open")] [Socket; ETHER_TYPES.len()]);
 

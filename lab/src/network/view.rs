@@ -19,7 +19,6 @@ use xoff_switch::control::{self, SwitchView};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkStatus {
     pub name: String,
-    /// Time since the start, ns.
     pub uptime_nanos: u64,
     pub hosts: Vec<HostStatus>,
     pub links: Vec<LinkStatus>,
@@ -101,7 +100,7 @@ pub struct Description {
     pub name: String,
     pub variables: BTreeMap<String, String>,
     pub entrances: BTreeMap<String, Entrance>,
-    /// Virtual machines, in which no program can be started.
+    /// Virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
     pub links: Vec<LinkStatus>,
 }
@@ -119,7 +118,7 @@ pub struct NetworkView {
 }
 
 impl NetworkView {
-    /// Returns the facts for other processes.
+    /// Returns the description that other processes need to run programs in the network.
     #[must_use]
     pub fn description(&self) -> Description {
         let hosts = self.network.hosts.iter().map(|host| &host.name);
@@ -146,7 +145,7 @@ impl NetworkView {
         Ok(self.status_with(self.views.iter().map(ask).collect()))
     }
 
-    /// Returns the status with these states of switches.
+    /// Returns the network's status, with the given states of switches.
     #[must_use]
     pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
         let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));
@@ -215,7 +214,7 @@ impl NetworkView {
         }
     }
 
-    /// Reads a device's counters. Those of a TAP are, with exchanged directions, its guest's.
+    /// Reads a device's counters. A TAP's counters, with the directions exchanged, are those of its guest.
     fn counters(
         &self,
         host: &Host,
@@ -279,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_datagrams_are_parsed_from_proc() {
+    fn datagrams_refused_by_full_sockets_are_read_from_proc() {
         let snmp = "Tcp: A B\nTcp: 1 2\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 5 0 3 7 3 0\n";
         assert_eq!(receive_buffer_errors(snmp), 3);
         assert_eq!(receive_buffer_errors6("Udp6InErrors  \t9\nUdp6RcvbufErrors                \t4\n"), 4);
