@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frame_age_follows_its_timestamp() {
+    fn frame_arrival_time_comes_from_its_kernel_timestamp() {
         let mut arrivals = Arrivals::new(Nanos(100));
         assert_eq!(arrivals.came(Nanos(1_000), Nanos(70_000), Some(Nanos(69_300))), Nanos(300));
         assert_eq!(arrivals.came(Nanos(1_001), Nanos(70_001), Some(Nanos(69_900))), Nanos(900));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_never_arrives_before_its_predecessor() {
+    fn arrival_times_of_successive_frames_never_decrease() {
         let mut arrivals = Arrivals::new(Nanos(0));
         assert_eq!(arrivals.came(Nanos(1_000), Nanos(50), Some(Nanos(40))), Nanos(990));
         assert_eq!(arrivals.came(Nanos(1_001), Nanos(80), Some(Nanos(41))), Nanos(990));

@@ -169,7 +169,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn xoff_at_backlog_limit_and_xon_at_half_of_it() {
+    fn agent_sends_xoff_at_backlog_limit_and_xon_at_half() {
         let mut pause = pause();
         assert_eq!(pause.update(Nanos(0), Bytes(999)), None);
         assert_eq!(times(pause.update(Nanos(1), Bytes(1_000))), [(C3, Quanta(1_000))]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn sent_pause_is_refreshed_after_half_its_time() {
+    fn agent_refreshes_its_pause_after_half_the_pause_time() {
         let mut pause = pause();
         assert!(pause.update(Nanos(0), Bytes(1_000)).is_some());
         assert_eq!(pause.update(Nanos(255_999), Bytes(1_000)), None);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn receive_queue_is_read_from_proc_net_udp() {
+    fn udp_socket_backlog_is_read_from_proc_net_udp() {
         let line =
             "  123: 00000000:12B7 00000000:0000 07 00000000:0001A900 00:00000000 00000000  0 0 77 2 0 12";
         assert_eq!(queue(line), Some(0x1a900));

@@ -86,7 +86,7 @@ pub struct NicSettings {
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
-    /// QCN's reaction points, one per class; `None` only counts CNMs.
+    /// QCN's reaction points, one per class; `None`: CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     /// True if the host obeys rates (GFC).
     pub obey_rates: bool,
@@ -137,7 +137,7 @@ impl NicWishes {
         Ok(wishes)
     }
 
-    /// Returns these settings; those that are missing come from `below`.
+    /// Returns these settings, with missing ones taken from `below`.
     #[must_use]
     pub fn over(self, below: NicWishes) -> NicWishes {
         NicWishes {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn qcn_table_overrides_standard_values() {
+    fn values_in_qcn_table_override_the_standard_ones() {
         assert_eq!(wishes("[qcn]").qcn, Some(ReactionSettings::STANDARD));
         let given = wishes("[qcn]\nai = \"1M\"\ntime = \"5ms\"").qcn.unwrap();
         assert_eq!((given.active_step, given.cycle_time), (BitRate::from_mbps(1), Nanos::from_millis(5)));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_without_default_are_required() {
+    fn missing_setting_without_a_default_is_an_error() {
         let settings = |text: &str| wishes(text).settings();
         assert_eq!(settings(""), Err(NicMissing::Device));
         assert_eq!(settings("[nic]\ndevice = \"e\""), Err(NicMissing::Speed("e".into())));
@@ -341,7 +341,7 @@ mod tests {
 
     // proves: configuration
     #[test]
-    fn docs_of_hosts_list_exactly_the_configuration_keys() {
+    fn hosts_page_lists_exactly_the_configuration_keys() {
         for (heading, _, keys) in TABLES {
             let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
             let mut keys = keys.to_vec();
@@ -353,7 +353,7 @@ mod tests {
 
     // proves: configuration
     #[test]
-    fn docs_of_hosts_show_the_real_defaults() {
+    fn hosts_page_shows_the_actual_defaults_of_settings() {
         let read = |text: &str| wishes(text).settings().unwrap();
         for (heading, head, _) in TABLES {
             for (key, default) in rows(heading) {

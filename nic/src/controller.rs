@@ -43,7 +43,6 @@ struct AppliedState {
     again_from: Nanos,
 }
 
-/// Decides which classes to stop, start or limit.
 #[derive(Debug)]
 pub struct PauseController {
     address: MacAddr,
@@ -59,7 +58,6 @@ pub struct PauseController {
 }
 
 impl PauseController {
-    /// Creates a controller for a device's MAC address.
     #[must_use]
     pub fn new(settings: &NicSettings, address: MacAddr) -> PauseController {
         let line = settings.speed;
@@ -119,12 +117,11 @@ impl PauseController {
         paused
     }
 
-    /// Ends all pauses and rates of GFC. Reaction points stay, because they describe the network.
+    /// Ends all pauses and GFC rates. QCN's reaction points stay, because they describe the network.
     pub fn link_lost(&mut self, now: Nanos) {
         self.gate.link_lost(now);
     }
 
-    /// Changes the MAC address.
     pub const fn set_address(&mut self, address: MacAddr) {
         self.address = address;
     }
@@ -176,7 +173,7 @@ impl PauseController {
         }
     }
 
-    /// Records that the guard opened a class. If the class is still paused, it must be stopped again.
+    /// Records that the guard started a class, which must be stopped again if it is still paused.
     pub const fn opened(&mut self, class: Class) {
         self.applied[class.index()].stopped = false;
     }
@@ -264,7 +261,7 @@ impl PauseController {
         self.gate.until(class)
     }
 
-    /// Returns the numbers of received CNMs: well-formed, those by class, and malformed by reason.
+    /// Returns three counts of received CNMs: the well-formed ones, the same by class, and the malformed ones by defect.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())

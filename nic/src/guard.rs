@@ -115,8 +115,8 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the time of [`now`] at which a class's stop ends. Call this before the stop, and with [`Nanos::ZERO`] (running) after the
-    /// start.
+    /// Sends the time, on the clock of [`now`], at which a class's stop ends. Call this before the stop, and with [`Nanos::ZERO`] (running)
+    /// after the start.
     pub fn send_deadline(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guard_message_is_decoded_as_encoded() {
+    fn messages_to_the_guard_are_decoded_as_encoded() {
         let until = Message::Until(Class::ALL[5], Nanos(0x0102_0304_0506_0708));
         for message in [until, Message::Until(Class::ALL[0], Nanos::ZERO), Message::Farewell] {
             assert_eq!(Message::from_bytes(message.to_bytes()), Some(message));

@@ -1,5 +1,5 @@
-//! Notifications of the kernel about the link, and changes of queues by other programs. [A mark](MARK) identifies requests of agent and
-//! guard.
+//! Kernel notifications about the link, and about changes of queues by other programs. Requests of agent and guard have [a mark](MARK), and
+//! are not reported.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -17,7 +17,7 @@ const NETLINK_ROUTE: i32 = 0;
 /// Multicast groups RTNLGRP_LINK and RTNLGRP_TC, as bits.
 const GROUPS: u32 = 1 | 1 << 3;
 
-/// Offsets in a message: struct nlmsghdr, then struct ifinfomsg or struct tcmsg.
+/// Offset of the device's index in a message (struct nlmsghdr, then struct ifinfomsg or tcmsg).
 const INDEX_AT: u32 = 20;
 const TYPE_AT: usize = 4;
 const SEQUENCE_AT: u32 = 8;

@@ -1,5 +1,5 @@
-//! Times in which classes may have sent while paused, because another program changed the queues. An unannounced defect may be as old as
-//! the last check.
+//! Times in which classes may have sent while paused, because another program changed the queues. A defect that the kernel did not announce
+//! may have begun directly after the last check.
 
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 
@@ -46,7 +46,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn announced_change_of_queues_counts_since_last_good_state() {
+    fn after_announced_change_disobeyed_time_starts_at_last_poll() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));
@@ -65,7 +65,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn unannounced_change_of_queues_counts_since_last_check() {
+    fn after_unannounced_change_disobeyed_time_starts_at_check() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));

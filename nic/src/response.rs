@@ -71,7 +71,7 @@ impl Response {
         (self.times.count() >= ENOUGH).then(|| self.needed())
     }
 
-    /// Returns the recommendation after any number of pauses.
+    /// Returns the same as [`recommended`](Self::recommended), but after any number of pauses.
     #[must_use]
     pub fn needed(&self) -> Nanos {
         let longest = self.recent.iter().map(Counter::get).max().unwrap_or(0);
@@ -93,7 +93,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn recommendation_needs_enough_pauses() {
+    fn agent_recommends_peer_response_only_after_100_pauses() {
         let response = response();
         (1..ENOUGH).for_each(|_| response.record(Nanos::from_micros(100)));
         assert_eq!((response.recommended(), response.needed()), (None, Nanos::from_micros(140)));
@@ -103,7 +103,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn recommendation_is_longest_of_last_thousand_responses() {
+    fn recommended_peer_response_covers_last_1000_pauses() {
         let response = response();
         (0..100_000).for_each(|_| response.record(Nanos::from_micros(100)));
         assert_eq!(response.recommended(), Some(Nanos::from_micros(140)));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn quantile_never_exceeds_longest_response_time() {
+    fn response_quantile_never_exceeds_longest_response_time() {
         let response = response();
         assert_eq!(response.quantile(0.99), None);
         response.record(Nanos(1_025));

@@ -1,4 +1,4 @@
-//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge. A membership makes the device receive
+//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge. A multicast membership makes the device receive
 //! 01:80:C2:00:00:01; the kernel ends it with the process.
 //!
 //! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag. So the filter truncates such a frame below any valid length,
@@ -28,7 +28,7 @@ const FRAME_MAX: usize = 256;
 /// Maximum frames per read, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
 const TAGGED_LEN: usize = 13;
-/// End of the header of a tagged MAC control frame: 802.1Q TPID, tag (zeros; the VLAN does not matter), EtherType 0x8808.
+/// Last six header bytes of a tagged MAC control frame: 802.1Q TPID, tag (zeros, because any tag makes it invalid), EtherType 0x8808.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
 const TAG_AT: usize = 12;
 
@@ -38,7 +38,7 @@ const FILTER: [SockFilter; 12] = {
     const LOAD_WORD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
-    /// Offsets of EtherType, and of a removed tag's flag, in metadata (SKF_AD_OFF and on).
+    /// Offset of the EtherType in a frame's metadata (SKF_AD_OFF and on).
     const PROTOCOL: u32 = 0xffff_f000;
     const TAG_PRESENT: u32 = 0xffff_f000 + 48;
     const INNER_TYPE: u32 = 16;
@@ -161,7 +161,7 @@ mod tests {
 
     // proves: host-pauses
     #[test]
-    fn each_read_takes_a_limited_number_of_frames() {
+    fn agent_reads_at_most_64_control_frames_at_once() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let links = "ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up";

@@ -1,4 +1,4 @@
-//! State of a running agent, written by the agent's threads and read by any.
+//! State of a running agent, written by the agent's threads and read by any. [`NicStatus`](crate::serve::NicStatus) explains the counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,31 +21,23 @@ pub struct NicView {
     pub(crate) address: Counter,
     /// Kind of leaf: `plug` or `tbf`.
     pub leaf: &'static str,
-    /// Counters of the port; the kernel's are read every second.
+    /// Counters of the port. Those that the kernel keeps are read every second.
     pub counters: Arc<Counters>,
     pub response: Response,
     pub waiting_frames: [Counter; CLASSES],
     pub dropped: [Counter; CLASSES],
     pub cnms: [Counter; CLASSES],
-    /// Longest pause in nanoseconds, by class.
     pub longest_pause: [Counter; CLASSES],
-    /// Changes of queues refused by the kernel.
     pub refused: Counter,
     pub(crate) unsettled: Counter,
-    /// Repairs of queues that another program changed.
     pub repairs: Counter,
     pub(crate) defects: Counter,
-    /// Nanoseconds in which frames of a paused class may have left, by class.
     pub disobeyed: [Counter; CLASSES],
-    /// Deletions of the queue by another program, by class.
     pub deleted: [Counter; CLASSES],
-    /// MAC control frames and CNMs lost before they were read.
     pub missed: Counter,
-    /// Unexpected ends of the guard process.
     pub guards_lost: Counter,
-    /// Bytes queued in the host's fullest UDP socket.
     pub receive_backlog: Counter,
-    /// Checks of the queues, one every second.
+    /// Number of checks of the queues, which happen every second.
     pub looks: Counter,
     pub real_time: AtomicBool,
     /// Time of the start, on the clock of the counters.
@@ -94,7 +86,7 @@ impl NicView {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
     }
 
-    /// Returns the `peer_response` that the switch's port is expected to assume.
+    /// Returns the `peer_response` that the switch's port presumably has.
     #[must_use]
     pub fn expected_response(&self) -> Nanos {
         let expected = || self.response.expected(self.real_time.load(Relaxed));
@@ -106,7 +98,7 @@ impl NicView {
         MacAddr::from_number(self.address.get())
     }
 
-    /// Describes faults.
+    /// Describes the faults that keep the agent from obeying pauses.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let dropped: u64 = self.settings.lossless.iter().map(|class| self.dropped[class.index()].get()).sum();

@@ -110,7 +110,7 @@ fn frame_flood_does_not_delay_end_of_pause() {
 
 // proves: host-pauses
 #[test]
-fn pause_stops_only_its_class_for_exactly_its_quanta() {
+fn pfc_frame_stops_only_its_class_for_exactly_its_quanta() {
     let mut controller = obedient();
     assert_eq!((changes(&mut controller, 0), controller.next_deadline()), (vec![], Nanos::NEVER));
     controller.receive(Nanos(100), &pfc(&[(C3, 10)]));
@@ -125,7 +125,7 @@ fn pause_stops_only_its_class_for_exactly_its_quanta() {
 
 // proves: host-pauses
 #[test]
-fn refresh_extends_pause_from_its_arrival() {
+fn refreshed_pause_lasts_from_arrival_of_the_refresh() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
@@ -137,7 +137,7 @@ fn refresh_extends_pause_from_its_arrival() {
 
 // proves: host-pauses
 #[test]
-fn last_pause_time_wins_and_zero_resumes_at_once() {
+fn newer_pause_time_replaces_older_and_zero_resumes_class() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535), (C4, 65_535)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3), Change::Stop(C4)]);
@@ -154,7 +154,7 @@ fn last_pause_time_wins_and_zero_resumes_at_once() {
 }
 
 #[test]
-fn pause_that_expires_between_two_calls_changes_nothing() {
+fn pause_revoked_before_next_poll_never_stops_its_class() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
     controller.receive(Nanos(0), &pfc(&[(C3, 0)]));
@@ -162,7 +162,7 @@ fn pause_that_expires_between_two_calls_changes_nothing() {
 }
 
 #[test]
-fn queues_are_stopped_before_others_are_started() {
+fn controller_stops_paused_classes_before_starting_others() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 9)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
@@ -209,7 +209,7 @@ fn gfc_rate_expires_and_is_obeyed_only_if_enabled() {
 }
 
 #[test]
-fn rate_changes_are_spaced_and_last_rate_wins() {
+fn rate_changes_within_5_ms_merge_into_the_last_one() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     let part = |step: u8| RateStep::new(step).unwrap().of(LINE);
     controller.receive(Nanos(0), &rates(C3, 1, 65_535));
@@ -222,7 +222,7 @@ fn rate_changes_are_spaced_and_last_rate_wins() {
 }
 
 #[test]
-fn stopped_class_gets_its_rate_when_resumed() {
+fn rate_limit_of_stopped_class_is_set_when_it_resumes() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
     controller.receive(Nanos(0), &rates(C3, 1, 65_535));
@@ -261,7 +261,7 @@ fn cnm_limits_its_class_until_rate_recovers() {
 
 // proves: host-service
 #[test]
-fn byte_cycle_of_limited_class_ends_after_enough_sent_bytes() {
+fn qcn_rate_rises_after_class_sent_bytes_of_a_byte_cycle() {
     let mut controller = with_qcn();
     controller.receive(Nanos(0), &cnm(C3, 63));
     let slower = controller.rate(C3);
@@ -276,7 +276,7 @@ fn byte_cycle_of_limited_class_ends_after_enough_sent_bytes() {
 
 // proves: host-service
 #[test]
-fn byte_cycle_ignores_bytes_sent_before_the_rate_limit() {
+fn qcn_byte_cycle_ignores_bytes_sent_before_rate_limit() {
     let mut controller = with_qcn();
     controller.report_sent(C3, Bytes(0));
     for round in 1..=2 {
@@ -338,7 +338,7 @@ fn paused_class_that_guard_process_opened_is_stopped_again() {
 }
 
 #[test]
-fn late_pause_counts_from_arrival_and_may_have_expired() {
+fn pause_read_late_still_ends_as_counted_from_arrival() {
     let mut controller = obedient();
     assert_eq!(changes(&mut controller, ms(9)), []);
     assert_eq!(controller.receive(Nanos(ms(8)), &pfc(&[(C3, 10)])), ClassSet(1 << 3));

@@ -45,7 +45,7 @@ const RETURN: u16 = 0x06;
 const TO_X: u16 = 0x07;
 const FROM_X: u16 = 0x87;
 
-/// Offsets of metadata (SKF_AD_OFF and on): VLAN tag, its presence, its protocol.
+/// Offset of the VLAN tag in a frame's metadata (SKF_AD_OFF and on).
 const VLAN_TAG: u32 = 0xffff_f000 + 44;
 const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 const VLAN_TPID: u32 = 0xffff_f000 + 60;

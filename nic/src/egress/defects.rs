@@ -66,13 +66,11 @@ impl Defects {
         Class::ALL.into_iter().filter(is_open).collect()
     }
 
-    /// Encodes the set for a counter.
     #[must_use]
     pub fn to_number(self) -> u64 {
         self.0.into()
     }
 
-    /// Decodes a result of [`Defects::to_number`].
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // the number had 32 bits
     pub const fn from_number(number: u64) -> Defects {
@@ -121,7 +119,7 @@ mod tests {
     const C3: Class = Class::ALL[3];
 
     #[test]
-    fn defect_reports_classes_whose_frames_may_leave() {
+    fn queue_defect_reaches_classes_whose_frames_may_leave() {
         let reach = |part| [part].into_iter().collect::<Defects>().reach();
         let only = |class: Class| [class].into_iter().collect::<ClassSet>();
         for part in [Part::Root, Part::Classifier, Part::Foreign] {
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn defects_are_described_and_encoded_as_numbers() {
+    fn queue_defects_survive_their_encoding_as_a_number() {
         let defects: Defects = [Part::Leaf(C3), Part::Classifier].into_iter().collect();
         assert_eq!(defects.to_string(), "the filter that classifies frames, the queue of class 3");
         assert_eq!(Defects::from_number(defects.to_number()), defects);

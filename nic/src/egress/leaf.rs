@@ -21,7 +21,7 @@ pub enum Leaf {
     Tbf,
 }
 
-/// Rate of a running bucket: 1 Tb/s, far above any line.
+/// Rate of a running token bucket: 1 Tb/s, far above any line.
 const OPEN: Rate = Rate { bytes_per_second: 125_000_000_000, overhead: 0, least: 0 };
 
 impl Leaf {
@@ -71,7 +71,7 @@ impl Leaf {
         Err(EgressError::NoLeaf { tried: tried.join(", ") })
     }
 
-    /// Returns settings for the creation; a plug is always created stopped.
+    /// Returns the queueing discipline to create; a plug is always created stopped.
     pub(super) fn creation(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),

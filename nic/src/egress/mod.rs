@@ -51,7 +51,6 @@ pub(crate) use tree::class_of;
 /// Upper half of sequence numbers of own netlink requests.
 pub(crate) const MARK: u16 = 0x786e;
 
-/// Counters and backlog of a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeafCounts {
     pub frames: u64,
@@ -97,7 +96,7 @@ pub struct Egress {
     offloads: Offloads,
     neighbours: NeighbourQueues,
     before: SavedState,
-    /// Exclusion of other processes; `None` for a tree [found](Egress::find), which belongs to its creator.
+    /// Claim that excludes other processes; `None` for a tree [found](Egress::find), which another process has claimed.
     claim: Option<Claim>,
     journal: Journal,
     last: [Statistics; CLASSES],
@@ -122,7 +121,7 @@ impl Egress {
         };
         // Read only now, because the changes of a killed switch have been undone.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // If a killed agent has left its tree, the journal has the state from before it.
+        // If a killed agent has left its tree, do not save that: the journal has the device's state from before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
@@ -257,7 +256,6 @@ impl Egress {
         Ok(self.tc.send(self.tree.stop(class))?)
     }
 
-    /// Starts a class.
     pub fn start(&mut self, class: Class) -> Result<(), EgressError> {
         self.tc.send(self.tree.start(class))?;
         self.stopped.remove(class);
@@ -464,7 +462,7 @@ fn name_of(ifindex: i32) -> Result<String, EgressError> {
     name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("with index {ifindex}") })
 }
 
-/// Returns the index in the thread's network namespace.
+/// Returns the device's index in the thread's network namespace.
 pub fn index_of(device: &str) -> Result<i32, EgressError> {
     let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
     index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })

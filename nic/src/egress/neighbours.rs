@@ -1,4 +1,4 @@
-//! Limits of packets that wait for a neighbour's address, raised to a leaf's limit, so that sockets block instead of
+//! Limits on packets that wait for a neighbour's address. The agent raises them to a leaf's limit, so that sockets block instead of
 //! dropping.
 
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! A device's state without the tree, recorded by the [journal](xoff_xdp::Journal).
+//! Settings that a device had before the agent's tree, recorded in the [journal](xoff_xdp::Journal).
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;

@@ -21,13 +21,13 @@ pub struct EgressSettings {
 }
 
 impl EgressSettings {
-    /// Share of the line that the shaper uses. A hundredth of the unused share covers the difference of two clocks. The rest drains a burst
-    /// from the device's ring within a hundred times its delay.
+    /// Share of the line's rate at which the shaper sends. A hundredth of the other 1 % covers the difference of two clocks. With the rest,
+    /// the device's ring drains a burst within a hundred times the timer delay that caused it.
     pub const SHARE: f64 = 0.99;
-    /// Default of `limit_lossless`, 64 MiB: three hundred sockets with Linux's default send buffer, or 65 soft-RoCE
-    /// frames of 4 KiB for each of 250 queue pairs.
+    /// Default of `limit_lossless`: three hundred sockets with Linux's default send buffer, or 65 soft-RoCE frames of 4 KiB for each of 250
+    /// queue pairs.
     pub const LIMIT_LOSSLESS: u32 = 64 << 20;
-    /// Default of `limit_lossy`, 4 MiB: more than an ordinary queue of a thousand frames.
+    /// Default of `limit_lossy`: more than an ordinary queue of a thousand frames.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
     #[must_use]

@@ -13,7 +13,7 @@ use super::error::EgressError;
 use super::settings::{OVERHEAD, longest_at, overrun};
 use super::{EgressSettings, Leaf};
 
-/// Major number of the tree; the kernel itself assigns none below 0x8000.
+/// Major number of the tree's handles; the kernel itself assigns none below 0x8000.
 const MAJOR: u16 = 0x786e;
 const LEAVES: u16 = 0x7870;
 const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
@@ -26,7 +26,7 @@ const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
 const LEAST: u16 = 60 + OVERHEAD;
-/// Longest frame in bytes that costs less than a bucket's maximum.
+/// Bytes of the longest frame that costs fewer tokens than a token bucket can hold.
 const LONGEST: u32 = 65_522;
 
 /// Queues, classes and filters, as the kernel reports them.
@@ -40,7 +40,7 @@ pub struct QueueDump {
 impl QueueDump {
     pub(super) fn read(tc: &mut Conversation, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
-        // Without the parent, the kernel refuses a dump of filters.
+        // Dump filters only if their root is present, because otherwise the kernel refuses.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
         Ok(QueueDump { qdiscs, classes: tc.classes(ifindex)?, filters })
     }
@@ -55,7 +55,7 @@ impl QueueDump {
 
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // A node without handle stands for all filters of its priority and protocol.
+        // A node without handle stands for all filters of its priority and protocol; non-BPF filters count only by these nodes.
         self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,

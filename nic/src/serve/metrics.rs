@@ -1,4 +1,4 @@
-//! Metrics of an agent, with a switch's names where the meaning is equal.
+//! Metrics of an agent. They have the names of a switch's metrics where the meaning is equal.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -133,7 +133,7 @@ same name.
 
     // proves: monitoring, host-service
     #[test]
-    fn reference_document_lists_metrics_of_agents() {
+    fn reference_page_lists_every_metric_of_agents() {
         let speed = BitRate::from_mbps(200);
         let wishes = NicWishes {
             device: Some("eth0".into()),

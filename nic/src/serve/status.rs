@@ -1,4 +1,4 @@
-//! `/status` of an agent, with a switch's names where the meaning is equal. Fields are only ever added.
+//! `/status` of an agent. Fields have a switch's names where the meaning is equal, and are never removed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;

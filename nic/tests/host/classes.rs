@@ -186,7 +186,7 @@ fn kernel_classifies_by_pcp_as_the_switch_does() {
 }
 
 #[test]
-fn mac_control_is_never_stopped_and_wake_frames_never_leave() {
+fn mac_control_passes_stopped_classes_but_wake_frames_do_not() {
     let bed = Bed::new();
     bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // silences the kernel's multicast reports
     let mut egress = bed.install(&settings());

@@ -1,4 +1,4 @@
-//! Tests of the guard: agents that die or stall, and guards that do.
+//! Tests of the guard process, after agents or guards died or stalled.
 
 // proves: host-guard
 
@@ -65,8 +65,8 @@ fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
 }
 
 #[test]
-fn killed_agent_leaves_traffic_running_and_device_restored() {
-    const THIS: &str = "killed_agent_leaves_traffic_running_and_device_restored";
+fn guard_restores_device_after_its_agent_is_killed() {
+    const THIS: &str = "guard_restores_device_after_its_agent_is_killed";
     match role().as_deref() {
         Some("guard") => return run_guard(DEVICE).unwrap(),
         Some(_) => {
@@ -93,8 +93,8 @@ fn killed_agent_leaves_traffic_running_and_device_restored() {
 }
 
 #[test]
-fn overdue_class_is_opened_and_reported_to_agent() {
-    const THIS: &str = "overdue_class_is_opened_and_reported_to_agent";
+fn guard_starts_overdue_class_and_notifies_stalled_agent() {
+    const THIS: &str = "guard_starts_overdue_class_and_notifies_stalled_agent";
     match role().as_deref() {
         Some("guard") => return run_guard(DEVICE).unwrap(),
         Some(_) => {
@@ -133,8 +133,8 @@ fn overdue_class_is_opened_and_reported_to_agent() {
 }
 
 #[test]
-fn dead_guard_is_replaced_with_its_deadlines() {
-    const THIS: &str = "dead_guard_is_replaced_with_its_deadlines";
+fn new_guard_starts_overdue_class_of_killed_guard() {
+    const THIS: &str = "new_guard_starts_overdue_class_of_killed_guard";
     if role().is_some() {
         return run_guard(DEVICE).unwrap();
     }
@@ -164,8 +164,8 @@ fn dead_guard_is_replaced_with_its_deadlines() {
 }
 
 #[test]
-fn late_guard_leaves_device_to_next_agent() {
-    const THIS: &str = "late_guard_leaves_device_to_next_agent";
+fn delayed_guard_of_killed_agent_spares_next_agents_queues() {
+    const THIS: &str = "delayed_guard_of_killed_agent_spares_next_agents_queues";
     match role().as_deref() {
         Some("guard") => return run_guard(DEVICE).unwrap(),
         Some(_) => {
@@ -238,7 +238,7 @@ fn failing_guard_is_restarted_once_a_second() {
 }
 
 #[test]
-fn hung_guard_is_killed_when_dismissed() {
+fn agent_kills_a_guard_that_hangs_when_dismissed() {
     let mut command = Command::new("sleep");
     command.arg("infinity");
     let guard = Guard::start(command).unwrap();

@@ -61,7 +61,7 @@ fn short_frame(dscp: u8) -> [u8; 60] {
 }
 
 #[test]
-fn repeated_stops_never_let_a_frame_through() {
+fn stopping_a_class_repeatedly_lets_no_frame_through() {
     for settings in leafs() {
         let bed = Bed::new();
         let mut egress = bed.install(&settings);
@@ -103,7 +103,7 @@ fn frames_beyond_queue_limit_are_dropped_and_counted() {
 }
 
 #[test]
-fn rate_limit_affects_one_class_and_can_be_removed() {
+fn rate_limit_slows_only_its_class_until_it_is_removed() {
     const COUNT: usize = 60;
     for settings in leafs() {
         let bed = Bed::new();
@@ -124,7 +124,7 @@ fn rate_limit_affects_one_class_and_can_be_removed() {
 }
 
 #[test]
-fn higher_classes_leave_first() {
+fn frames_of_higher_classes_leave_the_host_first() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings_at(BitRate::from_mbps(10)));
     let index = egress.ifindex();

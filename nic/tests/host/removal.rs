@@ -1,4 +1,4 @@
-//! Restoration of the device's state, however the tree ends.
+//! Restoration of the device's state, however its tree of queues ends.
 
 // proves: host-guard
 
@@ -18,7 +18,7 @@ use xoff_xdp::PacketSender;
 use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, install, of, peer_ipv4, received, settings, wait_for};
 
 #[test]
-fn removal_restores_the_device_exactly() {
+fn removing_the_queues_restores_the_device_exactly() {
     let roots = [
         "qdisc del dev nic0 root",
         "qdisc replace dev nic0 root handle ff: pfifo limit 77",
@@ -115,7 +115,7 @@ fn unrestorable_root_queueing_discipline_is_refused_and_kept() {
 }
 
 #[test]
-fn second_tree_on_a_device_is_refused() {
+fn second_tree_of_queues_on_a_device_is_refused() {
     let bed = Bed::new();
     let _egress = bed.install(&settings());
     let refused = bed.namespace().run(|| install(&settings())).unwrap_err().to_string();
@@ -125,7 +125,7 @@ fn second_tree_on_a_device_is_refused() {
 const VICTIM: &str = "XOFF_NIC_VICTIM";
 
 #[test]
-fn tree_of_killed_agent_is_adopted_with_queued_frames() {
+fn next_agent_adopts_queues_and_frames_of_killed_agent() {
     const COUNT: usize = 50;
     if env::var_os(VICTIM).is_some() {
         let limit_lossless = u32::try_from(FRAME).unwrap() * u32::try_from(COUNT).unwrap();
@@ -138,7 +138,7 @@ fn tree_of_killed_agent_is_adopted_with_queued_frames() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    let this = "removal::tree_of_killed_agent_is_adopted_with_queued_frames";
+    let this = "removal::next_agent_adopts_queues_and_frames_of_killed_agent";
     let mut victim = Command::new(env::current_exe().unwrap());
     victim.args(["--exact", this, "--nocapture"]).env(VICTIM, "1").stdout(Stdio::piped());
     let mut victim = bed.namespace().spawn(victim).unwrap();
@@ -158,7 +158,7 @@ fn tree_of_killed_agent_is_adopted_with_queued_frames() {
 }
 
 #[test]
-fn frames_left_at_removal_are_counted_as_lost() {
+fn frames_still_queued_at_removal_are_counted_as_lost() {
     let bed = Bed::new();
     let mut settings = settings();
     settings.nic.speed = xoff_wire::units::BitRate::new(8_000).unwrap(); // a second for a frame
@@ -173,7 +173,7 @@ fn frames_left_at_removal_are_counted_as_lost() {
 }
 
 #[test]
-fn drops_since_last_count_are_reported_at_removal() {
+fn removal_reports_drops_since_counters_were_last_read() {
     let bed = Bed::new();
     let mut egress = bed.install(&EgressSettings { limit_lossless: 600, ..settings() });
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
@@ -186,7 +186,7 @@ fn drops_since_last_count_are_reported_at_removal() {
 }
 
 #[test]
-fn root_of_other_program_stays_and_the_rest_is_restored() {
+fn removal_keeps_root_queueing_discipline_of_other_program() {
     let bed = Bed::new();
     bed.run("ethtool", "-K nic0 gso on gro off");
     let theirs = "qdisc replace dev nic0 root handle 9: pfifo limit 55";
@@ -210,7 +210,7 @@ fn root_of_other_program_stays_and_the_rest_is_restored() {
 }
 
 #[test]
-fn renamed_device_is_restored_and_its_namesake_is_not() {
+fn removal_restores_renamed_device_but_not_its_namesake() {
     let bed = Bed::new();
     let before = bed.description();
     let egress = bed.install(&settings());
@@ -231,7 +231,7 @@ fn renamed_device_is_restored_and_its_namesake_is_not() {
 }
 
 #[test]
-fn removed_device_needs_no_restoration() {
+fn removal_after_device_is_deleted_gives_no_warning() {
     let bed = Bed::new();
     let egress = bed.install(&settings());
     bed.run("ip", "link del nic0");

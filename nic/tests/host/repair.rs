@@ -52,7 +52,7 @@ fn queues(bed: &Bed) -> String {
 }
 
 #[test]
-fn tampered_queues_are_named_and_repaired() {
+fn agent_names_and_repairs_queues_changed_by_others() {
     let leaf = parts(&[Part::Leaf(LOSSLESS)]);
     let all_classes = || Class::ALL.into_iter().flat_map(|class| [Part::Class(class), Part::Leaf(class)]);
     let all: Defects =
@@ -147,7 +147,7 @@ fn tampered_queues_are_named_and_repaired() {
 }
 
 #[test]
-fn additions_that_affect_no_pause_are_left_alone() {
+fn repair_ignores_additions_that_affect_no_pause() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
     for words in [
@@ -189,7 +189,7 @@ fn repair_does_not_apply_a_refused_rate_limit() {
 }
 
 #[test]
-fn refused_mtu_applies_after_the_repair() {
+fn mtu_refused_by_broken_queues_is_applied_after_repair() {
     let (bed, settings) = (Bed::new(), settings());
     let mut egress = bed.install(&settings);
     tc(&bed, "qdisc del dev nic0 parent 786e:13");
