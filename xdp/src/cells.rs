@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chain_is_free_when_last_sharer_leaves() {
+    fn shared_cells_are_free_once_their_last_frame_is_freed() {
         let cells = Cells::new(2).unwrap();
         assert!(cells.unshare(1), "the chain of a single frame is not free");
         cells.share(1);
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "are outside the buffer memory")]
-    fn bytes_beyond_cell_are_refused() {
+    fn reading_beyond_the_buffer_memory_panics() {
         let cells = Cells::new(2).unwrap();
         // SAFETY: nobody else uses the cells; the call panics anyway.
         let _ = unsafe { cells.bytes(1, CELL + 1) };

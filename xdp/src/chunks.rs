@@ -174,8 +174,7 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a received frame to the window. The caller has moved the frame that [leaves the
-    /// window](Self::leaves_window).
+    /// Adds a received frame to the window. Before, the caller must move the frame that [leaves the window](Self::leaves_window) to cells.
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the window's oldest frame is still in its chunk");

@@ -200,8 +200,8 @@ impl Device {
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
-            // If a driver refuses to clear both flags, clear only the receive flag. That flag alone is needed, because
-            // sent frames contain their tags in any case. Try both first, because e1000 can only change them together.
+            // Try to clear both flags, because e1000 can only change them together. Otherwise clear only the receive flag, because sent
+            // frames contain their tags anyway.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
             let clear = |device: &Device| {
                 let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());

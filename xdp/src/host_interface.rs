@@ -46,7 +46,6 @@ impl HostInterface {
         &self.name
     }
 
-    /// Turns the carrier on or off.
     pub fn set_carrier(&self, is_there: bool) -> io::Result<()> {
         sys::set_carrier(self.file.as_fd(), is_there)
     }

@@ -25,7 +25,6 @@ pub(crate) const HEADROOM: u32 = 256;
 /// 448 bytes in the default configuration.
 pub const SMALL: u32 = 512;
 
-/// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
     /// Chunks of the same size as transmit chunks. Zero copy requires them.
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn small_receive_chunks_fit_large_transmit_chunks() {
+    fn small_receive_chunks_work_beside_4096_byte_chunks() {
         let layout = Layout::new(4096, ReceiveChunks::Small, [3, 1]);
         assert_eq!(layout.transmit_room(), 3840);
         assert_eq!((layout.receive_offset(), layout.kernel_headroom()), (3584, 3328));
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn offset_of_unaligned_address_is_in_its_upper_bits() {
+    fn chunk_offset_is_in_upper_16_bits_of_unaligned_address() {
         assert_eq!(SMALL_ONES.received(3 * 512 + (1536 << 48)), (3, 1536));
         assert_eq!(SMALL_ONES.received(3 * 512), (3, 0));
         assert_eq!(SMALL_ONES.transmitted(4096 + 2048 + 256), 6);

@@ -4,7 +4,7 @@ use std::io;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-/// Adds the limit to raise to an `error` from the start of a thread.
+/// Returns the `error` of a thread that could not be started, and adds which limit to raise.
 #[must_use]
 pub fn thread_refused(error: &io::Error) -> io::Error {
     let threads = "raise the limit on threads (`ulimit -u`, and `pids.max` of the cgroup)";
@@ -40,7 +40,7 @@ mod tests {
 
     // proves: memory
     #[test]
-    fn refused_memory_names_the_limit_that_refused() {
+    fn error_of_refused_memory_names_the_limit_to_raise() {
         let remedy = |code, limit| remedy_of(&io::Error::from_raw_os_error(code), limit);
         for limit in [900_000 << 10, RLIM_INFINITY] {
             assert!(remedy(libc::ENOBUFS, limit).contains("`ulimit -l`"));

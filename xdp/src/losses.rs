@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_frame_in_three_counters_counts_once() {
+    fn frame_lost_by_socket_and_again_by_device_counts_once() {
         let native = Overlap::of(&Driver::named("veth"), true);
         let losses = Losses::of(&stalled(), &device(120), native);
         assert_eq!(losses, Losses { behind_program: 120, ..Losses::default() });
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_counter_of_unknown_driver_counts_as_lower_bound() {
+    fn loss_with_untested_driver_is_at_least_larger_counter() {
         let unknown = Overlap::of(&Driver::named("new_nic"), true);
         let losses = Losses::of(&stalled(), &device(150), unknown);
         assert_eq!((losses.total(), losses.at_least), (150, true));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn program_drops_count_once_with_every_driver() {
+    fn drops_of_xdp_program_count_once_with_every_driver() {
         let xdp = XdpStatistics { rx_unclaimed: 3, rx_too_long: 4, ..stalled() };
         let at = |driver, rx_dropped| {
             Losses::of(&xdp, &device(rx_dropped), Overlap::of(&Driver::named(driver), true))
@@ -198,7 +198,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn every_loss_counter_alone_makes_a_loss() {
+    fn every_loss_counter_alone_raises_the_sum_of_losses() {
         let none = XdpStatistics::default();
         let alone = [
             XdpStatistics { rx_dropped: 1, ..none },

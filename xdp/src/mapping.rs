@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "offset 4 is not aligned for a u64")]
-    fn unaligned_offset_is_refused() {
+    fn unaligned_offset_into_mapping_is_refused() {
         Mapping::anonymous(64).unwrap().at::<u64>(4, 1);
     }
 }

@@ -123,7 +123,7 @@ impl XdpStatistics {
 #[derive(Debug, thiserror::Error)]
 #[error("the device's drop counters cannot be read: {why}")]
 pub struct Unread {
-    /// Counters at the last successful reading.
+    /// Values of the counters at the last successful reading.
     pub last: DeviceDrops,
     pub why: io::Error,
 }
@@ -304,10 +304,9 @@ impl Monitor {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // a port begins once
         }
-        // Some drivers count drops of sockets and program again in the device's counter, and [`Losses::of`] subtracts
-        // these repeats. So repeats that are already in the sockets' and program's counts must stay in the device's
-        // count, because otherwise the subtraction would hide as many drops of the device alone. Read the repeats
-        // before the device, so that they do not exceed its count.
+        // Some drivers count drops of sockets and program again in the device's counter, and [`Losses::of`] subtracts these repeats. So
+        // repeats that are already in the sockets' and program's counts must stay in the device's count, because otherwise the subtraction
+        // would hide as many drops of the device alone. Read the repeats before the device, so that they do not exceed its count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();

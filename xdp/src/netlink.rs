@@ -83,7 +83,6 @@ impl Netlink {
         self.kernel().set_link(link)
     }
 
-    /// Returns IP addresses, without IPv6 link-local ones.
     pub(crate) fn addresses(&self, ifindex: i32) -> io::Result<Vec<IpAddr>> {
         let mut addresses = Vec::new();
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());

@@ -32,7 +32,6 @@ pub struct Offloads {
     netlink: Netlink,
 }
 
-/// Offload settings to be restored later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadsBefore {
     features: Vec<[u32; 2]>,

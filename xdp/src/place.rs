@@ -2,7 +2,7 @@ use xoff_wire::units::PortId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePlace {
-    /// No bytes are stored, because the slot is free or its frame has no bytes left.
+    /// The slot is free, or its frame has no bytes left.
     Nowhere,
     Received(PortId, u32),
     /// Transmit chunks of this port; the number is that of the first chunk.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_frame_place_unpacks_unchanged() {
+    fn frame_location_survives_packing_into_a_number() {
         let places = [
             FramePlace::Nowhere,
             FramePlace::Received(PortId(63), u32::MAX),

@@ -250,7 +250,6 @@ impl Port {
         self.is_data_stopped = true;
     }
 
-    /// Allows sending data again after [`stop_data`](Self::stop_data).
     pub fn resume_data(&mut self) {
         self.is_data_stopped = false;
     }
@@ -286,7 +285,7 @@ impl Port {
         self.memory = store.take_memory(self.id);
     }
 
-    /// Closes a port without a worker, and restores its device.
+    /// Closes a port that no worker uses, and restores its device.
     pub fn close(self) {
         let Port { program, receivers, transmitter, _idle, memory, monitor, mut device, .. } = self;
         drop(program);

@@ -221,7 +221,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn each_loss_counter_is_read() {
+    fn each_loss_counter_of_a_device_enters_its_sum() {
         for (name, ..) in LINK_COUNTERS.iter().filter(|(.., role)| *role != Role::None) {
             let mut stats = Stats64::default();
             set(&mut stats, name, 7);
@@ -231,7 +231,7 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn frame_in_total_and_partial_counter_counts_once() {
+    fn receive_error_in_total_and_kind_counter_counts_once() {
         let mut stats = Stats64::default();
         for (name, frames) in [("rx_errors", 5), ("rx_crc_errors", 3), ("rx_length_errors", 2)] {
             set(&mut stats, name, frames);

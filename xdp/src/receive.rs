@@ -14,11 +14,10 @@ use crate::chain::Chain;
 use crate::ring::{Descriptor, FillRing, RxRing};
 use crate::store::Store;
 
-/// Number of missing chunks from which the fill ring is refilled; at most a quarter of [`Receiver::size`].
+/// Number of chunks missing from the fill ring at which it is refilled; at most a quarter of [`Receiver::size`].
 const REFILL: u32 = 32;
 
-/// Number of frames by which prefetching is ahead. Received bytes are prefetched because they are in another core's
-/// cache.
+/// Number of frames that are prefetched ahead, because received bytes are in another core's cache.
 const AHEAD: u32 = 8;
 
 #[derive(Debug)]

@@ -46,7 +46,7 @@ pub trait TxRing {
     fn kick(&mut self) -> Kick;
 }
 
-/// Ring of sent chunks.
+/// Ring of chunks that the kernel has sent.
 pub trait CompletionRing {
     /// Removes all entries, calls `each` with each chunk, and returns their number.
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;

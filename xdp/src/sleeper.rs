@@ -15,7 +15,6 @@ pub fn duplicates<'fd>(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Re
     fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect()
 }
 
-/// Descriptors on which a thread waits.
 #[derive(Debug)]
 pub struct Sleeper<'fd>(Vec<PollFd<'fd>>);
 

@@ -233,7 +233,7 @@ mod tests {
 
     // proves: frames
     #[test]
-    fn refill_wakes_only_a_waiting_driver() {
+    fn fill_ring_refill_wakes_driver_only_if_it_waits() {
         let layout = RingLayout { producer: 0, consumer: 64, flags: 128, entries: 192 };
         let memory = Mapping::anonymous(256).unwrap();
         let flags = memory.at::<AtomicU32>(layout.flags, 1);

@@ -4,9 +4,8 @@
 //! A frame is copied to chunks of its port ([`Store`]). No ring has fewer entries than there are chunks, so the kernel
 //! can always complete them. Without zero copy the kernel sends only during a kick, in this thread.
 //!
-//! When a device is deleted, the kernel unbinds the socket for good, and reports that at the next kick. This module
-//! then takes back all outstanding frames, and stops reading the completion ring. Frames that the kernel had already
-//! taken were sent, or were lost with the driver.
+//! When a device is deleted, the kernel unbinds the socket for good, and reports that at the next kick. This module then takes back all
+//! outstanding frames, and stops reading the completion ring.
 
 use std::sync::Arc;
 

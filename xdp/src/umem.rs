@@ -10,7 +10,6 @@ use crate::layout::{Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::sys;
 
-/// Use of zero copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
     /// Use zero copy if the driver supports it.
@@ -21,7 +20,7 @@ pub enum ZeroCopy {
     Off,
 }
 
-/// Entries of a socket's rings, each a power of two.
+/// Numbers of entries of a socket's rings, each a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
     pub fill: u32,

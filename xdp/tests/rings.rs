@@ -125,7 +125,7 @@ fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
 
 // proves: workers
 #[test]
-fn kernel_reads_published_entries() {
+fn kernel_reads_published_entries_in_order() {
     loom::model(|| {
         let (mut ring, kernel) = producer(LATE);
         let kernel = thread::spawn(move || [kernel.take(), kernel.take()]);
@@ -139,7 +139,7 @@ fn kernel_reads_published_entries() {
 }
 
 #[test]
-fn ring_entries_are_invisible_until_published() {
+fn kernel_sees_ring_entries_only_once_published() {
     loom::model(|| {
         let (mut ring, kernel) = producer(0);
         ring.push(7);
@@ -151,7 +151,7 @@ fn ring_entries_are_invisible_until_published() {
 
 // proves: workers
 #[test]
-fn entries_filled_by_kernel_are_read_and_released() {
+fn consumer_reads_every_entry_that_the_kernel_put() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(LATE);
         let kernel = thread::spawn(move || (1..=3).filter(|&entry| kernel.put(entry)).collect::<Vec<_>>());
@@ -169,7 +169,7 @@ fn entries_filled_by_kernel_are_read_and_released() {
 }
 
 #[test]
-fn ring_entries_stay_available_until_released() {
+fn kernel_fills_ring_entries_only_after_their_release() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(0);
         assert!(kernel.put(7) && kernel.put(8) && !kernel.put(9));
@@ -182,7 +182,7 @@ fn ring_entries_stay_available_until_released() {
 
 // proves: workers
 #[test]
-fn entry_of_returned_chunk_can_be_reused() {
+fn ring_entry_is_reused_once_its_chunk_has_returned() {
     loom::model(|| {
         let (mut fill, kernel_fill) = producer(0);
         let (mut rx, kernel_rx) = consumer(0);
@@ -207,7 +207,7 @@ fn entry_of_returned_chunk_can_be_reused() {
 }
 
 #[test]
-fn sleeping_kernel_sets_wakeup_flag() {
+fn producer_sees_wakeup_flag_of_sleeping_kernel() {
     loom::model(|| {
         let (ring, kernel) = producer(0);
         assert!(!ring.needs_wakeup());

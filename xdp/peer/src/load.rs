@@ -45,7 +45,6 @@ pub struct Load {
     pub frame_bytes: FrameBytes,
     /// Number of flows; `first` plus `flows` is at most [`FLOWS_MAX`].
     pub flows: u16,
-    /// Number of the first flow. Flows with lower numbers belong to another generator.
     pub first: u16,
     /// Destination MAC address of all frames; `None` gives each flow its own.
     pub via: Option<MacAddr>,

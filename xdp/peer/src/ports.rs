@@ -1,7 +1,7 @@
 //! AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all interfaces.
 //!
-//! Calls of `xsk-rs` that move a descriptor are sound if it is of the same packet memory, and nobody else has it. In this and the other
-//! files:
+//! Calls of `xsk-rs` that move a descriptor are sound if the descriptor is of the same packet memory, and nobody else has it. In this and
+//! the other files:
 //!
 //! * The memory belongs to [`Ports`], and no descriptor leaves it.
 //! * A descriptor is in one place at a time: in the free list, in one of the kernel's four rings, or in the batch

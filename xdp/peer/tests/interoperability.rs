@@ -215,7 +215,7 @@ fn xsk_rs_headroom_limits_frame_length_to_the_byte() {
 }
 
 #[test]
-fn multi_buffer_frames_survive_different_splits() {
+fn frames_arrive_whole_although_ends_split_them_differently() {
     const BUFFERS: usize = 6;
     let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];
@@ -227,7 +227,7 @@ fn multi_buffer_frames_survive_different_splits() {
 }
 
 #[test]
-fn frames_leave_only_after_the_kick() {
+fn frames_in_tx_ring_leave_only_after_a_kick() {
     let mut wire = Wire::new(1500, 0, 1);
     let frames: Vec<_> = (0..3).map(|n| frame(n, 100)).collect();
     frames.iter().for_each(|frame| wire.they_send(frame));
@@ -245,7 +245,7 @@ fn frames_leave_only_after_the_kick() {
 }
 
 #[test]
-fn empty_fill_ring_counts_losses_and_recovers() {
+fn frames_lost_by_empty_fill_ring_are_counted_exactly() {
     const MORE: usize = 16;
     let lost = [MORE as u64; 2];
     let mut wire = Wire::new(1500, 0, 1);

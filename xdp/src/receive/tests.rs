@@ -32,7 +32,7 @@ fn free_all(store: &mut Store, frames: Vec<Frame>) {
 }
 
 #[test]
-fn chunks_given_to_kernel_fit_fill_ring_and_all_return() {
+fn receiver_never_gives_kernel_more_chunks_than_ring_size() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     assert_eq!(rings.with(|rings| rings.fill.len()), 32);
@@ -51,7 +51,7 @@ fn chunks_given_to_kernel_fit_fill_ring_and_all_return() {
 
 // proves: memory
 #[test]
-fn fill_ring_is_full_again_while_frames_are_queued() {
+fn fill_ring_is_refilled_while_received_frames_are_queued() {
     let (rings, mut receiver, mut store) = receiver(32);
     let mut waiting = Vec::new();
     for round in 0..3 {
@@ -68,7 +68,7 @@ fn fill_ring_is_full_again_while_frames_are_queued() {
 
 // proves: devices
 #[test]
-fn removed_port_frees_incomplete_frame_and_chunks() {
+fn removing_a_port_frees_its_incomplete_frame_and_chunks() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     let (frames, cells) = (store.free_frames(), store.free_cells());

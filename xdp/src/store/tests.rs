@@ -94,7 +94,7 @@ fn data_frames_never_take_slots_of_control_frames() {
 }
 
 #[test]
-fn control_frames_have_separate_slots_and_cells() {
+fn control_frames_are_made_after_data_used_all_its_cells() {
     let mut store = store();
     let data = take_cells(&mut store, 200);
     let control: Vec<Frame> = (0..4).map(|n| store.control(&[n; 60]).unwrap()).collect();
@@ -110,7 +110,7 @@ fn control_frames_have_separate_slots_and_cells() {
 }
 
 #[test]
-fn copies_share_cells_until_the_last_is_freed() {
+fn copies_of_a_frame_share_cells_until_the_last_is_freed() {
     let mut store = store();
     for len in [60, 5000] {
         let frame = received_or_filled(&mut store, len);
@@ -132,7 +132,7 @@ fn received_or_filled(store: &mut Store, len: u32) -> Frame {
 
 #[test]
 #[should_panic(expected = "copies share the frame's cells")]
-fn writing_shared_cells_is_refused() {
+fn writing_to_cells_that_copies_share_panics() {
     let mut store = store();
     let frame = filled(&mut store, 60);
     let copy = store.copy(&frame).unwrap();
@@ -141,7 +141,7 @@ fn writing_shared_cells_is_refused() {
 }
 
 #[test]
-fn writing_a_staged_copy_leaves_other_copies_unchanged() {
+fn writing_a_copy_in_transmit_chunks_changes_no_other_copy() {
     let mut store = store();
     for len in [60, 1792, 5000] {
         let frame = received_or_filled(&mut store, len);
@@ -162,7 +162,7 @@ fn writing_a_staged_copy_leaves_other_copies_unchanged() {
 }
 
 #[test]
-fn frame_start_moves_within_headroom_and_first_piece() {
+fn frame_start_moves_only_within_headroom_and_first_chunk() {
     let mut store = store();
     let mut frame = filled(&mut store, 60);
     assert!(store.stage(P0, &frame));
@@ -192,7 +192,7 @@ fn received_frame_stays_in_its_chunk_within_the_window() {
 }
 
 #[test]
-fn freed_frames_leave_the_window_without_a_copy() {
+fn received_frames_freed_early_are_never_copied_to_cells() {
     let mut store = store();
     for _ in 0..3 * WINDOW {
         let frame = received(&mut store, P0, 1500);
@@ -203,7 +203,7 @@ fn freed_frames_leave_the_window_without_a_copy() {
 }
 
 #[test]
-fn receive_stops_without_cells_for_longest_frame() {
+fn receiving_stops_if_longest_frame_would_lack_cells() {
     let mut store = store();
     let most = take_cells(&mut store, 200 - cells_of(FRAME_MAX));
     assert!(store.can_receive());
@@ -215,7 +215,7 @@ fn receive_stops_without_cells_for_longest_frame() {
 }
 
 #[test]
-fn frame_of_several_chunks_moves_to_cells() {
+fn received_frame_of_several_chunks_moves_to_cells() {
     let mut store = store();
     let mut chain = Chain::EMPTY;
     let all = pattern(3000);
@@ -234,7 +234,7 @@ fn frame_of_several_chunks_moves_to_cells() {
 
 // proves: memory
 #[test]
-fn frame_is_sent_from_chunks_and_from_cells() {
+fn frames_in_chunks_or_cells_are_copied_to_transmit_chunks() {
     let mut store = store();
     type Make = fn(&mut Store) -> Frame;
     let ways: [(Make, u32); 5] = [
@@ -272,7 +272,7 @@ fn frame_is_sent_from_chunks_and_from_cells() {
 }
 
 #[test]
-fn port_without_free_chunks_refuses_frames() {
+fn port_without_enough_transmit_chunks_refuses_frames() {
     let mut store = store();
     let long = filled(&mut store, 9018);
     assert!(store.stage(P0, &long));
@@ -286,7 +286,7 @@ fn port_without_free_chunks_refuses_frames() {
 }
 
 #[test]
-fn composed_frame_is_in_its_ports_packet_memory() {
+fn composed_frame_takes_transmit_chunks_and_no_cells() {
     let mut store = store();
     let frame = store.compose(P0, 1500).unwrap();
     store.head_mut(&frame).copy_from_slice(&pattern(1500));
@@ -338,7 +338,7 @@ fn closed_port_leaves_its_frames_in_cells() {
 
 // proves: workers
 #[test]
-fn frame_of_other_worker_is_sent_and_returned() {
+fn frame_of_other_worker_returns_to_it_after_sending() {
     let mut stores = Store::cut(&[share(), share()]).unwrap();
     let mut there = stores.pop().unwrap();
     let mut here = stores.pop().unwrap();

@@ -30,7 +30,7 @@ fn reap_all(transmitter: &mut Transmitter<Rings, Rings>, store: &mut Store) -> V
 }
 
 #[test]
-fn seventeen_frames_complete_without_further_traffic() {
+fn all_sent_frames_complete_without_further_traffic() {
     let (rings, mut transmitter, mut store) = transmitter(32);
     for _ in 0..17 {
         let frame = store.make(&[0; 60]).unwrap();
@@ -46,7 +46,7 @@ fn seventeen_frames_complete_without_further_traffic() {
 }
 
 #[test]
-fn full_tx_ring_refuses_the_frame() {
+fn send_returns_the_frame_while_tx_ring_is_full() {
     let (_rings, mut transmitter, mut store) = transmitter(8);
     for _ in 0..8 {
         let frame = store.make(&[0; 60]).unwrap();
@@ -129,7 +129,7 @@ fn idle_kick_detects_removed_interface() {
 
 // proves: verdict
 #[test]
-fn kernel_drop_is_counted_and_sending_resumes() {
+fn frame_dropped_by_kernel_on_send_is_counted() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Dropped, Kick::Done]));
     for len in [60, 61, 62, 63] {

@@ -30,7 +30,7 @@ fn frame_longer_than_chunk_takes_several_chunks() {
 }
 
 #[test]
-fn larger_chunk_holds_a_longer_frame() {
+fn chunk_of_4096_bytes_holds_frame_of_3514_bytes() {
     let options = VethOptions { mtu: 3500, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.chunk_bytes = 4096);
     bench.hosts[0].send(&frame(1, 3514));
@@ -80,7 +80,7 @@ fn small_chunks_carry_frames_of_all_lengths() {
 }
 
 #[test]
-fn small_chunks_serve_several_queues() {
+fn small_receive_chunks_work_with_several_queues() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.receive_size = ReceiveChunks::Small);
     for _ in 0..20 {
@@ -92,7 +92,7 @@ fn small_chunks_serve_several_queues() {
 }
 
 #[test]
-fn small_chunks_refuse_zero_copy() {
+fn zero_copy_with_small_receive_chunks_is_refused() {
     let (_lab, switch) = one_device();
     let options =
         PortOptions { receive_size: ReceiveChunks::Small, zero_copy: ZeroCopy::On, ..port_options("p0") };
@@ -100,9 +100,8 @@ fn small_chunks_refuse_zero_copy() {
     assert!(error.contains("small receive chunks overlap"), "{error}");
 }
 
-/// The first frames stay in their chunks, while the adjacent chunks are refilled and written again.
 #[test]
-fn held_frames_survive_writes_to_adjacent_chunks() {
+fn frames_survive_writes_to_adjacent_small_chunks() {
     for mode in [Mode::Native, Mode::Generic] {
         let mut bench = Bench::new(&VethOptions::default(), |port| {
             port.receive_size = ReceiveChunks::Small;

@@ -176,7 +176,7 @@ fn frames_cross_two_ports_unchanged_and_in_order() {
 }
 
 #[test]
-fn vlan_tag_is_inserted_and_removed() {
+fn tag_can_be_inserted_into_and_removed_from_a_frame() {
     // EtherType that is not a VLAN's, because a packet socket would remove a VLAN tag from the frame.
     const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
     let mut bench = Bench::new(&VethOptions::default(), |_| {});
@@ -215,7 +215,7 @@ fn send_flows(host: &Host, len: usize) {
 
 // proves: devices
 #[test]
-fn frames_arrive_on_all_queues() {
+fn port_receives_frames_from_all_hardware_queues() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |_| {});
     assert_eq!(bench.ports[0].facts().queues, 2);
@@ -229,7 +229,7 @@ fn frames_arrive_on_all_queues() {
 }
 
 #[test]
-fn generic_mode_forwards_too() {
+fn port_in_generic_xdp_mode_forwards_frames() {
     let mut bench = Bench::new(&VethOptions::default(), |port| port.mode = Some(Mode::Generic));
     assert_eq!(bench.ports[0].facts().mode, Mode::Generic);
     bench.hosts[0].send(&frame(1, 1514));
@@ -239,7 +239,7 @@ fn generic_mode_forwards_too() {
 }
 
 #[test]
-fn port_reports_its_device() {
+fn port_reports_address_mtu_and_mode_of_its_device() {
     let bench = Bench::new(&VethOptions::default(), |_| {});
     let facts = bench.ports[0].facts();
     let device = bench.lab.devices().iter().find(|device| device.name() == "p0").unwrap();
@@ -304,7 +304,7 @@ fn one_device() -> (Lab, Namespace) {
 }
 
 #[test]
-fn unusable_device_is_refused_with_reason() {
+fn opening_an_unusable_device_names_the_reason() {
     let (_lab, switch) = one_device();
     let open = |options: PortOptions| switch.run(|| open_one(&options).map(drop)).unwrap_err();
     let error = open(port_options("p7"));
@@ -359,7 +359,7 @@ fn foreign_xdp_program_is_left_attached() {
 
 // proves: start-stop
 #[test]
-fn leftover_program_is_replaced_only_if_xoff_owns_it() {
+fn leftover_xdp_program_is_replaced_only_if_it_is_xoffs() {
     let (_lab, switch) = one_device();
     let poorly = || caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN);
     let open = || switch.run(|| poorly().map(|()| open_one(&port_options("p0")).map(drop)).unwrap());
@@ -376,7 +376,7 @@ fn leftover_program_is_replaced_only_if_xoff_owns_it() {
 
 // proves: start-stop
 #[test]
-fn device_of_running_switch_is_refused() {
+fn switch_refuses_device_of_another_running_switch() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     let two = VethOptions { queues: 2, ..VethOptions::default() };
@@ -429,7 +429,7 @@ fn restart_after_sigkill_restores_the_device() {
 
 // proves: start-stop
 #[test]
-fn foreign_queueing_discipline_is_kept() {
+fn closing_a_port_keeps_foreign_queueing_discipline() {
     let (_lab, switch) = one_device();
     let before = described(&switch, "p0");
     assert!(before.contains("qdisc pfifo"), "{before}");
@@ -458,7 +458,7 @@ fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
 
 // proves: workers
 #[test]
-fn frame_crosses_workers_and_its_cells_are_freed() {
+fn frame_sent_by_another_worker_is_freed_by_its_owner() {
     let mut lab = Lab::new();
     let switch = lab.namespace("switch").unwrap();
     let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
