@@ -1,5 +1,5 @@
-//! Cost of a frame's way through the switch. No queue reaches a threshold, so the cost must not grow with the number of
-//! ports, and hardly with the policy.
+//! Benchmark of a frame's way from receipt to release. No queue reaches a threshold, so the cost must not grow with the
+//! number of ports, and hardly depends on the policy.
 
 mod driver;
 

@@ -43,7 +43,7 @@ impl Frame {
         self.len = len;
     }
 
-    /// Returns slot and length, for a caller that keeps track of slots.
+    /// Returns slot and length, for a caller that itself tracks the slot's use.
     pub const fn into_parts(self) -> (u32, u32) {
         let parts = (self.slot, self.len);
         mem::forget(self);
@@ -78,7 +78,7 @@ pub trait FrameStore {
     /// Returns the number of slots.
     fn capacity(&self) -> u32;
 
-    /// Returns at least the first `min(len, CELL)` bytes of the frame, contiguous; all bytes of MAC control frames.
+    /// Returns at least the first `min(len, CELL)` bytes of the frame in one slice; all bytes of MAC control frames.
     fn head(&self, frame: &Frame) -> &[u8];
 
     /// Copies as many stored bytes of the frame as fit to `into`. Returns their number.
@@ -92,8 +92,8 @@ pub trait FrameStore {
     /// Returns the bytes of [`FrameStore::head`] for rewriting.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Prepares a leaving frame, so that changes of its bytes do not affect its copies. Returns false if the port's
-    /// rings are full.
+    /// Prepares a leaving frame for rewriting, so that its copies in other queues stay unchanged. Returns false if the
+    /// port's rings are full.
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
         true

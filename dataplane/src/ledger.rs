@@ -1,13 +1,13 @@
 //! Ledger: every received frame is delivered, queued, or dropped for a named reason.
 
-/// Account of a worker's frames: incoming and outgoing ones are equal after every step.
+/// Counts of a worker's frames: after every step, as many came in as went out or are still held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Frames received by the worker's ports.
     pub received: u64,
     /// Copies made for floods.
     pub copied: u64,
-    /// Control and host frames that the worker made.
+    /// Control frames that the worker made, and frames from the host.
     pub made: u64,
     /// Frames taken over from other workers.
     pub taken_over: u64,
@@ -24,7 +24,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Returns the unaccounted frames, which are zero unless there is a bug.
+    /// Returns the number of unaccounted frames: zero unless there is a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let came = [self.received, self.copied, self.made, self.taken_over];

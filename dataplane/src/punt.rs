@@ -1,5 +1,5 @@
 //! Punting: frames for the slow path (the control plane or the host) are copied to a [`PuntSink`] and freed. A token
-//! bucket at each port ([`PuntLimit`]) limits their rate. The ledger counts them as consumed.
+//! bucket at each port ([`PuntLimit`]) limits their rate.
 
 use std::fmt;
 
@@ -30,13 +30,13 @@ pub struct Punt {
 
 /// Receiver of punted frames.
 pub trait PuntSink: fmt::Debug + Send {
-    /// Copies a punted frame. Returns false without space for it. Must neither allocate nor wait.
+    /// Copies a punted frame. Returns false if there is no space. Must neither allocate nor wait.
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool;
 }
 
 const FRAME: u64 = 1_000_000_000;
 
-/// Credit counts billionths of a frame, so that nothing is rounded.
+/// Token bucket for a port's punts, with credit in billionths of a frame, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -55,7 +55,7 @@ impl PuntBucket {
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Transit packets may use only half of the burst.
+    /// Returns whether the limit allows a punt now. Transit packets may use only half of the burst.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = if reason.is_transit() { u64::from(self.limit.burst / 2) } else { 0 };
         let least = FRAME * (kept + 1);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn transit_punts_leave_half_the_burst_to_neighbors() {
+    fn transit_packets_use_at_most_half_of_punt_burst() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
         assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::NoRoute), 3);
         assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::Lldp), 2);
@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn zero_punt_burst_allows_none_and_zero_rate_only_the_burst() {
+    fn punt_bucket_with_zero_rate_allows_only_its_burst() {
         assert_eq!(taken(&mut PuntBucket::new(PuntLimit { rate: 1_000, burst: 0 }), Nanos::from_secs(9)), 0);
         let mut once = PuntBucket::new(PuntLimit { rate: 0, burst: 1 });
         assert_eq!([taken(&mut once, Nanos(0)), taken(&mut once, Nanos::NEVER)], [1, 0]);
     }
 
     #[test]
-    fn new_punt_limit_keeps_credit_up_to_its_burst() {
+    fn changed_punt_limit_keeps_credit_up_to_new_burst() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
         bucket.revise(Nanos(7), PuntLimit { rate: 1, burst: 2 });
         assert_eq!(taken(&mut bucket, Nanos(7)), 2);

@@ -37,7 +37,8 @@ impl Rewriter {
         layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
-    /// Rewrites a leaving frame of VLAN `vid`. Returns false if a tag does not fit; then the frame must not be sent.
+    /// Rewrites a leaving frame of VLAN `vid`. Returns false if a new tag does not fit into its slot; then the frame
+    /// must not be sent.
     #[must_use]
     pub fn apply<S: FrameStore>(
         &self,
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn without_rewrite_maps_only_the_vlan_tag_changes() {
+    fn egress_without_rewrite_maps_changes_only_vlan_tag() {
         let plain = Rewriter::new(&port_settings(0));
         assert_eq!(sent(&plain, None, false), (None, Some(8)));
         assert_eq!(sent(&plain, None, true), (Some(0x6005), Some(8)), "new tag does not have class 3 as PCP");
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn rewrite_maps_set_pcp_and_dscp_of_the_class() {
+    fn rewrite_maps_replace_pcp_and_dscp_by_values_of_class() {
         let mapped = Rewriter::new(&PortSettings {
             rewrite_pcp: Some([0, 1, 2, 6, 4, 5, 3, 7]),
             rewrite_dscp: Some([0, 0, 0, 26, 0, 0, 0, 0]),
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rewriting_without_room_for_tag_fails() {
+    fn rewriter_refuses_frame_whose_slot_is_too_small_for_tag() {
         let (mut store, mut frame) = OneSlot::holding(&frame(None), 3);
         let plain = Rewriter::new(&port_settings(0));
         assert!(!plain.apply(&mut store, &mut frame, 5, true, CLASS));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn inserted_tag_can_be_removed_again() {
+    fn removing_inserted_tag_restores_original_frame() {
         let plain: Vec<u8> = (0..64).collect();
         let (mut store, mut frame) = OneSlot::holding(&plain, 4);
         assert!(insert_tag(&mut store, &mut frame, Tci(0x6005)));
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_without_room_for_tag_stays_unchanged() {
+    fn failed_tag_insertion_leaves_frame_unchanged() {
         let plain: Vec<u8> = (0..64).collect();
         let (mut store, mut frame) = OneSlot::holding(&plain, 3);
         assert!(!insert_tag(&mut store, &mut frame, Tci(5)));

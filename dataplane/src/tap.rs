@@ -27,7 +27,7 @@ pub struct Sighting {
     pub class: Option<Class>,
     /// True for CNMs, and for frames that the switch consumes or makes.
     pub is_control: bool,
-    /// Event of the frame.
+    /// Event: received, sent or dropped.
     pub event: FrameEvent,
 }
 

@@ -35,40 +35,40 @@ fn run(target: &str, mut body: impl FnMut(&[u8])) {
 }
 
 #[test]
-fn corpus_of_frame_headers_parses() {
+fn fuzz_corpus_of_frame_headers_passes_parser_checks() {
     run("header", header::check);
 }
 
 #[test]
-fn corpus_of_mac_control_frames_parses() {
+fn fuzz_corpus_of_mac_control_frames_passes_parser_checks() {
     run("mac_control", mac_control::check);
 }
 
 #[test]
-fn corpus_of_cnms_parses() {
+fn fuzz_corpus_of_cnms_passes_parser_checks() {
     run("cnm", cnm::check);
 }
 
 // proves: lldp
 #[test]
-fn corpus_of_lldp_frames_parses() {
+fn fuzz_corpus_of_lldp_frames_passes_parser_checks() {
     run("lldp", lldp::check);
 }
 
 // proves: ofc-flows
 #[test]
-fn corpus_of_flow_lists_parses() {
+fn fuzz_corpus_of_flow_lists_passes_parser_checks() {
     run("ofc", ofc::check);
 }
 
 // proves: gfc
 #[test]
-fn corpus_of_class_rates_parses() {
+fn fuzz_corpus_of_class_rates_passes_parser_checks() {
     run("gfc", gfc::check);
 }
 
 #[test]
-fn corpus_of_switch_scripts_runs() {
+fn corpus_of_switch_scripts_reaches_every_outcome() {
     let mut reached: BTreeMap<&str, u64> = BTreeMap::new();
     run("switch", |bytes| {
         for (what, count) in switch::check(bytes) {

@@ -1,4 +1,4 @@
-//! Worker over frames in plain memory, for benchmarks.
+//! Benchmark of a switch whose frames lie in plain memory.
 
 use std::hint::black_box;
 
@@ -23,8 +23,7 @@ const HEADROOM: usize = 256;
 pub enum Load {
     /// Priority-tagged frames of all classes, between 16 pairs of stations. No two consecutive headers are equal.
     Mixed,
-    /// Untagged UDP frames over IPv4, of 16 flows and with the lengths of simple IMIX. A micro-flow is as long as a
-    /// batch.
+    /// Untagged UDP frames over IPv4, of 16 flows and with the lengths of simple IMIX. Each batch is one micro-flow.
     Imix,
 }
 
@@ -85,7 +84,7 @@ impl Slots {
 
 impl FrameStore for Slots {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.bytes.len() / SLOT_SIZE).expect("more slots than 32 bits count")
+        u32::try_from(self.bytes.len() / SLOT_SIZE).expect("number of slots exceeds 32 bits")
     }
 
     fn head(&self, frame: &Frame) -> &[u8] {
@@ -118,7 +117,8 @@ impl Port<Slots> for Line {
     fn receive(&mut self, slots: &mut Slots, _: u32, mut each: impl FnMut(&mut Slots, Frame)) -> u32 {
         let waiting = std::mem::take(&mut self.waiting);
         for _ in 0..waiting {
-            let frame = slots.receive(self.number).expect("frames of the previous batch have not left");
+            let frame =
+                slots.receive(self.number).expect("the switch still holds frames of the previous batch");
             each(slots, frame);
         }
         waiting

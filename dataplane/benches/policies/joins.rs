@@ -34,7 +34,7 @@ impl Joins {
         let packets = Packets::new(flows + u16::try_from(BATCH).expect("batch exceeds 65,535 frames") + 1);
         let switch = Switch::new(&settings, packets.capacity(), Workers::single(2), Counters::new(2));
         let mut joins = Joins { switch, packets, next: 0 };
-        joins.step(OUT); // learns its station
+        joins.step(OUT);
         (0..flows).for_each(|_| joins.join());
         joins
     }
@@ -77,7 +77,7 @@ impl Packets {
 
 impl FrameStore for Packets {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.0.len()).expect("more packets than 32 bits count")
+        u32::try_from(self.0.len()).expect("number of packets exceeds 32 bits")
     }
 
     fn head(&self, frame: &Frame) -> &[u8] {

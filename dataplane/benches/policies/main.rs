@@ -4,9 +4,6 @@
 //!
 //! * `count LOAD POLICY`: callgrind counts instructions of [`counted`].
 //! * `time ROUNDS`: runs all policies in turn, and compares their times with that of plain PFC in the same round.
-//!
-//! `count-groups LOAD SPREAD` counts for frames to a group of ports, `count-joins FLOWS` for flows that join a
-//! congested egress queue of OFC.
 
 #[path = "../driver/mod.rs"]
 mod driver;
@@ -87,14 +84,14 @@ fn count_joins(flows: u16) {
     println!("{BATCH}");
 }
 
-/// Prints, for each policy, the median time per frame in ns, and median and quartiles of its ratio to plain PFC.
+/// Prints each policy's median time per frame, in ns, and the quartiles of its ratio to plain PFC.
 fn time(rounds: usize) {
     let mut benches = PolicyKind::ALL.map(|kind| Bench::new(PORTS, kind, Load::Mixed));
     let count = benches.len();
     let mut times = vec![Vec::with_capacity(rounds); count];
     for round in 0..rounds {
         for place in 0..count {
-            let which = (round + place) % count; // the order of policies rotates
+            let which = (round + place) % count;
             let start = Instant::now();
             (0..BATCHES_TIMED).for_each(|_| benches[which].batch());
             let frames = f64::from(BATCHES_TIMED * BATCH);

@@ -14,7 +14,7 @@ pub trait Boundary {
         switch.batch(now)
     }
 
-    /// Calls [`Batch::advance`], first in a batch.
+    /// Calls [`Batch::advance`], which must come first in a batch.
     #[inline(always)]
     fn advance<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) -> bool {
         batch.advance(store)
@@ -138,7 +138,7 @@ pub trait Boundary {
     }
 }
 
-/// [`Boundary`] that records nothing.
+/// [`Boundary`] that records no calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 

@@ -1,6 +1,7 @@
 //! Loop that moves frames between ports (AF_XDP devices, or memory) and a switch.
 //!
-//! Headroom and thresholds assume that a turn ([`Driver::turn`]) takes these steps in this order:
+//! Computed headroom and thresholds assume that each run of the loop ([`Driver::turn`]) takes these steps in this
+//! order:
 //!
 //! ```text
 //!   advance                  due timers
@@ -21,19 +22,19 @@ use xoff_wire::units::{Nanos, PortId};
 use crate::frame::{Frame, FrameStore};
 use crate::switch::{Batch, HANDOVERS_MAX, Switch};
 
-/// Maximum descriptors received from a hardware queue in a turn.
+/// Maximum descriptors received from a hardware queue in one run of the driver loop.
 pub const BATCH: u32 = 128;
 const _: () = assert!(
     4 * BATCH <= HANDOVERS_MAX,
-    "HANDOVERS_MAX is below the frames that one turn receives from four queues"
+    "HANDOVERS_MAX must be at least 4 * BATCH: the frames that one driver loop receives from four queues"
 );
 
-/// Maximum times that a turn fills a port's transmit ring, because some devices transmit during the system call.
+/// Maximum fills of a port's transmit ring per run of the loop. Some devices empty the ring during the system call.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the [`FrameStore`].
 pub trait Port<S> {
-    /// Calls `sent` with each newly transmitted frame.
+    /// Calls `sent` with each frame that the device has transmitted since the last call.
     fn reap(&mut self, store: &mut S, sent: impl FnMut(&mut S, Frame));
 
     /// Passes free packet memory to the device.
@@ -60,7 +61,7 @@ pub trait Port<S> {
     /// Transmits queued frames, including those left by earlier flushes.
     fn flush(&mut self) {}
 
-    /// Returns whether a sent frame is not yet [reaped](Self::reap).
+    /// Returns whether the device may still hold a sent frame that is not yet [reaped](Self::reap).
     fn in_flight(&self) -> bool;
 
     /// Returns whether the device was removed. The driver must then [take back](Self::take_back) unsent frames.
@@ -68,32 +69,32 @@ pub trait Port<S> {
         false
     }
 
-    /// Calls `unsent` with every unsent frame of a removed device.
+    /// Takes frames back from a removed device: calls `unsent` with every unsent frame.
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
-/// Connections of a driver besides ports: other workers, requests, the host. `()` has none.
+/// Services of a driver besides ports: other workers, control requests, the host. `()` has none of these.
 pub trait Environment<P, S> {
     /// Exchanges frames with other workers.
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
         Progress::default()
     }
 
-    /// Serves requests and host frames. Returns whether there were any.
+    /// Serves control requests, and sends frames of the host. Returns whether there were any.
     fn serve<B: Boundary>(&mut self, _driver: &mut Driver<'_, P, S, B>) -> bool {
         false
     }
 
-    /// Notes that this turn obeyed a pause frame.
+    /// Reports that this run of the loop obeyed a pause frame.
     fn pause_obeyed(&mut self) {}
 
-    /// Notes that the turn begun at `now` sent an XOFF.
+    /// Reports that the run of the loop at `now` sent an XOFF.
     fn xoff_sent(&mut self, _now: Nanos) {}
 }
 
 impl<P, S> Environment<P, S> for () {}
 
-/// Result of a turn of the driver.
+/// Result of one run of the driver loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// True if a frame moved, a timer was due or a request was served.
@@ -102,18 +103,18 @@ pub struct Progress {
     pub received: u32,
 }
 
-/// Driver of a switch with its ports and frames, at one instant.
+/// Driver loop, which borrows a switch, its ports and its frames for one instant.
 #[derive(Debug)]
 pub struct Driver<'a, P, S, B> {
     /// Current time.
     pub now: Nanos,
-    /// Switch to run.
+    /// Switch that the loop runs.
     pub switch: &'a mut Switch,
     /// Ports, in ascending order of their numbers.
     pub ports: &'a mut Vec<(PortId, P)>,
-    /// Store of frames.
+    /// Memory of all frames.
     pub store: &'a mut S,
-    /// Boundary to the dataplane.
+    /// Interface to the dataplane.
     pub boundary: &'a mut B,
 }
 
@@ -162,7 +163,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // Ignore a port that becomes active in this loop until the next turn, so that the order of ports is irrelevant.
+        // Read the set only once, so that a port that becomes active meanwhile waits for the next turn, in any order of
+        // ports.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
@@ -189,7 +191,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause and rate frames. Must run after forwarding, because dropped frames need no pause.
+    /// Sends due pause and rate frames. Must run after forwarding, because frames that forwarding drops need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -221,7 +223,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Sends due pause and rate frames, but no data, before a stop. Returns whether a frame has not left yet.
+    /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether a frame is still due or
+    /// in flight.
     pub fn part(&mut self) -> bool {
         // Send all XONs before any release, because a custom policy that panics on a released frame must not stop them.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
@@ -252,7 +255,7 @@ pub fn reap<P: Port<S>, S: FrameStore>(
     any
 }
 
-/// Receives at most [`BATCH`] descriptors per queue. Returns the number of frames.
+/// Receives at most [`BATCH`] descriptors per hardware queue. Returns the number of frames.
 pub fn receive<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,

@@ -5,8 +5,7 @@
 //! * A station that moves is found at its new port at once, unless that port has reached its limit of addresses.
 //! * Group addresses and the zero address are never learned. Static addresses never move or age.
 //!
-//! Each worker has a replica, and must [apply](Fdb::apply) the updates of others. An active station causes an update
-//! each quarter of the ageing time.
+//! Each worker has a replica, and must [apply](Fdb::apply) the updates of others.
 
 use std::ops::Range;
 
@@ -15,7 +14,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::table::{Entry, Key, Place, Table};
 
-/// Table positions checked by one sweep, in about a microsecond. Short ageing times need more.
+/// Minimum table positions that one sweep checks for aged entries, in about a microsecond.
 const SWEEP_PLACES: usize = 256;
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
@@ -25,12 +24,11 @@ pub(super) enum Learned {
     Moved {
         from: PortId,
     },
-    /// The address was known at this port. An update keeps other replicas from ageing it.
+    /// The address was known at this port. An update keeps other workers' replicas from ageing it.
     Renewed,
     /// The address was known at this port, and other replicas need no update.
     Refreshed,
     Static,
-    /// The port has reached its limit of addresses.
     RefusedByLimit,
     RefusedByCapacity,
     /// The address belongs to no station, or the port does not learn.
@@ -49,7 +47,7 @@ impl Learned {
     }
 }
 
-/// Change of a station's port or activity, for other workers' replicas.
+/// Update for replicas of other workers: a station has a new port, or was active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbUpdate {
     /// VLAN identifier.
@@ -89,7 +87,6 @@ struct PortState {
 pub struct Fdb {
     table: Table,
     capacity: usize,
-    /// Ageing time; [`Nanos::NEVER`] if addresses do not age.
     ageing: Nanos,
     /// Log2 of the interval, in ns, between updates for an active station.
     update_shift: u32,
@@ -151,7 +148,7 @@ impl Fdb {
             self.update_shift = (ageing.0 / 4).max(1).ilog2();
             self.sweep = Sweep::new(self.table.places(), ageing);
             if ageing != Nanos::NEVER {
-                self.sweep.due = Nanos::ZERO; // at once, to remove entries that are aged by now
+                self.sweep.due = Nanos::ZERO; // at once, to remove aged entries
             }
         }
         self.fix(&settings.statics)
@@ -285,8 +282,8 @@ impl Fdb {
         self.ports[port.index()].moved
     }
 
-    /// Returns how many frames of a port had a source not learned, because its limit was reached or the database was
-    /// full.
+    /// Returns how many frames of a port had a source address that was not learned, because the port's limit was
+    /// reached or the database was full.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused
@@ -301,7 +298,7 @@ impl Fdb {
         self.entries_at(now, 0..self.places())
     }
 
-    /// Returns the number of table positions. An address keeps its position.
+    /// Returns the number of table positions, for [`Fdb::entries_at`]. An address keeps its position.
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()

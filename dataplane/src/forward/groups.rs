@@ -1,5 +1,5 @@
-//! Groups: ports that lead to the same stations. The forwarding database only has a group's first member, and
-//! [`super::spread`] chooses the member for a frame.
+//! Groups: ports that lead to the same stations. In the forwarding database, the first member stands for its group;
+//! [`super::spread`] chooses the member by which a frame leaves.
 
 use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
 use xoff_wire::units::{PortId, PortSet};
@@ -19,7 +19,6 @@ pub struct Groups {
     of: Box<[Option<GroupId>]>,
     members: Box<[PortSet]>,
     grouped: PortSet,
-    /// Members of uplink groups. No frame passes from one of these ports to another.
     uplinks: PortSet,
 }
 
@@ -57,7 +56,8 @@ impl Groups {
         &self.members[group.index()]
     }
 
-    /// Returns the port for `port` in the forwarding database: the first member of its group, or itself.
+    /// Returns the port that stands for `port` in the forwarding database: the first member of its group, or `port`
+    /// itself.
     #[must_use]
     pub fn at(&self, port: PortId) -> PortId {
         let first = self.of(port).and_then(|group| self.members(group).first_from(PortId(0)));

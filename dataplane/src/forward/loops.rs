@@ -1,8 +1,8 @@
 //! Detection of loops: two ports connected outside the switch.
 //!
-//! A circulating frame makes its station seem to move to and fro; a failover moves stations once. Hence [`MOVES`] moves
-//! within [`WINDOW`] are a loop, if the numbers of moves in the two directions differ by at most a quarter of all
-//! moves.
+//! A circulating frame makes its sender seem to move to and fro between two ports, whereas a failover moves stations
+//! once. Hence [`MOVES`] moves within [`WINDOW`] are a loop, if the numbers of moves in the two directions differ by at
+//! most a quarter of all moves.
 //!
 //! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port is then
 //! left out of floods and learning. By default it is not, because an attacker who spoofs the address of an active
@@ -11,9 +11,9 @@
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};
 
-/// Number of moves between two ports from which they count as a loop.
+/// Number of station moves between two ports that counts as a loop.
 pub const MOVES: u32 = 100;
-/// Time within which these moves must occur.
+/// Time within which [`MOVES`] station moves count as a loop.
 pub const WINDOW: Nanos = Nanos::from_secs(1);
 /// Time for which a looped port is blocked and not reported again.
 pub const HOLD: Nanos = Nanos::from_secs(10);
@@ -144,7 +144,7 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn loop_is_found_exactly_at_move_threshold() {
+    fn loop_is_reported_at_exactly_the_threshold_of_station_moves() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES - 1), None);
         assert_eq!(loops.found_at(B), 0);
@@ -154,10 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn station_moves_outside_window_are_no_loop() {
+    fn station_moves_of_earlier_window_do_not_count_as_loop() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(0), MOVES - 1), None);
-        assert_eq!(bounce(&mut loops, WINDOW, MOVES - 1), None, "moves of the previous window still count");
+        assert_eq!(
+            bounce(&mut loops, WINDOW, MOVES - 1),
+            None,
+            "station moves of the previous window still count"
+        );
         assert_eq!(
             loops.moved(Nanos(2 * WINDOW.0 - 1), B, A),
             Some(B),
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_with_most_moves_are_reported_as_loop() {
+    fn loop_is_reported_for_the_two_ports_with_most_station_moves() {
         let mut loops = loops();
         // A station at the first port sends into a loop between the other two ports.
         let mut found = None;
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_port_is_retried_after_hold() {
+    fn looped_port_is_unblocked_exactly_after_hold_time() {
         let mut loops = loops();
         assert_eq!(loops.next_end(), Nanos::NEVER);
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES), Some(B));
@@ -202,7 +206,7 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn alert_reports_loop_once_without_block() {
+    fn alert_action_reports_loop_once_and_blocks_no_port() {
         let mut loops = Loops::new([LoopDetection::Alert; 3].into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 10 * MOVES), None);
         assert_eq!((loops.found_at(B), loops.is_found(B), loops.is_found(A)), (1, true, false));

@@ -1,7 +1,7 @@
 //! Forwarding: VLAN admission, learning, lookup, flooding.
 //!
-//! [`Bridge::forward`] is 802.1Q's forwarding process, without queues or pauses. The switch consumes frames to
-//! 01:80:c2:00:00:00..0f before that. [`spread`] chooses a group's member.
+//! [`Bridge::forward`] is 802.1Q's forwarding process, without queues or pauses. Frames to 01:80:c2:00:00:00..0f do not
+//! reach it: the switch consumes them.
 
 mod fdb;
 mod groups;
@@ -31,7 +31,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 pub(crate) enum Decision {
     Unicast(PortId),
     Group(GroupId),
-    /// Each of these ports gets the frame. A [first member](Groups::at) stands for its group.
+    /// Each of these ports gets a copy. A group's [first member](Groups::at) stands for one of its members.
     Flood(PortSet, Flooded),
     Route(Site),
     Drop(DropReason),
@@ -193,7 +193,7 @@ impl Bridge {
         self.vlans.get(vid).tagged.contains(port)
     }
 
-    /// A port without link forgets its addresses, unless another port of its group has a link.
+    /// Records a link change. A port without link forgets its addresses, unless another port of its group has a link.
     pub(crate) fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);
@@ -238,19 +238,19 @@ impl Bridge {
         self.fdb.next_deadline().min(self.loops.next_end())
     }
 
-    /// Returns how many loops had `port` as the higher-numbered port.
+    /// Returns how many detected loops had `port` as the higher-numbered port.
     #[must_use]
     pub fn loops_at(&self, port: PortId) -> u64 {
         self.loops.found_at(port)
     }
 
-    /// Returns the other port of `port`'s last loop.
+    /// Returns the other port of the last loop detected at `port`.
     #[must_use]
     pub fn loop_with(&self, port: PortId) -> Option<PortId> {
         self.loops.found_with(port)
     }
 
-    /// Returns the number of loops at all ports.
+    /// Returns the number of loops detected at all ports.
     #[inline]
     #[must_use]
     pub const fn loops_found(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Choice among equal-cost paths: ports of a group, or next hops of a route. Each choice is a pure function.
+//! Choice among equal-cost paths: ports of a group, or next hops of a route.
 //!
 //! * Usable paths are chosen in proportion to their weights.
 //! * A flow takes the path with the highest number that a hash draws from flow and path (rendezvous hashing). If a path
@@ -94,8 +94,8 @@ impl WeightedPaths {
         if self.is_even {
             return usable.iter().max_by_key(drawn);
         }
-        // Draw an event for each path at a rate proportional to its weight; the earliest wins (weighted rendezvous
-        // hashing).
+        // Weighted rendezvous hashing: draw a time for each path, exponentially distributed with the weight as rate;
+        // the earliest wins.
         let when = |path: &usize| -unit(drawn(path)).ln() / f64::from(self.paths[*path].weight);
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
@@ -133,7 +133,7 @@ impl WeightedPaths {
     }
 }
 
-/// Returns the paths with fewer than `low` bytes queued; without any, those with fewer than `high`; without any, all.
+/// Returns the usable paths with fewer than `low` queued bytes; if none, those with fewer than `high`; if none, all.
 #[inline]
 #[must_use]
 pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> PathSet {
@@ -162,7 +162,7 @@ fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns an evenly spaced order: the path farthest behind its share comes next.
+/// Returns an evenly spaced round-robin order: the path farthest behind its weighted share comes next.
 fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
     let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
     let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();

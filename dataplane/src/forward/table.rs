@@ -58,7 +58,7 @@ struct Bucket {
     statics: u8,
 }
 
-const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is not one cache line");
+const _: () = assert!(size_of::<Bucket>() == 64, "a bucket must fill exactly one cache line");
 
 impl Bucket {
     const EMPTY: Bucket = Bucket { keys: [Key::FREE; WAYS], ports: [PortId(0); WAYS], statics: 0 };
@@ -220,13 +220,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fdb_key_holds_vlan_and_address() {
+    fn fdb_key_returns_its_vlan_and_address() {
         let key = Key::new(4094, MacAddr([2, 3, 4, 5, 6, 7]));
         assert_eq!((key.vid(), key.mac()), (4094, MacAddr([2, 3, 4, 5, 6, 7])));
     }
 
     #[test]
-    fn fdb_table_holds_its_capacity_of_any_addresses() {
+    fn fdb_table_accepts_its_capacity_of_any_addresses() {
         for capacity in [1, 3, 4, 5, 16, 100, 1000, 8192, 16_384, 60_000, 65_536] {
             for step in [1, 256, 0x0001_0000_0001, 0x9e37_79b9_7f4a] {
                 let mut table = Table::new(capacity, HashSeed([step, capacity as u64]));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn second_bucket_is_used_when_first_is_full() {
+    fn fdb_insert_uses_second_bucket_when_first_is_full() {
         let mut table = Table::new(8, HashSeed::PUBLIC); // two buckets: the second is whichever the first is not
         for n in 1..=14 {
             assert!(table.insert(Key(n), Entry::default()), "{n}");

@@ -49,7 +49,7 @@ fn flood(kind: Flooded, ports: &[u8]) -> Decision {
 }
 
 #[test]
-fn only_unlearned_destinations_are_flooded() {
+fn bridge_floods_only_frames_to_unlearned_destinations() {
     let mut bridge = Bridge::new(&settings(4));
     assert_eq!(decide(&mut bridge, 0, A, B), flood(Flooded::Unknown, &[1, 2, 3]));
     assert_eq!(decide(&mut bridge, 2, B, A), Decision::Unicast(PortId(0)));
@@ -86,7 +86,7 @@ fn port_without_link_learns_nothing() {
 }
 
 #[test]
-fn floods_obey_settings_of_ports() {
+fn flood_skips_ports_that_disable_its_flood_kind() {
     let mut settings = settings(4);
     settings.ports[1].flood_unknown = false;
     settings.ports[2].flood_group = false;
@@ -142,7 +142,7 @@ fn frames_and_addresses_stay_in_their_vlan() {
 
 // proves: link-down
 #[test]
-fn link_loss_stops_output_and_forgets_stations() {
+fn port_without_link_gets_no_frames_and_forgets_stations() {
     let mut settings = settings(3);
     settings.fdb.statics = vec![(1, B, PortId(2))];
     let mut bridge = Bridge::new(&settings);
@@ -157,7 +157,7 @@ fn link_loss_stops_output_and_forgets_stations() {
 }
 
 #[test]
-fn static_address_outside_vlan_is_unreachable() {
+fn frame_to_static_address_outside_its_vlan_is_dropped() {
     let mut settings = settings(3);
     settings.vlans = vec![VlanSettings { vid: 1, tagged: vec![], untagged: vec![PortId(0), PortId(1)] }];
     settings.fdb.statics = vec![(1, B, PortId(2))];
@@ -166,7 +166,7 @@ fn static_address_outside_vlan_is_unreachable() {
 }
 
 #[test]
-fn replica_applies_learned_addresses() {
+fn worker_forwards_to_address_learned_by_another_worker() {
     let mut first = Bridge::new(&settings(3));
     let mut second = first.clone();
     let update = first.forward(NOW, PortId(0), &frame(A, B, None)).learned.unwrap();
@@ -181,7 +181,7 @@ fn replica_applies_learned_addresses() {
 }
 
 #[test]
-fn addresses_age_at_deadlines() {
+fn bridge_forgets_all_addresses_by_running_at_its_deadlines() {
     let mut bridge = Bridge::new(&settings(2));
     assert_eq!(bridge.next_deadline(), Nanos::NEVER);
     decide(&mut bridge, 0, A, B);
@@ -233,7 +233,7 @@ explore! {
 
     // proves: batches
     #[test]
-    fn micro_flow_forwards_like_single_frames(
+    fn frames_of_micro_flow_are_forwarded_like_single_frames(
         ageing in prop::option::of(1u64..40), limit in prop::option::of(0usize..3),
         steps in prop::collection::vec(step(), 1..200)
     ) {
@@ -317,7 +317,6 @@ fn step() -> impl Strategy<Value = BridgeStep> {
     ]
 }
 
-/// Returns the address of station number `n`; 6 is a group address.
 fn mac(n: u8) -> MacAddr {
     MacAddr([if n == 6 { 3 } else { 2 }, 0, 0, 0, 0, n])
 }

@@ -14,7 +14,6 @@ const VID_RESERVED: u16 = 4095;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
     pub members: PortSet,
-    /// Ports that send the VLAN tagged.
     pub tagged: PortSet,
     pub router: Option<MacAddr>,
 }
@@ -63,7 +62,7 @@ impl Vlans {
         self
     }
 
-    /// Remembers whether replaced VLANs had routers, because frames of these may still be queued.
+    /// Remembers whether replaced VLANs had routers, because frames from those routers may still be queued.
     pub fn succeed(&mut self, before: &Vlans) {
         self.had_routers = before.has_routers || before.had_routers;
     }
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn default_vlan_is_untagged_everywhere() {
+    fn without_vlan_settings_all_ports_are_untagged_in_vlan_1() {
         let vlans = Vlans::new(&[], &ports(&[Some(1); 3]));
         assert_eq!(vlans.admit(PortId(2), UNTAGGED), Ok(1));
         assert_eq!(vlans.admit(PortId(2), tag(0)), Ok(1));
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn port_admits_only_vlans_of_its_membership() {
+    fn port_admits_only_frames_of_vlans_it_is_member_of() {
         let settings: Vec<_> = (1..=4094u16)
             .map(|vid| VlanSettings { vid, tagged: vec![PortId((vid % 3) as u8)], untagged: vec![] })
             .collect();
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn tagged_vlan_member_sends_frames_tagged() {
+    fn tagged_vlan_member_is_in_set_of_ports_that_send_tags() {
         let vlan = VlanSettings { vid: 7, tagged: vec![PortId(0)], untagged: vec![PortId(1)] };
         let vlans = Vlans::new(&[vlan], &ports(&[Some(7); 2]));
         let membership = vlans.get(7);

@@ -1,4 +1,5 @@
-//! Egress queues of a class: one FIFO, one FIFO per ingress port (VOQ), or the nested queues of policy OFC.
+//! Egress queue of a class, of three kinds: one FIFO, one FIFO per ingress port (VOQ), or the nested queues of policy
+//! OFC.
 
 mod nested;
 mod nodes;
@@ -88,7 +89,7 @@ impl ClassQueue {
         }
     }
 
-    /// Returns the arrival of the oldest frame that no flow pause blocks, only a pause of the whole class.
+    /// Returns the arrival time of the oldest frame whose flow is not paused.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         match self {
             ClassQueue::Fifo(fifo) => fifo.oldest(nodes),
@@ -160,7 +161,7 @@ mod tests {
 
     // proves: scheduling
     #[test]
-    fn voq_serves_inputs_in_turn() {
+    fn voq_serves_ingress_ports_in_round_robin() {
         let mut nodes = Nodes::new(8);
         let mut queue = ClassQueue::new(QueueKind::Voq, 256);
         for (slot, ingress) in [(0, 2), (1, 2), (2, 2), (3, 255), (4, 0), (5, 255)] {

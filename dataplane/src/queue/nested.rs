@@ -1,16 +1,16 @@
-//! OFC's nested queues (paper section III-B, Algorithm 3): three FIFOs hold the frames of a class. A paused flow
-//! neither blocks other flows nor is reordered.
+//! Nested queues of policy OFC (OFC paper, section III-B, Algorithm 3): three FIFOs hold the frames of a class. A
+//! paused flow neither blocks other flows nor is reordered.
 //!
-//! Frames join the *normal* queue. A frame of a paused flow that reaches its head moves to the *paused* queue, one of
-//! two backup queues. When flows resume, the paused queue is drained: resumed frames leave, the others move to the
-//! second backup queue, which becomes the paused queue. The drain ends when the drained queue is empty (the paper's
+//! Frames join the *normal* queue. At the head of this queue, frames of paused flows move to the *paused* queue, one of
+//! two backup queues. When flows resume, the paused queue is drained: frames of resumed flows leave, the others move to
+//! the second backup queue, which becomes the paused queue. The drain ends when the drained queue is empty (the paper's
 //! Order Mark). Then the normal queue is served again.
 //!
 //! A flow keeps its order, because its oldest frames are in the paused queue and its youngest in the normal queue. No
 //! frame joins the queue that is drained.
 //!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
-//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue would become one.)
+//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue would become a backup queue.)
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;
@@ -47,7 +47,7 @@ pub(crate) struct Nested {
 
 const _: () = assert!(
     size_of::<State>() + size_of::<u32>() == BYTES_PER_NESTED_FLOW,
-    "BYTES_PER_NESTED_FLOW is not the memory of a flow"
+    "BYTES_PER_NESTED_FLOW differs from the bytes that a flow takes"
 );
 
 impl Nested {
@@ -160,7 +160,7 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Ends a drain: resumes the flows that wait for this, and drains the paused queue unless it is empty.
+    /// Ends a drain: resumes the flows that waited for its end, and drains the paused queue unless it is empty.
     fn order_mark(&mut self) {
         self.served = Served::Normal;
         if self.resumed.is_empty() {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test] // Algorithm 3 lines 7-8 and 13-14
-    fn paused_flow_waits_while_others_leave() {
+    fn frames_of_paused_flow_wait_while_other_flows_leave() {
         let mut bench = QueueBench::new();
         bench.push_all(&[0, 1, 0, 1, 0]);
         bench.hold(0);
@@ -279,7 +279,7 @@ mod tests {
         assert!(!bench.queue.is_ready() && bench.queue.frames() == 3);
     }
 
-    #[test] // Algorithm 3 lines 3-6: the paused queue goes before what came in meanwhile
+    #[test] // Algorithm 3 lines 3-6
     fn resume_serves_paused_queue_before_normal_queue() {
         let mut bench = QueueBench::new();
         bench.hold(0);
@@ -290,14 +290,18 @@ mod tests {
         assert_eq!(bench.drain(), [0, 1, 3, 4]);
     }
 
-    #[test] // "partial paused flows resumed": resumed frames leave, held ones move to the other queue
-    fn resume_of_some_flows_swaps_backup_queues() {
+    #[test] // "partial paused flows resumed"
+    fn resume_of_some_paused_flows_swaps_backup_queues() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
         bench.push_all(&[0, 1, 0, 1]);
         bench.resume(1);
-        assert_eq!(bench.shape(), [0, 1, 3], "frames of the paused flow did not move behind");
+        assert_eq!(
+            bench.shape(),
+            [0, 1, 3],
+            "frames of the paused flow did not move to the second backup queue"
+        );
         assert_eq!(bench.drain(), [1, 3]);
         assert_eq!(bench.shape(), [0, 2, 0], "backup queues did not swap");
         bench.resume(0);
@@ -305,19 +309,19 @@ mod tests {
     }
 
     #[test]
-    fn flow_resumed_during_drain_waits_for_its_end() {
+    fn flow_resumed_during_drain_stays_paused_until_drain_ends() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
         bench.push_all(&[0, 1, 0, 1]);
         bench.resume(1);
         bench.push(0);
-        bench.resume(0); // its first frame is in the paused queue, its second in the one that drains
+        bench.resume(0);
         assert_eq!(bench.drain(), [1, 3, 0, 2, 4]);
     }
 
     #[test]
-    fn pause_during_drain_takes_effect_at_once() {
+    fn flow_paused_during_drain_sends_no_further_frame() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.push_all(&[0, 0, 1]);
@@ -344,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_queue_turned_into_fifo_has_paused_frames_first() {
+    fn nested_queue_turned_into_fifo_keeps_order_of_each_flow() {
         let mut bench = QueueBench::new();
         bench.push_all(&[NO_FLOW, NO_FLOW]);
         bench.become_fifo_and_back();
@@ -353,7 +357,7 @@ mod tests {
         bench.hold(1);
         assert_eq!([bench.pop(), bench.pop()], [Some((NO_FLOW, 0)), Some((NO_FLOW, 1))]);
         bench.push_all(&[0, 1]);
-        bench.resume(1); // drains: 0 moved over, 1 in front
+        bench.resume(1);
         let mut fifo = bench.queue.give_up(&mut bench.nodes);
         let order: Vec<u32> = std::iter::from_fn(|| fifo.pop(&bench.nodes))
             .map(|frame| {
@@ -387,7 +391,7 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// True if no queue has become a FIFO since the frame got its flow number.
+        /// True while the frame has its flow number, which it loses when its queue becomes a FIFO.
         is_numbered: bool,
     }
 
@@ -442,7 +446,11 @@ mod tests {
             }
             assert_eq!(bench.queue.frames() as usize, model.waiting.len());
             let may_leave = model.waiting.iter().any(|frame| model.may_leave(frame));
-            assert_eq!(bench.queue.is_ready(), may_leave, "readiness differs from whether a frame may leave");
+            assert_eq!(
+                bench.queue.is_ready(),
+                may_leave,
+                "is_ready() differs from whether a frame may leave"
+            );
             let all_are_numbered =
                 model.waiting.iter().all(|frame| frame.is_numbered && frame.flow != NO_FLOW);
             assert_eq!(bench.queue.can_hold_flows(), all_are_numbered);
@@ -466,7 +474,7 @@ mod tests {
 
         // proves: ofc-flows
         #[test]
-        fn nested_queues_reorder_and_strand_no_frame(steps in prop::collection::vec(any_step(), 1..120)) {
+        fn nested_queues_never_reorder_a_flow_or_strand_a_frame(steps in prop::collection::vec(any_step(), 1..120)) {
             run(&steps);
         }
     }

@@ -13,11 +13,11 @@ pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Received: counts at its ingress until it has left.
+    /// Received from a line: counts at its ingress until it has left.
     Network,
     /// Sent by the host: counts at egress, and in the port's limit of host frames.
     Host,
-    /// Control frame made by the switch: counts nowhere.
+    /// Control frame made by the switch: counts in no queue.
     Switch,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct FrameMeta {
     pub since: Nanos,
     /// Length in bytes at ingress, without FCS. Rewriting does not change this value, so that counts balance.
     pub len: u32,
-    /// Number of the flood's account. [`NONE`] means a frame with one destination, [`UNCOUNTED`] a flood that does not
+    /// Number of the account of a flood's copies; [`NONE`] for one destination, [`UNCOUNTED`] if the flood does not
     /// count at ingress.
     pub(crate) account: u32,
     pub(crate) flow: u32,
@@ -36,7 +36,7 @@ pub(crate) struct FrameMeta {
     pub egress: PortId,
     pub class: Class,
     pub origin: Origin,
-    /// Bytes of VLAN tags, which MTUs leave out.
+    /// Bytes of VLAN tags, which do not count against MTUs.
     pub tags: u8,
     pub(crate) is_repeat: bool,
 }
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fifo_keeps_order_and_length() {
+    fn fifo_returns_frames_with_lengths_in_order_of_arrival() {
         let mut nodes = Nodes::new(8);
         let mut fifo = Fifo::default();
         for slot in [3, 0, 7] {
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_put_back_into_empty_queue_is_head_and_tail() {
+    fn frame_put_back_into_empty_fifo_becomes_head_and_tail() {
         let mut nodes = Nodes::new(2);
         let mut fifo = Fifo::default();
         fifo.push(&mut nodes, Frame::new(0, 60));

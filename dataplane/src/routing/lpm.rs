@@ -1,9 +1,9 @@
 //! Longest prefix match (LPM), in a table built once.
 //!
 //! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, as in a poptrie
-//! (Asai and Ohara, SIGCOMM 2015). One bitmap marks entries with a child node, another entries at which the deciding
-//! prefix changes. A node skips the bits that all of its prefixes share. Hence a search compares the address with the
-//! prefix found. If it differs, the search tries the prefixes that cover this one, longest first.
+//! (Asai and Ohara, SIGCOMM 2015). One bitmap marks entries with a child node, another marks entries at which the
+//! longest matching prefix changes. A node skips the bits that all of its prefixes share. Hence a search must compare
+//! the address with the prefix found. If they differ, it tries the prefixes that cover this one, longest first.
 
 const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;
@@ -52,7 +52,7 @@ impl PrefixEntry {
 type Numbered = (Prefix, u32);
 
 impl Lpm {
-    /// Builds a table of prefixes, distinct and sorted by address, then length.
+    /// Builds a table from prefixes, which must be distinct, and sorted by address, then length.
     ///
     /// # Panics
     /// Panics if there are 2^31 prefixes or more.
@@ -178,7 +178,7 @@ const fn place(address: u128, depth: u32) -> usize {
 }
 
 fn number(len: usize) -> u32 {
-    u32::try_from(len).ok().filter(|&number| number < NONE).expect("2^31 prefixes or more")
+    u32::try_from(len).ok().filter(|&number| number < NONE).expect("routing table has 2^31 prefixes or more")
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
 
     // proves: routing
     #[test]
-    fn prefixes_of_all_lengths_are_found() {
+    fn longest_prefix_match_finds_prefixes_of_all_lengths() {
         let nested: BTreeMap<Prefix, u32> =
             (0..=128).map(|len| ((mask(len) & (u128::MAX / 3), len), len.into())).collect();
         let lpm = Lpm::new(nested.clone());

@@ -29,17 +29,17 @@ use crate::forward::WeightedPaths;
 /// Interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Port or VLAN.
+    /// Port or VLAN of the interface.
     pub site: Site,
     /// Router's MAC address on this interface.
     pub mac: MacAddr,
     /// Maximum bytes of an outgoing packet.
     pub mtu: u32,
-    /// Index of the routing table for received packets.
+    /// Index of the routing table that decides about packets received here.
     pub table: usize,
 }
 
-/// Next hop of a route, perhaps unresolved.
+/// Next hop of a route. Its MAC address may be unresolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NextHop {
     /// Index of the interface to the next hop.
@@ -52,23 +52,23 @@ pub struct NextHop {
     pub mtu: Option<u32>,
 }
 
-/// Target of a prefix.
+/// Target of packets to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The kernel handles the packets.
     Host(PuntReason),
     /// Packets are dropped (blackhole route).
     Nowhere,
-    /// Packets go to one of these next hops (at most the first [`MEMBERS_MAX`]). An empty list is unresolved.
+    /// Packets go to one of these next hops (at most the first [`MEMBERS_MAX`]). An empty list counts as unresolved.
     Hops(Vec<NextHop>),
 }
 
-/// Prefixes of a routing table with targets.
+/// Routes of one routing table: prefixes with their targets.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     /// IPv4 prefixes, left-aligned in 128 bits ([`Address::bits`]).
     pub v4: BTreeMap<Prefix, Target>,
-    /// IPv6 prefixes.
+    /// IPv6 prefixes with targets.
     pub v6: BTreeMap<Prefix, Target>,
 }
 
@@ -88,9 +88,9 @@ pub enum RouteDecision<'a> {
 pub struct Hop {
     /// Port or VLAN of the next hop.
     pub site: Site,
-    /// Router's MAC address, the packets' source.
+    /// Router's MAC address: source of forwarded packets.
     pub src: MacAddr,
-    /// Next station's MAC address.
+    /// Next hop's MAC address.
     pub dst: MacAddr,
     /// Maximum bytes of a packet to this hop.
     pub mtu: u32,
@@ -204,15 +204,15 @@ impl Fib {
         self.interfaces.get(usize::from(place?))
     }
 
-    /// Returns the distribution of packets over next hops.
+    /// Returns how packets are distributed over next hops.
     #[inline]
     #[must_use]
     pub const fn spread(&self) -> Spread {
         self.spread
     }
 
-    /// Returns whether the packet claims to come from this host (RFC 1812 section 5.3.7). As in Linux, only IPv4 is
-    /// checked.
+    /// Returns whether the packet's source is an address of this host (RFC 1812 section 5.3.7). As in Linux, only IPv4
+    /// is checked.
     #[inline]
     #[must_use]
     pub fn is_from_this_host(&self, interface: &Interface, packet: &Packet) -> bool {
@@ -278,7 +278,7 @@ impl Targets<'_> {
         if let Some(&number) = self.numbers.get(target) {
             return number;
         }
-        let number = u32::try_from(self.found.len()).expect("2^32 targets or more");
+        let number = u32::try_from(self.found.len()).expect("routing tables have 2^32 targets or more");
         self.found.push(match target {
             Target::Host(reason) => ResolvedTarget::Host(*reason),
             Target::Nowhere => ResolvedTarget::Nowhere,

@@ -1,5 +1,4 @@
-//! Destinations whose neighbour's MAC address is unresolved, and deadlines of lossless frames that wait for this
-//! address.
+//! Destinations whose neighbour has no known MAC address yet, and deadlines of lossless frames that wait for it.
 //!
 //! The deadline counts from the first frame to a destination, so that a silent neighbour pauses a class only once. A
 //! destination without frames for [`FORGET_AFTER`] is forgotten. Destinations beyond [`KEPT_MAX`] share one deadline.
@@ -64,8 +63,8 @@ impl Resolutions {
         *wait
     }
 
-    /// Records a request for `destination` and returns when the next is due. Without an entry, one is due at each
-    /// frame.
+    /// Records that the host was asked to resolve `destination`. Returns when to ask again; without an entry, each
+    /// frame causes a request.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbour_deadline_holds_until_destination_resolves() {
+    fn later_frames_keep_deadline_of_unresolved_destination() {
         let mut waits = Resolutions::new();
         let begin = Nanos(7);
         let until = begin.after(NEIGHBOUR_WAIT);
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_destination_expires_at_exact_nanosecond() {
+    fn unused_destination_is_forgotten_at_exact_nanosecond() {
         for (gap, is_forgotten) in [(FORGET_AFTER.since(Nanos(1)), false), (FORGET_AFTER, true)] {
             let mut waits = Resolutions::new();
             let first = waits.wait_for(Nanos(0), to(1)).until;
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbour_request_is_repeated_after_interval() {
+    fn next_neighbour_request_is_due_one_interval_after_last() {
         let mut waits = Resolutions::new();
         assert_eq!(waits.wait_for(Nanos(5), to(1)).ask_at, Nanos(5));
         assert_eq!(waits.requested(Nanos(5), to(1)), Nanos(5).after(ASK_EVERY));
@@ -136,7 +135,7 @@ mod tests {
 
     // proves: slow-path
     #[test]
-    fn destinations_beyond_table_share_a_deadline() {
+    fn destinations_beyond_full_table_share_one_deadline() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..count).for_each(|number| _ = waits.wait_for(Nanos(number.into()), to(number)));
@@ -169,7 +168,7 @@ mod tests {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));
-        // Destinations that share the common entry still count as used after its deadline.
+        // After its deadline, the shared entry is still in use while frames to its destinations arrive.
         let late = Nanos::from_secs(9);
         assert_eq!(waits.wait_for(late, to(count)).until, NEIGHBOUR_WAIT);
         let later = FORGET_AFTER.after(PURGE_EVERY);

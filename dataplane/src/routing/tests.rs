@@ -31,7 +31,7 @@ fn decision(fib: &Fib, port: u8, packet: &Packet) -> String {
 }
 
 #[test]
-fn routing_table_of_interface_decides_by_longest_prefix() {
+fn route_lookup_finds_longest_prefix_in_table_of_interface() {
     let mut tables = [Routes::default(), Routes::default()];
     let hops = |last| Target::Hops(vec![hop(0, Some(last))]);
     let left = |address: u32| Address::V4(address).bits();
@@ -62,9 +62,9 @@ fn routing_table_of_interface_decides_by_longest_prefix() {
     assert_eq!(fib.interface(Site::Vlan(1)), None);
 }
 
-/// Checks so many addresses that some of them share a bit of the Bloom filter.
+/// Checks so many source addresses that some share bits of the Bloom filter with the host's own.
 #[test]
-fn only_addresses_of_the_host_count_as_own_sources() {
+fn packet_counts_as_spoofed_only_with_source_of_this_host() {
     for count in [0, 1, 2, 3, 64, 200] {
         let own: Vec<u32> = (0..count).map(|number: u32| 0x0a00_0001 + 0x100 * number).collect();
         let local = |address: &u32| ((Address::V4(*address).bits(), 32), Target::Host(PuntReason::Local));
@@ -85,7 +85,7 @@ fn only_addresses_of_the_host_count_as_own_sources() {
 
 // proves: routing
 #[test]
-fn unresolved_next_hops_are_skipped() {
+fn route_lookup_skips_unresolved_next_hops() {
     let some = [hop(0, Some(1)), hop(0, None), hop(0, Some(3))].to_vec();
     let tables = [Routes {
         v4: [((0, 0), Target::Hops(some)), ((1 << 127, 1), Target::Hops(Vec::new()))].into_iter().collect(),
@@ -96,7 +96,7 @@ fn unresolved_next_hops_are_skipped() {
 }
 
 #[test]
-fn next_hops_beyond_maximum_are_ignored() {
+fn route_ignores_next_hops_beyond_its_maximum_number() {
     let many = (0..=255).map(|last| hop(0, Some(last))).collect();
     let tables = [Routes { v4: [((0, 0), Target::Hops(many))].into_iter().collect(), ..Routes::default() }];
     let fib = Fib::new(&[interface(0, 0)], &tables, Spread::Flow);

@@ -2,8 +2,7 @@
 //! round robin, in proportion to their weights (802.1Qaz ETS).
 //!
 //! A class may send one frame more than its deficit allows, which makes the deficit negative; the class then waits
-//! until it is positive. Shares are thus exact in the long run, although frame lengths are not known in advance. The
-//! class with the largest weight earns one maximum frame per round.
+//! until it is positive. Shares are thus exact in the long run, although frame lengths are not known in advance.
 
 mod shaper;
 
@@ -26,7 +25,7 @@ impl Turn {
     }
 }
 
-/// The unit of deficits is a byte divided by the largest weight, so that quanta are whole numbers.
+/// Deficits are in bytes divided by the largest weight, so that quanta are whole numbers.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Scheduler {
@@ -54,7 +53,8 @@ impl Scheduler {
         }
     }
 
-    /// If only one weighted class is eligible, it is not charged, and its negative deficit is cleared.
+    /// Chooses the class that sends next. A weighted class that is eligible alone is not charged, and its negative
+    /// deficit is cleared.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };
@@ -136,11 +136,11 @@ mod tests {
 
     // proves: scheduling
     #[test]
-    fn classes_share_bytes_by_weight() {
+    fn classes_share_line_in_proportion_to_their_weights() {
         let mut services = [Service::Weighted(1500); CLASSES];
         services[1] = Service::Weighted(5000);
         services[2] = Service::Weighted(3500);
-        let eligible = ClassSet(0b1110); // 1: 5000, 2: 3500, 3: 1500
+        let eligible = ClassSet(0b1110);
         for frame in [64, 700, 1518] {
             let bytes = shares(services, eligible, frame, 100_000);
             let total: u64 = bytes.iter().sum();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn weighted_classes_send_at_most_one_frame_per_turn() {
+    fn scheduler_gives_weighted_class_at_most_one_frame_per_round() {
         let mut services = [Service::Weighted(1); CLASSES];
         services[1] = Service::Weighted(100_000);
         services[2] = Service::Weighted(50_000);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn highest_strict_class_goes_first() {
+    fn scheduler_chooses_highest_strict_class_first() {
         let mut services = [Service::Weighted(1); CLASSES];
         services[6] = Service::Strict;
         services[5] = Service::Strict;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn paused_class_saves_no_credit() {
+    fn paused_class_saves_no_scheduler_credit() {
         let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1518);
         for _ in 0..1000 {
             let turn = scheduler.choose(ClassSet(0b11)).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_class_saves_no_credit() {
+    fn idle_class_loses_its_scheduler_credit() {
         let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1000);
         let mut turn = scheduler.choose(ClassSet(0b11)).unwrap();
         while turn.class.get() != 0 {

@@ -1,7 +1,6 @@
 //! Shaper: a token bucket. Credit is in bit-nanoseconds per second, so that nothing is rounded.
 //!
-//! A stream that has frames to send may save more credit than an idle one, so that it catches up after its worker was
-//! late.
+//! A busy stream may save more credit than an idle one, to catch up after its worker was late.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -9,9 +8,9 @@ const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
-    /// Maximum credit in bytes of a stream whose frames wait.
+    /// Maximum credit, in bytes, of a stream with waiting frames.
     pub(crate) late: Bytes,
-    /// Maximum credit in bytes of an idle stream; at most `late`.
+    /// Maximum credit, in bytes, of an idle stream; at most `late`.
     pub(crate) idle: Bytes,
 }
 
@@ -21,7 +20,7 @@ impl From<Bytes> for Lead {
     }
 }
 
-/// A frame may start while credit is not negative; its whole size is then charged.
+/// Token bucket. A frame may start while credit is not negative; its whole size is then charged.
 #[derive(Clone, Debug)]
 pub(crate) struct Shaper {
     rate: BitRate,
@@ -118,7 +117,7 @@ impl Credit {
     }
 }
 
-/// Credit is at least one nanosecond's worth, because `ready_at` is rounded up.
+/// Returns both maximum credits: at least a nanosecond's worth, because `ready_at` is rounded up.
 fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))
@@ -144,7 +143,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn shaper_adds_up_fractions_of_nanoseconds() {
+    fn shaper_accumulates_fractions_of_nanoseconds() {
         // 84 bytes at 400 Gb/s take 1.68 ns.
         let mut shaper = Shaper::new(BitRate::from_gbps(400), Bytes::ZERO);
         let mut now = Nanos(0);
@@ -166,7 +165,7 @@ mod tests {
             for _ in 0..100 {
                 now = now.after(Nanos(rng.u64(0..100_000))).max(alone.ready_at());
                 let _ = alone.credit(now);
-                alone.spend(now, Bytes::ZERO); // it has all that it has earned
+                alone.spend(now, Bytes::ZERO);
                 let mut together = alone.clone();
                 let bytes = alone.credit(now).bytes();
                 let mut left = bytes.0;
@@ -217,7 +216,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn shaper_burst_makes_up_for_a_stall() {
+    fn shaper_catches_up_by_its_burst_after_a_stall() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes(3000));
         let sent = std::iter::from_fn(|| {
             shaper
@@ -230,7 +229,7 @@ mod tests {
     }
     // proves: pacing
     #[test]
-    fn busy_stream_catches_up_more_than_idle_one() {
+    fn shaper_lets_busy_stream_catch_up_more_than_idle_stream() {
         let lead = Lead { late: Bytes(10_000), idle: Bytes(2_000) };
         let gigabit = BitRate::from_gbps(1); // a byte in 8 ns
         let mut shaper = Shaper::new(gigabit, lead);

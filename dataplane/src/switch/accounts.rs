@@ -1,6 +1,7 @@
-//! Accounts of floods. A flooded frame counts once at its ingress, until its last copy has left.
+//! Accounts of floods: the number of copies left. A flooded frame counts once at its ingress, until its last copy has
+//! left.
 //!
-//! If a class is lossless at any port, egress queues do not limit it. This module therefore limits its copies.
+//! Egress queues do not limit a class that is lossless at any port, so this module limits the copies in such classes.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
@@ -8,7 +9,7 @@ use crate::queue::NONE;
 
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Copies left of each flood; in a free entry, the number of the next free one.
+    /// Copies left of each flood; in a free entry, the number of the next free entry.
     entries: Box<[u32]>,
     free: u32,
     bounded: ClassSet,
@@ -30,8 +31,8 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Returns the account's number and how many copies may be made; other copies must [leave](Accounts::leave) at
-    /// once.
+    /// Opens a flood's account. Returns its number, and how many copies may be made; the others must
+    /// [leave](Accounts::leave) at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;
         let entry = &mut self.entries[account as usize];
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_copy_frees_flood_account() {
+    fn flood_account_is_freed_when_last_copy_leaves() {
         let mut accounts = Accounts::new(4, ClassSet::NONE, 0);
         let class = Class::ALL[0];
         let (a, b) = (accounts.open(class, 3).0, accounts.open(class, 2).0);
@@ -76,7 +77,7 @@ mod tests {
 
     // proves: reload
     #[test]
-    fn flood_copies_made_before_the_limit_count_in_it() {
+    fn new_flood_copy_limit_counts_copies_made_before_it() {
         let class = Class::ALL[3];
         let mut accounts = Accounts::new(4, ClassSet::NONE, 3);
         let (before, _) = accounts.open(class, 3);
@@ -88,7 +89,7 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn flood_copies_of_lossless_class_are_limited() {
+    fn number_of_flood_copies_in_lossless_class_is_limited() {
         let [lossy, lossless] = [Class::ALL[0], Class::ALL[3]];
         let mut accounts = Accounts::new(4, ClassSet(0b1000), 3);
         assert_eq!(accounts.open(lossy, 9).1, 8);

@@ -1,4 +1,4 @@
-//! Control frames to peers, which have a separate frame pool and leave before data.
+//! Control frames to peers: they come from a separate frame pool and leave before data.
 
 use xoff_flow_control::pause::Announcement;
 use xoff_flow_control::settings::FlowControl;

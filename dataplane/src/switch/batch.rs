@@ -6,11 +6,6 @@
 //!   receive -> forward -> transmit -> release      a frame's journey
 //!              announce                            control frames that overtake data
 //!              advance                             due timers
-//!              set_link, set_mac, give_up          changes of links and devices
-//!              set_policy, revise                  changes of policies and settings
-//!              release_peers                       shutdown
-//!              put_tap, take_tap                   observers ([`super::taps`])
-//!              put_punt_sink, inject               slow path and injected frames ([`super::punts`])
 //!   hand_over, take_over, give_back, take_back, next_learned, apply_learned    other workers ([`super::workers`])
 //! ```
 //!
@@ -46,7 +41,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Completes pending counts, as if a new batch began now.
+    /// Updates all counts that are deferred within a batch, as if a new batch began now.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -59,7 +54,7 @@ impl Batch<'_> {
         self.switch.receive(port, frame, store);
     }
 
-    /// Forwards the next frame, and the frames of its micro-flow behind it. Returns false if none can move before
+    /// Forwards the next frame, and the frames of its micro-flow behind it. Returns false if no frame can move before
     /// [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
@@ -79,8 +74,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns a due pause or rate frame of `port`. Drivers must send these frames at all ports where they are
-    /// [due](Switch::announcements_due) before any data.
+    /// Returns the next pause or rate frame that is due at `port`. Drivers must send these frames at all ports where
+    /// they are [due](Switch::announcements_due) before any data.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -90,13 +85,13 @@ impl Batch<'_> {
         Some(frame)
     }
 
-    /// Counts out a frame that `port` has sent, and frees it.
+    /// Removes from all counts, and frees, a frame that `port` has sent.
     #[inline]
     pub fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.release(port, frame, store);
     }
 
-    /// Drops a frame that `port` did not send although it was transmitted, because the device was removed.
+    /// Drops a frame that the driver got for `port` but could not send, because the device was removed.
     #[cold]
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.give_up(port, frame, store);
@@ -113,9 +108,9 @@ impl Batch<'_> {
         is_due
     }
 
-    /// Records a link change. A port without link forgets learned addresses and its peer's requests, and drops queued
-    /// frames. When the link is back, pauses are sent again. Pauses by the peer are obeyed even before the link is
-    /// reported up.
+    /// Records a link change. A port without link forgets learned addresses, and pauses and rates that its peer
+    /// requested, and drops queued frames. When the link is back, pauses are sent again. Pauses by the peer are obeyed
+    /// even before the link is reported up.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }
@@ -125,14 +120,13 @@ impl Batch<'_> {
         self.switch.ports[port.index()].settings.mac = mac;
     }
 
-    /// Replaces the policy of a class. A peer that both policies pause stays paused. Nothing is allocated or freed, so
-    /// the caller must drop the returned old policy.
+    /// Replaces the policy of a class, without allocating or freeing. A peer that both policies pause stays paused.
     #[must_use = "the returned old policy may be large: drop it outside the packet loop"]
     pub fn set_policy(&mut self, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         self.switch.set_policy(swap)
     }
 
-    /// Schedules XON for every class paused at a peer, before a stop.
+    /// Schedules XON for every class that this switch pauses at a peer, before a stop.
     pub fn release_peers(&mut self) {
         self.switch.release_peers();
     }

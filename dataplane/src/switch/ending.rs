@@ -1,4 +1,4 @@
-//! Ends of a frame other than transmission: the frame is consumed, dropped, or given up by the driver.
+//! Ways in which a frame ends without transmission: it is consumed, dropped, or given up by the driver.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::policy::Event;

@@ -1,7 +1,7 @@
 //! Per-flow pauses (OFC): connects the policy's tables with queues and control frames.
 //!
-//! Without nested queues (full table, queued frames of unknown flows, VOQ), a list of flows pauses its whole class,
-//! because the list is also a PFC frame.
+//! Without nested queues (full flow table, queued frames of unknown flows, VOQ), a flow list pauses its whole class,
+//! because it is also a valid PFC frame.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -57,8 +57,8 @@ impl Switch {
         }
     }
 
-    /// Obeys a flow list if `port` accepts lists; flows that cannot be paused singly pause their class. Returns whether
-    /// the frame was a list.
+    /// Obeys a PFC frame with a list of flows, if `port` accepts lists. Flows that cannot be paused singly pause their
+    /// class. Returns whether there was a list.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,
@@ -87,7 +87,7 @@ impl Switch {
                     self.report_class_pause(port, class);
                 }
             }
-            // Resume the class only when none of its flows is paused, because frames of such flows may be queued
+            // Resume the class only when none of its flows is paused, because frames of paused flows may be queued
             // without a flow number.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)

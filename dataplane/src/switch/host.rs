@@ -1,6 +1,6 @@
 //! Frames that the host sends by a routed port, or a VLAN with a router. They count only at egress, so that they take
-//! no memory promised to peers. Frames to a VLAN are dropped at a port at a standstill ([`super::paused_floods`]), so
-//! that they still reach other stations.
+//! no memory promised to peers. A port at a standstill ([`super::paused_floods`]) drops host frames to a VLAN, so that
+//! the other ports can still send them.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
@@ -70,7 +70,7 @@ impl Switch {
             Decision::Group(group) => self.take_path(group, None, frame, store),
             Decision::Flood(ports, kind) => self.flood(ports, kind, None, frame, store),
             Decision::Drop(reason) => self.drop_admitted(port, reason, frame, store),
-            Decision::Route(_) => unreachable!("frame of the router is for the router itself"),
+            Decision::Route(_) => unreachable!("a frame from the router is addressed to the router itself"),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Steps of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
 //! [release](Switch::release).
 //!
-//! Consecutive similar frames form a run and are counted together ([`super::run`]). Hence the margin of a run must
-//! exclude effects of a single frame, or these must apply to the whole run.
+//! Consecutive similar frames form a run and are counted together ([`super::run`]). Hence a frame may join a run only
+//! if it has no effect of its own, or one that applies to the whole run.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -53,8 +53,8 @@ impl Switch {
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
             if reason == DropReason::HeadroomExhausted && self.buffer.ingress(port, class) > Bytes::ZERO {
-                // Let the policy pause the sender, but only if frames are queued, because their departure will resume
-                // it.
+                // Let the policy pause the sender, but only if frames are queued, because only their departure can
+                // resume it.
                 self.observe(class, Event::Received { ingress: port });
             }
             return self.discard(port, class, reason, frame, store);
@@ -118,7 +118,7 @@ impl Switch {
             ingress.backlogged.highest().map(|lane| (lane, ingress.arrived[lane.index()].pop(&self.nodes)));
         let Some((lane, Some(frame))) = next else { return self.was_not_ready(port) };
         if at_once {
-            self.decide(port, lane, frame, store); // the lane is the class
+            self.decide(port, lane, frame, store);
         } else if let Some(frame) = self.pipeline.enter(&mut self.nodes, frame) {
             self.decide_through(frame, store);
         }
@@ -341,7 +341,7 @@ impl Switch {
         sent
     }
 
-    /// Returns a dequeued frame, ready to be sent, and identical frames behind it; `None` if it was dropped.
+    /// Rewrites and marks a dequeued frame. Returns it with identical frames behind it; `None` if it was dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,
@@ -489,7 +489,7 @@ mod tests {
     // proves: workers
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is marked as ready but has no frame"))]
-    fn port_wrongly_marked_ready_blocks_no_other() {
+    fn port_wrongly_marked_ready_blocks_no_other_port() {
         let settings = SwitchSettings::plain((0..2).map(port_settings).collect());
         let mut switch = Switch::new(&settings, 1, Workers::single(2), Counters::new(2));
         let bytes = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 46]].concat();

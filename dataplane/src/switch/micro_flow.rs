@@ -1,7 +1,7 @@
 //! Micro-flows: consecutive frames with identical headers, which get class and egress of the first frame.
 //!
-//! All header fields in use must be equal: addresses, tags, EtherType, and the DSCP of an IP packet. The egress is
-//! shared only at the same instant, and while the bridge does not change.
+//! All header fields in use must be equal: addresses, tags, EtherType, and the DSCP of an IP packet. Frames share the
+//! egress only at the same instant, and while the bridge does not change.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_wire::cnm::CNM;
@@ -59,7 +59,7 @@ struct Route {
 impl Start {
     const LEN: usize = 20;
 
-    /// Bits of an IP header that are compared: version, and traffic class without ECN.
+    /// Masks of the first two payload bytes: for IP, version, and traffic class without ECN.
     const OTHER: [u8; 2] = [0, 0];
     const IPV4: [u8; 2] = [0xff, 0xfc];
     const IPV6: [u8; 2] = [0xff, 0xc0];
@@ -194,9 +194,8 @@ mod tests {
         flow.kind(next).is_some()
     }
 
-    /// Varies the fields that Linux varies between packets, and between flows of two hosts.
     #[test]
-    fn packets_of_two_linux_hosts_share_micro_flow() {
+    fn packets_between_two_linux_hosts_share_a_micro_flow() {
         let ipv4 = |number: u8, protocol: u8| {
             let mut ip =
                 [0x45, 24 << 2 | number & 3, 5, number, number, 7, 0x40, 0, 64, protocol, number, 1].to_vec();
@@ -209,7 +208,7 @@ mod tests {
             ip.extend([number, 9, 18, 183]);
             [&[0x86, 0xdd][..], &ip].concat()
         };
-        let (tcp, udp) = (6, 17); // RoCEv2 is UDP
+        let (tcp, udp) = (6, 17);
         for tags in [&[][..], &TAG] {
             for (a, b) in [(1, 2), (7, 200), (255, 0)] {
                 for [p, q] in [[tcp, tcp], [udp, udp], [tcp, udp]] {
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn micro_flow_gives_class_and_layout_of_parsed_frame() {
+    fn frames_of_a_micro_flow_parse_to_the_same_header() {
         let (ipv4, ipv6) = ([0x08, 0x00, 0x45, 24 << 2], [0x86, 0xdd, 0x66, 0x00]);
         let other = [0x88, 0xb5, 0, 0];
         for tags in [&[][..], &TAG, &SERVICE_TAG, &[SERVICE_TAG, TAG].concat()] {
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn cn_tagged_frames_and_cnms_start_no_micro_flow() {
+    fn frame_with_cn_tag_and_cnm_start_no_micro_flow() {
         for ether_type in [CN_TAG, CNM] {
             for tags in [&[][..], &TAG] {
                 let first = frame(&[tags, &ether_type.0.to_be_bytes()]);

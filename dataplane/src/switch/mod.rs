@@ -1,4 +1,4 @@
-//! Dataplane of one worker: [`Switch`]. `journey` has the steps of a frame, `batch` the interface to drivers.
+//! Dataplane of one worker ([`Switch`]). Module `journey` has the steps of a frame, `batch` the interface to drivers.
 
 mod accounts;
 mod announce;
@@ -98,10 +98,10 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates a worker's switch and allocates all memory. `counters` are those of the whole switch.
+    /// Creates a worker's switch and allocates all memory. All workers share `counters`.
     ///
     /// # Panics
-    /// If several workers have [`WhenFull::Stop`].
+    /// If there are several workers and settings with [`WhenFull::Stop`].
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         assert!(
@@ -188,7 +188,7 @@ impl Switch {
         self.pauses_obeyed
     }
 
-    /// Returns how many sent frames began a pause of a class.
+    /// Returns how many sent pause frames began a pause of a class.
     #[inline]
     #[must_use]
     pub const fn xoffs_sent(&self) -> u64 {
@@ -214,7 +214,7 @@ impl Switch {
         !at.up || at.frames() == 0 && !at.peer.is_announcement_due()
     }
 
-    /// Returns the account of this worker's frames. Too slow for every frame: visits all queues.
+    /// Returns the counts of this worker's frames. Too slow for every frame: visits all queues.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
@@ -223,7 +223,7 @@ impl Switch {
         Ledger { held: inside + outbound, ..self.ledger }
     }
 
-    /// Exports the numbers of learned addresses and of loops. Too slow for every frame.
+    /// Exports the numbers of learned addresses and of loops to the counters. Too slow for every frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
         for port in self.workers.own().iter() {

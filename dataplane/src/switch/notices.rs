@@ -1,5 +1,5 @@
-//! Congestion notification: samples buffers when a frame enters, and sends CNMs to the culprit. CNMs leave before data
-//! and despite pauses.
+//! Congestion notification (QCN): samples buffers when a frame enters, and sends CNMs to the culprit's sender, before
+//! data and despite pauses.
 
 use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cnm_queue_lengths_are_limited_to_their_fields() {
+    fn cnm_queue_lengths_saturate_at_limits_of_their_fields() {
         assert_eq!([63, 64, -64, -127].map(in_units), [0, 1, -1, -1]);
         assert_eq!([64 * 32_767, 64 * 32_768, i64::MAX].map(in_units), [i16::MAX; 3]);
         assert_eq!([-64 * 32_768, -64 * 32_769, i64::MIN].map(in_units), [i16::MIN; 3]);

@@ -21,8 +21,8 @@ pub(super) enum Reading {
 }
 
 impl Switch {
-    /// Parses a received frame and obeys control frames. The caller must [discard](Switch::discard) a frame that is not
-    /// admitted.
+    /// Parses a received frame, and obeys it if it is a control frame. The caller must [discard](Switch::discard)
+    /// malformed frames.
     #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };
@@ -129,8 +129,8 @@ impl Switch {
             self.report_class_pause(port, class);
             let counters = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
-            // Clear the running pause before it is counted, so that a concurrent reader may miss it, but never counts
-            // it twice.
+            // Clear the start of the pause before its duration is counted, so that a concurrent reader may miss it, but
+            // never counts it twice.
             if !self.ports[port.index()].peer.paused.classes().contains(class) {
                 counters.paused_since.set(0);
             }

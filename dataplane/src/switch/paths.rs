@@ -1,10 +1,10 @@
 //! Choice of the group member by which a frame leaves ([`crate::forward::WeightedPaths`]).
 //!
-//! In a group that is spread by flow, a frame waits for room at the member of its flow. Other groups avoid closed and
-//! full members if possible, and a waiting frame chooses again. A frame handed over to another worker keeps its port,
-//! unless that port has been closed.
+//! In a group that spreads by flow, a frame waits until the member of its flow has queue space. In other groups, frames
+//! avoid closed and full members if possible, and a waiting frame chooses again. A frame handed over to another worker
+//! keeps its port, unless that port has been closed.
 //!
-//! For ports of other workers, occupancies do not include the frames on the way to them.
+//! Known occupancies of other workers' ports exclude frames on their way to these workers.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::FlowKey;
@@ -197,7 +197,7 @@ impl Switch {
         self.paths.groups[id.index()].next(turns, usable)
     }
 
-    /// If the choice depends on queues, the caller must have ended the run.
+    /// Chooses a packet's next hop. If the choice depends on queues, the caller must have ended the [run](super::run).
     pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
         let meta = *self.nodes.meta(frame);
         let port = |path: usize| hops.hops[path].site.port();
@@ -269,7 +269,7 @@ impl Switch {
         }
     }
 
-    /// Returns the bytes of this class and higher ones that are queued at `egress` or in its driver.
+    /// Returns the bytes of this class and of higher classes that are queued at `egress` or in its driver.
     fn waits_at(&self, egress: PortId, class: Class) -> Bytes {
         let above = Class::ALL.into_iter().skip(class.index());
         let counted = |class| match self.workers.owns(egress) {

@@ -9,8 +9,8 @@
 //! * All floods of the ingress port count, even those to unpaused ports, because the remaining copies of a flood are
 //!   not known.
 //! * The oldest floods are dropped first, so that several paused ports drop the same floods, down to the last copies.
-//! * Floods of a VLAN's router are excluded ([`super::host`]).
-//! * A flood to such a port does not halt the pipeline ([`WhenFull`]).
+//! * Floods from a VLAN's router have rules of their own ([`super::host`]).
+//! * A flood to a port at a standstill does not halt the pipeline ([`WhenFull`]).
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -29,7 +29,7 @@ use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 const PARTS: u32 = 4;
 
 impl Switch {
-    /// Returns whether frames may be copied; with two ports and no router, none is.
+    /// Returns whether a flood can have copies: not with two ports and no router.
     fn has_floods(&self) -> bool {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
@@ -108,7 +108,8 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Must run before expired pauses end, because the sample covers the time until now.
+    /// Samples whether classes of `port` are at a standstill. Must run before expired pauses end, because the sample
+    /// covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {

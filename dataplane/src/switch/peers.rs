@@ -7,8 +7,8 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// Reports that the driver stalled for longer than headroom allows. For some time, late frames are not blamed on
-    /// peers.
+    /// Records that the driver stalled for longer than headroom allows. Frames that arrive late soon afterwards are not
+    /// blamed on peers.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }

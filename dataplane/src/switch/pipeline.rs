@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. The head
-//! frame is forwarded anew after every event that may make room or change its egress. A halt counts at the queue that
-//! was full first.
+//! frame is forwarded anew after every event that may free queue space or change its egress. A halt counts at the queue
+//! that was full first.
 //!
 //! A frame in the pipeline counts at its ingress.
 
@@ -49,10 +49,10 @@ pub(super) struct Pipeline {
     delay: Nanos,
     frames: Fifo,
     due: VecDeque<Nanos>,
-    /// Time of the next entry by the pipeline's clock; `owed` is a fraction of a nanosecond.
+    /// Time, by the pipeline's clock, from which the next frame may enter; `owed` is its fraction in 1 / rate ns.
     free_at: Nanos,
     owed: u64,
-    /// True while the head frame's queue is full, without an event that may change this.
+    /// True while the head frame waits for a full queue, and no event since then may have changed this.
     is_halted: bool,
     halt: Option<Halt>,
     counters: Arc<Counters>,
@@ -95,7 +95,7 @@ impl Pipeline {
             return PipelineStep::Wait;
         }
         if let Some(Halt { tried: Some(tried), .. }) = self.halt {
-            self.end_halt(tried); // the retried frame has passed
+            self.end_halt(tried);
             self.passes_at_once = self.is_default;
         }
         if self.head_due() <= now
@@ -209,7 +209,7 @@ mod tests {
     const QUEUES: [Queue; 2] = [(PortId(0), Class::ALL[3]), (PortId(1), Class::ALL[3])];
 
     #[test]
-    fn frame_halted_by_two_queues_in_turn_is_one_halt_of_the_first() {
+    fn halt_by_two_full_queues_counts_once_at_first_queue() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let halts = |port: usize| {
             let counted = counters.class(QUEUES[port].0, QUEUES[port].1);
@@ -220,21 +220,21 @@ mod tests {
         for full in QUEUES {
             pipeline.try_again(Nanos(20));
             let PipelineStep::Head(frame) = pipeline.next(Nanos(20), &nodes) else {
-                panic!("halted frame was not decided anew")
+                panic!("the pipeline did not retry the halted frame")
             };
             pipeline.halt(Nanos(20), &mut nodes, frame, full);
         }
         pipeline.try_again(Nanos(30));
         let PipelineStep::Head(frame) = pipeline.next(Nanos(30), &nodes) else {
-            panic!("halted frame was not decided anew")
+            panic!("the pipeline did not retry the halted frame")
         };
-        let _ = frame.into_parts(); // the frame has left
+        let _ = frame.into_parts();
         let _ = pipeline.next(Nanos(40), &nodes);
         assert_eq!([halts(0), halts(1)], [(1, 20), (0, 0)]);
     }
 
     #[test]
-    fn pipeline_halt_continues_if_frame_is_put_before_halted_one() {
+    fn frame_put_before_halted_frame_does_not_end_halt() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let mut pipeline = Pipeline::new(&PipelineSettings::default(), 2, Arc::clone(&counters));
         pipeline.halt(Nanos(10), &mut nodes, Frame::new(0, 60), QUEUES[0]);
@@ -244,7 +244,7 @@ mod tests {
         pipeline.try_again(Nanos(20));
         for slot in [1, 0] {
             let PipelineStep::Head(frame) = pipeline.next(Nanos(20), &nodes) else {
-                panic!("halted frame was not decided anew")
+                panic!("the pipeline did not retry the halted frame")
             };
             assert_eq!(frame.slot(), slot);
             match slot {

@@ -39,7 +39,6 @@ pub(super) struct Ingress {
     lane_bits: u8,
     pub(super) backlogged: ClassSet,
     pub(super) arrived: [Fifo; CLASSES],
-    /// Number of host frames ([`super::host`]) that count at this port, by class.
     pub(super) of_host: [u32; CLASSES],
     pub(super) storm_control: Box<StormControl>,
     pub(super) unresolved: Box<[Fifo; CLASSES]>,
@@ -88,11 +87,13 @@ pub(super) struct Peer {
 const LINE: usize = 64;
 const _: () = assert!(
     offset_of!(Ingress, of_host) <= 3 * LINE,
-    "fields of every received frame exceed three cache lines"
+    "fields used for every received frame exceed three cache lines"
 );
 const _: () = assert!(offset_of!(Egress, line) == LINE, "line shaper does not begin the second cache line");
-const _: () =
-    assert!(offset_of!(Egress, scheduler) < 2 * LINE, "fields of every sent frame exceed two cache lines");
+const _: () = assert!(
+    offset_of!(Egress, scheduler) < 2 * LINE,
+    "fields used for every sent frame exceed two cache lines"
+);
 const _: () = assert!(
     offset_of!(Peer, requested_rates) < 2 * LINE,
     "fields read before each transmission exceed two cache lines"
@@ -138,7 +139,7 @@ impl SwitchPort {
         }
     }
 
-    /// Pauses may always leave, other control frames only when data may.
+    /// Returns whether a control frame may leave now: pauses always may, other control frames only when data may.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())

@@ -70,8 +70,7 @@ impl Revision {
 }
 
 impl Batch<'_> {
-    /// Replaces the settings without losing frames. Nothing is allocated or freed, so the caller must drop the returned
-    /// old settings.
+    /// Replaces the settings without losing frames, allocating or freeing.
     #[must_use = "the returned old settings are large: drop them outside the packet loop"]
     pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
         self.switch.revise(revision)

@@ -52,7 +52,7 @@ impl Switch {
         meta.len > self.len_max(egress, meta.vid, meta.tags)
     }
 
-    /// An added tag counts if the frame already has all tags that an MTU leaves out ([`TAGS`]).
+    /// Returns the maximum length of a frame with `tags` bytes of tags. An added tag counts only beyond [`TAGS`] bytes.
     #[inline]
     pub(super) fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
         let tags = u32::from(tags);
@@ -61,7 +61,8 @@ impl Switch {
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
-    /// Frames to be dropped do not wait, nor do host frames, because they would block others.
+    /// Returns whether a frame must wait for queue space. Frames to be dropped and host frames do not wait, because
+    /// they would block others.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop

@@ -1,7 +1,7 @@
 //! Routing of frames to routed ports or a VLAN's router.
 //!
-//! A frame is rewritten only when its egress queue has room, so that it is routed once. Frames for the kernel are
-//! punted at once ([`super::punts`]), so that they block no class.
+//! A frame is rewritten only when its egress queue has room, so that a waiting frame is not rewritten twice. Frames for
+//! the kernel are punted at once ([`super::punts`]), so that they block no class.
 
 use std::sync::Arc;
 
@@ -28,8 +28,7 @@ enum RoutedFate {
 }
 
 impl Batch<'_> {
-    /// Replaces the routing table, by which waiting frames are then routed anew. The caller must drop the returned old
-    /// table.
+    /// Replaces the routing table. Waiting frames are then routed anew.
     #[must_use = "the returned old routing table may be large: drop it outside the packet loop"]
     pub fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let switch = &mut *self.switch;
@@ -78,7 +77,7 @@ impl Switch {
             Decision::Group(group) => self.take_path(group, Some(hop), frame, store),
             Decision::Flood(ports, kind) => self.flood(ports, kind, Some(hop), frame, store),
             Decision::Drop(reason) => self.end_here(reason, frame, store),
-            Decision::Route(_) => unreachable!("frame of the router is for the router itself"),
+            Decision::Route(_) => unreachable!("a frame from the router is addressed to the router itself"),
         }
     }
 
@@ -200,7 +199,8 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // Unroutable, because the host would only have answered the sender (RFC 1812 section 5.3.8).
+            // Count as unroutable, because the host would only have sent an error to the sender (RFC 1812 section
+            // 5.3.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,

@@ -3,7 +3,7 @@
 //! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed. Its frames are dropped
 //!   ([`DropReason::PausedDiscard`]) and counted out at their ingress, so that the storm does not spread.
 //! * [`WatchdogAction::Forward`]: the class is scheduled despite the pause.
-//! * [`WatchdogAction::Alert`]: the storm is counted.
+//! * [`WatchdogAction::Alert`]: the storm is only counted.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::WatchdogAction;
@@ -73,8 +73,7 @@ impl Switch {
         at.peer.paused.defy(class, false);
     }
 
-    /// Ends all storms when the link goes down. The watchdog observes pauses that arrive before the link is reported as
-    /// up.
+    /// Ends all storms when the link goes down.
     pub(super) fn forget_storms(&mut self, port: PortId) {
         for class in self.ports[port.index()].peer.watchdog.forget().iter() {
             self.end_storm(port, class);

@@ -118,7 +118,8 @@ impl Switch {
         let announced = at.peer.held.forget_announced();
         at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
-            // Suspect these pauses, because frames in the driver may still be sent when the link is back, and pause the peer.
+            // Mark these pauses as suspect, because their frames may still leave the driver when the link is back, and
+            // pause the peer.
             announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

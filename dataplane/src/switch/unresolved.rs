@@ -2,8 +2,7 @@
 //! many wait, and are dropped after [`crate::routing::NEIGHBOUR_WAIT`].
 //!
 //! They wait beside the ingress queue, so that frames to other destinations pass. With a new routing table, and at a
-//! deadline, they return to the front of that queue, which keeps flows in order. The host gets a copy of one frame per
-//! destination.
+//! deadline, they return to the front of that queue, which keeps flows in order.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;

@@ -12,10 +12,9 @@
 //!
 //! Handovers and returns wait in the sender's `Switch` until the driver has room for them. Meanwhile a lossless frame
 //! counts at ingress. If a worker is slow, the peers of others are thus paused, and no lossless frame is dropped
-//! between workers. (`until-forwarded` accounting ends at the handover.)
+//! between workers.
 //!
-//! A frame is never handed over twice, and only its owner frees a slot. A received frame counts at ingress before it
-//! enters an egress queue.
+//! A frame is never handed over twice, and only its owner frees a slot.
 
 use std::collections::VecDeque;
 
@@ -35,7 +34,7 @@ const LEARNED_MAX: usize = 1024;
 pub struct WorkerId(pub u8);
 
 impl WorkerId {
-    /// Returns the index for tables.
+    /// Returns the worker's number as a table index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -68,7 +67,7 @@ impl Workers {
         self.owners.iter().chain([&self.me]).map(|worker| worker.index() + 1).max().unwrap_or(1)
     }
 
-    /// Returns the owner of `port`.
+    /// Returns the worker that owns `port`.
     #[inline]
     #[must_use]
     pub fn owner(&self, port: PortId) -> WorkerId {
@@ -90,7 +89,8 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames handed over and in transit, per port of the sender. A turn's frames from four queues fit.
+/// Maximum lossy frames on their way to other workers, per port of the sender. The frames that one driver loop receives
+/// from four queues fit.
 pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame on its way to the worker of its egress port.
@@ -146,13 +146,13 @@ impl Outbox {
 }
 
 impl Batch<'_> {
-    /// Returns the next slot to hand over to `worker`.
+    /// Returns the slot of the next frame to hand over to `worker`.
     #[must_use]
     pub fn next_handover(&self, worker: WorkerId) -> Option<u32> {
         self.switch.outbox.by_worker[worker.index()].frames.front_slot()
     }
 
-    /// Takes the next frame to hand over to `worker`, if the driver has room for it.
+    /// Takes the next frame to hand over to `worker`. The driver must have room for it.
     pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
         self.switch.ledger.handed_over += 1;
@@ -172,26 +172,27 @@ impl Batch<'_> {
         self.switch.enqueue(egress, frame, store);
     }
 
-    /// Takes the next slot to return to `worker`, if the driver has room for it.
+    /// Takes the next slot to return to `worker`. The driver must have room for it.
     pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
         let frame = self.switch.outbox.by_worker[worker.index()].returns.pop(&self.switch.nodes)?;
         let meta = *self.switch.nodes.meta(&frame);
         Some(Return { frame, meta })
     }
 
-    /// Counts out a frame that another worker has sent or dropped, and frees it.
+    /// Removes from all counts, and frees, a frame that another worker has sent or dropped.
     pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
         self.switch.settle(&meta);
         store.free(frame);
     }
 
-    /// Takes the next update of this worker's bridge, which every other worker must [apply](Batch::apply_learned).
+    /// Takes the next update of this worker's forwarding database, which every other worker must
+    /// [apply](Batch::apply_learned).
     pub fn next_learned(&mut self) -> Option<FdbUpdate> {
         self.switch.outbox.learned.pop_front()
     }
 
-    /// Applies another worker's bridge update.
+    /// Applies another worker's update to this worker's forwarding database.
     pub fn apply_learned(&mut self, update: &FdbUpdate) {
         self.switch.bridge.apply_remote(update);
         self.switch.ready.schedule_by(self.switch.bridge.next_deadline());

@@ -1,4 +1,4 @@
-//! Tests that no frame allocates after start.
+//! Tests that no frame allocates memory after start.
 
 // proves: workers
 
@@ -94,7 +94,7 @@ impl WorkerPair {
                 class.ecn = Some(EcnSettings { min, max, probability: 0.5, wred: !class.lossless });
             });
         });
-        plan.each_port(|port| port.commit = Bytes(1_600)); // one control frame, and data behind it
+        plan.each_port(|port| port.commit = Bytes(1_600));
         plan.settings.vlans = vec![VlanSettings {
             vid: 1,
             tagged: vec![PortId(0), PortId(2)],
@@ -185,7 +185,7 @@ fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
             bytes[16..20].copy_from_slice(&[0x08, 0x00, 0x45, 0b10]); // IPv4, ECN-capable
         }
         if n.rem_euclid(2) == 0 {
-            bytes.drain(12..16); // removes the tag
+            bytes.drain(12..16);
         }
         (port, bytes)
     };
@@ -218,7 +218,7 @@ fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
 }
 
 #[test]
-fn forwarding_allocates_nothing() {
+fn forwarding_allocates_no_memory_after_start() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
         allocates_nothing(Case { culprit, ..Case::default() });
     }

@@ -131,7 +131,7 @@ fn batches_decide_like_single_frames_in_all_memory_models() {
         let losing = (Accounting::UntilForwarded, WhenFull::Drop);
         for (accounting, when_full) in KEEPING.into_iter().chain([losing]) {
             let mut plan = plan();
-            plan.may_lose = (accounting, when_full) == losing; // its egress queues fill up
+            plan.may_lose = (accounting, when_full) == losing;
             plan.settings.memory = memory;
             (plan.settings.accounting, plan.settings.when_full) = (accounting, when_full);
             crowd(plan);

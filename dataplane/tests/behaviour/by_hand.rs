@@ -43,7 +43,7 @@ pub fn sent(switch: &mut Switch, store: &mut MemoryStore, now: &mut Nanos, port:
     let mut sent = Vec::new();
     loop {
         let mut frames = Vec::new();
-        *now += Nanos::from_micros(20); // the line is free again
+        *now += Nanos::from_micros(20);
         let mut batch = switch.batch(*now);
         batch.transmit(port, store, 1, |_, frame| frames.push(frame));
         let Some(frame) = frames.pop() else { break };

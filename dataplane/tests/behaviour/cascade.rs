@@ -95,7 +95,7 @@ fn pause_does_not_affect_other_class_on_same_path() {
 }
 
 #[test]
-fn slow_receiver_loses_nothing_in_any_mode() {
+fn slow_receiver_behind_three_switches_causes_no_loss() {
     type Change = fn(&mut SwitchPlan);
     let modes: [Change; 4] = [
         |_| (),
@@ -126,7 +126,7 @@ fn slow_receiver_loses_nothing_in_any_mode() {
 
 // proves: lossless
 #[test]
-fn long_cables_need_headroom_per_hop() {
+fn long_cables_use_more_headroom_and_lose_nothing() {
     let far = Link { cable: Nanos::from_micros(50), ..LINK };
     let mut bed = Bed::new(1);
     let switches = [0, 1, 2].map(|_| bed.add_switch(plan::switch(&[far; 2])));

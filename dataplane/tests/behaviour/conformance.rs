@@ -64,7 +64,7 @@ fn pause_duration_is_nanosecond_exact() {
 }
 
 #[test]
-fn other_class_uses_line_during_pause() {
+fn unpaused_class_gets_whole_line_during_pause_of_another() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let paused = star.start(1, 0, star.stream(0, C3, 4_000));
     let other = star.start(2, 0, star.stream(0, C4, 4_000));
@@ -96,7 +96,7 @@ fn pause_time_zero_resumes_immediately() {
 }
 
 #[test]
-fn last_received_pause_time_wins() {
+fn later_pause_frame_replaces_earlier_pause_time() {
     for (first, last) in [(1000, 200), (200, 1000)] {
         let (mut star, flow) = busy(gigabit(), C3);
         let at = pause_just_before_a_start(&mut star, flow, stop(C3, first));
@@ -109,7 +109,7 @@ fn last_received_pause_time_wins() {
 }
 
 #[test]
-fn eight_pause_times_expire_separately() {
+fn pause_times_of_eight_classes_expire_separately() {
     let quanta = |class: Class| 40 + 30 * u16::from(class.get());
     let all =
         Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(quanta(class))));
@@ -131,12 +131,12 @@ fn eight_pause_times_expire_separately() {
 }
 
 #[test]
-fn quantum_is_512_bit_times() {
+fn pause_quantum_lasts_512_bit_times() {
     for mbps in [100, 2_500, 10_000] {
         let speed = xoff_wire::units::BitRate::from_mbps(mbps);
         let mut star = Star::new(plan::switch(&[xoff_flow_control::headroom::Link { speed, ..LINK }; 2]));
         star.pause(0, stop(C3, 1000));
-        let at = Nanos(Bytes::on_line(60).0 * 8_000 / mbps) + CABLE; // the current nanosecond
+        let at = Nanos(Bytes::on_line(60).0 * 8_000 / mbps) + CABLE;
         star.run_until(at + Nanos(1));
         let paused = star.switch().worker(PortId(0)).paused(PortId(0)).next_expiry();
         assert_eq!(paused, at + Nanos(512_000_000 / mbps));
@@ -168,7 +168,7 @@ fn xoff_bytes() -> [u8; 60] {
 }
 
 #[test]
-fn times_of_disabled_classes_are_ignored() {
+fn pfc_time_of_class_without_enable_bit_is_ignored() {
     let mut bytes = xoff_bytes();
     bytes[17] = 0;
     bytes[18..34].fill(0xff);
@@ -200,7 +200,7 @@ fn mac_control_with_unknown_opcode_is_consumed_and_counted() {
 
 // proves: pause-modes
 #[test]
-fn pfc_to_wrong_address_is_ignored() {
+fn pfc_frame_to_wrong_address_is_ignored() {
     for dst in [[0x01, 0x80, 0xc2, 0, 0, 2], [0xff; 6], [2, 0, 0, 0, 0, 2]] {
         let mut bytes = xoff_bytes();
         bytes[..6].copy_from_slice(&dst);
@@ -265,7 +265,7 @@ fn held() -> (Star, Nanos) {
 
 // proves: pause-frames
 #[test]
-fn sent_xoff_frame_has_exactly_the_standard_bytes() {
+fn sent_pfc_xoff_frame_has_exactly_the_bytes_of_802_1qbb() {
     let (star, _) = held();
     let (_, bytes) = &star.at(1).controls[0];
     let mut expected = [0; 60];
@@ -296,7 +296,6 @@ fn xon_is_sent_just_below_threshold() {
     let resumed = star.now() + PAUSE + CABLE;
     star.run_for(Nanos::from_millis(1));
     let held_bytes = star.switch().counters.class(PortId(1), C3).ingress_watermark.get();
-    // XON is due below 20,000 bytes.
     let to_leave = (held_bytes - plan::XON.0) / Bytes::of_frame(MTU_FRAME).0 + 1;
     let below = resumed + span(to_leave, FRAME);
     let (at, xon) = star.at(1).pauses().into_iter().find(|(_, what)| *what == resume(C3)).expect("an XON");

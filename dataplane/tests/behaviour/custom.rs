@@ -1,4 +1,4 @@
-//! Custom policies act, observe and are replaced like built-in ones. Their errors harm nothing but themselves.
+//! Custom policies act, observe and are replaced like built-in ones. Their faults harm nothing else.
 
 // proves: own-policy
 
@@ -153,7 +153,7 @@ fn custom_pfc_policy_equals_builtin_pfc() {
 }
 
 #[test]
-fn custom_shadow_counts_without_effect() {
+fn custom_shadow_policy_counts_pauses_but_sends_none() {
     let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
     let (star, arrivals) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[PolicyKind::Custom, PolicyKind::Pfc]);
     assert_eq!(arrivals, expected, "the shadow changed arrivals");
@@ -175,7 +175,7 @@ fn panic_of_custom_policy_is_reported() {
 }
 
 #[test]
-fn impossible_intents_are_counted_and_ignored() {
+fn impossible_intents_of_custom_policy_have_no_effect() {
     let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
     let (acting, arrivals) = run(ScaledPfc::FAULTY, PolicyKind::Custom, &[]);
     let (watching, arrivals_beside_shadow) = run(ScaledPfc::FAULTY, PolicyKind::Pfc, &[PolicyKind::Custom]);

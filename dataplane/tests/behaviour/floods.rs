@@ -13,7 +13,7 @@ const NO_LIMIT: Bytes = Bytes(1_000_000);
 
 // proves: bridging
 #[test]
-fn reserved_addresses_are_consumed_without_learning() {
+fn frame_to_reserved_address_is_consumed_unlearned() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let station = [2, 0, 0, 0, 9, 9];
     let frame = |to: [u8; 6]| [&to[..], &station[..], &[0x88, 0xb5], &[0; 46][..]].concat();
@@ -52,7 +52,7 @@ fn flood_reaches_every_port_once() {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.settings.accounting = accounting;
         plan.settings.when_full = when_full;
-        (plan.slots, plan.control_slots) = (40, 4); // far fewer slots than floods
+        (plan.slots, plan.control_slots) = (40, 4);
         let (mut star, id) = broadcast(plan, C0);
         star.run_to_rest();
         for port in 1..4 {
@@ -76,7 +76,7 @@ fn flood_waits_until_all_copies_fit() {
         plan.settings.memory = Memory::Shared(SharedMemory {
             pool: NO_LIMIT,
             ingress_limit: NO_LIMIT,
-            egress_limit: Bytes(5_000), // a flood of four copies, or parts of two
+            egress_limit: Bytes(5_000),
             port_limit: NO_LIMIT,
             alpha_log2: None,
             ..SharedMemory::UNLIMITED
@@ -92,7 +92,7 @@ fn flood_waits_until_all_copies_fit() {
 }
 
 #[test]
-fn flood_counts_until_last_copy_leaves() {
+fn flood_counts_at_ingress_until_last_copy_leaves() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(1_000_000), Bytes(500_000)));
     let (mut star, id) = broadcast(plan, C3);
@@ -132,7 +132,7 @@ fn number_of_lossless_flood_copies_is_limited() {
 }
 
 #[test]
-fn flood_copies_without_slot_are_counted_as_dropped() {
+fn flood_copy_without_free_slot_is_counted_as_dropped() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.slots = 40;
     plan.control_slots = 2;

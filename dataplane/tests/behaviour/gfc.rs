@@ -16,10 +16,10 @@ use crate::{C3, resume, stop};
 /// 234.375 KB.
 const XOFF: Bytes = Bytes(240_000);
 const SLOW: BitRate = BitRate::from_mbps(300);
-/// Maximum time until a requested rate arrives: frame on the wire, rate frame, and cable.
+/// Maximum time until a requested rate arrives: the rest of a frame on the wire, the rate frame, and the cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
-/// Chain of host a, switch near, switch far, and host b. The line to b is slow; a obeys rates.
+/// Chain of host a, switch `near`, switch `far`, and host b, which has a slow line. Host a obeys requested rates.
 struct GfcChain {
     bed: Bed,
     near: NodeId,
@@ -103,7 +103,7 @@ fn step_of(rate: u64) -> u8 {
 }
 
 #[test]
-fn requested_rates_settle_queues_without_pause() {
+fn gfc_rates_stabilize_queue_length_without_pauses() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     let id = chain.send(4_000);
     let (mut requested, mut kept) = (Vec::new(), Vec::new());
@@ -188,7 +188,7 @@ fn lost_rate_frames_lose_no_data() {
 }
 
 #[test]
-fn rate_limit_expires_if_its_end_is_lost() {
+fn rate_limit_expires_if_frame_that_ends_it_is_lost() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     chain
         .bed
@@ -227,7 +227,7 @@ fn host_that_obeys_rates_late_loses_nothing() {
 }
 
 #[test]
-fn stopping_switch_lifts_rates_immediately() {
+fn stopping_switch_ends_requested_rates_immediately() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     chain.send(2_000);
     chain.bed.run_until(Nanos::from_millis(10));
@@ -294,7 +294,8 @@ fn lower_of_requested_and_configured_rate_applies() {
         star.assert_whole(flow, 100);
         frames
     };
-    // In a millisecond, 20.3 frames pass at 250 Mb/s and 40.6 at 500 Mb/s. The lead of 50,000 bytes adds as many.
+    // In a millisecond, 20.3 frames pass at the requested 250 Mb/s. At the configured 500 Mb/s, 40.6 frames pass, and
+    // 32.5 by the initial credit of 50,000 bytes.
     assert!((19..=21).contains(&sent_in_a_millisecond(2)));
     assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }

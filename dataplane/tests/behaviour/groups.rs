@@ -190,7 +190,7 @@ fn cut_group_link_moves_only_its_flows() {
     pair.bed.run_until(Nanos::from_millis(2));
     let (cut, before) = (end(pair.switches[0], 5), pair.on_wires());
     pair.bed.set_link(cut, false);
-    pair.bed.run_until(Nanos::from_micros(2_100)); // frames queued there are dropped
+    pair.bed.run_until(Nanos::from_micros(2_100));
     let waited = pair.dropped();
     pair.bed.run_until(Nanos::from_millis(6));
     assert!(pair.on_wires()[0][1] <= before[0][1] + 1, "frames left by the cut wire");
@@ -214,7 +214,7 @@ fn cut_group_link_moves_only_its_flows() {
 }
 
 #[test]
-fn round_robin_gives_exact_weighted_shares() {
+fn round_robin_gives_group_members_exact_weighted_shares() {
     let mut plan = fan(Spread::Frame(Turns::RoundRobin));
     for (member, weight) in plan.settings.groups[0].members.iter_mut().zip([1, 1, 2, 4]) {
         member.weight = weight;
@@ -226,7 +226,7 @@ fn round_robin_gives_exact_weighted_shares() {
 }
 
 #[test]
-fn random_spread_approximates_weights() {
+fn random_spread_approximates_weights_of_group_members() {
     let mut plan = fan(Spread::Frame(Turns::Random));
     plan.settings.groups[0].members[3].weight = 5;
     let mut star = Star::new(plan);
@@ -293,7 +293,7 @@ fn adaptive_group_counts_queues_of_same_and_higher_class() {
 
 // proves: group-changes
 #[test]
-fn frame_waiting_for_room_chooses_group_member_again() {
+fn frame_waiting_at_full_queue_chooses_group_member_again() {
     for spread in EACH_FRAME {
         let mut plan = fan(spread);
         plan.settings.when_full = WhenFull::Stop;
@@ -353,7 +353,7 @@ fn waiting_frame_changes_group_member_on_link_change() {
 
 // proves: group-changes
 #[test]
-fn groups_are_reconfigured_under_load() {
+fn changing_group_members_under_load_loses_no_frame() {
     let mut star = Star::new(fan(Spread::Flow));
     let id = star.start_to_all(0, beyond(C3, 300));
     star.run_for(Nanos::from_millis(1));
@@ -387,7 +387,7 @@ fn flows_in_one_micro_flow_keep_their_own_paths() {
         [&BEYOND.0[..], &[2, 0, 0, 0, 0, 1], &[0x08, 0x00], &ip].concat()
     };
     let mut plan = fan(Spread::Flow);
-    plan.gap = Nanos::from_micros(100); // many arrive in one batch
+    plan.gap = Nanos::from_micros(100);
     let mut star = Star::new(plan);
     for _ in 0..4 {
         (0..64).for_each(|port| star.inject(0, &udp(port)));

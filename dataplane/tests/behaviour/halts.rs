@@ -80,7 +80,7 @@ fn pipeline_halt_ends_when_frame_has_left_full_queue() {
 }
 
 #[test]
-fn frame_that_halts_pipeline_passes_first() {
+fn frame_that_halted_pipeline_is_forwarded_first() {
     let (mut star, crowd) = crowded(4);
     let beside = [0, 1, 3].map(|from| {
         let stream = frames(&star, 2, C3, 1);
@@ -114,14 +114,14 @@ fn pipeline_halt_ends_when_frame_is_dropped() {
     );
 }
 
-/// Returns the number of halts, the begin of the current one (or 0), and the nanoseconds of earlier ones.
+/// Returns the number of halts, the start of the current one (or 0), and the nanoseconds of earlier ones.
 fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     let counters = star.switch().counters.class(PortId(port), C3);
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())
 }
 
 #[test]
-fn pipeline_halt_times_count_at_full_egress_queue() {
+fn pipeline_halt_is_counted_at_the_full_egress_queue() {
     let came = Nanos(PAUSE_DELAY.0 + 4 * SENT.0 + 500);
     let (mut star, _) = crowded(4);
     assert_eq!(halts(&star, 2), (1, came.0, 0));
@@ -134,7 +134,7 @@ fn pipeline_halt_times_count_at_full_egress_queue() {
 }
 
 #[test]
-fn failed_retry_of_frame_continues_same_pipeline_halt() {
+fn failed_retry_of_halted_frame_counts_no_second_halt() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.when_full = WhenFull::Stop;

@@ -74,7 +74,7 @@ fn computed_headroom_exceeds_need_by_at_most_a_frame() {
 
 // proves: lossless, headroom
 #[test]
-fn computed_headroom_covers_polling_gaps() {
+fn computed_headroom_suffices_despite_driver_polling_gaps() {
     for (gap, commit, late) in [(20_000, 1, 0), (20_000, 4_000, 50_000), (7_000, 3_000, 1_000)] {
         let link = link(gap, commit, late);
         let (worst, phase) = worst(link);
@@ -98,7 +98,7 @@ fn headroom_one_byte_short_loses_frame() {
 
 // proves: headroom
 #[test]
-fn peer_later_than_declared_loses_frames() {
+fn peer_that_stops_later_than_declared_loses_frames() {
     let link = link(0, 4_000, 50_000);
     let computed = Headroom::of(&link).total();
     let (_, phase) = worst(link);
@@ -117,7 +117,7 @@ fn response(link: Link, late: Nanos) -> [u64; 4] {
 
 // proves: peer-faults
 #[test]
-fn peer_is_blamed_only_if_later_than_declared() {
+fn peer_faults_are_counted_only_if_peer_is_later_than_declared() {
     let link = link(20_000, 4_000, 50_000);
     let allowed = Headroom::of(&link).total();
     let [came, after, excess, late] = response(link, link.peer_response);
@@ -140,7 +140,7 @@ fn peer_is_paused_when_shared_pool_is_full() {
         let mut plan = plan::switch(&[LINK; 3]);
         plan.may_lose = true;
         plan.settings.accounting = accounting;
-        plan.settings.when_full = WhenFull::Stop; // so that frames wait at their ingress until they are forwarded
+        plan.settings.when_full = WhenFull::Stop;
         let (pool, headroom) = (Bytes(100_000), HeadroomPlace::Pool);
         plan.settings.memory = Memory::Shared(SharedMemory { pool, headroom, ..SharedMemory::UNLIMITED });
         plan.each_lossless(|class| {

@@ -20,7 +20,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
     plan.settings.policy.capfc_cut = cut;
     plan.each_lossless(|class| {
         (class.xoff, class.xon) = (Bytes(100_000), Bytes(80_000));
-        class.headroom = Bytes(625_000); // for stalls of 25 ms, as hosts and switches on one machine need
+        class.headroom = Bytes(625_000); // for stalls of 25 ms
         (class.egress_xoff, class.egress_warn, class.egress_xon) =
             (Bytes(50_000), Bytes(40_000), Bytes(40_000));
         class.egress_max = Bytes(2_000_000);
@@ -40,7 +40,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
 
 // proves: capfc
 #[test]
-fn capfc_stop_calibrate_starves_obedient_peer() {
+fn capfc_stop_calibrate_starves_peer_that_obeys_pauses() {
     let shares = [
         share(PolicyKind::Pfc, 0.8),
         share(PolicyKind::CaPfcStopMax, 0.8),

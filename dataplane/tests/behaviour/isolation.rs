@@ -33,7 +33,7 @@ fn pause_storm_affects_no_other_class_or_port() {
 
 // proves: pause-timing
 #[test]
-fn paused_class_blocks_while_others_send() {
+fn pause_of_one_class_leaves_whole_line_to_other_class() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let paused = star.start(1, 0, star.stream(0, C3, 1000));
     let other = star.start(2, 0, star.stream(0, C4, 1000));
@@ -54,7 +54,7 @@ fn paused_class_blocks_while_others_send() {
 
 // proves: pause-timing
 #[test]
-fn short_frames_count_with_padding_against_driver_limit() {
+fn padding_of_short_frames_counts_in_driver_byte_limit() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(20 * 84), Bytes(100_000)));
     let mut star = Star::new(plan);
@@ -64,7 +64,7 @@ fn short_frames_count_with_padding_against_driver_limit() {
     star.run_for(Nanos(1_200));
     (0..80).for_each(|_| star.inject(1, &short));
     star.run_for(Nanos(103_000 - 1_200));
-    star.pause(0, stop(C3, 1000)); // received 600 ns after the end of the other
+    star.pause(0, stop(C3, 1000));
     star.run_for(Nanos::from_micros(100));
     let sent = star.switch().counters.class(PortId(0), C3).tx_frames.get();
     assert_eq!(sent, 20, "padding does not count against the commit limit");
@@ -73,7 +73,7 @@ fn short_frames_count_with_padding_against_driver_limit() {
 
 // proves: thresholds
 #[test]
-fn short_frames_count_with_padding_against_queue_limits() {
+fn padding_of_short_frames_counts_in_ingress_limit() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.classes[0].ingress_max = Bytes(10 * 64));
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
@@ -147,7 +147,7 @@ fn strict_class_keeps_rate_under_load() {
 
 // proves: shared-memory
 #[test]
-fn class_reserve_remains_under_memory_pressure() {
+fn class_can_use_its_reserve_when_shared_pool_is_full() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.memory = Memory::Shared(SharedMemory {
         pool: Bytes(20_000),
@@ -185,7 +185,7 @@ fn uncongested_port_keeps_rate_beside_congested_port() {
 }
 
 #[test]
-fn uninvolved_lossless_flow_keeps_rate_beside_incast() {
+fn incast_to_one_port_does_not_slow_flow_to_another_port() {
     let mut star = Star::new(plan::switch(&[LINK; 5]));
     let incast = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 500)));
     let victim = star.start(3, 4, star.stream(4, C3, 500));
@@ -210,7 +210,7 @@ fn voq_serves_backlogged_inputs_in_turn() {
 }
 
 #[test]
-fn weighted_classes_share_rest_after_strict_class() {
+fn weighted_classes_share_rate_left_by_strict_class() {
     for weights in [[3300, 3300, 3300], [5000, 3500, 1500]] {
         let mut plan = plan::switch(&[LINK; 5]);
         plan.each_port(|port| {
@@ -243,7 +243,7 @@ fn burst_of_class_rate_is_proportional_to_port_burst() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| {
         (port.commit, port.burst) = (Bytes(100_000), Bytes(200_000));
-        port.classes[C0.index()].max_rate = Some(BitRate::from_mbps(100)); // a tenth of the line
+        port.classes[C0.index()].max_rate = Some(BitRate::from_mbps(100));
     });
     let mut star = Star::new(plan);
     let flow = star.start(1, 0, star.stream(0, C0, 30));

@@ -57,7 +57,7 @@ impl LoopedSwitch {
 }
 
 #[test]
-fn broadcast_circulates_forever_without_detection() {
+fn broadcast_circulates_forever_without_loop_detection() {
     let mut ring = looped(LoopDetection::Off);
     ring.broadcast(1);
     ring.run_for(AWHILE);
@@ -109,7 +109,7 @@ fn unicast_continues_beside_looped_port() {
 }
 
 #[test]
-fn looped_port_is_retried_and_found_again() {
+fn port_that_still_loops_after_hold_time_is_blocked_again() {
     let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);

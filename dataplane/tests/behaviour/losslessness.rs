@@ -42,7 +42,7 @@ fn xoff_and_drop_thresholds_are_exact() {
 
 // proves: thresholds
 #[test]
-fn pause_is_refreshed_until_below_xon() {
+fn pause_is_refreshed_until_queue_falls_below_xon() {
     let (mut star, flow) = filled_with(12);
     for (left, held) in [(7, true), (8, false)] {
         star.pause(0, resume(C3));
@@ -118,7 +118,7 @@ fn lossy_overload_leaves_lossless_class_untouched() {
 }
 
 #[test]
-fn external_pause_storms_lose_nothing() {
+fn pause_storms_from_a_peer_lose_no_frame() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2000)));
     for round in 0..10 {

@@ -94,7 +94,7 @@ fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn micro_flows_distinguish_frames_of_different_classes() {
+fn consecutive_frames_of_different_classes_keep_their_class() {
     let ipv4 = |tags: &[u8], dscp: u8| frame(HERE, A, &[tags, &[0x08, 0x00, 0x45, dscp << 2]].concat(), 64);
     let mut bench = MicroFlowBench::new(|_| ());
     for tags in [&[][..], &TAGGED, &CN_TAG, &[TAGGED, CN_TAG].concat()] {
@@ -125,7 +125,7 @@ fn truncated_packet_joins_no_micro_flow() {
 }
 
 #[test]
-fn refused_frame_starts_no_micro_flow() {
+fn frame_dropped_at_ingress_starts_no_micro_flow() {
     let class = C0.index();
     let mut bench = MicroFlowBench::new(|settings| settings.ports[0].classes[class].ingress_max = Bytes(400));
     let [to_a, large, small] = [(A, 100), (B, 1_000), (B, 100)].map(|(to, len)| frame(HERE, to, &OTHER, len));
@@ -135,7 +135,7 @@ fn refused_frame_starts_no_micro_flow() {
 }
 
 #[test]
-fn frames_keep_order_when_micro_flows_end() {
+fn frames_leave_in_order_across_ends_of_micro_flows() {
     let mut bench = MicroFlowBench::new(|settings| settings.ports[2].mtu_frame = 100);
     let numbered = |number: u8, to: PortId, pcp: u8, len: usize| {
         let mut bytes = frame(HERE, to, &[0x81, 0x00, pcp << 5, 0, 0x88, 0xb5, 0, 0], len);
@@ -164,7 +164,7 @@ fn frames_keep_order_when_micro_flows_end() {
 }
 
 #[test]
-fn frames_sent_together_record_each_delay() {
+fn each_frame_of_a_micro_flow_records_its_own_delay() {
     let mut bench = MicroFlowBench::new(|_| ());
     let counters = Arc::clone(&bench.counters);
     let delays =
@@ -180,7 +180,7 @@ fn frames_sent_together_record_each_delay() {
 }
 
 #[test]
-fn frames_sent_together_are_tagged_by_their_vlan() {
+fn frames_of_a_micro_flow_are_tagged_by_their_vlan() {
     let vlan = |vid, tagged, untagged| VlanSettings { vid, tagged, untagged };
     let mut bench = MicroFlowBench::new(|settings| {
         settings.vlans = vec![vlan(5, vec![HERE, A], vec![]), vlan(6, vec![HERE], vec![A])];
@@ -194,7 +194,7 @@ fn frames_sent_together_are_tagged_by_their_vlan() {
 }
 
 #[test]
-fn frames_sent_together_equal_frames_sent_alone() {
+fn frames_get_same_bytes_whether_sent_together_or_alone() {
     let kinds: [&[u8]; 3] = [&[], &TAGGED, &[0x81, 0x00, 0, 5]];
     let sequences = (0..81).map(|n| [n % 3, n / 3 % 3, n / 9 % 3, n / 27]);
     let frame = |kind: usize| frame(HERE, A, &[kinds[kind], &OTHER].concat(), 80);
@@ -222,7 +222,7 @@ fn frames_sent_together_equal_frames_sent_alone() {
 }
 
 #[test]
-fn rate_frame_waits_while_micro_flow_exceeds_driver_limit() {
+fn rate_frame_waits_while_driver_holds_its_byte_limit() {
     let mut bench = MicroFlowBench::new(|settings| {
         settings.policies[C3.index()] = PolicyKind::Gfc;
         (settings.ports[0].gfc_peer, settings.ports[0].commit) = (true, Bytes(200));

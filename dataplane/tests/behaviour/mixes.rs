@@ -96,7 +96,7 @@ fn mixed_streams_lose_no_lossless_frame_across_workers() {
 
 // proves: sim-results
 #[test]
-fn seed_determines_whole_simulation_run() {
+fn two_simulation_runs_with_same_seed_are_identical() {
     let plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, SHARED, QueueKind::Voq);
     let path = |seed| {
         let mut star = Star::new(plan.clone());

@@ -96,7 +96,7 @@ fn uncongested_flow_keeps_rate_in_fig_1_of_ofc_paper() {
 
 // proves: ofc
 #[test]
-fn pause_of_single_flow_propagates_upstream_alone() {
+fn only_the_congested_flow_is_paused_upstream() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     ofc.bed.run_until(Nanos::from_millis(4));
     assert!(ofc.flow_pauses_sent(1, 0) > 0, "S_b paused no flow at S_a");
@@ -132,7 +132,7 @@ fn peers_without_support_for_flow_lists_lose_nothing() {
     let changes: [Change; 3] = [
         |place, plan| {
             if place == 1 {
-                plan.settings.policies = [PolicyKind::Pfc; 8]; // receives lists and does not support them
+                plan.settings.policies = [PolicyKind::Pfc; 8];
             }
         },
         |_, plan| plan.each_port(|port| port.ofc_peer = false),
@@ -195,7 +195,7 @@ fn stopping_switch_resumes_flows_immediately() {
 }
 
 #[test]
-fn ofc_class_pause_blocks_only_flows_to_paused_port() {
+fn ofc_answers_class_pause_by_pausing_only_affected_flow() {
     let mut fig = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let pause = stop(C3, 0xffff).encode(fig.bed.host(fig.receivers[1]).mac);
     fig.bed.inject(fig.receivers[1], &pause);
@@ -207,8 +207,7 @@ fn ofc_class_pause_blocks_only_flows_to_paused_port() {
     fig.run();
 }
 
-/// An XON resumes all flows of a class, so pauses of single flows must be sent again. Here, the ended XOFF was due to
-/// class 4.
+/// An XON resumes all flows of a class, so pauses of single flows must be sent again.
 // proves: ofc
 #[test]
 fn flow_pauses_are_sent_again_after_xon() {
@@ -265,8 +264,7 @@ fn flow_resume_ends_only_pauses_begun_by_flow_lists() {
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
-/// Frames queued before OFC became the policy have no flow number. A flow list therefore pauses their class, until none
-/// of its flows is paused.
+/// Frames queued before OFC became the policy have no flow number. A flow list therefore pauses their class.
 // proves: ofc
 #[test]
 fn frames_without_flow_number_wait_while_a_flow_is_paused() {
@@ -306,7 +304,7 @@ fn frames_without_flow_number_wait_while_a_flow_is_paused() {
 
 // proves: ofc
 #[test]
-fn class_pause_counts_unlisted_flows_as_paused() {
+fn unlisted_flow_counts_as_paused_only_during_class_pause() {
     for (ends, until) in [("by time", None), ("by an XON", Some(resume(C3)))] {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.settings.policies[3] = PolicyKind::Ofc;
@@ -354,7 +352,7 @@ fn class_pause_counts_unlisted_flows_as_paused() {
 }
 
 #[test]
-fn flow_list_needs_configured_ofc_peer() {
+fn flow_list_from_peer_without_ofc_pauses_whole_class() {
     for ofc_peer in [true, false] {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.settings.policies[3] = PolicyKind::Ofc;

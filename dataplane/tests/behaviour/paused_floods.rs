@@ -1,5 +1,5 @@
-//! Floods to ports at a standstill fill at most a quarter of XON at ingress, so that other frames of the same senders
-//! continue.
+//! Floods to ports at a standstill fill at most a quarter of the XON threshold at ingress, so that other frames of the
+//! same senders continue.
 
 // proves: stalled-floods
 
@@ -15,12 +15,12 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// Shortest and longest time of 256 samples at a port with a standstill.
+/// Shortest and longest time of the 256 samples after which a paused port is at a standstill.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
     let mut plan = plan::switch(&vec![LINK; ports]);
-    plan.may_lose = true; // losses are checked here
+    plan.may_lose = true;
     plan
 }
 
@@ -121,7 +121,7 @@ fn flooding_sender_continues_beside_paused_port() {
 }
 
 #[test]
-fn floods_to_paused_port_spare_unicast_under_any_policy() {
+fn floods_to_paused_port_do_not_block_unicast_of_any_policy() {
     for policy in PolicyKind::ALL {
         let mut plan = plan(4);
         plan.settings.policies = [policy; CLASSES];
@@ -133,7 +133,7 @@ fn floods_to_paused_port_spare_unicast_under_any_policy() {
 }
 
 #[test]
-fn floods_to_paused_port_spare_unicast_with_workers() {
+fn floods_to_paused_port_do_not_block_unicast_across_workers() {
     for owners in [[0, 1, 1, 0], [0, 0, 1, 2], [0, 1, 2, 3]] {
         let plan = SwitchPlan { owners: owners.to_vec(), ..plan(4) };
         talk_beside_paused_ports(plan, &format!("{owners:?}"));
@@ -141,7 +141,7 @@ fn floods_to_paused_port_spare_unicast_with_workers() {
 }
 
 #[test]
-fn floods_to_paused_port_spare_unicast_when_pipeline_halts() {
+fn floods_to_paused_port_do_not_block_unicast_with_halts() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
         let mut plan = plan(3);
         (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);
@@ -171,7 +171,7 @@ fn flood_waits_for_paused_port_until_standstill() {
 }
 
 #[test]
-fn frames_behind_floods_continue_at_standstill() {
+fn standstill_unblocks_frames_waiting_behind_floods() {
     let mut plan = plan(3);
     plan.settings.when_full = WhenFull::Stop;
     plan.each_lossless(|class| class.egress_max = Bytes(20_000));
@@ -209,7 +209,7 @@ fn floods_to_paused_port_fill_exactly_a_quarter_of_xon() {
 }
 
 #[test]
-fn small_floods_to_paused_port_are_limited_by_number() {
+fn small_floods_to_paused_port_are_limited_by_xoff_frames() {
     for (frames, expected) in [(5, 0), (6, 1)] {
         let mut plan = plan(3);
         plan.each_lossless(|class| class.xoff_frames = 30); // XON is then 20
@@ -234,7 +234,7 @@ fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
 }
 
 #[test]
-fn earlier_floods_are_dropped_at_standstill_down_to_limit() {
+fn standstill_drops_queued_floods_down_to_limit() {
     for (owners, xon, fit) in
         [(vec![], 20_000, 10), (vec![0, 1, 1], 20_000, 10), (vec![0, 0, 1], 20_000, 10), (vec![], 3, 0)]
     {
@@ -296,7 +296,7 @@ fn intermittent_pauses_drop_no_floods() {
 }
 
 #[test]
-fn momentary_resumes_do_not_end_standstill() {
+fn resumes_of_three_microseconds_do_not_end_standstill() {
     for (paused, between) in [(990_000, 3_000), (9_990_000, 3_000), (30_000_000, 3_000)] {
         let (missed, held) = flood_beside_pauses(Nanos(paused), Nanos(between));
         assert!(
@@ -308,7 +308,7 @@ fn momentary_resumes_do_not_end_standstill() {
 }
 
 #[test]
-fn resumed_port_gets_all_floods() {
+fn port_resumed_after_standstill_gets_all_later_floods() {
     let mut star = Star::new(plan(3));
     bring_to_a_standstill(&mut star, 2..3);
     star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 100, star.now()) });
@@ -319,14 +319,14 @@ fn resumed_port_gets_all_floods() {
     for from in [0, 1] {
         star.start_to_all(from, Stream { len: 996, ..Stream::new(UNKNOWN, 300, star.now()) });
     }
-    star.run_for(Nanos::from_millis(4)); // some samples, with more floods than a line carries
+    star.run_for(Nanos::from_millis(4));
     star.run_to_rest();
     assert_eq!(missed(&star, 2..3), before);
 }
 
 /// The end of a pause and the begin of the next arrive together, before a frame could be sent.
 #[test]
-fn consecutive_pauses_without_departure_make_standstill() {
+fn consecutive_short_pauses_count_as_standstill() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };
     let (mut star, _) = backlog_when_the_pause_begins(plan);
     for _ in 0..LOOKS[1].0 / 1_000 {
@@ -349,7 +349,7 @@ fn short_pauses_drop_no_floods() {
 }
 
 #[test]
-fn watchdog_action_decides_fate_of_floods_at_standstill() {
+fn watchdog_action_decides_whether_floods_leave_paused_port() {
     for action in [WatchdogAction::Alert, WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut plan = plan(3);
         let detect = Nanos::from_millis(300);

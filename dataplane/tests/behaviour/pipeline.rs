@@ -37,7 +37,7 @@ fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
 }
 
 #[test]
-fn pipeline_rate_serves_ports_in_turn() {
+fn pipeline_with_rate_serves_ports_in_round_robin() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(100_000), ..Default::default() }));
     let stream = short(&star, 0, C0, 3);
     let [a, b] = [1, 2].map(|from| star.start(from, 0, stream).id);
@@ -60,7 +60,7 @@ fn idle_pipeline_saves_no_credit() {
 }
 
 #[test]
-fn fractional_frame_time_keeps_exact_rate() {
+fn pipeline_rate_stays_exact_with_fractional_frame_times() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
     let stream = short(&star, 0, C0, 301);
     star.start(1, 0, stream);
@@ -90,7 +90,7 @@ fn delayed_frame_counts_at_ingress() {
 }
 
 #[test]
-fn late_driver_moves_all_due_frames() {
+fn late_driver_batch_moves_all_frames_due_in_pipeline() {
     let mut plan = plan::switch(&[Link { loop_gap: Nanos::from_micros(100), ..LINK }; 2]);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.pipeline = PipelineSettings { rate: per_second(100_000), ..Default::default() };
@@ -118,7 +118,7 @@ fn order(ingress: IngressOrder) -> Vec<u32> {
 }
 
 #[test]
-fn ingress_order_is_by_class_or_first_in_first_out() {
+fn ingress_order_setting_selects_class_order_or_fifo() {
     assert_eq!(order(IngressOrder::ByClass), [0, 1, 0]);
     assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
 }
@@ -136,16 +136,16 @@ fn crowded(pipeline: PipelineSettings) -> Star {
 }
 
 #[test]
-fn halted_pipeline_stops_its_clock() {
+fn pipeline_delays_and_rate_pause_while_it_is_halted() {
     for (delay, apart) in [(Nanos::from_micros(25), 10_000), (Nanos::ZERO, 10_000)] {
         let pipeline = PipelineSettings { rate: per_second(100_000), delay, ..Default::default() };
         let mut star = crowded(pipeline);
         let stream = short(&star, 0, C0, 3);
         star.run_for(Nanos::from_micros(5));
-        let beside = star.start(1, 0, stream); // in turn, behind the first three
+        let beside = star.start(1, 0, stream);
         star.run_for(Nanos::from_micros(15));
         let stream = short(&star, 0, C0, 1);
-        let last = star.start(1, 0, stream); // behind the fourth
+        let last = star.start(1, 0, stream);
         star.run_for(Nanos::from_millis(1));
         assert_eq!(
             (star.received(beside).frames, star.received(last).frames),
@@ -167,7 +167,7 @@ fn halted_pipeline_stops_its_clock() {
 }
 
 #[test]
-fn halt_delays_only_frames_that_arrive_during_it() {
+fn pipeline_halt_delays_only_frames_received_during_it() {
     let delay = Nanos::from_micros(25);
     let mut star = crowded(PipelineSettings { delay, ..Default::default() });
     star.run_for(Nanos::from_micros(100));

@@ -55,7 +55,7 @@ fn nothing_was_lost(star: &mut Star, flows: &[Flow]) {
 
 // proves: lossless
 #[test]
-fn policies_are_lossless_and_release_peers() {
+fn every_policy_loses_no_frame_and_resumes_all_peers() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
         star.run_for(Nanos::from_millis(3));
@@ -66,7 +66,7 @@ fn policies_are_lossless_and_release_peers() {
 
 // proves: lossless
 #[test]
-fn policies_survive_pause_storms_and_lost_control_frames() {
+fn every_policy_survives_pause_storms_and_lost_xons() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
         for round in 0..40_u64 {
@@ -104,7 +104,7 @@ fn policy_swaps_under_load_lose_nothing() {
 
 // proves: policy-swap
 #[test]
-fn policy_swap_keeps_peer_paused() {
+fn policy_swap_keeps_peer_paused_if_both_policies_pause_it() {
     let (mut star, _) = incast(PolicyKind::Pfc);
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
@@ -118,7 +118,7 @@ fn policy_swap_keeps_peer_paused() {
 
 // proves: policy-swap
 #[test]
-fn policy_swap_resumes_peer_immediately() {
+fn policy_swap_resumes_peer_that_new_policy_would_not_pause() {
     let (mut star, flows) = incast(PolicyKind::CaPfcStopCalibrate);
     star.run_for(Nanos::from_micros(200));
     let below = |port: &u8| star.switch().worker(PortId(*port)).buffer().ingress(PortId(*port), C3) < XOFF;
@@ -131,7 +131,7 @@ fn policy_swap_resumes_peer_immediately() {
 
 // proves: causes
 #[test]
-fn xoff_records_trigger_and_culprit() {
+fn cause_of_sent_xoff_names_trigger_and_culprit_port() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
     star.start(1, 0, star.stream(0, C3, 100));
     star.start(1, 2, Stream { len: 200, ..star.stream(2, C3, 20) });
@@ -156,7 +156,7 @@ fn xoff_records_trigger_and_culprit() {
 
 // proves: causes
 #[test]
-fn downstream_pause_is_recorded_as_cause() {
+fn xoff_due_to_downstream_pause_is_recorded_as_relayed() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
@@ -169,7 +169,7 @@ fn downstream_pause_is_recorded_as_cause() {
 }
 
 #[test]
-fn shadow_policies_count_without_effect() {
+fn shadow_policies_count_pauses_but_send_none() {
     let run = |shadows: Vec<PolicyKind>| {
         let mut plan = plan(PolicyKind::Pfc);
         plan.each_lossless(|class| {
@@ -202,7 +202,8 @@ fn shadow_policies_count_without_effect() {
     assert!(wanted_by_capfc > 0, "the shadow of CaPFC counted no pause");
 }
 
-/// Requests of a policy: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes, lowest rate.
+/// Numbers of a policy's requests: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes,
+/// lowest rate.
 type Wanted = [u64; 7];
 
 fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
@@ -225,7 +226,8 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// Counts requests while peers ignore them, so that all runs have the same frames.
+/// Returns the requests of the acting policy and of each shadow, by port. Peers ignore requests, so that all runs have
+/// the same frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -239,7 +241,7 @@ fn wanted_in_open_loop(
     plan.each_lossless(|class| class.egress_max = Bytes(200_000));
     let mut star = Star::with(plan, |_| Obeys::Never);
     for from in 1..5 {
-        star.start(from, 0, star.stream(0, C3, 25)); // a flow that ends before the others start
+        star.start(from, 0, star.stream(0, C3, 25));
         for n in 0..3_u32 {
             let rate = Some(BitRate::from_mbps(40 * u64::from(n) + 50 * u64::try_from(from).expect("few")));
             let stream = Stream { rate, len: 300 + 400 * n, ..star.stream(0, C3, 300) };
@@ -294,7 +296,7 @@ fn ofc_shadow_tracks_paused_flows() {
 }
 
 #[test]
-fn loss_counts_against_shadow_policies_without_xoff() {
+fn loss_is_blamed_on_shadow_policy_that_sent_no_xoff() {
     let mut plan = plan(PolicyKind::Pfc);
     plan.may_lose = true;
     plan.each_lossless(|class| {
@@ -319,7 +321,7 @@ fn loss_counts_against_shadow_policies_without_xoff() {
 
 /// The CaPFC paper does not define which of two ports with equal arrivals is blamed. Senders in lockstep always tie.
 #[test]
-fn capfc_stop_max_breaks_ties_by_port() {
+fn capfc_stop_max_blames_ports_by_number_when_arrivals_tie() {
     let mut plan = plan::switch(&[LINK; 8]);
     plan.settings.policies = [PolicyKind::CaPfcStopMax; 8];
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(60_000), Bytes(50_000)));

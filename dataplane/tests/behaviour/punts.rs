@@ -119,7 +119,7 @@ fn only_enabled_lldp_is_punted() {
 }
 
 #[test]
-fn punt_rate_is_exact_per_port() {
+fn each_port_punts_at_exactly_its_configured_rate() {
     let mut bench = PuntBench::new(PuntLimit { rate: 100, burst: 10 });
     (0..1_000).for_each(|_| bench.receive(Nanos(0), P0, &lldp(60)));
     assert_eq!(bench.counts(P0), [10, 990, 0]);
@@ -164,7 +164,7 @@ fn injected_frames_precede_data_despite_pause() {
 }
 
 #[test]
-fn injection_needs_valid_length_free_frame_and_link() {
+fn injection_fails_without_link_free_frame_or_valid_length() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     assert_eq!([13, 14, 1514, 1515].map(|len| bench.inject(P0, &vec![1; len])), [false, true, true, false]);
     assert_eq!(
@@ -190,7 +190,7 @@ fn injection_needs_valid_length_free_frame_and_link() {
 }
 
 #[test]
-fn injection_needs_worker_that_owns_port() {
+fn worker_refuses_injection_at_port_of_another_worker() {
     let plan = plan::switch(&[LINK; 2]);
     let workers = Workers::new([WorkerId(0), WorkerId(1)].into(), WorkerId(0));
     let mut switch = Switch::new(&plan.settings, 64, workers, Counters::new(2));

@@ -15,7 +15,7 @@ const INGRESS: QcnSettings = QcnSettings { ingress: ClassSet(1 << 3), ..QcnSetti
 const EGRESS: QcnSettings = QcnSettings { egress: ClassSet(1 << 3), ..QcnSettings::PAPER };
 const MS: u64 = 1_000_000;
 
-/// Creates a switch with the paper's thresholds in section III: Qhigh is 110 KB, Qlow 44 KB.
+/// Creates a switch with the thresholds of the QCN paper, section III: Qhigh is 110 KB, Qlow 44 KB.
 fn switch(ports: usize, qcn: QcnSettings) -> SwitchPlan {
     let mut plan = plan::switch(&vec![LINK; ports]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(110_000), Bytes(44_000)));
@@ -49,7 +49,7 @@ fn sum(star: &Star, count: impl Fn(&xoff_flow_control::counters::ClassCounters) 
 
 // proves: qcn
 #[test]
-fn cnm_goes_to_culprit_and_describes_its_sample() {
+fn cnm_is_sent_to_culprit_and_describes_sampled_frame() {
     for (qcn, point) in [(INGRESS, 1), (EGRESS, 0)] {
         let mut star = Star::new(switch(3, qcn));
         let (crowd, culprit) = (star.stream(0, C3, u64::MAX), limited(&star, 0));
@@ -91,7 +91,7 @@ fn cnm_counter_equals_sent_messages() {
 }
 
 #[test]
-fn no_cnm_without_congestion_or_point() {
+fn switch_sends_no_cnm_without_congestion_or_qcn_settings() {
     let alone = |qcn, from: &[usize], class| {
         let mut star = Star::new(switch(3, qcn));
         for &from in from {
@@ -126,7 +126,7 @@ fn cnm_precedes_data_despite_pause() {
     assert_eq!(star.at(1).arrivals.len(), 0, "a frame left the paused class");
 }
 
-/// Starts section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
+/// Starts section III, fig. 2, of the QCN paper: four flows from four inputs to one output, and a fifth 200 ms later.
 fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     let mut star = Star::new(switch(6, qcn));
     let mut flows = Vec::new();
@@ -179,8 +179,8 @@ fn rates_converge_fairly_to_bottleneck() {
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Starts section IV, fig. 3, with virtual output queues: one input sends flow f1 to the congested output, and f6 to a
-/// free one.
+/// Starts section IV, fig. 3, of the QCN paper, with virtual output queues: one input sends flow f1 to the congested
+/// output, and f6 to a free one.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
     plan.each_lossless(|class| class.queue = QueueKind::Voq);
@@ -197,14 +197,14 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     (star, f1, f6)
 }
 
-/// Section IV-A of the paper: "QCN arrival sampling will direct most CNMs to f6".
+/// Section IV-A of the QCN paper: "QCN arrival sampling will direct most CNMs to f6".
 ///
 /// CNMs reduce both flows by the same share, and byte cycles raise both by the same share. Time cycles and R_AI steps
 /// raise f6 by a smaller share, because it is faster. f1 falls from 300 Mb/s to its fair share of 250, so f6 keeps at
 /// most 690 x 250 / 300 = 575 Mb/s.
 // proves: qcn
 #[test]
-fn arrival_sampling_slows_shared_input_victim() {
+fn qcn_arrival_sampling_slows_victim_at_shared_ingress() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);
     assert!(
         cnms_received(&star, f6) > cnms_received(&star, f1),
@@ -218,7 +218,7 @@ fn arrival_sampling_slows_shared_input_victim() {
 
 // proves: qcn
 #[test] // section IV-B: f6 keeps its rate; random sampling sends it few CNMs, deterministic sampling none
-fn occupancy_sampling_keeps_victim_rate() {
+fn qcn_occupancy_sampling_keeps_rate_of_victim() {
     for (culprit, most) in [(Culprit::OccupancyDeterministic, 0), (Culprit::OccupancyRandom, 5)] {
         let (star, f1, f6) = shared_input(culprit);
         assert!(
@@ -251,7 +251,7 @@ fn qcn_sampling_modes_lose_and_reorder_nothing() {
 
 // proves: qcn
 #[test]
-fn pauses_leave_despite_exhausted_control_frames() {
+fn pauses_leave_although_cnms_use_up_control_frames() {
     let qcn =
         QcnSettings { sample_every: Bytes(1_000), set_point: Bytes(5_000), frames_per_cnm: 1, ..INGRESS };
     let mut plan = switch(3, qcn);
@@ -278,7 +278,7 @@ fn link_loss_discards_queued_cnms() {
 }
 
 #[test]
-fn transit_cnms_pass_and_are_counted() {
+fn cnms_of_other_switches_are_forwarded_and_counted() {
     let mut star = Star::new(switch(3, INGRESS));
     let cnm = Cnm {
         feedback: 9,

@@ -182,7 +182,7 @@ fn new_thresholds_pause_or_resume_peer_at_once() {
 
 /// A paused peer may still fill the headroom that it was promised.
 #[test]
-fn revised_headroom_shrinks_only_when_empty() {
+fn reduced_headroom_applies_only_once_headroom_is_empty() {
     let mut plan = plan::switch(&[LINK; PORTS]);
     plan.may_lose = true;
     plan.each_lossless(|class| {
@@ -211,7 +211,7 @@ fn revised_headroom_shrinks_only_when_empty() {
 }
 
 #[test]
-fn headroom_gauge_follows_revised_thresholds() {
+fn headroom_gauge_follows_changed_xoff_thresholds() {
     for owners in [vec![], vec![1, 0, 1, 0]] {
         let mut plan = plan::switch(&[LINK; PORTS]);
         plan.owners = owners;
@@ -238,7 +238,7 @@ fn headroom_gauge_follows_revised_thresholds() {
 }
 
 #[test]
-fn class_made_lossy_resumes_peer() {
+fn switch_resumes_peer_when_paused_class_becomes_lossy() {
     let mut star = star();
     let small = changed(&star, |settings| {
         (settings.ports[1].classes[3].xoff, settings.ports[1].classes[3].xon) = (Bytes(5_000), Bytes(4_000));
@@ -264,7 +264,7 @@ fn class_made_lossy_resumes_peer() {
 }
 
 #[test]
-fn pause_ends_when_port_no_longer_obeys_pauses() {
+fn received_pause_ends_when_settings_stop_obeying_pauses() {
     let mut star = star();
     filled(&mut star, 10);
     let settings = changed(&star, |settings| {
@@ -280,7 +280,7 @@ fn pause_ends_when_port_no_longer_obeys_pauses() {
 }
 
 #[test]
-fn revised_vlans_and_addresses_direct_frames() {
+fn changed_vlans_and_static_addresses_redirect_frames() {
     let mut star = star();
     let to_2 = star.mac(2);
     let send = |star: &mut Star| {
@@ -343,7 +343,7 @@ fn vacate(settings: &mut SwitchSettings, port: usize) {
 }
 
 #[test]
-fn removed_port_drains_and_releases_peer() {
+fn removed_port_resumes_peer_and_sends_its_queued_frames() {
     let mut star = star();
     let small = changed(&star, |settings| {
         (settings.ports[1].classes[3].xoff, settings.ports[1].classes[3].xon) = (Bytes(5_000), Bytes(4_000));
@@ -383,10 +383,10 @@ fn removed_port_drains_and_releases_peer() {
     assert_eq!(sent(&star), before + 5, "the port restored by the settings does not send");
 }
 
-/// At first, the peers announce by LLDP that they understand flow lists or rates; later they do not.
+/// The peers' support for flow lists and rates changes at random, as if LLDP (DCBX) reported it.
 // proves: dcbx
 #[test]
-fn changing_peer_capabilities_lose_nothing() {
+fn changing_ofc_and_gfc_support_of_peers_loses_no_frame() {
     let (mut lists, mut rates) = (0, 0);
     for seed in xoff_explore::seeds(0..8) {
         let mut rng = fastrand::Rng::with_seed(seed);

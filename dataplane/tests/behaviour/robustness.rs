@@ -15,7 +15,7 @@ use crate::{C0, C3, C4, resume, stop};
 
 // proves: link-down
 #[test]
-fn link_loss_ends_received_pause() {
+fn link_loss_ends_pause_received_from_peer() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
@@ -52,7 +52,7 @@ fn pause_of_peer_is_sent_again_after_link_flap() {
 
 // proves: link-down
 #[test]
-fn link_loss_drops_queue_and_resumes_senders() {
+fn link_loss_drops_queued_frames_and_resumes_their_senders() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 400)));
     star.run_for(Nanos::from_millis(3));
@@ -76,7 +76,7 @@ fn link_loss_drops_queue_and_resumes_senders() {
 
 // proves: link-down
 #[test]
-fn frames_dropped_on_link_loss_cost_no_scheduler_share() {
+fn link_loss_drops_do_not_reduce_scheduler_share_of_class() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let both = MacControl::Pfc(Pfc::default().with(C3, Quanta(600)).with(C4, Quanta(600)));
     star.pause(0, both);
@@ -94,7 +94,7 @@ fn frames_dropped_on_link_loss_cost_no_scheduler_share() {
 }
 
 #[test]
-fn repeated_flaps_leave_no_state() {
+fn repeated_link_flaps_leave_no_pause_or_frame() {
     const FLAPS: u64 = 30;
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -134,7 +134,6 @@ fn peer_resumes_at_expiry_if_xon_is_lost() {
     assert_eq!(star.switch().counters.class(PortId(1), C3).xon_sent.get(), 1);
     let pauses = star.at(1).pauses();
     assert!(pauses.iter().all(|(_, what)| *what != resume(C3)), "the XON arrived");
-    // The pause ends exactly 1000 quanta after the last refresh.
     let resumed = pauses.last().map(|&(at, _)| at.after(Nanos(512_000))).expect("the peer was never paused");
     let arrivals = star.arrivals(flow);
     let gap = arrivals.windows(2).find(|two| two[1].since(two[0]) > Nanos(12_304) && two[0] > pauses[0].0);
@@ -147,7 +146,7 @@ fn star_mac(port: usize) -> xoff_wire::units::MacAddr {
 }
 
 #[test]
-fn lost_refresh_is_covered_by_next() {
+fn peer_stays_paused_despite_lost_pause_refreshes() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.refresh = Nanos(512_000 / 4));
     let mut star = Star::new(plan);
@@ -184,7 +183,7 @@ fn pause_frame_waits_for_free_control_frame() {
 }
 
 #[test]
-fn last_frames_leave_without_more_traffic() {
+fn last_frames_leave_although_no_more_traffic_arrives() {
     for frames in 1..=40 {
         let mut star = Star::new(plan::switch(&[LINK; 2]));
         let flow = star.start(1, 0, Stream { len: 60, ..star.stream(0, C3, frames) });
@@ -195,7 +194,7 @@ fn last_frames_leave_without_more_traffic() {
 
 // proves: start-stop
 #[test]
-fn stop_sends_xon_to_paused_peers() {
+fn stopping_switch_sends_xon_to_paused_peers() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     star.pause(0, stop(C3, 0xffff));
     for from in [1, 2] {
@@ -215,7 +214,7 @@ fn stop_sends_xon_to_paused_peers() {
 
 // proves: start-stop
 #[test]
-fn stop_skips_peer_without_link() {
+fn stopping_switch_schedules_no_xon_at_port_without_link() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     star.pause(0, stop(C3, 0xffff));
     for from in [1, 2] {
@@ -276,7 +275,7 @@ fn longest_frame_with_8021ad_tags_passes() {
 /// A frame with an 802.1ad and an 802.1Q tag gets a third tag at a tagged member, where it exceeds the MTU.
 // proves: classification
 #[test]
-fn frame_with_inserted_tag_must_stay_within_length_limit() {
+fn frame_too_long_after_tag_insertion_is_dropped() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan::switch(&[LINK; 2]);
         let (tagged_at, untagged) = (vec![PortId(0)], vec![PortId(1)]);
@@ -300,7 +299,7 @@ fn frame_with_inserted_tag_must_stay_within_length_limit() {
 
 // proves: start-stop
 #[test]
-fn stop_sends_no_data_before_xon() {
+fn stopping_switch_sends_no_data_before_xon() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.control_slots = 1;
     plan.each_lossless(|class| class.headroom += Bytes(10_000));
@@ -332,7 +331,7 @@ fn stop_sends_no_data_before_xon() {
 }
 
 #[test]
-fn link_loss_wakes_frames_waiting_for_room() {
+fn link_loss_wakes_frame_waiting_at_full_egress_queue() {
     let mut plan = plan::switch(&[LINK; 2]);
     (plan.settings.accounting, plan.settings.when_full) = (Accounting::UntilForwarded, WhenFull::Stop);
     plan.each_lossless(|class| class.egress_max = Bytes(20_000));
@@ -348,7 +347,7 @@ fn link_loss_wakes_frames_waiting_for_room() {
 
 // proves: link-down
 #[test]
-fn outdated_pause_is_revoked_after_flap() {
+fn xoff_left_in_driver_at_link_loss_is_revoked_at_link_up() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(100), Bytes(50)));
     let mut store = MemoryStore::new(8, 8, 16, 2000);
@@ -397,7 +396,7 @@ fn parse(bytes: &[u8]) -> Pfc {
 
 // proves: workers
 #[test]
-fn switch_waits_for_releases_while_frames_are_blocked() {
+fn switch_reports_whether_release_may_unblock_a_frame() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let waits = |star: &Star| star.switch().worker(PortId(0)).waits_for_releases();
     let one = star.start(1, 0, star.stream(0, C3, 1));
@@ -425,7 +424,7 @@ fn switch_waits_for_releases_while_frames_are_blocked() {
 }
 
 #[test]
-fn prefetch_ignores_invalid_steps() {
+fn prefetch_accepts_invalid_steps_slots_and_ports() {
     for ports in [1, 256] {
         let plan = plan::switch(&vec![LINK; ports]);
         let switch = Switch::new(&plan.settings, 16, Workers::single(ports), Counters::new(ports));
@@ -438,7 +437,7 @@ fn prefetch_ignores_invalid_steps() {
 }
 
 #[test]
-fn prefetch_of_last_port_is_harmless() {
+fn prefetch_of_largest_port_number_changes_no_frame() {
     let mut star = Star::new(plan::switch(&[LINK; 255]));
     star.pause(254, stop(C3, 0xffff));
     let flow = star.start(253, 254, star.stream(254, C3, 10));

@@ -255,7 +255,7 @@ fn ipv6_forwarding_decrements_only_hop_limit() {
 
 // proves: slow-path
 #[test]
-fn host_traffic_is_punted_unchanged() {
+fn packets_for_the_kernel_are_punted_unchanged() {
     let mut bench = RouterBench::new();
     let to = |dst| packet(P0, dst, 64, 100);
     let mut to_group = to([10, 1, 0, 5]);
@@ -298,7 +298,7 @@ fn host_traffic_is_punted_unchanged() {
 
 // proves: slow-path
 #[test]
-fn unroutable_frames_drop_with_reason() {
+fn invalid_and_blackholed_packets_are_dropped_with_reason() {
     let mut bench = RouterBench::new();
     let good = packet(P0, [10, 1, 0, 5], 64, 100);
     let changed = |at: usize, to: u8| {
@@ -323,7 +323,6 @@ fn unroutable_frames_drop_with_reason() {
     assert_eq!(bench.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
-/// 10.0.0.1 is the router's own address, so packets from it are spoofed.
 // proves: slow-path
 #[test]
 fn spoofed_router_source_is_dropped() {
@@ -357,7 +356,7 @@ fn routed_frame_keeps_priority_tag() {
 
 // proves: slow-path
 #[test]
-fn punts_beyond_limit_are_dropped_and_transit_continues() {
+fn punts_beyond_limit_are_dropped_without_affecting_transit() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
     bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
@@ -367,7 +366,7 @@ fn punts_beyond_limit_are_dropped_and_transit_continues() {
 
 // proves: slow-path
 #[test]
-fn punted_transit_leaves_half_the_burst_to_others() {
+fn punted_transit_packets_use_at_most_half_of_punt_burst() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 200, 0, 1], 64, 100)));
     let of_transit = bench.punted().len();
@@ -390,7 +389,7 @@ fn ports_of_flows(bench: &mut RouterBench, flows: u16) -> Vec<PortId> {
 }
 
 #[test]
-fn lost_next_hop_moves_only_its_flows() {
+fn loss_of_next_hop_moves_only_flows_of_that_hop() {
     let mut bench = RouterBench::new();
     let before = ports_of_flows(&mut bench, 300);
     assert_eq!(before, ports_of_flows(&mut bench, 300), "a flow changed its next hop");
@@ -409,7 +408,7 @@ fn lost_next_hop_moves_only_its_flows() {
 }
 
 #[test]
-fn spread_by_frame_chooses_hops_by_chance_or_queue_length() {
+fn spread_by_frame_picks_next_hop_at_random_or_shortest_queue() {
     let mut by_chance = RouterBench::of(&settings(), Spread::Frame(Turns::Random));
     let bytes = packet(P0, [10, 8, 0, 1], 64, 100);
     (0..90).for_each(|_| by_chance.receive(P0, &bytes));
@@ -418,7 +417,7 @@ fn spread_by_frame_chooses_hops_by_chance_or_queue_length() {
 
     let mut adaptive =
         RouterBench::of(&settings(), Spread::Adaptive { low: Bytes(118), high: Bytes(10_000) });
-    adaptive.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)); // 118 bytes with FCS
+    adaptive.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
     (0..2).for_each(|_| adaptive.receive(P0, &bytes));
     let [one, two, three] = [P1, P2, P3].map(|port| adaptive.switch.buffer().egress(port, C3));
     assert_eq!((one, two + three), (Bytes(118), Bytes(236)));
@@ -441,7 +440,7 @@ fn paused_egress_pauses_sender_of_routed_frames() {
 }
 
 #[test]
-fn waiting_frame_is_routed_once() {
+fn frame_waiting_at_full_queue_gets_ttl_decremented_once() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
@@ -453,9 +452,8 @@ fn waiting_frame_is_routed_once() {
 }
 
 #[test]
-fn vlan_router_forwards_between_stations() {
+fn vlan_router_forwards_packets_to_and_from_its_stations() {
     let mut bench = RouterBench::new();
-    // The router receives the broadcast of station 4, too.
     let mut hello = packet(V4, [255, 255, 255, 255], 64, 100);
     hello[..6].fill(0xff);
     hello[6..12].copy_from_slice(&station(4).0);
@@ -465,7 +463,6 @@ fn vlan_router_forwards_between_stations() {
     let (Punt { port, vid, reason, .. }, bytes) = &punted[0];
     assert_eq!((*port, *vid, *reason, bytes), (V4, VID, PuntReason::Group, &hello));
     assert_eq!(bench.all_sent().len(), 1, "the broadcast did not leave by the other port");
-    // A packet from port 0 reaches station 4. A packet to an unlearned station is flooded, and tagged at port 5.
     bench.receive(P0, &packet(P0, [10, 7, 0, 4], 64, 100));
     assert_eq!(bench.all_sent(), [(V4, sent_on(P0, ROUTER, 4, [10, 7, 0, 4], 63, 100))]);
     bench.receive(P0, &packet(P0, [10, 7, 0, 9], 64, 100));
@@ -473,7 +470,6 @@ fn vlan_router_forwards_between_stations() {
     let mut tagged = expected.clone();
     tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
     assert_eq!(bench.all_sent(), [(V4, expected), (V5, tagged)]);
-    // A packet from station 4 leaves through the VLAN's router by port 2.
     let mut out = packet(V4, [10, 2, 0, 5], 64, 100);
     out[..6].copy_from_slice(&ROUTER.0);
     bench.receive(V4, &out);

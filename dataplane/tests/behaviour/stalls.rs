@@ -59,13 +59,14 @@ impl SlowedLine {
 }
 
 #[test]
-fn idle_port_may_send_ahead_by_its_commit_limit() {
+fn idle_port_sends_at_once_at_most_its_commit_limit() {
     let slow = BitRate::from_mbps(100);
     let link = Link { commit: Bytes(5 * FRAME.0), ..LINK };
     let mut line =
         SlowedLine::new(slow, link, |plan| plan.each_port(|port| port.burst = Bytes(50 * FRAME.0)));
     let id = line.start(400);
-    // Expect five frames of lead, one from its end, and two at line rate in 200 us. The wire could carry 16.
+    // Expect five frames by the commit limit, one from zero credit, and two at line rate in 200 us. The wire could
+    // carry 16.
     let expected = 6..=8;
     let idle = line.sent_at_once(Nanos::from_micros(200));
     assert!(expected.contains(&idle), "{idle} frames sent after an idle time");
@@ -101,7 +102,7 @@ fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
 }
 
 #[test]
-fn burst_makes_up_for_stalls_of_switch() {
+fn port_burst_lets_stalled_switch_reach_line_rate() {
     let enough = with_a_switch_that_is_away(Bytes(52_000)); // 2 ms are 50,000 bytes
     assert!(enough <= 1.03, "{enough}");
     let half = with_a_switch_that_is_away(Bytes(25_000));
@@ -129,7 +130,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
 }
 
 #[test]
-fn sufficient_thresholds_keep_line_busy() {
+fn line_stays_busy_if_xon_covers_late_pause_response() {
     // Bytes that a line of 1 Gb/s carries in 500 us, and two frames in transit.
     let covers = Bytes(62_500 + 2 * FRAME.0);
     for (senders, mbps) in [(1, 900), (2, 1_000), (4, 1_000)] {

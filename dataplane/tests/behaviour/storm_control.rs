@@ -44,7 +44,7 @@ fn storm_control_passes_burst_then_rate() {
 }
 
 #[test]
-fn floods_within_burst_pass() {
+fn storm_control_passes_floods_within_burst() {
     let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
     let frames = 125_000 / SMALL;
     assert_eq!(flood(&mut star, MacAddr::BROADCAST, frames), frames);
@@ -52,7 +52,7 @@ fn floods_within_burst_pass() {
 }
 
 #[test]
-fn each_flood_kind_has_separate_limit() {
+fn storm_control_limits_each_flood_kind_separately() {
     let kinds =
         [(Flooded::Broadcast, MacAddr::BROADCAST), (Flooded::Multicast, GROUP), (Flooded::Unknown, NOBODY)];
     for (limited, _) in kinds {
@@ -70,7 +70,7 @@ fn each_flood_kind_has_separate_limit() {
 }
 
 #[test]
-fn flood_limit_spares_unicast_and_other_ports() {
+fn storm_control_never_drops_unicast_or_floods_of_other_ports() {
     let mut plan = plan::switch(&[LINK; 3]);
     let limit = Flooded::ALL
         .into_iter()

@@ -144,7 +144,7 @@ fn host(port: u8) -> MacAddr {
 }
 
 #[test]
-fn driver_turn_takes_steps_in_order() {
+fn driver_loop_takes_its_steps_in_documented_order() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
     for port in [0, 1] {
         turns.come(port, C0);
@@ -174,7 +174,7 @@ fn driver_turn_takes_steps_in_order() {
 }
 
 #[test]
-fn releases_precede_receives_of_all_ports() {
+fn driver_releases_at_all_ports_before_it_receives() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(1_010)), Calls::default());
     turns.come(0, C3);
     turns.turn(&mut calls);
@@ -189,7 +189,7 @@ fn releases_precede_receives_of_all_ports() {
 }
 
 #[test]
-fn driver_turn_receives_one_batch_per_port() {
+fn driver_receives_at_most_one_batch_per_port_and_loop() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(500_000)), Calls::default());
     (0..BATCH + 5).for_each(|_| turns.come(0, C3));
     turns.come(1, C3);
@@ -200,7 +200,7 @@ fn driver_turn_receives_one_batch_per_port() {
 }
 
 #[test]
-fn driver_sends_only_xon_before_a_stop() {
+fn stopping_driver_sends_xon_but_no_data() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
     turns.come(0, C3);
     turns.come(0, C3);

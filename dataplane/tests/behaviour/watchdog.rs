@@ -46,7 +46,7 @@ fn stormed(star: &Star) -> bool {
 }
 
 #[test]
-fn storm_begins_one_quantum_beyond_detection() {
+fn pause_one_quantum_beyond_detection_time_starts_storm() {
     let run = |quanta| {
         let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
         star.pause(0, stop(C3, quanta));
@@ -61,7 +61,7 @@ fn storm_begins_one_quantum_beyond_detection() {
 }
 
 #[test]
-fn storm_bounds_are_nanosecond_exact() {
+fn storm_begins_and_ends_at_exact_nanosecond() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 600);
     star.pause(0, stop(C3, 20_000));
     star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
@@ -104,7 +104,7 @@ fn paused_port_without_frames_has_no_storm() {
 }
 
 #[test]
-fn pauses_with_departures_make_no_storm() {
+fn pauses_between_which_frames_leave_make_no_storm() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
     // Pause for less than the 5.12 ms without a departure that detection needs.
     for _ in 0..10 {
@@ -152,7 +152,7 @@ fn counters_of_senders(star: &Star) -> [u64; 2] {
 }
 
 #[test]
-fn forward_action_ignores_pause_without_loss() {
+fn watchdog_forward_sends_frames_despite_pause_storm() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Forward), 600);
     star.pause(0, stop(C3, 0xffff));
     star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
@@ -176,7 +176,7 @@ fn forward_action_ignores_pause_without_loss() {
 }
 
 #[test]
-fn alert_action_only_reports() {
+fn watchdog_alert_counts_storm_but_drops_nothing() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Alert), 600);
     star.pause(0, stop(C3, 30_000));
     star.run_until(BEGIN + DETECT);
@@ -212,7 +212,7 @@ fn down_before_pause_is_received() -> Star {
 }
 
 #[test]
-fn pause_received_without_link_counts_from_link_up() {
+fn storm_time_of_pause_received_without_link_starts_at_link_up() {
     let mut star = down_before_pause_is_received();
     star.run_until(TURN);
     assert!(star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
@@ -228,7 +228,7 @@ fn pause_received_without_link_counts_from_link_up() {
 }
 
 #[test]
-fn pause_before_link_up_schedules_no_check_in_the_past() {
+fn pause_received_before_link_up_sets_no_past_deadline() {
     let mut star = down_before_pause_is_received();
     star.run_until(Nanos(2 * DETECT.0));
     star.set_link(0, true);
@@ -260,7 +260,7 @@ pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3],
 }
 
 #[test]
-fn ring_deadlocks_without_watchdog() {
+fn ring_of_three_switches_deadlocks_without_watchdog() {
     let (mut bed, switches, hosts) = ring(3_000, |_| ());
     bed.run_until(Nanos::from_millis(50));
     let arrived = |bed: &Bed| hosts.map(|host| bed.host(host).arrivals.len());
@@ -275,7 +275,7 @@ fn ring_deadlocks_without_watchdog() {
 }
 
 #[test]
-fn watchdog_breaks_ring_and_counts_drops() {
+fn watchdog_breaks_ring_deadlock_and_counts_dropped_frames() {
     let settings = WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: RESTORE };
     let (mut bed, switches, hosts) = ring(3_000, |plan| {
         plan.may_lose = true;
@@ -294,7 +294,7 @@ fn watchdog_breaks_ring_and_counts_drops() {
 }
 
 #[test]
-fn storm_drops_frames_of_paused_flows() {
+fn pause_storm_drops_frames_of_flows_paused_by_list_too() {
     let mut plan = watched(WatchdogAction::Drop);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.ports[0].ofc_peer = true;

@@ -35,7 +35,7 @@ fn sweep_all(fdb: &mut Fdb, now: Nanos) {
 }
 
 #[test]
-fn station_is_learned_refreshed_and_moved() {
+fn fdb_follows_station_that_moves_to_another_port() {
     let mut fdb = fdb(16, [None; 2]);
     assert_eq!(fdb.lookup(T, 1, mac(1)), None);
     assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::New);
@@ -58,7 +58,7 @@ fn fdb_entries_read_in_chunks_cover_whole_table() {
 }
 
 #[test]
-fn group_and_zero_addresses_stay_unlearned() {
+fn fdb_learns_no_group_or_zero_address() {
     let mut fdb = fdb(16, [None; 2]);
     for not_a_station in [MacAddr::BROADCAST, MacAddr([1, 0, 0, 0, 0, 1]), MacAddr([0; 6])] {
         assert_eq!(fdb.learn(T, 1, not_a_station, P0), Learned::Ignored);
@@ -67,7 +67,7 @@ fn group_and_zero_addresses_stay_unlearned() {
 }
 
 #[test]
-fn port_without_learning_learns_nothing() {
+fn fdb_learns_nothing_at_port_with_learning_off() {
     let ports = [PortSettings { learning: false, ..port_settings(0) }, port_settings(1)];
     let mut fdb = Fdb::new(&settings(16), &ports);
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::New);
@@ -137,7 +137,7 @@ fn address_expires_exactly_at_ageing_time() {
 }
 
 #[test]
-fn aged_address_is_freed_within_quarter_of_ageing_time() {
+fn sweep_frees_aged_address_within_quarter_of_ageing_time() {
     for (capacity, ageing) in [(5000, AGEING), (1 << 18, Nanos::from_secs(1))] {
         let settings = FdbSettings { ageing: Some(ageing), ..settings(capacity) };
         let mut fdb = Fdb::new(&settings, &[port_settings(0)]);
@@ -159,7 +159,7 @@ fn aged_address_is_freed_within_quarter_of_ageing_time() {
 }
 
 #[test]
-fn database_without_ageing_entries_has_no_deadline() {
+fn fdb_without_ageing_entries_schedules_no_sweep() {
     let mut ageless = Fdb::new(&FdbSettings { ageing: None, ..settings(16) }, &[port_settings(0)]);
     ageless.learn(T, 1, mac(1), P0);
     assert_eq!(ageless.next_deadline(), Nanos::NEVER);
@@ -188,7 +188,7 @@ fn static_addresses_never_move_or_expire() {
 }
 
 #[test]
-fn all_configured_static_addresses_fit() {
+fn fdb_stores_all_static_addresses_despite_zero_capacity() {
     let statics: Vec<_> = (0..500).map(|n| (1, mac(n), P1)).collect();
     let fdb = Fdb::new(&FdbSettings { statics, ..settings(0) }, &[port_settings(0), port_settings(1)]);
     assert!((0..500).all(|n| fdb.lookup(T, 1, mac(n)) == Some(P1)));
@@ -348,7 +348,7 @@ explore! {
 
     // proves: bridging
     #[test]
-    fn database_never_exceeds_limits_or_capacity(
+    fn fdb_never_exceeds_port_limits_or_capacity(
         steps in prop::collection::vec(step(), 1..200), capacity in 0usize..20, limit in 0usize..8
     ) {
         let ports = [0, 1, 2, 3].map(|port| PortSettings { learn_limit: Some(limit), ..port_settings(port) });

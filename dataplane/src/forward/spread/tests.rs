@@ -40,7 +40,7 @@ fn some_paths() -> impl Strategy<Value = (WeightedPaths, PathSet)> {
 
 explore! {
     #[test]
-    fn every_chosen_path_is_usable((weighted, usable) in some_paths(), number: u64, place in 0_usize..1000) {
+    fn spread_never_chooses_unusable_path((weighted, usable) in some_paths(), number: u64, place in 0_usize..1000) {
         let is_usable = |path: usize| usable.iter().any(|other| other == path);
         prop_assert!(is_usable(weighted.of_flow(number, usable).unwrap()));
         prop_assert!(is_usable(weighted.at_random(number, usable).unwrap()));
@@ -62,10 +62,9 @@ explore! {
         }
     }
 
-    /// The numbers of the paths change, and a path is added. Only flows that this path takes over may move.
     // proves: group-changes
     #[test]
-    fn flows_stay_with_path_name(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
+    fn flows_follow_path_name_when_path_numbers_change(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
         let before: Vec<u64> = names.into_iter().filter(|name| *name != added).take(MEMBERS_MAX - 1).collect();
         prop_assume!(!before.is_empty());
         let after: Vec<u64> = [added].into_iter().chain(before.iter().rev().copied()).collect();
@@ -77,7 +76,7 @@ explore! {
     }
 
     #[test]
-    fn round_robin_follows_weights((weighted, usable) in some_paths(), start in 0_usize..1000) {
+    fn round_robin_takes_paths_in_proportion_to_weights((weighted, usable) in some_paths(), start in 0_usize..1000) {
         let mut place = start % weighted.turns.len();
         let rounds = 3;
         let of_usable: u64 = weighted.turns.iter().filter(|path| usable.iter().any(|other| other == usize::from(**path))).count() as u64;
@@ -94,7 +93,7 @@ explore! {
 }
 
 #[test]
-fn flow_and_random_path_choices_follow_weights() {
+fn spread_by_flow_and_at_random_follows_path_weights() {
     const CHOICES: u64 = 60_000;
     for weights in [&[1, 1, 1, 1][..], &[1, 2, 3], &[10, 1], &[7; 9], &[1, 100]] {
         let weighted = WeightedPaths::new((0..).zip(weights).map(|(name, weight)| (name, *weight)));
@@ -120,7 +119,7 @@ fn flow_and_random_path_choices_follow_weights() {
 }
 
 #[test]
-fn flows_of_one_path_spread_under_another_salt() {
+fn next_switch_spreads_flows_of_one_path_by_another_salt() {
     let (weighted, salts) = (even(4), [11, 12]);
     let of = |flow: u64, salt: u64| weighted.of_flow(mix(mix(flow) ^ salt), all_of(&weighted)).unwrap();
     let on_one: Vec<u64> = (0..40_000).filter(|flow| of(*flow, salts[0]) == 2).collect();
@@ -129,7 +128,7 @@ fn flows_of_one_path_spread_under_another_salt() {
 }
 
 #[test]
-fn round_robin_is_evenly_spaced() {
+fn round_robin_spaces_turns_of_each_path_evenly() {
     let take = |weighted: &WeightedPaths, usable: PathSet, count: usize| -> Vec<usize> {
         let mut place = 0;
         let next = |_| {
@@ -154,7 +153,7 @@ fn round_robin_is_evenly_spaced() {
 }
 
 #[test]
-fn without_usable_path_nothing_is_chosen() {
+fn spread_chooses_no_path_if_none_is_usable() {
     let weighted = even(2);
     assert_eq!(weighted.of_flow(1, PathSet::NONE), None);
     assert_eq!(weighted.at_random(1, PathSet::NONE), None);

@@ -25,7 +25,7 @@ const C: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xc]);
 const FIRST: Decision = Decision::Group(GroupId(0));
 
 #[test]
-fn source_is_learned_at_its_group() {
+fn station_behind_group_member_is_learned_at_group() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);
     assert_eq!(decide(&mut bridge, 0, B, A), FIRST);
@@ -41,7 +41,7 @@ fn source_is_learned_at_its_group() {
 }
 
 #[test]
-fn static_address_resolves_to_group() {
+fn frame_to_static_address_of_member_goes_to_its_group() {
     let mut settings = grouped(false);
     settings.fdb.statics = vec![(1, A, PortId(4))];
     let mut bridge = Bridge::new(&settings);
@@ -115,7 +115,7 @@ fn frame_to_static_address_of_group_without_link_is_dropped() {
 
 // proves: group-changes
 #[test]
-fn changed_group_forgets_its_addresses() {
+fn change_of_group_members_removes_addresses_of_group() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);
     decide(&mut bridge, 4, B, A);

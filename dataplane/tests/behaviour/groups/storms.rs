@@ -72,7 +72,7 @@ fn group_member_in_storm_is_excluded_by_all_workers() {
 }
 
 #[test]
-fn frame_waiting_for_room_avoids_group_member_in_storm() {
+fn frame_waiting_at_full_queue_avoids_group_member_in_storm() {
     for spread in EACH_FRAME {
         let mut star = stormed((spread, WhenFull::Stop, &[]), 2..6, 8);
         assert_eq!(
@@ -92,7 +92,7 @@ fn frame_waiting_for_room_avoids_group_member_in_storm() {
 }
 
 #[test]
-fn waiting_frames_take_group_member_after_its_storm() {
+fn waiting_frames_use_group_member_again_after_its_storm() {
     for spread in EACH_FRAME {
         let mut star = stormed((spread, WhenFull::Stop, &[]), 2..6, 8);
         let id = send(&mut star, 8);

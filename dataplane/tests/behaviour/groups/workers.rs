@@ -83,7 +83,7 @@ fn handed_over_frame_keeps_port_when_its_group_changes() {
 
 // proves: group-changes
 #[test]
-fn handed_over_frame_takes_open_group_member() {
+fn handed_over_frame_leaves_closed_member_for_open_one() {
     let after = frames_left_after(|[_, sends], _, store| sends.batch(NOW).set_link(PortId(2), false, store));
     assert_eq!(after, ([0, 3, 3, 2], 0));
     let after = frames_left_after(|[_, sends], _, store| {
@@ -94,7 +94,7 @@ fn handed_over_frame_takes_open_group_member() {
 
 // proves: workers
 #[test]
-fn exported_counters_do_not_affect_choice_of_group_member() {
+fn group_member_choice_ignores_exported_counters() {
     let spread = Spread::Adaptive { low: Bytes(1), high: Bytes(2) };
     let full = |counters: &Counters| {
         let at = counters.class(PortId(2), C3);

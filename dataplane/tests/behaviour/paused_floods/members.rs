@@ -85,7 +85,7 @@ fn flood_skips_port_at_standstill_if_memory_is_short() {
 }
 
 #[test]
-fn flood_prefers_standstill_member_to_member_in_storm() {
+fn flood_prefers_group_member_at_standstill_to_one_in_storm() {
     let detect = Nanos::from_millis(5);
     for (when_full, owners) in
         [(WhenFull::Drop, vec![]), (WhenFull::Drop, vec![0, 0, 0, 1]), (WhenFull::Stop, vec![])]
@@ -134,7 +134,6 @@ fn waiting_flood_takes_group_member_that_resumes() {
     assert_eq!(received, [10, 10 - before], "{before} before");
 }
 
-/// The member was briefly resumed before, so that the next sample may find no standstill.
 // proves: group-changes
 #[test]
 fn waiting_flood_takes_group_member_resumed_several_times() {
@@ -162,7 +161,7 @@ fn waiting_flood_takes_group_member_resumed_several_times() {
 }
 
 #[test]
-fn flood_prefers_standstill_member_to_full_member() {
+fn flood_prefers_group_member_at_standstill_to_full_member() {
     let mut plan = plan(4);
     plan.settings.groups = group();
     plan.settings.when_full = WhenFull::Drop;
@@ -184,7 +183,7 @@ fn flood_prefers_standstill_member_to_full_member() {
 }
 
 #[test]
-fn flood_misses_only_standstill_port_without_room() {
+fn flood_skips_only_standstill_port_whose_queue_is_full() {
     for storms in [false, true] {
         let mut plan = plan(5);
         plan.settings.when_full = WhenFull::Stop;

@@ -69,7 +69,8 @@ pub struct Driver {
     last: BTreeMap<(u8, u8, u8, u8), u32>,
     departed: BTreeSet<(u32, u8)>,
     flow_pauses: [FlowPauses; PORTS],
-    /// For each class, the first frame that is younger than the policy. Older frames belong to no flow.
+    /// For each class, number of the first frame received after the last change of policy. Earlier frames belong to no
+    /// flow.
     of_no_flow: [u32; CLASSES],
     paused_until: [[Nanos; CLASSES]; PORTS],
 }
@@ -135,7 +136,7 @@ impl Driver {
         self.check();
     }
 
-    /// Returns the state of all workers. Leaves out `control_starved`, because this count depends on polls.
+    /// Returns the state of all workers as text, without counter `control_starved`, which depends on polls.
     pub fn state(&self) -> String {
         let text = format!("{:?}", self.workers);
         let is_count = |c: char| c.is_ascii_digit();
@@ -146,7 +147,8 @@ impl Driver {
         (0..PORTS_U8).for_each(|port| self.set_link(port, true));
         self.paused_until = Default::default();
         for round in 0.. {
-            // Make every other poll short, because then refreshes leave a part of the line free.
+            // Every other time, advance by less than the refresh interval, so that no pause refresh takes the line from
+            // data.
             self.advance(if round % 2 == 0 { 100_000 } else { 10_000 });
             let workers = self.workers.len();
             for worker in 0..workers {
@@ -240,7 +242,7 @@ impl Driver {
         if !settings.ofc_peer {
             if let Operation::Pause(time) = operation {
                 *until = self.now.after(settings.speed.time_of_quanta(time));
-            } // plain PFC in a resume is empty
+            }
             return;
         }
         let (now, speed) = (self.now, settings.speed);

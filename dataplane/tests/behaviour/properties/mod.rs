@@ -83,7 +83,7 @@ explore! {
 
     // proves: lossless, ledger, ofc, ofc-flows, reload
     #[test]
-    fn random_driver_steps_violate_no_property(plan in any_plan(), steps in any_steps()) {
+    fn after_random_driver_steps_every_frame_is_accounted_for(plan in any_plan(), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for step in &steps {
             driver.step(step);
@@ -115,7 +115,7 @@ explore! {
 
     // proves: group-changes
     #[test]
-    fn every_event_that_makes_room_wakes_waiting_frame(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
+    fn every_event_that_frees_queue_space_wakes_halted_frame(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for (number, step) in steps.iter().enumerate() {
             driver.step(step);
@@ -143,7 +143,7 @@ fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
 
 // proves: bridging
 #[test]
-fn halted_frame_counts_refused_address_once() {
+fn refused_source_address_of_halted_frame_is_counted_once() {
     let mut plan = that_stops(plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]));
     plan.settings.fdb.statics.retain(|(_, _, port)| *port == PortId(1));
     plan.settings.ports[2].learn_limit = Some(0);
@@ -161,7 +161,7 @@ fn halted_frame_counts_refused_address_once() {
 /// A class that sends alone must not build up a deficit of a whole batch, because it would pay for that once other classes send, too.
 // proves: batches
 #[test]
-fn class_sending_alone_overdraws_credit_by_at_most_one_frame() {
+fn lone_class_overdraws_scheduler_credit_by_at_most_a_frame() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
     let [mut together, mut alone] =
@@ -176,7 +176,7 @@ fn class_sending_alone_overdraws_credit_by_at_most_one_frame() {
 
 /// The round robin is at the second member, with which not all copies would fit.
 #[test]
-fn flood_takes_group_member_with_which_all_copies_fit() {
+fn flood_waits_only_if_copies_fit_with_no_group_member() {
     const CLASS: usize = 3;
     let after = |egress_limit| {
         let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);

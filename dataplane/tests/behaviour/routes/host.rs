@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn host_frames_obey_pauses_and_limit() {
+fn frames_from_host_obey_pauses_and_their_number_limit() {
     let mut bench = RouterBench::new();
     let frame = |dst| {
         let mut bytes = packet(P1, dst, 64, 100);
@@ -45,7 +45,7 @@ fn host_frames_obey_pauses_and_limit() {
 }
 
 #[test]
-fn host_frames_to_unlearned_station_flood() {
+fn frames_from_host_to_unlearned_station_are_flooded() {
     let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
     frame[..6].copy_from_slice(&station(9).0);
     frame[6..12].copy_from_slice(&ROUTER.0);
@@ -61,7 +61,7 @@ fn host_frames_to_unlearned_station_flood() {
 }
 
 #[test]
-fn host_frames_never_wait_or_block() {
+fn frames_from_host_never_halt_transit_frames() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[V4.index()].classes[C3.index()].egress_max = Bytes(250);
@@ -200,7 +200,7 @@ fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
 
 // proves: stalled-floods
 #[test]
-fn host_and_network_floods_count_separately() {
+fn host_flood_does_not_reduce_limit_of_network_floods() {
     let dropped = |has_host: bool| {
         let mut settings = settings();
         let class = &mut settings.ports[V5.index()].classes[C3.index()];
@@ -224,7 +224,7 @@ fn host_and_network_floods_count_separately() {
 }
 
 #[test]
-fn host_cannot_send_switch_control_frames() {
+fn frames_from_host_cannot_be_pauses_or_cnms() {
     let pause = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(router(P1)).to_vec();
     let mut to_station = pause.clone();
     to_station[..6].copy_from_slice(&station(1).0);

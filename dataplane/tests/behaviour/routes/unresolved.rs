@@ -100,7 +100,7 @@ fn lossless_frames_wait_in_order_for_unresolved_neighbour() {
 
 // proves: slow-path
 #[test]
-fn silent_neighbour_wait_ends_at_deadline() {
+fn frames_to_silent_neighbour_are_dropped_at_deadline() {
     let mut bench = RouterBench::new();
     bench.now = Nanos(11);
     let until = bench.now.after(NEIGHBOUR_WAIT);
@@ -131,7 +131,7 @@ fn silent_neighbour_wait_ends_at_deadline() {
 
 // proves: slow-path
 #[test]
-fn waiting_frames_pause_sender_at_xoff() {
+fn frames_waiting_for_neighbour_pause_sender_at_xoff() {
     let mut settings = settings();
     settings.ports[P0.index()].classes[C3.index()].xoff = Bytes(10 * SIZE.0);
     settings.ports[P0.index()].classes[C3.index()].xon = Bytes(5 * SIZE.0);
@@ -158,7 +158,7 @@ fn lossy_frames_to_unresolved_neighbour_are_punted() {
 
 // proves: slow-path
 #[test]
-fn waiting_frames_follow_new_route() {
+fn frames_waiting_for_neighbour_follow_new_route() {
     for (target, reason) in [
         (Target::Nowhere, Some(DropReason::Blackhole)),
         (Target::Hops(vec![hop(2, None), hop(3, Some(station(3)))]), None),
@@ -173,7 +173,7 @@ fn waiting_frames_follow_new_route() {
 }
 
 #[test]
-fn neighbour_request_is_repeated_after_refusal() {
+fn neighbour_request_is_repeated_if_punt_sink_was_full() {
     let mut bench = RouterBench::new();
     bench.punted.lock().expect("a test thread has panicked").room = 0;
     bench.receive(P0, &numbered(UNKNOWN, 0));
@@ -185,7 +185,7 @@ fn neighbour_request_is_repeated_after_refusal() {
 }
 
 #[test]
-fn wait_for_neighbour_survives_link_loss_and_new_settings() {
+fn frame_waiting_for_neighbour_survives_loss_of_ingress_link() {
     let mut bench = RouterBench::new();
     bench.receive(P0, &numbered(UNKNOWN, 0));
     bench.switch.batch(bench.now).set_link(P0, false, &mut bench.store);
@@ -209,7 +209,7 @@ fn wait_for_neighbour_survives_link_loss_and_new_settings() {
 }
 
 #[test]
-fn frames_waiting_for_neighbour_do_not_divert_bridged_frames() {
+fn frames_waiting_for_neighbour_do_not_affect_bridged_frames() {
     let mut bench = RouterBench::new();
     let mut to_router = packet(V4, UNKNOWN, 64, 100);
     to_router[..6].copy_from_slice(&ROUTER.0);
@@ -229,14 +229,14 @@ fn frames_waiting_for_neighbour_do_not_divert_bridged_frames() {
 }
 
 #[test]
-fn unroutable_frames_beyond_punt_rate_are_filtered() {
+fn routeless_packets_beyond_punt_rate_count_as_unroutable() {
     let mut bench = RouterBench::new();
     (0..60).for_each(|_| bench.receive(P0, &packet(P0, [11, 1, 0, 5], 64, 100)));
     assert_eq!((bench.punted().len(), bench.lost(C3, DropReason::Unroutable)), (50, 10));
 }
 
 #[test]
-fn unfragmentable_frames_beyond_punt_rate_are_filtered() {
+fn oversized_df_packets_beyond_punt_rate_count_as_unroutable() {
     const DONT_FRAGMENT: u8 = 0x40;
     for (flags, reason) in [(0, DropReason::PuntLimit), (DONT_FRAGMENT, DropReason::Unroutable)] {
         let mut bench = RouterBench::new();
@@ -249,7 +249,7 @@ fn unfragmentable_frames_beyond_punt_rate_are_filtered() {
 }
 
 #[test]
-fn only_floods_to_unknown_stations_are_counted() {
+fn flooded_unknown_counts_only_frames_to_unlearned_stations() {
     let mut bench = RouterBench::new();
     let mut unknown = packet(V4, RESOLVED, 64, 100);
     unknown[..6].copy_from_slice(&station(77).0);
@@ -263,7 +263,7 @@ fn only_floods_to_unknown_stations_are_counted() {
 }
 
 #[test]
-fn packet_with_expired_hop_limit_does_not_wait() {
+fn packet_with_expired_hop_limit_waits_for_no_neighbour() {
     for (hops_left, waits) in [(1, false), (2, true)] {
         let mut bench = RouterBench::new();
         bench.receive(P0, &packet(P0, UNKNOWN, hops_left, 100));
