@@ -115,7 +115,7 @@ fn isolated_ports_exchange_no_frames() {
 }
 
 #[test]
-fn frames_and_addresses_stay_in_their_vlan() {
+fn bridge_never_forwards_or_finds_addresses_across_vlans() {
     let mut settings = settings(4);
     let ids = |ports: &[u8]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
     settings.vlans = vec![

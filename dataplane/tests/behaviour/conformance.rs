@@ -177,7 +177,7 @@ fn pfc_time_of_class_without_enable_bit_is_ignored() {
 }
 
 #[test]
-fn xon_without_pause_changes_nothing() {
+fn xon_received_without_preceding_pause_changes_nothing() {
     let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(0)));
     changes_nothing(gigabit(), C3, &MacControl::Pfc(all).encode(MacAddr([2; 6])));
 }
@@ -226,7 +226,7 @@ fn tagged_pfc_frame_is_ignored() {
 
 // proves: pause-modes
 #[test]
-fn pfc_frame_does_not_pause_class_or_port_without_pfc() {
+fn pfc_frame_pauses_no_class_or_port_that_does_not_obey_pfc() {
     changes_nothing(gigabit(), C0, &stop(C0, 0xffff).encode(MacAddr([2; 6])));
     let mut plan = gigabit();
     plan.each_port(|port| port.flow_control = FlowControl::Ignore);
@@ -290,7 +290,7 @@ fn xoff_is_sent_at_threshold_and_refreshed() {
 }
 
 #[test]
-fn xon_is_sent_just_below_threshold() {
+fn xon_is_sent_when_queue_falls_below_xon_threshold() {
     let (mut star, _) = held();
     star.pause(0, resume(C3));
     let resumed = star.now() + PAUSE + CABLE;

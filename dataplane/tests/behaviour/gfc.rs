@@ -166,7 +166,7 @@ fn gfc_rates_follow_queue_length_step_by_step() {
 }
 
 #[test]
-fn lost_rate_frames_lose_no_data() {
+fn lost_rate_frames_cause_no_data_loss() {
     for lost in 0..5 {
         let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
         for from in [end(chain.far, UP), end(chain.near, UP)] {

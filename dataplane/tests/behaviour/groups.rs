@@ -183,7 +183,7 @@ fn flood_takes_one_group_member_and_never_returns() {
 
 // proves: group-changes
 #[test]
-fn cut_group_link_moves_only_its_flows() {
+fn cut_link_of_group_member_moves_only_flows_of_that_member() {
     let mut pair = GroupedSwitches::new(4, |_| (), Spread::Flow);
     pair.bed.run_briefly();
     let flows = pair.all_to_all(C3, 400);

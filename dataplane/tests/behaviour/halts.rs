@@ -99,7 +99,7 @@ fn frame_that_halted_pipeline_is_forwarded_first() {
 }
 
 #[test]
-fn pipeline_halt_ends_when_frame_is_dropped() {
+fn pipeline_halt_ends_when_full_queue_is_dropped_by_link_loss() {
     let (mut star, crowd) = crowded(4);
     let others = others(&mut star);
     star.run_for(Nanos::from_micros(100));

@@ -122,7 +122,7 @@ fn port_without_flow_control_exchanges_no_pauses() {
 }
 
 #[test]
-fn strict_class_keeps_rate_under_load() {
+fn strict_class_keeps_rate_beside_overload_in_other_class() {
     let run = |overload: bool| {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.each_port(|port| port.classes[6].service = Service::Strict);
@@ -197,7 +197,7 @@ fn incast_to_one_port_does_not_slow_flow_to_another_port() {
 }
 
 #[test]
-fn voq_serves_backlogged_inputs_in_turn() {
+fn voq_serves_backlogged_ingress_ports_in_round_robin() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.each_port(|port| port.classes.iter_mut().for_each(|class| class.queue = QueueKind::Voq));
     let mut star = Star::new(plan);

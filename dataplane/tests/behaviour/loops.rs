@@ -121,7 +121,7 @@ fn port_that_still_loops_after_hold_time_is_blocked_again() {
 }
 
 #[test]
-fn default_action_only_reports_loop() {
+fn default_loop_action_reports_loop_and_blocks_no_port() {
     let mut ring = looped(LoopDetection::default());
     ring.broadcast(1);
     ring.run_for(AWHILE);

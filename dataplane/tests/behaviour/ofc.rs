@@ -107,7 +107,7 @@ fn only_the_congested_flow_is_paused_upstream() {
 
 // proves: ofc-flows
 #[test] // Table II: 425.66, 142.46 and 276.47 bytes on average in each switch port
-fn ofc_tables_stay_within_sizes_of_paper() {
+fn ofc_tables_take_no_more_bytes_than_in_table_ii_of_paper() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let mut most = [0; 3];
     for step in 1..400 {
@@ -148,7 +148,7 @@ fn peers_without_support_for_flow_lists_lose_nothing() {
 
 // proves: ofc-flows
 #[test]
-fn lost_flow_lists_lose_no_data() {
+fn lost_flow_list_frames_cause_no_data_loss() {
     for lost in 0..6 {
         let mut fig = Fig1::new(PolicyKind::Ofc, |_, plan| plan.may_lapse = true);
         for (n, at) in [(1, 0), (2, 0)] {

@@ -47,7 +47,7 @@ fn pipeline_with_rate_serves_ports_in_round_robin() {
 }
 
 #[test]
-fn idle_pipeline_saves_no_credit() {
+fn idle_pipeline_saves_no_credit_for_later_frames() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
     let stream = short(&star, 0, C0, 1);
     star.start(1, 0, stream);
@@ -71,7 +71,7 @@ fn pipeline_rate_stays_exact_with_fractional_frame_times() {
 }
 
 #[test]
-fn delayed_frame_counts_at_ingress() {
+fn frame_delayed_in_pipeline_counts_at_its_ingress() {
     let delay = Nanos::from_micros(25);
     let mut star = Star::new(plan(PipelineSettings { delay, ..Default::default() }));
     let stream = short(&star, 0, C0, 2);

@@ -268,7 +268,7 @@ fn shadow_policy_counts_equal_those_of_acting_policy() {
 }
 
 #[test]
-fn ofc_shadow_tracks_paused_flows() {
+fn ofc_shadow_policy_tracks_flows_paused_by_peer() {
     let run = |acting, shadows: &[PolicyKind]| {
         wanted_in_open_loop(acting, shadows, |star| {
             star.run_for(Nanos::from_micros(2_500));

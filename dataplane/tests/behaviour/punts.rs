@@ -100,7 +100,7 @@ fn punted_frame_is_copied_and_freed() {
 
 // proves: lldp
 #[test]
-fn only_enabled_lldp_is_punted() {
+fn lldp_frame_is_punted_only_if_port_has_lldp_enabled() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     let (mut other_group, mut other, mut tagged) = (lldp(60), lldp(60), lldp(60));
     other_group[5] = 0x03;

@@ -71,7 +71,7 @@ fn cnm_is_sent_to_culprit_and_describes_sampled_frame() {
 }
 
 #[test]
-fn cnm_counter_equals_sent_messages() {
+fn cnm_counter_equals_number_of_sent_cnms() {
     let mut star = Star::new(switch(3, INGRESS));
     let streams = [limited(&star, 0), limited(&star, 0)];
     let flows = [star.start(1, 0, streams[0]), star.start(2, 0, streams[1])];
@@ -146,7 +146,7 @@ fn shares(star: &Star, flows: &[Flow], from: u64, to: u64) -> (f64, f64) {
 
 // proves: qcn
 #[test] // section III, fig. 2a and 2b: at outputs grossly unfair, at inputs strikingly fair
-fn rates_converge_fairly_to_bottleneck() {
+fn qcn_rates_converge_to_fair_shares_of_bottleneck() {
     let run = |qcn| {
         let (mut star, flows) = fan_in(qcn);
         star.run_for(millis(100));
@@ -234,7 +234,7 @@ fn qcn_occupancy_sampling_keeps_rate_of_victim() {
 
 // proves: qcn
 #[test]
-fn qcn_sampling_modes_lose_and_reorder_nothing() {
+fn every_qcn_sampling_mode_loses_and_reorders_no_frame() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
         for qcn in [INGRESS, EGRESS] {
             let mut star = Star::new(switch(4, QcnSettings { culprit, ..qcn }));

@@ -165,7 +165,7 @@ fn peer_stays_paused_despite_lost_pause_refreshes() {
 }
 
 #[test]
-fn pause_frame_waits_for_free_control_frame() {
+fn pause_is_sent_once_control_frame_pool_has_a_free_frame() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.control_slots = 1;
     plan.each_lossless(|class| class.headroom += Bytes(3_000));

@@ -90,7 +90,7 @@ fn storm_begins_and_ends_at_exact_nanosecond() {
 }
 
 #[test]
-fn paused_port_without_frames_has_no_storm() {
+fn paused_port_without_queued_frames_has_no_pause_storm() {
     let mut star = Star::new(watched(WatchdogAction::Drop));
     for _ in 0..20 {
         star.pause(0, stop(C3, 0xffff));
@@ -125,7 +125,7 @@ fn storm_on(star: &mut Star, span: Nanos) {
 }
 
 #[test]
-fn storm_drops_frames_and_resumes_their_senders() {
+fn pause_storm_drops_frames_and_resumes_their_senders() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
         let mut plan = watched(WatchdogAction::Drop);
         plan.settings.when_full = when_full;
@@ -187,7 +187,7 @@ fn watchdog_alert_counts_storm_but_drops_nothing() {
 }
 
 #[test]
-fn link_loss_ends_storm() {
+fn link_loss_ends_pause_storm() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 1_000);
     star.pause(0, stop(C3, 0xffff));
     star.run_until(BEGIN + DETECT);

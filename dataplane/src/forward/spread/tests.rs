@@ -52,7 +52,7 @@ explore! {
 
     // proves: group-changes
     #[test]
-    fn only_flows_of_lost_path_move((weighted, usable) in some_paths(), flows: [u64; 16], lost in 0_usize..12) {
+    fn loss_of_path_moves_only_flows_of_that_path((weighted, usable) in some_paths(), flows: [u64; 16], lost in 0_usize..12) {
         let left = without(usable, lost);
         for flow in flows {
             let before = weighted.of_flow(flow, usable);

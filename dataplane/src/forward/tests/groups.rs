@@ -84,7 +84,7 @@ fn uplink_groups_exchange_no_frames() {
 
 // proves: link-down, groups
 #[test]
-fn group_with_one_link_stays_reachable() {
+fn group_stays_reachable_while_one_member_has_link() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);
     decide(&mut bridge, 0, B, A);
