@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use xoff_wire::units::{Class, ClassSet, MacAddr, Quanta, RateStep};
 use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc};
 
-/// Content of a control frame.
+/// MAC control frame to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// PFC frame or 802.3x PAUSE frame.
     Pause(MacControl),
-    /// Requested rates (GFC).
+    /// Frame that requests sending rates of classes (GFC).
     Rates(Rates),
-    /// Flows to pause or resume (OFC).
+    /// Frame that pauses or resumes single flows (OFC).
     Flows {
         operation: Operation,
         class: Class,
@@ -39,7 +39,7 @@ impl Control {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
     pub overwrites: Vec<Overwrite>,
-    /// Length in bytes to which the frame is cut; `None` keeps its length.
+    /// Length in bytes to which the frame is cut; `None` does not cut it.
     pub truncate: Option<usize>,
 }
 
@@ -65,9 +65,6 @@ pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Ve
 /// * `3=65535,4=0`, `all=100`, `802.3x=100`: pauses, in quanta;
 /// * `gfc:3=2@65535`: class 3 at a quarter of the line for 65535 quanta;
 /// * `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: pause of a flow of class 3; 0 quanta resume it.
-///
-/// # Errors
-/// Describes the allowed values.
 pub fn parse_control(text: &str) -> Result<Control, String> {
     match text.split_once(':') {
         Some(("gfc", rates)) => parse_rates(rates).map(Control::Rates),
@@ -76,10 +73,7 @@ pub fn parse_control(text: &str) -> Result<Control, String> {
     }
 }
 
-/// Parses `OFFSET=HEX`: `38=0203`.
-///
-/// # Errors
-/// Describes the allowed values.
+/// Parses bytes to overwrite: `38=0203` overwrites two bytes from offset 38 on.
 pub fn parse_overwrite(text: &str) -> Result<Overwrite, String> {
     let read = || {
         let (offset, digits) = text.split_once('=')?;
@@ -135,7 +129,7 @@ fn parse_list(text: &str) -> Result<Control, String> {
     Err(format!("{} flows do not fit into a frame; list at most {}", flows.len(), writer.flows()))
 }
 
-/// Parses `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80` or
+/// Parses the key of a flow: `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80` or
 /// `88b5/02:00:00:00:00:01/02:00:00:00:00:02`.
 fn parse_flow(text: &str) -> Option<FlowKey> {
     let mut parts = text.split('/');
@@ -220,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_argument_yields_pause_frame() {
+    fn command_line_pause_yields_pause_frame() {
         let expected = Pfc::default().with(C3, Quanta(65535)).with(Class::ALL[4], Quanta(0));
         assert_eq!(parse_pause("3=65535,4=0"), Ok(MacControl::Pfc(expected)));
         let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(7)));
@@ -232,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_argument_yields_rate_frame() {
+    fn command_line_rates_yield_rate_frame() {
         let good = Rates { time: Quanta(9), ..Rates::default() }.with(C3, RateStep::new(2).unwrap());
         assert_eq!(rates(&frame("gfc:3=2@9", &Distortion::default())), Ok(Some(good)));
         for wrong in ["gfc:", "gfc:3=2", "gfc:3=17@9", "gfc:8=1@9", "gfc:3@9", "gfc:3=1@65536"] {
@@ -241,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_list_argument_yields_flow_list_frame() {
+    fn command_line_flow_list_yields_flow_list_frame() {
         let three = "ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791,tcp/[fd00::1]:1/[fd00::2]:80,\
                      88b5/02:00:00:00:00:01/02:00:00:00:00:02@9";
         let bytes = frame(three, &Distortion::default());
@@ -262,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_wrong_flow_list_shows_an_example() {
+    fn error_of_invalid_flow_list_shows_a_valid_example() {
         let flow = "udp/10.0.0.1:1/10.0.0.2:2";
         for wrong in [
             "ofc:".to_owned(),
@@ -288,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn overwritten_or_truncated_pauses_are_refused() {
+    fn pause_with_wrong_address_opcode_or_length_is_refused() {
         let parse = |distortion: Distortion| read(&frame("3=100", &distortion));
         assert_eq!(parse(overwritten("16=ff")), Ok(parse_pause("3=100").unwrap()), "reserved");
         assert_eq!(parse(overwritten("17=00")), Ok(MacControl::Pfc(Pfc::default())));
@@ -300,7 +294,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn overwritten_flow_lists_and_rates_are_refused() {
+    fn flow_list_or_rate_frame_with_invalid_field_is_refused() {
         let (flows, steps) = ("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@9", "gfc:3=2@9");
         for (what, why) in [
             ("41=03", "the frame is too short for its number of flows"),

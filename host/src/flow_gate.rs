@@ -11,13 +11,13 @@ pub struct FlowGate {
 }
 
 impl FlowGate {
-    /// Creates a gate without paused flows; `line` determines the quantum.
+    /// Creates a gate without paused flows; `line` determines the duration of a quantum.
     #[must_use]
     pub const fn new(line: BitRate) -> FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Applies a flow list. If several lists name a flow, the last one counts.
+    /// Pauses or resumes the flows that a received frame lists. The last frame that lists a flow counts.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_of_a_flow_ends_by_its_quanta_or_by_resume() {
+    fn flow_pause_ends_after_its_quanta_or_when_resumed() {
         let mut gate = FlowGate::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         assert!(!gate.take_change(Nanos(0)));
         obey(&mut gate, 0, Operation::Pause(Quanta(10)), &[1, 2]);

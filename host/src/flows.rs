@@ -1,7 +1,7 @@
-//! Flows with sizes of a measured distribution and Poisson arrivals (open loop), by seed.
+//! Random flows, which a seed determines: sizes of a measured distribution, Poisson arrivals (open loop).
 //!
-//! A distribution has points (size in bytes, cumulative percent), joined by straight lines. `edu1` and `edu2` are the
-//! university data centers of Benson, Akella and Maltz (IMC 2010).
+//! A distribution is a list of points (size in bytes, cumulative percent), joined by straight lines. `edu1` and `edu2`
+//! are the university data centers of Benson, Akella and Maltz (IMC 2010).
 
 use fastrand::Rng;
 use xoff_config::visible;
@@ -45,9 +45,6 @@ impl FlowSizes {
     }
 
     /// Parses lines of "bytes percent". Skips empty lines and lines that begin with #.
-    ///
-    /// # Errors
-    /// If a line is not two numbers, values decrease, or the last percent is not 100.
     pub fn parse(text: &str) -> Result<FlowSizes, FlowSizesError> {
         let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
         for (index, found) in text.lines().enumerate() {
@@ -78,7 +75,7 @@ impl FlowSizes {
         whole(size_a + (size_b - size_a) * along)
     }
 
-    /// Returns the mean of `cost` over the distribution.
+    /// Returns the mean of `cost(size)` over all flow sizes.
     #[must_use]
     pub fn mean(&self, cost: impl Fn(u32) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several steps per straight line, each evaluated at its middle
@@ -112,7 +109,7 @@ pub struct Flow {
     pub began: Nanos,
 }
 
-/// Endless random sequence of flows by arrival.
+/// Endless random sequence of flows in the order of arrival.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     sizes: FlowSizes,
@@ -140,7 +137,7 @@ impl Arrivals {
         self.next
     }
 
-    /// Removes the next flow.
+    /// Removes and returns the next flow.
     pub fn take(&mut self) -> Flow {
         let flow = self.next;
         self.next.id = flow.id.wrapping_add(1);
@@ -179,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_flow_size_lists_name_the_line() {
+    fn error_in_flow_size_list_names_the_faulty_line() {
         assert_eq!(
             FlowSizes::parse("0 0\n10 x").unwrap_err(),
             FlowSizesError::NotAPoint { line: 2, found: "10 x".to_owned() }

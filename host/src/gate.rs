@@ -21,7 +21,6 @@ pub enum Obedience {
     Ignore,
 }
 
-/// Pauses received for a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPauses {
     pub xoff: u64,
@@ -30,13 +29,12 @@ pub struct ClassPauses {
     pub longest: Nanos,
 }
 
-/// Received pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseCounts {
     pub pfc_frames: u64,
-    /// PFC frames with an obeyed flow list (OFC).
+    /// Frames that pause or resume single flows (OFC), obeyed by the host.
     pub flow_frames: u64,
-    /// PFC frames with obeyed rates (GFC).
+    /// Frames that request rates (GFC), obeyed by the host.
     pub rate_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
@@ -47,7 +45,7 @@ pub struct PauseCounts {
     pub classes: [ClassPauses; CLASSES],
 }
 
-/// Gate of a host, which determines the classes that must not send.
+/// Pause state of a host, which determines the classes that must not send.
 #[derive(Debug)]
 pub struct Gate {
     obedience: Obedience,
@@ -88,15 +86,15 @@ impl Gate {
         self
     }
 
-    /// Makes the gate obey flow lists (OFC). A gate that delays pauses, or does not obey OFC, pauses the whole class
-    /// instead.
+    /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses, or does not obey OFC, pauses the
+    /// flow's whole class instead.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
         self
     }
 
-    /// Makes the gate obey rates (GFC). Rates have no effect in a gate that delays pauses, or does not obey GFC.
+    /// Makes the gate obey requested rates (GFC). Gates that delay pauses ignore them.
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
@@ -121,7 +119,7 @@ impl Gate {
         self.paused.until(class)
     }
 
-    /// Charges a sent frame to its class's rate limit; `bytes` include preamble and gap.
+    /// Counts a sent frame against its class's rate limit; `bytes` include preamble and gap.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -304,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn obedient_gate_pauses_and_resumes() {
+    fn gate_pauses_class_until_quanta_expire_or_xon_arrives() {
         let mut gate = gate(Obedience::Obey);
         receive(&mut gate, 100, &pause(10));
         assert_eq!(gate.next_change(), Nanos(100 + 5120));
@@ -324,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn delayed_gate_reacts_exactly_after_its_delay() {
+    fn delayed_gate_obeys_xoff_and_xon_exactly_after_delay() {
         let mut gate = gate(Obedience::Late(Nanos(500)));
         receive(&mut gate, 0, &pause(65535));
         receive(&mut gate, 2000, &pause(0));
@@ -338,7 +336,7 @@ mod tests {
 
     // proves: host-pauses
     #[test]
-    fn class_that_ignores_pauses_sends_and_counts_them() {
+    fn gate_counts_but_ignores_pauses_of_excluded_classes() {
         let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));
         receive(&mut gate, 0, &pause(65535));
         assert_eq!((gate.paused(Nanos(1)), gate.next_change()), (ClassSet::NONE, Nanos::NEVER));
@@ -368,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_pause_frames_are_only_counted() {
+    fn malformed_pause_frame_is_counted_but_pauses_no_class() {
         let mut gate = gate(Obedience::Obey);
         let mut wrong = pause(65535);
         wrong[5] = 2;

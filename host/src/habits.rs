@@ -2,14 +2,14 @@
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Maximum delay caused by the host itself for which streams catch up.
+/// Default maximum time that streams catch up after the host itself delayed them.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
-/// Minimum sleep while there is traffic.
+/// Default minimum sleep of a host while it has traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);
 const COMMIT_MIN: Bytes = Bytes(16 * 1024);
 const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 
-/// Returns the maximum number of bytes in the kernel that are not yet sent.
+/// Returns the maximum number of unsent bytes that a host gives to the kernel.
 #[must_use]
 pub fn commit(line: BitRate) -> Bytes {
     line.bytes_in(COMMIT_TIME).max(COMMIT_MIN)

@@ -1,4 +1,4 @@
-//! Decisions of an `xoff traffic` host: frames to send, obedience to pauses, and an account of all frames. It has no
+//! Decisions of an `xoff traffic` host: frames to send, obedience to pauses, and counts of all frames. It has no
 //! socket, clock or thread: a driver, such as `xoff_traffic` or a simulator, passes in time and bytes.
 //!
 //! ```text
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The driver passes received frames to the [`Gate`] (MAC control), the [`Notices`] (CNMs) or the [`Sink`] (all else).
-//! The [`Sender`] returns the next frame. A [`HostReport`] is made at the end.
+//! The [`Sender`] returns the next frame.
 //!
-//! A whole driver, with sender and sink on one wire in virtual time. A pause of class 3 lasts 1000 quanta: 512
-//! microseconds at a gigabit.
+//! A driver with sender and sink on one wire, in virtual time. A pause of class 3 lasts 1000 quanta: 512 microseconds
+//! at a gigabit.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Rate limiter of a stream: a QCN reaction point, with samples of the rate.
+//! Rate limiter of a stream: a reaction point of QCN (802.1Qau), which also samples its rate.
 
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
@@ -39,7 +39,7 @@ pub struct LimiterReport {
     pub cnms: u64,
     /// Quantized feedback (0 to 63) of the last CNM.
     pub feedback_last: u8,
-    /// Mean quantized feedback; 0 without CNMs.
+    /// Mean quantized feedback of CNMs; 0 without CNMs.
     pub feedback_mean: f64,
     pub rates: Vec<RateSample>,
 }
@@ -74,7 +74,7 @@ impl Limiter {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Charges a sent frame to the limit. The frame could have left at `earliest`.
+    /// Counts a frame against the limit, as if sent at `earliest`, the first time at which it could have left.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -82,7 +82,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Lowers the rate by a CNM's feedback.
+    /// Lowers the rate by the feedback of a congestion notification (CNM).
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;
@@ -138,9 +138,6 @@ impl Limiter {
 }
 
 /// Parses reaction point settings such as `ai=1M,hai=10M,time=15ms`. Defaults are the standard's.
-///
-/// # Errors
-/// Describes the allowed values.
 pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
     const KEYS: &str =
         "gd (divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent), seed";
@@ -167,7 +164,9 @@ pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
         }
     }
     if settings.cycle_bytes == Bytes::ZERO || settings.cycle_time < Nanos::from_micros(10) {
-        return Err("bytes or time is too small; a cycle needs at least 1 byte and 10us".into());
+        return Err(
+            "bytes or time is too small; a recovery cycle needs at least bytes=1 and time=10us".into()
+        );
     }
     Ok(settings)
 }
@@ -180,7 +179,7 @@ mod tests {
     const LINE: BitRate = BitRate::from_gbps(1);
 
     #[test]
-    fn notified_stream_is_limited_until_recovery() {
+    fn cnm_limits_rate_of_stream_until_it_has_recovered() {
         let settings = ReactionSettings { jitter_percent: 0, ..ReactionSettings::STANDARD };
         let mut limiter = Limiter::new(&settings, 0, LINE, Nanos(0));
         limiter.sent(Nanos(0), Bytes(1_250));

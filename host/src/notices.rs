@@ -1,4 +1,5 @@
-//! Receipt of CNMs. Malformed CNMs have no effect and are counted by reason. Of the others, a limited number is kept.
+//! Receives congestion notification messages (CNMs). Malformed CNMs are only counted, by reason. The first well-formed
+//! ones are kept.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,7 @@ pub struct CnmReport {
     pub captured: Vec<CapturedCnm>,
 }
 
-/// Maximum number of kept CNMs. It limits their memory to 500 KB per host with rate limiters.
+/// Maximum number of kept CNMs. They take at most 500 KB in a host with rate limiters.
 const CAPTURED_MAX: usize = 4096;
 
 /// Content of a CNM: number of the rate limiter, and quantized feedback.
@@ -93,7 +94,7 @@ impl Notices {
         self.received
     }
 
-    /// Returns malformed CNMs, by [`CnmError::index`].
+    /// Returns the numbers of malformed CNMs, by [`CnmError::index`].
     #[must_use]
     pub const fn refused(&self) -> &[u64; CnmError::COUNT] {
         &self.refused
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(refused, [("group_address".into(), 1), ("truncated".into(), 1)]);
     }
     #[test]
-    fn number_of_kept_cnms_is_bounded() {
+    fn host_keeps_a_bounded_number_of_received_cnms() {
         let bytes = cnm(ADDRESS, Some(CnTag(5)));
         for (limiters, kept) in [(true, CAPTURED_MAX), (false, 0)] {
             let mut notices = Notices::new(limiters);

@@ -1,7 +1,6 @@
-//! Paces frames to the rate of a virtual line. Fractions of a nanosecond carry over.
+//! Spaces frames as a line of a given rate would. Fractions of a nanosecond carry over to the next frame.
 //!
-//! The sender supplies the earliest possible start of a frame, so that it catches up when late, but saves no credit
-//! when idle.
+//! The sender states the earliest possible start of each frame, so that it catches up when late, but not when idle.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -9,7 +8,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 pub struct Pacer {
     rate: BitRate,
     free_at: Nanos,
-    /// Numerator of the fraction of a nanosecond by which the line is free after `free_at`; the denominator is `rate`.
+    /// Time after `free_at` until the line is free, in units of 1 ns / `rate`.
     fraction: u64,
 }
 
@@ -31,7 +30,8 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with a frame of `bytes` (with preamble and gap): from `earliest` on, or when the line is free.
+    /// Occupies the line with a frame of `bytes` (with preamble and gap), from `earliest` on, or from the end of the
+    /// previous frame if that is later.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pacer_adds_fractions_of_nanoseconds() {
+    fn pacer_carries_nanosecond_fractions_to_next_frame() {
         let mut pacer = Pacer::new(BitRate::from_gbps(10), Nanos(100));
         (0..10).for_each(|_| pacer.occupy(Nanos::ZERO, Bytes(84))); // 67.2 ns each
         assert_eq!(pacer.free_at(), Nanos(100 + 672));

@@ -7,11 +7,10 @@ use crate::sender::Sender;
 use crate::sink::Sink;
 use crate::stream::Stream;
 
-/// Parts of a live or simulated host for its report.
+/// Parts of a live or simulated host from which its report is made.
 #[derive(Debug)]
 pub struct HostParts<'host> {
     pub address: MacAddr,
-    /// Number that identifies the host in its frames.
     pub id: u16,
     pub line: BitRate,
     pub streams: &'host [Stream],
@@ -22,7 +21,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// Returns the report of the host. For a live host, the caller adds the device and losses at it.
+    /// Returns the report of the host. For a live host, the caller adds the interface and its losses.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

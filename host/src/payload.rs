@@ -25,9 +25,7 @@ use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_wire::units::{Class, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey, Header, Tci, cn_tag};
 
-/// Bytes of a [`Stamp`] without flow.
 pub const STAMP_LEN: usize = 18;
-/// Length in bytes of a [`FlowStamp`].
 pub const FLOW_STAMP_LEN: usize = 18;
 /// Maximum number of bytes that [`Template::write`] writes.
 pub const HEAD_MAX: usize = ETHERNET + 2 * TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
@@ -45,11 +43,9 @@ const FLAG_FLOW: u8 = 0x40;
 pub struct Headers {
     /// MAC address of the destination host, which determines its IPv4 address.
     pub dst: MacAddr,
-    /// MAC address of the next router, if the stream is routed.
     pub via: Option<MacAddr>,
     pub src: MacAddr,
     pub tag: Option<Tci>,
-    /// Congestion notification tag (802.1Qau).
     pub cn_tag: Option<CnTag>,
     pub dscp: u8,
     /// ECN bits, 0 to 3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
@@ -73,7 +69,7 @@ pub struct Stamp {
     pub flow: Option<FlowStamp>,
 }
 
-/// Stamp of a flow, which consists of bytes that complete together.
+/// Part of a frame that identifies its flow. A flow is a group of bytes that complete together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
     /// Number of the flow in its stream.
@@ -85,15 +81,15 @@ pub struct FlowStamp {
     pub began: Nanos,
 }
 
-/// Returns the time from `then` (48 bits) to `now`. Returns zero if `then` is later, which can be because the clock of
-/// another machine differs.
+/// Returns the time from `then` (48 bits) to `now`. Returns zero if `then` is later, because another machine's clock
+/// may differ.
 #[must_use]
 pub const fn span_48(now: Nanos, then: Nanos) -> Nanos {
     let span = now.0.wrapping_sub(then.0) & MASK_48;
     if span > MASK_48 / 2 { Nanos(0) } else { Nanos(span) }
 }
 
-/// Prepared headers of a stream's frames.
+/// Prepared frame headers of a stream.
 #[derive(Clone, Debug)]
 pub struct Template {
     head: [u8; HEAD_MAX],
@@ -236,9 +232,7 @@ fn write_stamp(at: &mut [u8], stamp: &Stamp) {
 pub struct Arrival {
     pub stamp: Stamp,
     pub dst: MacAddr,
-    /// 802.1Q tag at receipt.
     pub tag: Option<Tci>,
-    /// DSCP at receipt.
     pub dscp: u8,
     /// True if the frame has the ECN mark "congestion experienced".
     pub congested: bool,
@@ -401,7 +395,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn data_frame_parses_to_what_was_built(headers in headers(), stamp in stamps(), extra in 0..9000_usize) {
+        fn parsed_data_frame_has_stamp_and_headers_as_written(headers in headers(), stamp in stamps(), extra in 0..9000_usize) {
             let frame_len = Template::new(&headers).len_min(stamp.flow.is_some()) + extra;
             let frame = build(&headers, &stamp, frame_len);
             let Parsed::Data(arrival) = parse(&frame[..frame_len.min(HEAD_MAX)], frame_len) else {

@@ -12,7 +12,7 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// Creates a gate without limits. Requested rates are fractions of `line`.
+    /// Creates a gate without rate limits. Requested rates are fractions of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
         RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
@@ -23,7 +23,7 @@ impl RateGate {
         self.keep(now, changed);
     }
 
-    /// Returns the classes that must wait.
+    /// Returns the classes that must not send yet, because of their rate limits.
     pub fn slowed(&mut self, now: Nanos) -> ClassSet {
         let over = self.kept.expire(now);
         self.keep(now, over);
@@ -33,7 +33,7 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// Returns the limit of `class`, as of the last [`RateGate::slowed`].
+    /// Returns the limit of `class`, as of the last call of [`RateGate::slowed`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)

@@ -2,9 +2,9 @@
 //!
 //! * `bytes` include FCS.
 //! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions. Rates are
-//!   measured from the end of the first frame to the end of the last.
-//! * `lost` frames never arrived. Before an end marker or [`settle`], `sent_known` is false, and `sent` is the highest
-//!   sequence number received plus one.
+//! measured from the end of the first frame to the end of the last.
+//! * `lost` frames never arrived. Until an end marker arrives, or [`settle`] is called, `sent_known` is false, and
+//!   `sent` is the highest sequence number received plus one.
 //! * `missed_at_start` frames were sent before the host was ready ([`Incoming::missed_at_start`]).
 
 use std::collections::BTreeMap;
@@ -27,9 +27,7 @@ pub struct HostReport {
     pub address: String,
     /// Number that identifies the host in its frames.
     pub sender: u16,
-    /// Line rate in Mb/s.
     pub line_mbps: f64,
-    /// Duration in nanoseconds.
     pub elapsed_ns: u64,
     /// Longest time for which the host's program was not scheduled, ns.
     pub longest_gap_ns: u64,
@@ -86,7 +84,6 @@ pub struct ReceivedStream {
     pub latency_ns: Distribution,
     /// Frames by their PCP at receipt. The key of untagged frames is `untagged`.
     pub pcp: BTreeMap<String, u64>,
-    /// Frames by DSCP at receipt.
     pub dscp: BTreeMap<String, u64>,
     /// Frames with the ECN mark "congestion experienced".
     pub congested: u64,
@@ -104,7 +101,7 @@ pub struct FlowReport {
     pub by_size: Vec<FlowBucket>,
 }
 
-/// Flows whose sizes are in one range.
+/// Flows of one range of sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
     /// Exclusive upper limit of sizes in bytes, if any.
@@ -129,9 +126,9 @@ pub struct Distribution {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PauseReport {
     pub pfc_frames: u64,
-    /// PFC frames with obeyed rates (GFC).
+    /// Frames that request rates (GFC), obeyed by the host.
     pub rate_frames: u64,
-    /// PFC frames with an obeyed flow list (OFC).
+    /// Frames that pause or resume single flows (OFC), obeyed by the host.
     pub flow_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
@@ -159,7 +156,6 @@ pub struct UnsortedReport {
     pub untracked: u64,
     /// Frames that are not data of a stream.
     pub other: u64,
-    /// Address announcements sent.
     pub announcements_sent: u64,
 }
 
@@ -253,7 +249,7 @@ impl ReceivedStream {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost` by the number of frames that the sender has sent.
+    /// Corrects `sent` and `lost`, given that the sender has sent `frames` frames.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -271,7 +267,7 @@ impl ReceivedStream {
             ("lost", self.lost),
             ("duplicated", self.duplicated),
             ("reordered", self.reordered),
-            ("too late to be told from repetitions", self.beyond_window),
+            ("arrived too late to be told from repetitions", self.beyond_window),
             ("sent before this host was ready", self.missed_at_start),
         ]
         .into_iter()
@@ -317,7 +313,7 @@ impl HostReport {
             ));
         }
         violations.extend(
-            self.drops.unread.iter().map(|unread| format!("losses at the host are not excluded: {unread}")),
+            self.drops.unread.iter().map(|unread| format!("the host may have lost frames: {unread}")),
         );
         violations
     }
@@ -434,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn settled_reports_show_lost_last_frames_and_lost_streams() {
+    fn settled_reports_count_lost_last_frames_and_lost_streams() {
         let mut reports = [host(1, "a"), host(2, "b"), host(3, "c")];
         reports[0].sent = vec![sent(0, "b", 10), sent(1, "b", 5), sent(2, "c", 0)];
         let came = ReceivedStream {
@@ -456,7 +452,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn stream_is_complete_when_all_frames_arrived() {
+    fn stream_completes_only_with_all_distinct_frames() {
         let of = |frames, duplicated| ReceivedStream { frames, duplicated, last_ns: 7, ..Default::default() };
         let completed = [of(10, 0), of(9, 0), of(10, 1), of(11, 1), of(0, 0)].map(|of| of.completed(10));
         assert_eq!(completed, [Some(Nanos(7)), None, None, Some(Nanos(7)), None]);
@@ -464,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn lossless_run_needs_each_frame_once_in_order() {
+    fn run_is_lossless_only_if_each_frame_arrives_once_in_order() {
         let good = ReceivedStream { class: 3, sent: 5, sent_known: true, frames: 5, ..Default::default() };
         assert_eq!(good.violation(), None);
         for bad in [
@@ -490,10 +486,7 @@ mod tests {
         assert_eq!(report.violations(ClassSet::ALL).len(), 1);
         let drops = DropReport { unread: vec!["its drop counters".to_owned()], ..Default::default() };
         let report = HostReport { received: vec![good], drops, ..host(1, "a") };
-        assert_eq!(
-            report.violations(ClassSet::ALL),
-            ["losses at the host are not excluded: its drop counters"]
-        );
+        assert_eq!(report.violations(ClassSet::ALL), ["the host may have lost frames: its drop counters"]);
     }
 
     #[test]
@@ -505,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn report_read_from_its_json_is_equal() {
+    fn report_is_unchanged_after_encoding_and_parsing_as_json() {
         let mut report = host(1, "a");
         report.sent = vec![sent(0, "b", 3)];
         report.received = vec![ReceivedStream::default()];

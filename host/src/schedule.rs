@@ -58,7 +58,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates the schedule. If the stream was delayed, it catches up for at most `catch_up`.
+    /// Creates the schedule. A delayed stream catches up at most the time `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -116,7 +116,7 @@ impl Schedule {
         }
     }
 
-    /// Counts a frame as sent; it was due since the time `since`.
+    /// Counts a frame as sent, which was due since the time `since`.
     #[inline]
     pub fn sent(&mut self, now: Nanos, since: Nanos) {
         if let Some(rate) = &mut self.rate {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn late_stream_catches_up_at_most_its_limit() {
+    fn delayed_stream_catches_up_by_at_most_its_time_limit() {
         let mut schedule = schedule(&microsecond_frames(Pattern::Constant));
         let now = Nanos::from_secs(2);
         let mut burst = 0;

@@ -1,9 +1,10 @@
 //! Sending half of a host: chooses and writes frames.
 //!
-//! Streams with a configured rate come first, by waiting time. Others share the line round robin. After a pause a
-//! stream catches up its own rate within bounds, but saves no credit of the line.
+//! Streams with a configured rate come first, in the order of waiting time. Others share the line round robin. After a
+//! pause, a stream with a configured rate catches up within bounds; other streams do not.
 //!
-//! A completed stream sends end markers in its class with its number of frames, from which sinks compute losses.
+//! A completed stream sends end markers in its class. They contain its number of frames, from which sinks compute
+//! losses.
 
 use std::mem;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub struct SenderSettings {
     /// Number that identifies the host in its frames.
     pub id: u16,
     pub line: BitRate,
-    /// Maximum delay caused by the host itself for which streams catch up.
+    /// Maximum time that streams catch up after the host itself delayed them.
     pub catch_up: Nanos,
     pub end_markers: u8,
     /// Settings of rate limiters. If given, every stream has a rate limiter and a CN-TAG.
@@ -85,7 +86,8 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Order in which streams send, lowest first: streams with a rate, by waiting time, then the others in round robin.
+/// Rank of a stream; the lowest sends first. Streams with a rate send in the order of waiting time, and before all
+/// others, which send in round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -99,12 +101,12 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream. If flows have source ports of their own, they cannot be paused one
-    /// by one.
+    /// Key by which a switch identifies the stream. Flows of the stream with different source ports cannot be paused
+    /// one by one.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,
-    /// End of the last pause.
+    /// End of the stream's last pause.
     let_go: Nanos,
     end_markers: u8,
     next_marker: Option<Nanos>,
@@ -124,7 +126,7 @@ impl Sender {
         }
     }
 
-    /// Chooses a frame of a class not in `paused`.
+    /// Chooses the next frame, of a class that is not in `paused`.
     #[inline]
     pub fn choose(&mut self, now: Nanos, paused: ClassSet) -> Choice {
         if self.line.free_at() > now {
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn late_sender_catches_up_at_most_its_limit() {
+    fn sender_of_delayed_host_catches_up_at_most_its_limit() {
         let mut sender = sender(&["size=105"]);
         let (sent, next) = drain(&mut sender, at(1000), ClassSet::NONE);
         assert_eq!(sent.len(), 21);
@@ -435,7 +437,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn host_sleep_during_a_pause_saves_no_credit() {
+    fn host_asleep_during_pause_does_not_catch_up_that_time() {
         let c3 = ClassSet(1 << 3);
         for flow in [false, true] {
             let mut sender = sender(&["class=3,size=105"]);
@@ -462,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_of_a_class_leaves_other_class_its_rate() {
+    fn stream_keeps_its_rate_while_other_class_is_paused() {
         let mut sender = sender(&["class=3,size=105", "class=4,size=105,rate=500M"]);
         let both: Vec<_> = (0..8).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
         assert_eq!(both, [1, 0, 1, 0, 1, 0, 1, 0]);
@@ -472,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn line_rate_streams_alternate() {
+    fn line_rate_streams_send_frames_alternately() {
         let mut sender = sender(&["size=105", "size=105", "size=105,start=1s"]);
         let sent: Vec<_> = (0..6).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
         assert_eq!(sent, [0, 1, 0, 1, 0, 1]);
@@ -497,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn stopped_sender_sends_end_markers_with_frames_sent() {
+    fn stopped_sender_sends_end_markers_of_begun_streams_only() {
         let mut sender = sender(&["size=105", "size=105,start=1s"]);
         drain(&mut sender, T0, ClassSet::NONE);
         sender.stop();

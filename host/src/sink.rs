@@ -3,9 +3,8 @@
 //! After a stream's first frame nothing is allocated.
 //!
 //! Frames sent before the sink was ready count as missed at the start, not as lost. To detect them, the sink compares
-//! two durations, each measured by one clock: from its own start to the first arrival, and from the sender's first
-//! frame to the sending of that arrival. If the second is longer, all frames with lower numbers than the lowest
-//! received one were missed.
+//! two durations: from its own start to the first arrival, and from the sender's first frame to the sending of that
+//! arrival. If the second is longer, all frames below the lowest received number were missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,11 +40,11 @@ pub struct Sink {
 /// Received frames that belong to no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsorted {
-    /// Data frames flooded to this host.
+    /// Data frames to other hosts that reached this host.
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of streams beyond the maximum number.
+    /// Data frames of streams beyond the maximum number that a sink tracks.
     pub untracked: u64,
     /// Frames that are not data of a stream.
     pub other: u64,
@@ -54,7 +53,6 @@ pub struct Unsorted {
 #[derive(Debug)]
 pub struct Incoming {
     pub sender: u16,
-    /// Stream number at the sender.
     pub stream: u8,
     /// Class whose pauses the sender obeys.
     pub class: Class,
@@ -243,7 +241,7 @@ impl Incoming {
         }
     }
 
-    /// Returns the number of frames that the sender has sent at least.
+    /// Returns a lower bound of the number of frames that the sender has sent.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
@@ -295,8 +293,8 @@ impl FlowsReceived {
         }
     }
 
-    /// Returns whether the flow can be tracked. A flow that was refused once is never tracked, because it would never
-    /// complete.
+    /// Returns whether the flow can be tracked. A flow whose first frame was not tracked is never tracked, because it
+    /// would never complete.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
@@ -406,7 +404,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn sink_counts_frames_by_sender() {
+    fn sink_counts_frames_of_each_chosen_sender_separately() {
         let progress = Arc::new(Progress::of_senders([1, 2]));
         let mut sink = Sink::new(ADDRESS, false, Nanos::ZERO, Arc::clone(&progress));
         for (sequence, sender) in [(0, 1), (0, 2), (1, 1), (0, 3)] {
@@ -452,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_beyond_maximum_counts_once_and_stays_untracked() {
+    fn flow_beyond_maximum_number_counts_once_as_untracked() {
         let flow = |id| FlowStamp { id, bytes: 300, frames: 3, began: Nanos(500) };
         let mut flows = FlowsReceived::default();
         let most = u32::try_from(FLOWS_MAX).unwrap();
@@ -473,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_beyond_maximum_are_counted() {
+    fn sink_counts_frames_of_streams_beyond_maximum_number() {
         let mut sink = sink(false);
         for sender in 0..=1024_u16 {
             receive(&mut sink, 0, ADDRESS, &Stamp { sender, ..stamp(0) });

@@ -29,7 +29,7 @@ pub struct Stream {
     pub dst: MacAddr,
     /// MAC address of the next router, if the stream is routed.
     pub via: Option<MacAddr>,
-    /// Source MAC address; `None` means that of the host.
+    /// Source MAC address; `None` means the host's address.
     pub src: Option<MacAddr>,
     /// UDP source port. `None` means 49152 plus the stream's number, and a different port for each flow.
     pub source_port: Option<u16>,
@@ -38,7 +38,7 @@ pub struct Stream {
     pub size: u32,
     /// Rate on the line (with FCS, preamble and gap); `None` for line rate.
     pub rate: Option<BitRate>,
-    /// Maximum number of frames, or of flows.
+    /// Maximum number of frames, or of flows in a stream of flows.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
     /// Delay after the host's start.
@@ -133,7 +133,7 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("vlan", "VLAN 0 to 4094 of the tag", "0, if pcp is given"),
     ("dscp", "DSCP 0 to 63", "class x 8"),
     ("ecn", "ECN bits: 0 (not capable), 1 or 2 (ECT; the receiver counts marks)", "0"),
-    ("src", "source MAC address", "that of the host"),
+    ("src", "source MAC address", "the host's address"),
     ("sport", "UDP source port", "49152 + the stream's number"),
     ("dport", "UDP destination port", "9"),
     ("size", "frame size with FCS, 64 to 9018 bytes", "1518"),
@@ -141,12 +141,12 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("count", "number of frames (or flows)", "no limit"),
     ("duration", "duration of the stream", "no limit"),
     ("start", "delay after the start of the host", "0s"),
-    ("on", "duration of sending phases; needs off", "always"),
-    ("off", "duration of silent phases; needs on", "never"),
-    ("burst", "size of bursts, such as 64KB; needs every", "none"),
-    ("every", "interval of bursts; needs burst", "none"),
-    ("flows", "flow sizes: edu1, edu2 or a file; needs rate", "none"),
-    ("seed", "seed of random flows; needs flows", "1"),
+    ("on", "duration of sending phases; needs the key off", "always"),
+    ("off", "duration of silent phases; needs the key on", "never"),
+    ("burst", "size of bursts, such as 64KB; needs the key every", "none"),
+    ("every", "interval of bursts; needs the key burst", "none"),
+    ("flows", "flow sizes: edu1, edu2 or a file; needs the key rate", "none"),
+    ("seed", "seed of random flows; needs the key flows", "1"),
 ];
 
 struct Fields<'a> {
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_patterns_are_parsed() {
+    fn stream_parser_reads_every_traffic_pattern() {
         assert_eq!(
             one("burst=64KB,every=10ms").pattern,
             Pattern::Incast { burst: Bytes(64_000), every: Nanos::from_millis(10) }
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn all_errors_of_all_streams_are_reported() {
+    fn stream_parser_reports_all_errors_of_all_streams() {
         let errors = errors("class=8,rate=fast,sise=9,size=63,class,dst=1,on=1ms");
         let text = errors.join("\n");
         assert_eq!(errors.len(), 7, "{text}");
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_frame_size_is_checked_to_the_byte() {
+    fn stream_parser_checks_frame_size_limits_to_the_byte() {
         for (text, fits) in [
             ("size=63", false),
             ("size=64", true),
@@ -462,7 +462,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn router_needs_a_unicast_address() {
+    fn stream_refuses_router_address_that_is_not_unicast() {
         let of = |via: &str| parse_streams(&[format!("dst=02:00:00:00:00:02,via={via}")]);
         for (via, is_one) in [
             ("00:00:00:00:00:01", true),

@@ -175,7 +175,7 @@ mod tests {
     use crate::report::{ClassPauseReport, SentStream};
 
     #[test]
-    fn table_of_report_shows_key_results() {
+    fn report_table_shows_sent_received_and_lost_frames() {
         let mut report = HostReport { device: "eth0".to_owned(), sender: 7, ..HostReport::default() };
         report.sent = vec![SentStream { frames: 1234, ..SentStream::default() }];
         report.received = vec![ReceivedStream { lost: 56, frames: 789, ..ReceivedStream::default() }];

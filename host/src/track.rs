@@ -1,8 +1,8 @@
-//! Received sequence numbers, counted by a bitmap of the last [`WINDOW`].
+//! Counts received sequence numbers, with a bitmap of the last [`WINDOW`] numbers.
 //!
 //! * A *reordered* frame arrives after a higher number (RFC 4737).
 //! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]): it may be
-//!   new or repeated.
+//! new or repeated.
 
 pub const WINDOW: u64 = 1 << 16;
 
@@ -138,23 +138,23 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_order_count_as_distinct() {
+    fn frames_in_order_count_as_neither_repeated_nor_reordered() {
         assert_eq!(counts(0..200_000), (200_000, 0, 0, 0));
     }
 
     #[test]
-    fn late_frame_is_reordered_and_repeated_one_duplicated() {
+    fn late_frame_counts_as_reordered_and_repeat_as_duplicate() {
         assert_eq!(counts([0, 2, 1, 3, 3, 1]), (4, 2, 1, 0));
     }
 
     #[test]
-    fn tracker_window_ends_one_window_below_highest() {
+    fn frame_a_window_below_highest_is_beyond_tracker_window() {
         assert_eq!(counts([WINDOW - 1, 0]), (2, 0, 1, 0));
         assert_eq!(counts([WINDOW, 0]), (1, 0, 0, 1));
     }
 
     #[test]
-    fn sequence_below_tracker_window_may_have_arrived() {
+    fn tracker_cannot_exclude_arrival_below_its_window() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));
@@ -172,7 +172,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn tracker_matches_reference_set(sequences in prop::collection::vec(0..500_u64, 0..600)) {
+        fn tracker_counts_equal_those_of_a_reference_set(sequences in prop::collection::vec(0..500_u64, 0..600)) {
             let mut distinct = HashSet::new();
             let (mut duplicated, mut reordered, mut highest) = (0, 0, None);
             for &s in &sequences {

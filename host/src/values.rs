@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn list_of_classes_is_parsed_or_refused() {
+    fn parser_accepts_classes_0_to_7_or_all_and_nothing_else() {
         assert_eq!(classes("3,4"), Ok(ClassSet(0b1_1000)));
         assert_eq!(classes("all"), Ok(ClassSet::ALL));
         assert!(classes("8").is_err());

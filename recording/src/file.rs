@@ -1,5 +1,5 @@
 //! File of a recording, in pcapng. A received or sent frame is a packet whose option is its record. Custom blocks
-//! hold the rest:
+//! contain everything else:
 //!
 //! ```text
 //! head    version, configuration text, settings outside it (hash seed, MAC addresses), sizes
@@ -8,7 +8,7 @@
 //! end     reason, number of records, digest of all preceding bytes
 //! ```
 //!
-//! Only the length of the end block follows the digest, and also stands at the start of that block. So every changed
+//! Only the length of the end block follows the digest, and the block also begins with this length. So every changed
 //! byte is detected.
 
 use std::io::{self, Write};
@@ -35,7 +35,7 @@ pub(super) const END: u8 = 3;
 const PIECE: usize = 16 << 10;
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
-/// State of a switch before its first call.
+/// State of a switch before the first recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Version of xoff that made the recording.
@@ -149,7 +149,7 @@ impl End {
     }
 }
 
-/// FNV-1a hash over 4-byte words; the length of every block is a multiple of 4.
+/// FNV-1a hash over words of 4 bytes, because the length of every block is a multiple of 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(pub(super) u64);
 

@@ -41,12 +41,11 @@ mod option {
     pub(super) const OWN: u16 = 0xf066;
 }
 
-/// Port, as a pcapng interface.
+/// Port of a switch, described as a pcapng interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     pub port: PortId,
     pub name: String,
-    /// Description shown by other programs.
     pub description: String,
     pub mac: MacAddr,
     /// Bits per second.
@@ -55,7 +54,7 @@ pub struct Interface {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Time, port, class and event (received, sent, dropped).
+    /// Time, port and class of the frame, and what happened to it (received, sent, dropped).
     pub sighting: Sighting,
     /// Length of the whole frame in bytes.
     pub len: u32,
@@ -302,7 +301,7 @@ impl Splitter {
         Ok(self.bytes.drain(..end).collect())
     }
 
-    /// Returns the numbers of frames in the blocks taken so far.
+    /// Returns the numbers of frames in all blocks that [`Splitter::whole`] returned.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
@@ -412,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_frames_are_summed_over_ports() {
+    fn capture_reader_sums_missed_frames_over_ports() {
         let interface = |port| {
             let (name, description) = (String::new(), String::new());
             Interface { port: PortId(port), name, description, mac: MacAddr([2; 6]), speed: 1 }
@@ -424,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_statistics_are_ignored() {
+    fn capture_reader_ignores_truncated_statistics() {
         for len in (12_u32..=24).step_by(4) {
             let mut block = vec![0; len as usize];
             block[..8].copy_from_slice(&[STATISTICS.to_le_bytes(), len.to_le_bytes()].concat());

@@ -55,7 +55,7 @@ pub enum NotReplayed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
     pub outcome: Outcome,
-    /// First differing line of the final counts: as recorded and as replayed.
+    /// First line in which the final counts differ: as recorded and as replayed.
     pub books: Option<(String, String)>,
     pub ended: Ending,
     pub has_books: bool,

@@ -42,7 +42,7 @@ pub enum Record<'a> {
     Release(PortId, u32),
     /// Call: the driver will never send the frame in this slot.
     GiveUp(PortId, u32),
-    /// Call: the driver requests the port's next pause frame.
+    /// Call: the driver fetches the port's next pause frame.
     Announce(PortId),
     /// Call: the port's link is up (true) or down.
     SetLink(PortId, bool),
@@ -61,7 +61,7 @@ pub enum Record<'a> {
     Copied(u32, Option<u32>),
     /// Answer: a frame of this length was created (true: a control frame); `None` if no slot was free.
     Made(bool, u32, Option<u32>),
-    /// Answer: the start of the frame moved by this number of bytes (false: no room).
+    /// Answer: the start of the frame in this slot moved by this number of bytes (false: no room to move).
     Moved(u32, i32, bool),
     /// Answer: the dataplane hands a frame to the driver.
     Sent(Passing<'a>),
@@ -233,7 +233,7 @@ impl<'a> Record<'a> {
             |port: PortId| names.get(port.index()).map_or_else(|| format!("port {}", port.0), Clone::clone);
         match *self {
             Record::At(now) => format!("a batch begins at {} ns", now.0),
-            Record::WasAway(now) => format!("the worker was away until {} ns", now.0),
+            Record::WasAway(now) => format!("the worker was stalled until {} ns", now.0),
             Record::Advance => "due timers fire".into(),
             Record::Receive(frame) => format!("{}: {} arrives", at(frame.port), frame.describe()),
             Record::Forward => "the pipeline moves frames".into(),
@@ -260,7 +260,7 @@ impl<'a> Record<'a> {
                 format!("a frame of {len} bytes is created in {}", slot_name(slot))
             }
             Record::Moved(slot, by, done) => {
-                let done = if done { "" } else { " (no room)" };
+                let done = if done { "" } else { " (refused, because there is no room before it)" };
                 format!("the start of the frame in slot {slot} moves by {by} bytes{done}")
             }
             Record::Sent(frame) => format!("{}: {} is sent", at(frame.port), frame.describe()),

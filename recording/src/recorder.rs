@@ -18,7 +18,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 const TAP: TapId = TapId(u64::MAX);
-/// Maximum number of reported drops per call, and of reported punts. Recorder and replay both omit further ones.
+/// Maximum number of drops, and of punts, that are reported per call. Recorder and replay both omit further ones.
 const REPORTS_MAX: usize = 16 << 10;
 const RECORD_MAX: usize = 4 << 10;
 
@@ -186,7 +186,7 @@ pub struct Recorder<K> {
     now: Nanos,
     is_begun: bool,
     is_due: bool,
-    /// True if the pipeline keeps no frame after a forward call, so that a second call at once would move nothing.
+    /// True if a forward call moves all frames, so that an immediate second call would move none.
     moves_at_once: bool,
     has_moved: bool,
 }

@@ -81,7 +81,7 @@ impl PuntSink for Taker {
 #[derive(Debug)]
 struct ReplayStore {
     memory: Memory,
-    /// For each slot, the port whose driver has the frame.
+    /// For each slot, the port whose driver has the frame in it.
     given: Vec<Option<PortId>>,
     expected: VecDeque<Vec<u8>>,
     takes: Takes,
@@ -148,7 +148,7 @@ impl Replay {
         Ok(Outcome::Identical { calls: self.calls, frames: self.frames })
     }
 
-    /// Returns the first differing line of the final counts, as recorded and as replayed.
+    /// Returns the first line in which the final counts differ, as recorded and as replayed.
     #[must_use]
     pub fn differing_books(&self, recorded: &str) -> Option<(String, String)> {
         let replayed = books(&self.switch, &self.counters);
@@ -185,7 +185,7 @@ impl Replay {
     }
 
     fn make(&mut self, call: &[u8]) -> Result<bool, String> {
-        let call = Record::read(call).ok_or("its bytes are malformed")?;
+        let call = Record::read(call).ok_or("the bytes of the record are malformed")?;
         self.check(&call)?;
         let (switch, store, now) = (&mut self.switch, &mut self.store, self.now);
         match call {
@@ -217,7 +217,7 @@ impl Replay {
         };
         match *call {
             Record::At(at) | Record::WasAway(at) if at < self.now => {
-                Err("its time is earlier than the previous call's".into())
+                Err("the time of the call is earlier than that of the previous call".into())
             }
             Record::Receive(Passing { port, slot, len, bytes }) => {
                 is_port(port)?;
@@ -304,7 +304,7 @@ impl ReplayStore {
                 batch.send_of_host(site, port, &whole(bytes, len), self);
                 None
             }
-            _ => return Err("it is an answer, not a call".into()),
+            _ => return Err("the record is an answer, not a call".into()),
         })
     }
 

@@ -1,8 +1,8 @@
 //! Queue of pending events, ordered by time, then by subject (the encoded [`Event`](crate::event::Event)).
 //!
 //! The reach is the minimum time in which an event affects a neighboring place (node). [`Order::ByPlace`] takes all
-//! events of a place within one reach together, while its data is cached. Each place gets the same events in both
-//! orders.
+//! events of a place within one reach together, while its data is cached. Each place gets the same events as in the
+//! order by time.
 
 mod turns;
 mod wheel;
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_gets_equal_events_in_both_processing_orders() {
+    fn node_gets_same_events_in_order_by_time_and_by_node() {
         for (seed, parted) in (0..200).flat_map(|seed| Parted::ALL.map(|parted| (seed, parted))) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_bipartite_fabric_run_for_two_minimum_delays() {
+    fn turn_in_bipartite_fabric_spans_two_minimum_link_delays() {
         let turns = |parted: Parted| {
             let mut calendar = Calendar::new(4, parted.parts());
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));

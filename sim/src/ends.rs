@@ -7,7 +7,7 @@ use crate::time::Picos;
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// Returns the index.
+    /// Returns the number as an index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

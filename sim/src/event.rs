@@ -1,4 +1,4 @@
-//! Events of the simulation, encoded as subjects of entries in the [`calendar`](crate::calendar).
+//! Events of the simulation, encoded as 32-bit numbers (subjects) for the [`calendar`](crate::calendar).
 
 use crate::ends::{LinkId, NodeId};
 
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_decoded_from_its_subject_is_equal() {
+    fn encoded_event_decodes_to_the_same_event() {
         for number in [0, 1, NUMBERS_MAX - 1] {
             let link = LinkId(number);
             for event in

@@ -80,7 +80,7 @@ impl FabricEvent {
 }
 
 impl Fabric {
-    /// Builds a plan with ideal switches and plain hosts.
+    /// Builds the fabric of a plan, with ideal switches and plain hosts.
     ///
     /// # Panics
     /// If [`Plan::check`] rejects the plan.
@@ -102,7 +102,7 @@ impl Fabric {
 }
 
 impl<H: Node> Fabric<SwitchNode, H> {
-    /// Installs routing tables; routers have none before. `plan` must be the fabric's.
+    /// Installs the routing tables of `plan`, which must be the fabric's. Before, routers have none.
     ///
     /// # Panics
     /// Without such a switch.
@@ -156,7 +156,7 @@ fn draw(settings: &mut SwitchSettings, id: NodeId, seed: Seed) {
 }
 
 impl<S: Node, H: Node> Fabric<S, H> {
-    /// Builds a plan with custom switches and hosts.
+    /// Builds the fabric of a plan, with custom switches and hosts.
     ///
     /// # Panics
     /// As [`Fabric::new`] does.
@@ -195,7 +195,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.now()
     }
 
-    /// Returns the counts.
+    /// Returns the counts of processed events.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
@@ -219,7 +219,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         &self.hosts
     }
 
-    /// Calls a function on a host.
+    /// Calls a function that may change a host.
     ///
     /// # Panics
     /// Without such a host.
@@ -227,7 +227,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         done(&mut self.hosts[host as usize], &mut self.net)
     }
 
-    /// Calls a function on a switch.
+    /// Calls a function that may change a switch.
     ///
     /// # Panics
     /// Without such a switch.
@@ -294,7 +294,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         })
     }
 
-    /// Returns the node and port of an end of the plan.
+    /// Returns the node and port at a link's end in the plan.
     #[must_use]
     pub fn end(&self, at: At) -> End {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
@@ -408,7 +408,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Prefetches data of a switch. Not inlined, so that the code for frames stays small.
+    /// This function is not inlined, so that the code for frames stays small.
     #[inline(never)]
     fn prefetch_switch(&self, place: u32, step: usize) -> bool {
         self.switches.get(place as usize).is_some_and(|switch| switch.prefetch(step, &self.net))
@@ -478,8 +478,8 @@ impl FirstLinks {
 
 /// Returns the width of a calendar bucket, as a power of two in picoseconds.
 ///
-/// All buckets together must cover three times the duration of a long frame plus the largest delay, because a neighbor
-/// may be two such times behind.
+/// All buckets together must cover three times the sum of a long frame's duration and the largest delay, because a
+/// neighbor may be two such sums behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

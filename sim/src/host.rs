@@ -8,7 +8,7 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Number of frame bytes that the host fills in: all headers that a switch compares.
+/// Number of leading frame bytes that the host fills in, including all headers that a switch reads.
 const HEAD: usize = 60;
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
@@ -104,7 +104,7 @@ impl Host {
         self.bytes_received
     }
 
-    /// Returns when the last received frame had arrived.
+    /// Returns the arrival time of the last received frame.
     #[must_use]
     pub fn last_received(&self) -> Picos {
         self.last_received

@@ -7,8 +7,8 @@
 //!   a b rate delay error_rate   for each link
 //! ```
 //!
-//! Line breaks and words beyond the announced ones are ignored. Switches and hosts share one numbering from 0.
-//! Interfaces count from 1 at each node, in the order of links.
+//! Line breaks are ignored, and so are words after the announced number of entries. Switches and hosts share one
+//! numbering from 0. Interfaces count from 1 at each node, in the order of links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn topology_file_yields_its_nodes_lines_and_interfaces() {
+    fn hpcc_topology_file_yields_nodes_lines_and_interfaces() {
         let made = read(TOPOLOGY).expect("the topology is invalid");
         let (plan, nodes) = (&made.plan, &made.nodes);
         assert_eq!((plan.hosts(), plan.switches(), plan.check()), (3, 2, Ok(())));
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_file_yields_flows_between_hosts() {
+    fn hpcc_flow_file_yields_flows_between_hosts() {
         let nodes = read(TOPOLOGY).expect("the topology is invalid").nodes;
         let text = "2\n0 3 3 100 1000 2.000001\n3 2 1 200 5\n2\n0 1 nobody reads this";
         let parsed = flows(text, &nodes).expect("flows");

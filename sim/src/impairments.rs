@@ -11,7 +11,7 @@ pub struct Impairments {
 }
 
 impl Impairments {
-    /// Blocks the driver.
+    /// Blocks the whole driver.
     pub fn stall(&mut self, until: Nanos) {
         self.looks_from = self.looks_from.max(until);
     }
@@ -22,7 +22,7 @@ impl Impairments {
         *from = (*from).max(until);
     }
 
-    /// Delays completions.
+    /// Delays completions of sent frames.
     pub fn complete_late(&mut self, until: Nanos) {
         self.completes_from = self.completes_from.max(until);
     }

@@ -155,7 +155,7 @@ mod tests {
     use crate::calendar::Parts;
 
     #[test]
-    fn link_direction_has_two_ends_and_a_reverse() {
+    fn link_direction_yields_its_two_ends_and_its_reverse() {
         let end = |node, port| End { node: NodeId(node), port: PortId(port) };
         let both = |(one, other, gbps, delay)| {
             let line = Line { rate: BitRate::from_gbps(gbps), delay: Picos(delay) };

@@ -27,7 +27,7 @@ pub trait Node {
         let _ = (port, is_up, net);
     }
 
-    /// Prefetches data that is needed soon, in steps from 0; returns true if more steps follow. Only switches do this.
+    /// Prefetches data that is needed soon, in steps from 0; returns true if more steps follow.
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         let _ = (step, net);
         false

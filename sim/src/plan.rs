@@ -14,7 +14,7 @@ use crate::switch_node::SlotCounts;
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchKind {
-    /// Initial settings of a switch, without forwarding.
+    /// Initial settings of a switch, without forwarding tables.
     pub settings: SwitchSettings,
     pub slots: SlotCounts,
 }
@@ -39,9 +39,9 @@ struct PlannedSwitch {
 /// End of a link in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Number of a switch, number of its port.
+    /// Port of a switch, by the numbers of the switch and the port.
     Switch(u32, u8),
-    /// Number of a host.
+    /// Host, by its number.
     Host(u32),
 }
 
@@ -114,7 +114,7 @@ impl Plan {
         &self.links
     }
 
-    /// Returns a switch's kind.
+    /// Returns the shared settings (kind) of a switch.
     ///
     /// # Panics
     /// Without such a switch.
@@ -123,7 +123,7 @@ impl Plan {
         &self.switches[switch as usize].kind
     }
 
-    /// Yields each switch's forwarding.
+    /// Yields each switch's forwarding tables.
     pub fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
         self.switches.iter().map(|switch| &switch.forwarding)
     }

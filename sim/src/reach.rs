@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn reach_is_minimum_time_of_an_empty_frame_over_a_link() {
+    fn reach_is_time_of_an_empty_frame_over_fastest_link() {
         let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]));
         assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
     }
 
     #[test]
-    fn bipartite_fabrics_have_two_sides_and_odd_cycles_one() {
+    fn fabric_has_two_sides_if_bipartite_and_else_one() {
         let [one, other] = [Side::One, Side::Other];
         let chain_and_pair = links(&[(0, 1, 9), (1, 2, 9), (3, 4, 9)]);
         assert_eq!(*sides(6, &chain_and_pair), [one, other, one, one, other, one]);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn part_has_nodes_of_one_side_up_to_the_link_limit() {
+    fn fabric_part_has_nodes_of_one_side_up_to_link_limit() {
         let to_last = |count: [usize; 3]| {
             let of = |(node, count): (u32, usize)| vec![(node, 3, 9); count];
             let ways: Vec<_> = (0..).zip(count).flat_map(of).collect();

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filled_soon_predicts_order_in_which_slots_are_filled() {
+    fn slots_are_filled_in_the_predicted_order() {
         let mut slots = Slots::new(4, 1);
         let freed = slots.data.remove(1);
         slots.data.push(freed);

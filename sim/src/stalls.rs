@@ -10,7 +10,7 @@ use crate::time::Picos;
 pub struct Stalls {
     /// Mean gap between stalls. Gaps are exponentially distributed.
     pub gap: Nanos,
-    /// Range of durations, which are uniformly distributed.
+    /// Range of the uniformly distributed durations.
     pub length: RangeInclusive<Nanos>,
     /// Time from which on no stall begins.
     pub until: Nanos,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn random_stall_that_begins_late_ends_at_its_planned_time() {
+    fn random_stall_noticed_late_still_ends_as_planned() {
         let [mut in_time, mut late] = [(); 2].map(|()| stalls(1, Nanos::NEVER));
         let begin = late.next();
         assert_eq!(late.begin(begin.after(Nanos(700))), in_time.begin(begin));

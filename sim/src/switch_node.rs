@@ -80,7 +80,7 @@ impl SwitchNode {
         &self.counters
     }
 
-    /// Adds a tap, which sees the switch's frames.
+    /// Adds a tap, an observer of the switch's frames.
     ///
     /// # Errors
     /// Returns the tap if there is no room for it.

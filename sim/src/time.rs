@@ -66,7 +66,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Prepares the rate of a line.
+    /// Prepares a rate for computing transmission times.
     #[must_use]
     pub const fn of(rate: BitRate) -> Pace {
         let per_second = 8 * PER_SECOND;

@@ -32,14 +32,14 @@ pub struct TrafficSettings {
     pub address: MacAddr,
     /// Number that identifies the host in its frames.
     pub id: u16,
-    /// Maximum delay for which streams with a rate catch up.
+    /// Maximum time that streams with a rate catch up.
     pub catch_up: Nanos,
     /// Settings of QCN reaction points. If given, streams carry a CN-TAG, and slow down when CNMs arrive.
     pub qcn: Option<ReactionSettings>,
     pub streams: Vec<Stream>,
-    /// Totals that other threads can read.
+    /// Totals of sent and received frames, which other threads can read.
     pub progress: Arc<Progress>,
-    /// Maximum sending rate, in addition to the limit by the line.
+    /// Maximum sending rate, which may be below the line's.
     pub rate: BitRate,
     pub habits: Habits,
     /// Random stalls of the simulated host program, with their seed.
@@ -97,7 +97,7 @@ impl TrafficHost {
         TrafficHost { place, sending: VecDeque::new(), due: Nanos::NEVER, running: None }
     }
 
-    /// Starts sending and receiving.
+    /// Starts sending the host's streams, and receiving.
     pub fn begin(&mut self, settings: TrafficSettings, net: &mut Net) {
         let TrafficSettings { address, id, catch_up, qcn, streams, progress, rate: line, habits, stalls } =
             settings;

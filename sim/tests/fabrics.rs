@@ -1,4 +1,4 @@
-//! Fabrics of real switches: times equal computed ones, and invariants hold.
+//! Fabrics of real switches: times equal computed ones, and no frame is lost or reordered.
 
 // proves: sim-timing
 
@@ -50,7 +50,7 @@ fn sum(fabric: &Fabric, of: fn(&xoff_sim::Host) -> u64) -> u64 {
 }
 
 #[test]
-fn chain_latency_is_serialization_plus_delay_exactly() {
+fn latency_over_switches_is_exactly_frame_times_plus_delays() {
     for gbps in [1, 10, 40, 100, 400] {
         for switches in 1..5 {
             for frames in [1, 2, 50] {
@@ -106,7 +106,7 @@ fn permutation_neither_loses_nor_reorders_frames() {
 }
 
 #[test]
-fn simulated_time_never_goes_back_and_never_reaches_never() {
+fn simulated_time_never_decreases_or_reaches_its_maximum() {
     let mut fabric = Fabric::new(&topology::single(2, LINE), Seed(1));
     fabric.begin(1, &flow(0, 3));
     fabric.run_until(Picos::from_micros(10));
@@ -210,7 +210,7 @@ fn plan_with_unlinked_port_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
-/// If a change of results is intended, update the stored table.
+/// Update the stored table if results should change.
 // proves: sim-results
 #[test]
 fn results_of_small_fabrics_equal_stored_table() {

@@ -1,4 +1,4 @@
-//! Faults of links, and errors of plans.
+//! Faults of links, and invalid plans.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn harmed(faults: ControlFaults, seed: u64) -> (Fabric, u64) {
 
 // proves: sim-faults, sim-results
 #[test]
-fn control_faults_apply_by_share_and_depend_on_seed() {
+fn control_frame_faults_follow_configured_shares_and_seed() {
     let all = 1_024;
     let late_by = Picos::from_nanos(300);
     let with = |faults| harmed(faults, 1).0.fault_counts();
@@ -105,7 +105,7 @@ fn run_by_single_steps_equals_run_at_once() {
 }
 
 #[test]
-fn another_flow_can_begin_after_a_run_to_rest() {
+fn host_can_begin_another_flow_once_no_event_is_left() {
     let mut fabric = Fabric::new(&topology::single(2, LINE), Seed(1));
     for frames in [3, 4] {
         fabric.begin(1, &flow(0, frames));
@@ -116,7 +116,7 @@ fn another_flow_can_begin_after_a_run_to_rest() {
 
 // proves: sim-fabrics
 #[test]
-fn invalid_plan_names_its_error() {
+fn invalid_plan_error_names_the_link_end_at_fault() {
     let kind = Arc::new(Ideal::beside(LINE).switch(2));
     let plan = |links: &[(At, At)]| {
         let mut plan = Plan::default();
@@ -139,7 +139,7 @@ fn invalid_plan_names_its_error() {
 }
 
 #[test]
-fn shortest_path_uses_lowest_port_of_equals() {
+fn equal_shortest_paths_use_the_lowest_port_number() {
     let kind = Arc::new(Ideal::beside(LINE).switch(3));
     let mut plan = Plan::default();
     for _ in 0..5 {

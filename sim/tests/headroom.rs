@@ -6,7 +6,7 @@
 //! the pause frame. The station starts frames until the last picosecond that the standard allows. The last one has
 //! maximum length.
 //!
-//! No pause expires meanwhile, because an expiry is up to a nanosecond late. Such a delay costs no headroom.
+//! No pause expires meanwhile, because an expiry is up to a nanosecond late.
 #![allow(clippy::unwrap_used)]
 
 // proves: headroom

@@ -1,4 +1,4 @@
-//! Simulated hosts of `xoff traffic`: frames and times, to the nanosecond.
+//! Simulated hosts of `xoff traffic`: frames, and times to the nanosecond.
 #![allow(clippy::unwrap_used)]
 
 // proves: sim-hosts
@@ -145,7 +145,7 @@ fn host_hands_frames_to_driver_up_to_commit_limit() {
     assert_eq!(run(Bytes(3 * frame.0 + 1)), [4, 5, 6]);
 }
 
-/// A frame is due every 12 us. The host's sleep begins when its line is free, 1,230 ns after the start of a frame.
+/// A frame is due every 12 us. The host sleeps when its line is free, 1,230 ns after the start of a frame.
 #[test]
 fn napping_host_sends_when_its_nap_ends() {
     let nap = Nanos::from_micros(50);
@@ -239,8 +239,8 @@ fn wakeup_delay_postpones_each_frame_of_a_slow_stream() {
     assert_eq!(fabric.hosts()[0].report(fabric.now()).usual_gap_ns, wake.0);
 }
 
-/// Two hosts receive a frame every 12,304 ns. One of them polls at once. The other polls 30 us after the first frame,
-/// and then every 80 us.
+/// Two hosts receive a frame every 12,304 ns. One polls at once, the other 30 us after the first frame, and then every
+/// 80 us.
 #[test]
 fn receiving_host_polls_after_wakeup_delay_and_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);

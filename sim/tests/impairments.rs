@@ -1,4 +1,4 @@
-//! Switches whose driver is impaired.
+//! Simulated switches whose driver is impaired.
 
 // proves: sim-faults
 
@@ -176,7 +176,7 @@ fn frames_arriving_in_a_stall_are_processed_port_by_port() {
 }
 
 #[test]
-fn frames_delayed_by_own_stall_do_not_count_as_late() {
+fn own_stall_does_not_make_frames_of_peer_count_as_late() {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 2_000);
     let counters = Arc::clone(fabric.switches()[0].counters());
@@ -247,7 +247,7 @@ fn refreshes(fabric: &Fabric) -> u64 {
 }
 
 #[test]
-fn stall_delays_timers_to_its_end() {
+fn stall_delays_pause_refresh_to_its_end() {
     let (mut fabric, before) = held();
     impair(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_millis(3), net));
     fabric.run_until(Picos(Picos::from_micros(3_000).0 - 1));
@@ -294,7 +294,7 @@ fn timers_of_sleeping_driver_are_late_by_wakeup_delay() {
     assert_eq!(refreshed(wake, at_once), at_once, "time of the refresh");
 }
 
-/// Returns the maximum loss of frames in a stall, over many start times of the stall. Nine hosts send.
+/// Returns the maximum number of frames lost in a stall, over many start times of the stall. Nine hosts send.
 fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     let run = |begin: u64| {
         let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());
@@ -311,8 +311,8 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
 }
 
-/// A stall must exceed the budget by 4 us to lose frames, because headroom covers the standard's peer response, two
-/// maximum frames, and the commit. The hosts use almost 4 us less.
+/// Headroom also covers the standard's peer response, two maximum frames, and the commit. The hosts need almost 4 us
+/// less, so only a stall 4 us longer than the budget loses frames.
 #[test]
 fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
@@ -397,7 +397,7 @@ fn late_completions_delay_data_but_not_pause_frames() {
 }
 
 #[test]
-fn longest_of_overlapping_impairments_takes_effect() {
+fn shorter_impairment_does_not_shorten_a_longer_one() {
     let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
     let run = |ails: &dyn Fn(&mut SwitchNode, Nanos, &mut xoff_sim::Net)| {
         let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -417,7 +417,7 @@ fn longest_of_overlapping_impairments_takes_effect() {
 }
 
 #[test]
-fn overlapping_stalls_count_their_common_time_once() {
+fn total_stall_time_counts_overlap_of_two_stalls_once() {
     let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     let mut counted = |until: Nanos| {
@@ -462,7 +462,7 @@ fn random_stalls_depend_on_seed_and_switch() {
 }
 
 #[test]
-fn driver_polls_at_the_end_of_a_random_stall() {
+fn frame_arriving_in_a_random_stall_leaves_at_its_end() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     let length = Nanos::from_micros(5);
     let stalls = Stalls { gap: length, length: length..=length, until: Nanos::from_micros(100) };

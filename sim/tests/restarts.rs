@@ -1,4 +1,4 @@
-//! Restarts of switches.
+//! Restarts of simulated switches.
 
 // proves: sim-faults
 
@@ -172,7 +172,7 @@ fn frame_of_new_switch_waits_for_xon_of_old_switch() {
     }
 }
 
-/// When the old switch ends, a frame is on the line. Another frame arrives after 60 ns. The line is blocked for 100 ns.
+/// When the old switch ends, a frame is on the line. Another frame arrives 60 ns later. The line is blocked for 100 ns.
 #[test]
 fn frame_on_line_leaves_before_frames_of_new_switch() {
     let plan = topology::single(3, LINE);
@@ -191,7 +191,7 @@ fn frame_on_line_leaves_before_frames_of_new_switch() {
 }
 
 #[test]
-fn new_switch_sends_once_line_is_free_of_old_frames() {
+fn restarted_switch_sends_once_its_line_is_unblocked() {
     let (plan, mut fabric) = two_to_one(1);
     let idle = Nanos::from_micros(100);
     fabric.at_switch(0, |switch, net| switch.refuse(PortId(2), idle, net));
@@ -208,7 +208,7 @@ fn new_switch_sends_once_line_is_free_of_old_frames() {
 }
 
 #[test]
-fn arrivals_during_a_restart_are_lost_and_counted() {
+fn frames_arriving_during_a_restart_are_lost_and_counted() {
     // The tenth frame arrives just before the old switch ends, the twentieth when the new switch begins or just before
     // that.
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
@@ -230,7 +230,7 @@ fn arrivals_during_a_restart_are_lost_and_counted() {
 }
 
 #[test]
-fn requests_during_a_restart_reach_the_new_switch() {
+fn link_change_during_a_restart_reaches_the_new_switch() {
     let (plan, mut fabric) = two_to_one(100);
     fabric.run_until(Picos::from_micros(3));
     let begins = Nanos::from_micros(40);
@@ -246,7 +246,7 @@ fn requests_during_a_restart_reach_the_new_switch() {
 }
 
 #[test]
-fn requests_queued_behind_restart_reach_the_new_switch() {
+fn link_change_queued_behind_restart_reaches_new_switch() {
     let (plan, mut fabric) = two_to_one(100);
     fabric.run_until(Picos::from_micros(3));
     let [polls, begins] = [20, 40].map(Nanos::from_micros);
@@ -284,7 +284,7 @@ impl Tap for Count {
 }
 
 #[test]
-fn tap_survives_a_restart() {
+fn tap_gets_all_frames_before_and_after_a_restart() {
     let plan = topology::chain(1, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
     let received = Arc::default();

@@ -39,9 +39,6 @@ pub struct Link {
 
 impl Link {
     /// Opens `device`, an interface in the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// If the device does not exist, or privileges are missing.
     pub fn open(device: &str) -> Result<Link, LinkError> {
         let (to, address) = link_address(device).ok_or_else(|| LinkError::NoDevice(device.to_owned()))?;
         let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)
@@ -54,7 +51,6 @@ impl Link {
         self.address
     }
 
-    /// Sends one frame.
     pub fn send(&self, frame: &[u8]) -> Result<(), LinkError> {
         let sent = sendto(self.socket.as_raw_fd(), frame, &self.to, MsgFlags::empty());
         let refused =
@@ -73,16 +69,13 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub every: Nanos,
-    /// Maximum number of rounds, each through all frames.
+    /// Maximum number of rounds. A round sends each frame once.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
 }
 
 /// Sends `frames` in turn until `timing` ends or `stop` is set, and returns how many were sent. If frames are late, the
 /// delay is not caught up.
-///
-/// # Errors
-/// If the kernel refuses a frame.
 pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool) -> Result<u64, LinkError> {
     let begin = Instant::now();
     let end = timing.duration.map(|duration| begin + Duration::from_nanos(duration.0));

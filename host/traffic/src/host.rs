@@ -53,15 +53,15 @@ pub struct HostOptions {
     pub obedience: Obedience,
     /// True if PAUSE frames (802.3x) also pause all classes, instead of only being counted.
     pub obey_802_3x: bool,
-    /// True if flow lists (OFC) pause flows instead of their class.
+    /// True if the host obeys pauses of single flows (OFC), instead of pausing their class.
     pub obey_flows: bool,
     /// True if the host obeys requested rates (GFC).
     pub obey_rates: bool,
-    /// Maximum delay caused by the host itself for which streams catch up.
+    /// Maximum time that streams catch up after the host itself delayed them.
     pub catch_up: Nanos,
     /// True if frames to other hosts are accepted.
     pub promiscuous: bool,
-    /// True if the host announces its address, so that switches need not flood frames to it.
+    /// True if the host announces its address to switches.
     pub announce: bool,
     /// True if streams send end markers. Reports that are corrected by [`settle`](xoff_host::report::settle) do not
     /// need them.
@@ -72,7 +72,7 @@ pub struct HostOptions {
     pub nap: Nanos,
     /// Settings of rate limiters. If given, all streams have CN-TAGs; otherwise received CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
-    /// Number of entries of each ring.
+    /// Number of entries of each AF_XDP ring.
     pub ring: u32,
 }
 
@@ -110,7 +110,6 @@ pub enum HostError {
     Wait { device: String, source: io::Error },
 }
 
-/// Host on an interface.
 #[derive(Debug)]
 pub struct Host {
     options: HostOptions,
@@ -123,9 +122,6 @@ pub struct Host {
 
 impl Host {
     /// Opens the interface in the calling thread's network namespace, and begins to receive.
-    ///
-    /// # Errors
-    /// Says what to do if the interface cannot be used.
     pub fn open(options: HostOptions) -> Result<Host, HostError> {
         let station = Station::open(&options.device, options.ring)?;
         let address = options.address.unwrap_or(station.address());
@@ -139,7 +135,7 @@ impl Host {
         self.address
     }
 
-    /// Returns the number of the host in its frames.
+    /// Returns the number that identifies the host in its frames.
     #[must_use]
     pub const fn id(&self) -> u16 {
         self.id
@@ -152,9 +148,6 @@ impl Host {
     }
 
     /// Sends `streams` and receives, until the run ends or `stop` is set.
-    ///
-    /// # Errors
-    /// If waiting for frames fails.
     pub fn run(
         self,
         streams: &[Stream],

@@ -1,7 +1,6 @@
 //! A host on one interface over AF_XDP: sender and sink in one, with the decisions of `xoff_host`.
 //!
-//! Linux' own hosts neither obey pause frames nor account for every frame. `xoff traffic` runs one host; demo and tests
-//! run several, each on a thread in its own network namespace.
+//! Linux' own hosts neither obey pause frames nor account for every frame.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

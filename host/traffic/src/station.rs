@@ -22,11 +22,8 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries. Each queue gets as many chunks, and so do sending and the window of
-    /// received frames.
-    ///
-    /// # Errors
-    /// If the interface cannot be used.
+    /// Opens `device` with rings of `ring` entries. There are as many chunks for each queue, for frames to send, and
+    /// for received frames in use.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
         let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
         let options = PortOptions {

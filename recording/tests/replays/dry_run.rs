@@ -1,4 +1,4 @@
-//! A switch with random traffic, for many kinds of decisions.
+//! Records a switch with random traffic, which causes many kinds of decisions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

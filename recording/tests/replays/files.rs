@@ -34,7 +34,7 @@ fn replayed(file: &[u8]) -> Result<Replayed, NotReplayed> {
 }
 
 #[test]
-fn replay_reproduces_file_and_counters() {
+fn replay_of_file_reproduces_all_answers_and_final_counts() {
     let replayed = replayed(&file(2_000, 16 << 20)).unwrap();
     assert!(replayed.is_identical() && replayed.has_books, "{replayed:#?}");
     assert_eq!(replayed.ended, Ending::Stopped);
@@ -53,7 +53,7 @@ fn full_ring_ends_recording_with_overrun() {
 }
 
 #[test]
-fn truncated_recording_is_refused() {
+fn replay_refuses_truncated_recording() {
     let whole = file(8, 1 << 20);
     assert!(replayed(&whole).unwrap().is_identical());
     for len in 1..whole.len() {
@@ -63,7 +63,7 @@ fn truncated_recording_is_refused() {
 }
 
 #[test]
-fn short_file_of_other_format_is_refused() {
+fn replay_refuses_short_file_of_other_format() {
     for bytes in [&b"h"[..], b"hi\n", b"a text that is longer than a block"] {
         let error = replayed(bytes).unwrap_err();
         assert!(matches!(error, NotReplayed::Foreign), "{error}");
@@ -72,7 +72,7 @@ fn short_file_of_other_format_is_refused() {
 
 /// A pipe is refused because a replay reads its input twice.
 #[test]
-fn pipe_or_directory_is_refused() {
+fn replay_refuses_pipe_or_directory() {
     for path in ["/dev/zero", "/"] {
         let error = replay(path.as_ref(), None).unwrap_err().to_string();
         assert!(error.contains("so give a regular file"), "{error}");
@@ -91,7 +91,7 @@ fn empty_file_error_names_record_command() {
 }
 
 #[test]
-fn recording_with_any_changed_byte_is_refused() {
+fn replay_refuses_recording_with_any_changed_byte() {
     let whole = file(8, 1 << 20);
     for (at, by) in (0..whole.len()).flat_map(|at| [0x01, 0x11, 0x80, 0xff].map(|by| (at, by))) {
         let mut other = whole.clone();
@@ -103,7 +103,7 @@ fn recording_with_any_changed_byte_is_refused() {
 }
 
 #[test]
-fn recording_with_trailing_data_is_refused() {
+fn replay_refuses_recording_with_trailing_data() {
     let whole = file(8, 1 << 20);
     let mut block = pcapng::Writer::new("x", vec![], 0, Duration::ZERO, Duration::ZERO);
     for more in [&b"x"[..], b"x\n", &[0; 4_096], &block.take(), &whole[..whole.len() / 2]] {
@@ -113,14 +113,14 @@ fn recording_with_trailing_data_is_refused() {
 }
 
 #[test]
-fn concatenated_recordings_are_refused() {
+fn replay_refuses_concatenated_recordings() {
     let whole = file(8, 1 << 20);
     let error = replayed(&whole.repeat(2)).unwrap_err();
     assert!(matches!(error, NotReplayed::Followed), "{error}");
 }
 
 #[test]
-fn missing_or_swapped_block_is_refused() {
+fn replay_refuses_missing_or_swapped_block() {
     let whole = file(8, 1 << 20);
     let mut blocks = Vec::new();
     let mut rest = &whole[..];
@@ -151,7 +151,7 @@ fn unsupported_format_is_reported_before_damage() {
 }
 
 #[test]
-fn file_of_other_format_is_refused() {
+fn replay_refuses_file_of_other_format() {
     for bytes in [&b"[[port]]\nname = \"a\"\ndevice = \"a\"\n"[..], &[0; 4_096]] {
         assert!(matches!(replayed(bytes).unwrap_err(), NotReplayed::Foreign | NotReplayed::Damaged { .. }));
     }
@@ -161,7 +161,7 @@ fn file_of_other_format_is_refused() {
 }
 
 #[test]
-fn other_version_or_several_workers_are_refused() {
+fn replay_refuses_other_version_or_several_workers() {
     let settings = dry_run::settings(XOFF);
     let text = dry_run::text(XOFF);
     let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);

@@ -41,7 +41,7 @@ fn replayed(records: &[Vec<u8>], xoff: u32) -> (Replay, Result<Outcome, Broken>)
 }
 
 #[test]
-fn replay_reproduces_frames_and_counters() {
+fn replay_of_records_reproduces_answers_and_final_counts() {
     for seed in xoff_explore::seeds(1..4) {
         let run = recorded(seed, usize::MAX);
         let (replay, outcome) = replayed(&run.sink.records, XOFF);
@@ -99,7 +99,7 @@ fn replay_reports_changed_threshold_as_difference() {
 }
 
 #[test]
-fn records_before_sink_was_full_replay_identically() {
+fn replay_of_records_before_full_sink_is_identical() {
     let whole = recorded(2, usize::MAX).sink.records;
     for room in [0, 1, 777, whole.len() - 1] {
         let run = recorded(2, room);
@@ -145,8 +145,11 @@ fn replay_refuses_impossible_calls() {
     let frame = |port, slot, len, bytes| Record::Receive(Passing { port: PortId(port), slot, len, bytes });
     let head = &[0; 60][..];
     for (calls, why) in [
-        (&[Record::Freed(1)][..], "it is an answer, not a call"),
-        (&[Record::At(Nanos(2)), Record::At(Nanos(1))], "its time is earlier than the previous call's"),
+        (&[Record::Freed(1)][..], "the record is an answer, not a call"),
+        (
+            &[Record::At(Nanos(2)), Record::At(Nanos(1))],
+            "the time of the call is earlier than that of the previous call",
+        ),
         (&[Record::Release(PortId(0), 1)], "the port's driver has no frame in slot 1"),
         (&[Record::GiveUp(PortId(0), 9_999)], "the port's driver has no frame in slot 9999"),
         (&[Record::Announce(PortId(3))], "the switch has no port 3"),
@@ -161,5 +164,5 @@ fn replay_refuses_impossible_calls() {
         assert_eq!((broken.call, &*broken.why), (calls.len() as u64, why));
     }
     let (_, outcome) = replayed(&[vec![], vec![99]], XOFF);
-    assert_eq!(outcome.expect_err("malformed record").why, "its bytes are malformed");
+    assert_eq!(outcome.expect_err("malformed record").why, "the bytes of the record are malformed");
 }

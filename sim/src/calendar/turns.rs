@@ -7,26 +7,27 @@
 //! In a bipartite fabric each turn spans two reaches, once the two sides are one reach apart:
 //!
 //! ```text
-//!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after the progress of
-//!   other  ======|=====|-----------|-----------|  the other side, and spans two reaches
+//!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after the
+//!   other  ======|=====|-----------|-----------|  progress of the other side
 //! ```
 //!
-//! While no part can take such a long turn, one fixed side begins. Among the others the last active part comes first,
-//! because its data is cached.
+//! Of the parts that can take such a long turn, the last active one comes first, because its data is cached. If none
+//! can, the part with the earliest event comes first, where one fixed side counts as one reach later.
 
 use crate::time::Picos;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Number of links on the shortest path between two parts, or on the shortest round trip of one part. At most [`FAR`].
+    /// Number of links on the shortest path between two parts of the fabric, or on the shortest round trip of one part.
+    /// At most [`FAR`].
     apart: Box<[Box<[u8]>]>,
     waits: Box<[bool]>,
     least: Box<[u32]>,
 }
 
-/// Maximum lead of a part over another, in reaches. Greater distances are cut to it, which only shortens turns. The end
-/// of a run depends on this maximum.
+/// Maximum lead of a part over another, in reaches. Greater distances are cut to it, which only shortens turns.
+/// Changing it changes when runs end.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn last_active_part_of_fabric_runs_on_if_it_can_advance_far() {
+    fn last_active_fabric_part_is_next_if_its_turn_can_be_long() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
         let parts = Parts::new(vec![0, 1, 2, 3], vec![true, true, true, false], links);
         let mut turns = Turns::new(4);

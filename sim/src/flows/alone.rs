@@ -10,7 +10,7 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Calculator of the path and the ideal time of a flow that is alone among store-and-forward switches; exact to the
+/// Calculator of a flow's path, and of its ideal time: the completion time of a flow alone in the fabric, exact to the
 /// picosecond.
 #[derive(Clone, Debug)]
 pub struct Alone {

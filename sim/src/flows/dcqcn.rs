@@ -23,7 +23,7 @@ pub struct DcqcnSettings {
     pub fast_recovery: u32,
     /// `R_AI`: increase of the target rate per round.
     pub additive: BitRate,
-    /// `R_HAI`: increase of the target rate once rounds by time and rounds by bytes both exceed fast recovery. The
+    /// `R_HAI`: increase of the target rate once there were more than F rounds by time, and more than F by bytes. The
     /// smaller of the two excesses multiplies it.
     pub hyper: BitRate,
     /// Minimum sending rate.

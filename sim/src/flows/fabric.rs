@@ -38,12 +38,12 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Bytes that an idle flow takes, without its timer (16 bytes) and its congestion control.
+/// Memory of an idle flow in bytes, without its timer (16 bytes) and its congestion control.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
-    /// Builds a plan with dataplane switches.
+    /// Builds the fabric of a plan, with dataplane switches.
     ///
     /// # Panics
     /// If a port has no link, or two.
@@ -57,7 +57,7 @@ impl FlowFabric {
 }
 
 impl<S: Node> FlowFabric<S> {
-    /// Builds a plan with custom switches.
+    /// Builds the fabric of a plan, with custom switches.
     ///
     /// # Panics
     /// As [`FlowFabric::new`] does.
@@ -89,7 +89,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Adds a flow without changing its tag, and returns its number.
+    /// Adds a flow, with the tag in `plan`. Returns its number.
     ///
     /// # Panics
     /// If a host does not exist, or sends to itself.
@@ -189,7 +189,8 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // Nodes are at most the lead ahead of pending events. After it all causes of the last flow's end are processed.
+        // Nodes are processed at most the lead ahead of others. So after the lead, all causes of the last flow's end
+        // are processed.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));

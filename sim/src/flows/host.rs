@@ -43,7 +43,7 @@ struct Reply {
 
 /// Host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
 ///
-/// It sends answers before data, and data in round robin over classes and flows. It allocates nothing per frame.
+/// It sends answers before data, and data in round robin over classes and flows.
 #[derive(Debug)]
 pub struct FlowHost {
     place: Place,
@@ -232,7 +232,7 @@ impl FlowHost {
             next = next.min(intake.next(net.now().floor()));
         }
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // Only a free line needs a wakeup, because the gate is checked whenever a frame on the line ends.
+        // Only a free line needs a wakeup, because the gate is checked anyway when a frame on the line ends.
         if self.is_free && (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
             next = next.min(Picos::from(self.gate_change));
         }
@@ -324,8 +324,8 @@ impl FlowHost {
             self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
-            // A delay by other flows of the host is made up for by at most one frame time, so that the flow keeps its
-            // rate.
+            // If other flows of the host delayed the frame, make up for at most one frame time, so that the flow keeps
+            // its rate.
             Some(most) => {
                 let span = most.time_of(bytes);
                 under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))

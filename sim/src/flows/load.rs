@@ -1,7 +1,7 @@
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// Source of the flows of a run, which the seed determines.
+/// Source of a run's flows. The seed determines these flows.
 pub trait Load {
     /// Adds the initial flows, which may start later.
     fn begin(&mut self, new_flows: &mut NewFlows);
@@ -52,7 +52,7 @@ impl NewFlows<'_> {
     }
 }
 
-/// Query of a host to several servers.
+/// Query of a host, which several servers answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Query {

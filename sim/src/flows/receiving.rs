@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_in_any_order_ends_when_all_frames_arrived() {
+    fn flow_with_reordered_frames_ends_when_all_have_arrived() {
         let mut flow = receiving(3);
         assert_eq!([1, 0, 2].map(|sequence| flow.take_any(Picos(7), sequence)), [false, false, true]);
         assert_eq!((flow.finish(), flow.out_of_order), (Some(Picos(7)), 3));

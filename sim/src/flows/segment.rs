@@ -147,7 +147,7 @@ mod tests {
     use xoff_wire::{FlowKey, Header, ecn};
 
     #[test]
-    fn decoded_segment_is_unchanged_and_switch_finds_its_flow() {
+    fn segment_decodes_unchanged_and_switch_parses_its_flow_key() {
         let envelope =
             Envelope { from: 1, to: 2, via: None, class: Class::ALL[3], port: port(7), is_ecn_capable: true };
         for kind in Kind::ALL {

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_frame_carries_remaining_bytes() {
+    fn last_frame_of_flow_carries_its_remaining_bytes() {
         for (bytes, expected) in
             [(0, vec![0]), (1, vec![1]), (10, vec![10]), (11, vec![10, 1]), (30, vec![10; 3])]
         {

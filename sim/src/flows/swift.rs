@@ -19,7 +19,7 @@ pub struct SwiftSettings {
     pub decrease_max: f64,
     /// Maximum addition to the target delay; it applies to the smallest window of `flow_windows`.
     pub flow_range: Picos,
-    /// Range of windows in frames: from the first to the second, the addition to the target delay falls to zero.
+    /// Range of windows in frames, over which the addition to the target delay falls from `flow_range` to zero.
     pub flow_windows: [f64; 2],
     /// Minimum and maximum window in frames. Below one frame, the sender spaces its frames.
     pub windows: [f64; 2],
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_raise_target_delay_and_are_paced() {
+    fn small_swift_windows_raise_target_delay_and_are_paced() {
         let mut swift = swift(0.5);
         assert!(swift.target() > 25e6 && swift.target() < 125e6);
         swift.acknowledged(at(9), 0, at(20));

@@ -17,7 +17,7 @@ pub struct HostSettings {
     pub payload_max: u32,
     /// Obedience of hosts to pauses.
     pub obedience: Obedience,
-    /// True if hosts obey flow lists (OFC).
+    /// True if hosts obey pauses of single flows (OFC).
     pub obeys_flows: bool,
     /// True if hosts obey requested rates (GFC).
     pub obeys_rates: bool,
@@ -27,7 +27,7 @@ pub struct HostSettings {
 }
 
 impl Default for HostSettings {
-    /// Returns hosts that send at line rate with an MTU of 1500 and obey only PFC.
+    /// Returns settings of hosts that send at line rate with an MTU of 1500 and obey only PFC.
     fn default() -> HostSettings {
         HostSettings {
             transport: Transport::LineRate,
@@ -65,8 +65,8 @@ pub struct RoceSettings {
 }
 
 impl Default for RoceSettings {
-    /// Returns no window limit, and an acknowledgement per frame in the flow's class, as in HPCC's simulations
-    /// (`L2_ACK_INTERVAL 1`).
+    /// Returns settings without a window limit, with an acknowledgement per frame in the flow's class, as in HPCC's
+    /// simulations (`L2_ACK_INTERVAL 1`).
     ///
     /// Chosen here: a timeout of 4.096 us * 2^8 (local ACK timeout 8 of IBTA).
     fn default() -> RoceSettings {

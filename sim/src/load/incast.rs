@@ -16,14 +16,14 @@ pub struct IncastSettings {
     /// Hosts that send independent queries.
     pub askers: Vec<u32>,
     pub servers: Vec<u32>,
-    /// Number of servers per query, which are drawn from all servers except the querying host.
+    /// Number of servers per query. They are drawn from all servers except the querying host.
     pub fan_in: u32,
     pub class: Class,
     /// Size of a request in bytes; 0 if servers answer at once.
     pub question: u64,
     pub answer: Sizes,
-    /// Time from the end of a host's query to its next one, or from its start if `is_open`. The first query follows
-    /// `from` after such a gap.
+    /// Gap before each query of a host: after the end of its previous query, or after the start of that query if
+    /// `is_open`. The first gap begins at `from`.
     pub gap: Times,
     /// True if queries start without waiting until earlier ones end.
     pub is_open: bool,
@@ -38,7 +38,7 @@ enum Part {
     Answer { query: usize },
 }
 
-/// Incast load.
+/// Load of queries, each to several servers that answer at the same time.
 #[derive(Debug)]
 pub struct Incast {
     settings: IncastSettings,

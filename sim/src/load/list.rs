@@ -30,8 +30,7 @@ pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: See
     (0..).zip(to).map(|(from, to)| FlowPlan { from, to, class, bytes, start, tag: 0 }).collect()
 }
 
-/// Returns one flow per host, to the host `ahead` places further on a ring. Over two or more links, full buffers can
-/// wait in a cycle.
+/// Returns one flow per host, to the host `ahead` places further on a ring. Flows over two or more links can deadlock.
 #[must_use]
 pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> Vec<FlowPlan> {
     (0..hosts)
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flow_list_text_yields_its_flows() {
+    fn parser_reads_flow_list_with_comments_and_empty_lines() {
         let flows = parse_flows("# from to class bytes start\n0 1 3 1500 20 # the first\n\n1 0 0 0 0\n", 2);
         let plan = |from, to, class: usize, bytes, start| FlowPlan {
             from,

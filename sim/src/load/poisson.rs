@@ -83,7 +83,7 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn poisson_load_has_configured_share_and_uniform_receivers() {
+    fn poisson_load_has_configured_rate_and_uniform_receivers() {
         let load = arrivals();
         let flows = poisson(&load, Seed(3));
         // Each flow has ten frames of 1,538 bytes on the line.

@@ -1,7 +1,6 @@
 //! Distributions of flow sizes: tables of sizes with cumulative percentages.
 //!
-//! The interpolation matters: the means of the tables EDU1 and EDU2 are three times as large with linear as with
-//! logarithmic interpolation.
+//! The means of the tables EDU1 and EDU2 are three times as large with linear as with logarithmic interpolation.
 
 use thiserror::Error;
 

@@ -1,7 +1,7 @@
 //! Frames in flight on a link, linked in the order of arrival.
 //!
-//! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. The next
-//! append writes its frame into the last one as successor. So a frame is prefetched when it is appended.
+//! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. A frame is
+//! prefetched when it is appended, because the next append writes into it.
 
 use super::{NONE, Packet, Pool};
 use crate::time::Picos;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chain_pops_frames_in_order_with_next_arrival() {
+    fn link_chain_returns_frames_in_order_with_next_arrival() {
         let mut pool = Pool::default();
         let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
         let mut chain = Chain::EMPTY;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_can_move_between_chains() {
+    fn frame_can_move_from_one_link_chain_to_another() {
         let mut pool = Pool::default();
         let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
         let (mut first, mut second) = (Chain::EMPTY, Chain::EMPTY);

@@ -5,7 +5,6 @@
 //! * With a [wakeup delay](SwitchNode::wake_after), an idle driver first stalls for that delay.
 //! * While a line is [blocked](SwitchNode::refuse), or completions are [delayed](SwitchNode::complete_late), the driver
 //!   processes all other events at once.
-//! * After a [restart](super::restart), the new switch begins when the old one has ended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ use crate::slots::View;
 use crate::stalls::{StallTimes, Stalls};
 use crate::time::Picos;
 
-/// Driver impairments, and frames lost by them.
+/// Counts of driver impairments, and of frames lost by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ImpairmentCounts {
@@ -39,7 +38,7 @@ pub struct ImpairmentCounts {
     /// Arriving frames that were lost because all slots were used or the ring was full, as with an empty fill ring.
     pub receive_drops: u64,
     pub restarts: u64,
-    /// Frames in the old switch, and frames that arrived before the new one began.
+    /// Frames lost in restarts: those in the old switch, and those that arrived before the new one began.
     pub lost_in_restarts: u64,
 }
 
@@ -177,7 +176,8 @@ impl SwitchNode {
         self.impair(until, net).impairments.refuse(port, until);
     }
 
-    /// Delays completions until `until`. Once the sent frames have used up `commit`, only pause frames leave.
+    /// Delays completions until `until`. Once frames without completion reach the limit `commit`, only pause frames
+    /// leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.impair(until, net).impairments.complete_late(until);
     }

@@ -1,8 +1,8 @@
-//! Restart: another switch begins in a switch's place.
+//! Restart of a switch: a new switch takes its place.
 //!
 //! The old switch's XON frames leave each line first. Frames inside, or arriving before the new switch begins, are
-//! lost. The new switch has the same settings and routes, but no learned addresses. It does not know its peers' pauses:
-//! until a peer repeats its pause, it may receive more than it has room for. Links and counters continue.
+//! lost. The new switch has the same settings and routes, but no learned addresses. It does not know its peers' pauses,
+//! so until a peer repeats its pause, that peer's buffer may overflow. Links and counters continue.
 
 use std::sync::Arc;
 

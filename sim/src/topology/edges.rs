@@ -8,7 +8,7 @@ use crate::ends::Line;
 use crate::plan::Plan;
 use crate::time::Picos;
 
-/// Error in a list of edges.
+/// Error in a list of links.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum EdgeError {

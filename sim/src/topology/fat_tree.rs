@@ -48,8 +48,8 @@ impl FatTree {
         }
     }
 
-    /// Returns the fat-tree of OFC's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256 servers,
-    /// oversubscribed 2 : 1 at the edge.
+    /// Returns the fat-tree in the evaluation of the OFC paper: 8 pods, 16 edge, 32 aggregation and 32 core switches,
+    /// 256 servers, oversubscribed 2 : 1 at the edge.
     ///
     /// # Panics
     /// If the rate of `line` exceeds 800 Gb/s.

@@ -130,8 +130,9 @@ impl Graph {
     ///
     /// Switches with routed ports route to the network of each host, over all equal-cost paths.
     ///
-    /// Other switches bridge, with a group of ports toward each other switch that has hosts. If two such sets of ports
-    /// overlap without being equal, they use one port by the number of the destination.
+    /// Other switches bridge, with a group of ports toward each other switch that has hosts. If the groups toward two
+    /// such switches overlap without being equal, each uses a single port, chosen by the number of the destination
+    /// switch.
     ///
     /// Do not mix both kinds, because bridges do not know the addresses of routers.
     #[must_use]
@@ -149,7 +150,7 @@ impl Graph {
         })
     }
 
-    /// Builds the plan with given paths: `paths` returns the ports of the first switch that lead to the second.
+    /// Builds the plan with given paths: `paths` returns the ports of the first switch that lead to the second switch.
     #[must_use]
     pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
         let mut plan = Plan::default();

@@ -15,8 +15,7 @@ pub struct LeafSpine {
     pub host_line: Line,
     /// Lines between leaf and spine.
     pub spine_line: Line,
-    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so that full buffers can wait in a
-    /// cycle.
+    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so that flows can deadlock.
     pub without: Vec<(u8, u8)>,
 }
 
@@ -67,7 +66,7 @@ impl Dumbbell {
     }
 }
 
-/// Ring of switches in which frames travel in one direction, so that full buffers can wait in a cycle.
+/// Ring of switches in which frames travel in one direction, so that flows can deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ring {

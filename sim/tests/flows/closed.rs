@@ -42,7 +42,7 @@ fn gap_between_bursts_begins_at_arrival_of_last_frame() {
 }
 
 #[test]
-fn reply_follows_each_flow_once_at_its_end() {
+fn each_flow_gets_one_reply_after_it_has_ended() {
     let mut fabric = fabric();
     let questions = Listed((1..6).map(|to| flow(0, to, 20_000)).collect());
     let tag = fabric.add_load(Replies::new(questions, Sizes::fixed(300), Times::Fixed(Picos(5)), Seed(1)));
@@ -98,13 +98,13 @@ fn query_ends_with_last_answer_and_next_follows_after_gap() {
 }
 
 #[test]
-fn query_ended_after_deadline_is_not_met() {
+fn query_that_ends_after_its_deadline_is_not_met() {
     let (queries, _) = incast(20, false, 0);
     assert!(!queries.is_empty() && queries.iter().all(|query| !query.is_met() && query.finish.is_some()));
 }
 
 #[test]
-fn open_queries_start_without_end_of_earlier_ones() {
+fn open_queries_start_before_earlier_ones_have_ended() {
     let (queries, _) = incast(100, true, 0);
     let starts: Vec<Picos> = queries.iter().map(|query| query.start).collect();
     let expected: Vec<Picos> = (1..17).map(|n| FROM.after(Picos::from_micros(10 * n))).collect();

@@ -137,7 +137,7 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
 }
 
 /// The fluid model ignores single frames, randomness, and the order of cuts and rounds. So it predicts the mean queue
-/// only roughly, while the model of cycles is close.
+/// only roughly. The model of cycles is close.
 #[test]
 fn dcqcn_queue_and_rates_reach_predicted_fixed_point() {
     let settings = DcqcnSettings::default();

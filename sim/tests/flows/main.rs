@@ -1,4 +1,4 @@
-//! Fabrics with flows: times equal computed ones, and invariants hold.
+//! Simulated fabrics with flows.
 
 mod allocations;
 mod closed;

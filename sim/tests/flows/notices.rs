@@ -71,7 +71,7 @@ fn culprit_obeys_cnms_and_victim_gets_none() {
 
 // proves: sim-hosts
 #[test]
-fn flow_of_load_with_rate_sends_exactly_at_rate() {
+fn flow_of_rate_limited_load_sends_exactly_at_its_rate() {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
     (0..3).for_each(|_| _ = graph.add_host(switch, line(10, 100)));

@@ -38,7 +38,7 @@ impl Node for PausesOnce {
 
 // proves: sim-timing
 #[test]
-fn pause_expiring_behind_another_class_costs_no_time() {
+fn pause_that_expires_while_other_class_sends_costs_no_time() {
     // One pause is shorter than a frame, another as long as several frames of the other class.
     for quanta in [1, 10, 100].map(Quanta) {
         let pauses =
@@ -95,7 +95,7 @@ fn victim_flow_is_not_paused_if_hosts_obey_flow_lists() {
 }
 
 #[test]
-fn hosts_obey_gfc_rates_without_pauses() {
+fn hosts_obey_rates_that_gfc_switches_request() {
     let (_, counts) = victim(PolicyKind::Gfc, HostSettings { obeys_rates: true, ..HostSettings::default() });
     assert!(counts.rate_frames > 0);
 }

@@ -13,8 +13,8 @@ const FRAMES: u64 = 30_000;
 /// Limit of Student's t with nine degrees of freedom: 99 % of all means deviate by at most this many standard errors.
 const STUDENT: f64 = 3.250;
 
-/// Single frames cross a fast line, then a slow one. They wait as long as before the slow line alone (Friedman, 1965),
-/// in an M/D/1 queue: rho / (2 (1 - rho)) frame times on average.
+/// Single frames cross a fast line, then a slow one. Their total wait is that of an M/D/1 queue at the slow line alone
+/// (Friedman, 1965): rho / (2 (1 - rho)) frame times on average.
 // proves: sim-timing
 #[test]
 fn mean_wait_of_random_frames_matches_m_d_1_theory() {

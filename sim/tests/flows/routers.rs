@@ -263,7 +263,7 @@ fn router_drops_packet_above_mtu_of_egress() {
 }
 
 #[test]
-fn router_owns_its_single_address_not_the_network() {
+fn router_treats_only_its_own_address_as_local() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     let mut fabric = of_single_frames(&plan);
     fabric.at_switch(0, |switch, net| switch.set_fib(table(&plan, &[[10, 0, 0, 2]]), net));

@@ -74,7 +74,7 @@ fn lone_flow_takes_exactly_its_ideal_time() {
     }
 }
 
-/// The expected times of three frames, first over 100 Gb/s and then over 10 Gb/s, are computed by hand.
+/// Expected times of three frames over 100 Gb/s, then over 10 Gb/s, are computed by hand.
 #[test]
 fn ideal_time_follows_the_slowest_line() {
     let mut fabric = FlowFabric::new(
@@ -195,7 +195,7 @@ impl Load for Plain {
 }
 
 #[test]
-fn run_goes_on_after_last_flow_unless_loads_react_to_ends() {
+fn run_ends_at_last_flow_only_if_loads_react_to_flow_ends() {
     let limit = Picos::from_micros(10_000);
     let ring = Ring { switches: 3, hosts: 2, host_line: LINE, ring_line: LINE };
     let small = [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())].map(|plan| (plan, 2));

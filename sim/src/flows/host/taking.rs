@@ -9,7 +9,7 @@ use crate::node::Net;
 
 impl FlowHost {
     pub(in crate::flows) fn slow_down(&mut self, receiver: SlowReceiver) {
-        assert!(self.intake.is_none(), "host {} already is a slow receiver", self.number);
+        assert!(self.intake.is_none(), "host {} is already a slow receiver", self.number);
         self.intake = Some(Box::new(Intake::new(receiver, self.pace, address(self.number))));
     }
 
