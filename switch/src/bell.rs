@@ -1,8 +1,8 @@
-//! Wakes a sleeping worker; costs a sender one fence while the worker is awake.
+//! Bell that wakes a sleeping worker. While the worker is awake, ringing costs a sender only one fence.
 //!
 //! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks whether the worker sleeps.
-//! Each of the two executes a fence in between, so at least one of them sees the other's store. `tests/bell.rs` runs this file in every
-//! order that the memory model allows.
+//! Each of the two executes a fence between its two steps, so at least one of them sees the other's store. `tests/bell.rs` runs this file
+//! in every order that the memory model allows.
 
 use std::io;
 
@@ -50,7 +50,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker for an event that it does not check before it sleeps. If the worker is awake, its next sleep ends at once.
+    /// Wakes the worker for an event other than a message. If the worker is awake, its next sleep ends at once.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

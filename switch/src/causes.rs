@@ -5,11 +5,11 @@
 //! pauses.
 //!
 //! ```text
-//!   port that pauses its peer --> egress queue --> such a port of the next switch --> ... --> queue of a slow line
+//!   port that pauses its peer --> egress queue --> pausing port of the next switch --> ... --> queue of a slow line
 //! ```
 //!
-//! A cycle is a deadlock only if it lasts: because the answers of different switches may be milliseconds apart, a short cycle may never
-//! have existed.
+//! A cycle is a deadlock only if it lasts: because switches may report their states milliseconds apart, a short cycle may never have
+//! existed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 use serde::Serialize;
 
-/// State of one switch, from which [`Causes`] is built.
+/// Pauses and egress queues of one switch, from which [`Causes`] is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
     pub switch: String,
@@ -95,7 +95,7 @@ impl std::fmt::Display for CauseNode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum WaitReason {
-    /// The queue contains frames that came in through the pausing port.
+    /// The port pauses its peer because the queue contains frames that the port received.
     Holds {
         bytes: u64,
     },
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_sender_outside_the_given_switches_is_a_station() {
+    fn causes_show_unknown_pause_sender_as_station() {
         let mut only = switch(1);
         hold(&mut only, 1);
         held_by(&mut only, "02:00:00:00:00:99".into());
@@ -329,7 +329,7 @@ mod tests {
 
     // proves: causes
     #[test]
-    fn deadlock_cycle_is_found_with_all_members() {
+    fn causes_find_deadlock_cycle_with_all_its_ports_and_queues() {
         let mut ring: Vec<Waits> = (1..=3).map(switch).collect();
         for (number, waits) in (1..=3_u8).zip(&mut ring) {
             hold(waits, 1_000);

@@ -1,5 +1,5 @@
-//! Client of a running switch: HTTP to an address or a Unix socket. Proxies of the environment are ignored, because they do not know this
-//! machine's addresses.
+//! Client of a running switch: HTTP to an address or a Unix socket. Proxies set in the environment are ignored, because they do not know
+//! this machine's addresses.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -102,7 +102,7 @@ pub fn ask<T: DeserializeOwned>(
     serde_json::from_str(&body).map_err(|error| AskError::Foreign { url: url.into(), error })
 }
 
-/// Requests `path` from the server at `base` (from [`url`]); any status is a success.
+/// Requests `path` from the server at `base` (from [`url`]). Every HTTP status counts as a success.
 pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
     let (agent, base) = agent(base, timeout);
     agent.get(format!("{base}{path}")).call()
@@ -217,7 +217,7 @@ mod tests {
 
     // proves: http
     #[test]
-    fn unix_socket_url_sends_http_request() {
+    fn client_sends_http_request_to_unix_socket() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");
         let base = format!("unix:{}", path.display());
@@ -243,7 +243,7 @@ mod tests {
 
     // proves: http, lab-lifecycle
     #[test]
-    fn silent_server_times_out() {
+    fn client_reports_server_that_does_not_answer_in_time() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");
         let _silent = UnixListener::bind(&path).unwrap();

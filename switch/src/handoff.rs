@@ -8,8 +8,8 @@
 //! | some  | may send | takes the oldest |
 //! | full  | keeps its message, which stays counted at its ingress | takes the oldest |
 //!
-//! A sender must not take a message from the dataplane without room for it here. Returns have a separate queue; otherwise two workers
-//! without room for frames could wait for each other forever.
+//! A sender must not take a message from the dataplane without room for it here. Returned slots have a separate queue; otherwise two
+//! workers without room for frames could wait for each other forever.
 
 use std::io;
 use std::iter;
@@ -53,7 +53,7 @@ impl Bells {
     }
 }
 
-/// Message that is not dropped together with its queue, because its frame ends with the buffer memory.
+/// Message in a queue. It is not dropped with the queue, because its frame is freed with the buffer memory.
 type Message<T> = ManuallyDrop<T>;
 
 #[derive(Debug)]
@@ -323,7 +323,7 @@ pub(crate) mod tests {
 
     // proves: shared-memory
     #[test]
-    fn only_lossy_frames_are_limited_in_outbox_between_workers() {
+    fn outbox_between_workers_limits_only_lossy_frames() {
         let (mut a, _b) = two_workers("");
         let dropped = |a: &Node, class: usize| {
             let drops = &a.counters.class(PortId(0), Class::ALL[class]).drops;
@@ -390,7 +390,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn frames_queued_between_workers_end_with_the_switch() {
+    fn dropping_workers_with_queued_frames_does_not_panic() {
         let (mut a, b) = two_workers("");
         a.receive(0, 2, 1, 60);
         assert!(a.exchange());

@@ -38,7 +38,7 @@ pub(crate) fn device(name: &str) -> Device {
     Device::Has { index, queues, mtu, uses: Uses { loopback, master, default_route, addresses } }
 }
 
-/// Returns whether `path` is on the file system of namespaces. Namespaces of other kinds, also there, are refused when they are entered.
+/// Returns whether `path` is on the kernel's file system of namespaces. Namespaces of other kinds pass, too, but cannot be entered.
 fn is_netns(path: &Path) -> bool {
     let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
     match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {
@@ -54,7 +54,7 @@ pub fn secret() -> HashSeed {
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// Returns the memory of the whole machine, which includes that of runs already begun.
+/// Returns the memory of the whole machine, free or in use.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))

@@ -328,7 +328,7 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on, the rings receive frames. They have room for one stall until the workers run. Losses are counted only later.
+    // From here on, the rings receive frames, and have room for one stall until the workers run. Losses count from `monitor().begin()` on.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
             port.begin(*id, store);

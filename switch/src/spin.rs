@@ -40,7 +40,7 @@ impl SpinWindow {
         }
     }
 
-    /// Records a turn without work. Returns whether the worker has polled long enough and should sleep.
+    /// Records a loop without work. Returns whether the worker has polled long enough and should sleep.
     #[inline]
     #[must_use]
     pub fn idle(&mut self, now: Nanos) -> bool {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_interval_beyond_the_maximum_ends_polling() {
+    fn worker_stops_polling_if_frames_are_too_far_apart() {
         assert_eq!(polling_time(&[]), MOST);
         assert_eq!(polling_time(&[(50, 1)]), MOST);
         assert_eq!(polling_time(&[(51, 1)]), Nanos::ZERO);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_without_work_do_not_restart_the_polling_time() {
+    fn loops_without_work_do_not_restart_the_polling_time() {
         let mut spin = SpinWindow::new(MOST);
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
         assert!(spin.idle(Nanos(90_000)), "worker polls again after a wake-up without work");

@@ -1,5 +1,3 @@
-//! Non-blocking connections to Unix sockets.
-
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -47,7 +45,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn full_connection_queue_would_block_but_shows_a_listener() {
+    fn connect_to_full_socket_fails_at_once_but_listener_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         assert!(!has_listener(&path));

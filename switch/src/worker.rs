@@ -57,7 +57,7 @@ enum DriverBacklog {
     Nothing,
     /// Frames are in flight, but only counters depend on them.
     Leaving,
-    /// Something waits for room in the driver, or for other workers.
+    /// Frames wait for room in the driver, or messages wait for other workers.
     Room,
 }
 
@@ -167,7 +167,7 @@ impl Worker {
         bell.close_eyes();
         if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
-            // Clear only those descriptors that have become readable, because frames may wait.
+            // Clear only readable descriptors: each call takes time, and frames may wait.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }
@@ -215,8 +215,8 @@ impl Worker {
     }
 }
 
-/// Returns the maximum sleep after `quiet` without a frame. Time before the planned end of a sleep is no stall. So a stall soon after a
-/// frame is reported too short, but at most by this maximum.
+/// Returns the maximum sleep after `quiet` without a frame. A stall during a sleep is measured only from the planned end of the sleep, so
+/// it is reported too short by at most this maximum.
 fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
     quiet.max(Nanos(stall_budget.0 / 4))
 }

@@ -135,7 +135,7 @@ fn read_lines(from: ChildStdout, to: std::sync::Arc<std::sync::Mutex<Vec<String>
 }
 
 fn captures_begun(switch: &Switch) -> usize {
-    switch.stderr().matches("frames are captured").count()
+    switch.stderr().matches("the capture has begun").count()
 }
 
 fn captures_ended(switch: &Switch) -> usize {
@@ -411,7 +411,7 @@ fn at_most_four_captures_run_at_once() {
     let Output { status, stderr, .. } = capture(&bed, &["-w", "-"]).wait_with_output().unwrap();
     let message = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(2), "{message}");
-    assert!(message.contains("4 captures are running, as many as there may be"), "{message}");
+    assert!(message.contains("4 captures are running, which is the maximum"), "{message}");
     running[0].kill().unwrap();
     running[0].wait().unwrap();
     wait_for("the end of it", || (captures_ended(&switch) == 1).then_some(()));

@@ -230,7 +230,7 @@ fn queues_that_switch_cannot_use_leave_verdict_unproved() {
     let (code, health) = wait_for("it to be noticed", || {
         Some(switch.health()).filter(|(_, health)| health.contains("has an MTU of 1500"))
     });
-    let why = "port p1: not ready: the sockets do not follow the receive queues of p1: port p1 has an MTU of 1500, but its \
+    let why = "port p1: not ready: the sockets do not match the receive queues of p1: port p1 has an MTU of 1500, but its \
                device p1 has an MTU of 1400";
     assert!(code == 503 && health.contains(why), "{health}");
     a.run("ethtool", &["-L", "eth0", "tx", "2"]);

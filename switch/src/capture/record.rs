@@ -25,7 +25,7 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Selected and missed frames by port, written by the port's worker only.
+/// Numbers, by port, of frames that the filter selected, and of those that the full ring missed. Only the port's worker writes them.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn capture_records_contain_each_frame_and_its_event() {
+    fn capture_record_shows_if_frame_was_received_sent_or_dropped() {
         let (mut probe, mut reader, counts) = pair(100);
         let all = [
             FrameEvent::Received { dropped: None },
@@ -260,7 +260,7 @@ mod tests {
 
     // proves: capture
     #[test]
-    fn next_capture_record_counts_missed_frames() {
+    fn capture_record_counts_frames_missed_before_it() {
         let (mut probe, mut reader, counts) = pair(100);
         for at in 0..7 {
             see(&mut probe, at, FrameEvent::Received { dropped: None }, 60);

@@ -51,7 +51,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
     let status = rules.add_rules(path_beneath_rules(removable, AccessFs::RemoveFile))?.restrict_self()?;
     if part == Part::Owner && status.ruleset == RulesetStatus::NotEnforced {
         tracing::warn!(
-            "this kernel has no Landlock: only the rights of its user limit which files the switch can read or write"
+            "this kernel has no Landlock: only the rights of the switch's user limit which files it can read or write"
         );
     }
     Ok(())

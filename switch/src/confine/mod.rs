@@ -11,7 +11,7 @@
 //!
 //! The parts share one memory, so the limits stop faults, but no attacker who executes code (SECURITY.md).
 //!
-//! All parts have `no_new_privs` and the configured user, if any. None opens a file for writing or connects by TCP.
+//! All parts have `no_new_privs` and the configured user, if any.
 
 mod calls;
 mod capabilities;
@@ -41,8 +41,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because the agents on hosts lock all their
-    /// memory.
+    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because the agent on a host also has such
+    /// threads, and locks all of its memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -57,9 +57,9 @@ impl Part {
 pub struct Confinement {
     /// User that the threads become; `None` keeps the current user.
     pub user: Option<User>,
-    /// Paths that the owner may read, beside /proc and /sys.
+    /// Paths that the main and control threads may read, beside /proc and /sys.
     pub readable: Vec<PathBuf>,
-    /// Directory in which the owner may remove the HTTP socket.
+    /// Directory in which the main and control threads may remove the HTTP socket.
     pub removable: Option<PathBuf>,
 }
 
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn confined_threads_read_only_their_files() {
+    fn confined_threads_cannot_open_files_they_do_not_need() {
         let directory = tempfile::tempdir().unwrap();
         let [here, outside] = ["here", "elsewhere"].map(|name| directory.path().join(name));
         [&here, &outside].into_iter().for_each(|path| fs::create_dir(path).unwrap());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn confined_threads_reach_no_process_or_namespace() {
+    fn confined_threads_cannot_access_processes_or_namespaces() {
         let namespace = File::open("/proc/self/ns/net").unwrap();
         for part in PARTS {
             let namespace = namespace.try_clone().unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn only_opener_thread_starts_threads_and_keeps_capabilities() {
+    fn owner_and_opener_threads_keep_only_needed_capabilities() {
         let held = |part| {
             within(part, move || {
                 let sets = [CapSet::Effective, CapSet::Permitted].map(|set| caps::read(None, set).unwrap());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_changes_only_its_own_user() {
+    fn change_of_user_leaves_other_threads_unchanged() {
         let nobody = User::named("nobody").unwrap();
         let confinement = Confinement { user: Some(nobody), ..Confinement::default() };
         let ids = || {

@@ -11,7 +11,7 @@ use super::mailbox::{Backlog, Request};
 use super::opener::Opener;
 use super::view::{Link, PortDevice, SwitchView};
 
-/// Longest time for which a port that leaves sends its queued frames.
+/// Maximum time for which a port that is being closed still sends its queued frames.
 pub(super) const DRAIN: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(10);
 

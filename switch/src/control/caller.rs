@@ -1,5 +1,5 @@
-//! Permission to see frames: for root and the user of the switch, on this machine. The owner of a connection is in a Unix socket's peer
-//! credentials, or in `/proc/net/tcp`.
+//! Permission to see frames: for root and the user of the switch, on this machine. The client's user is found in the peer credentials of a
+//! Unix socket, or in `/proc/net/tcp`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -61,7 +61,7 @@ fn judge(users: &[u32], us: u32) -> Result<(), String> {
     }
 }
 
-/// Returns the owners of the client's socket, found by the addresses of both ends of the connection.
+/// Returns the user ids of the client's socket, which is found by the addresses of both ends of the connection.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn restored_http_deadline_applies_again() {
+    fn http_deadline_applies_again_after_endless_answer() {
         let (begin, deadline) = watch::channel(Instant::now());
         Deadline(begin.clone()).lift();
         let set_again = async {

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_has_end_mark_and_families_without_total() {
+    fn openmetrics_ends_with_eof_and_omits_total_in_family_names() {
         let mut exposition = Exposition::new(Format::OpenMetrics, &[]);
         exposition.family("sent_bytes_total", Kind::Counter, "Bytes with \"FCS\".").sample(&[], 7);
         exposition.family("queued_bytes", Kind::Gauge, "Queue.").sample(&[], 8);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_only_for_clients_that_accept_it() {
+    fn openmetrics_is_sent_only_to_clients_that_accept_it() {
         let format =
             |accept| Format::accepted(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
         assert_eq!(Format::accepted(&HeaderMap::new()), Format::Prometheus);

@@ -27,7 +27,7 @@ pub(super) struct ExternalLosses {
     pub lossless: u64,
     pub unknown: u64,
     pub lossy: u64,
-    /// Drops counted by the device that may be drops of its sockets, which would be counted twice.
+    /// Drops counted by the device that may be those of its sockets, which are counted already.
     pub ambiguous: u64,
     pub at_least: bool,
 }
@@ -49,7 +49,7 @@ impl ExternalLosses {
         });
         let ambiguous = (self.ambiguous > 0).then(|| {
             format!(
-                "{} drops in the device's counter may be those of the sockets, counted twice, because this driver was not tested",
+                "this driver was not tested, so {} drops in the device's counter may be socket drops that are already counted",
                 grouped(self.ambiguous)
             )
         });
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_possibly_counted_twice_are_in_no_total() {
+    fn losses_possibly_counted_twice_are_not_added_to_totals() {
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.ambiguous = 7;
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_counts_as_lossless_if_its_class_recently_was() {
+    fn loss_counts_as_lossless_if_class_was_lossless_just_before() {
         let mut story = LossHistory::new();
         let with = |lossless| {
             let mut settings = (*view().0.settings()).clone();
@@ -421,7 +421,7 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn extra_counter_readings_reclassify_no_loss() {
+    fn extra_counter_readings_do_not_reclassify_losses() {
         let mut story = LossHistory::new();
         story.comes(marks(3));
         story.read();
@@ -456,8 +456,7 @@ mod tests {
         assert!(
             doubtful
                 .unproved_in_words()
-                .eq(["7 drops in the device's counter may be those of the sockets, counted twice, because this driver was not \
-             tested"])
+                .eq(["this driver was not tested, so 7 drops in the device's counter may be socket drops that are already counted"])
         );
         let more = ExternalLosses { at_least: true, ..unseen };
         assert!(more.lossy_in_words("p1").is_some_and(|text| text.starts_with("at least 10,356 ")));

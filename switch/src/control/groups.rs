@@ -10,7 +10,7 @@ use super::view::{Link, SwitchView};
 pub struct GroupStatus {
     /// Name of the group.
     pub name: String,
-    /// Choice among the ports of the group: `flow`, `frame` or `adaptive`.
+    /// Method that chooses the port of a frame: `flow`, `frame` or `adaptive`.
     pub spread: String,
     /// Queue length below which an adaptive group prefers a port; `None` for other groups.
     pub low_bytes: Option<u64>,

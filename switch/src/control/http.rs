@@ -1,5 +1,3 @@
-//! HTTP paths of a switch.
-
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Query, Request, State};

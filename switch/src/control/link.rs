@@ -37,7 +37,7 @@ type ReopenResult = (PortId, Result<Option<String>, NotOpened>);
 pub(super) struct Follower {
     links: Links,
     notifications: Notifications,
-    /// Duplicate of the netlink socket. tokio accepts its type without `unsafe`.
+    /// Duplicate of the netlink socket, of a type that tokio accepts without `unsafe`.
     readiness: UnixDatagram,
     queue_events: QueueEvents,
 }
@@ -171,7 +171,7 @@ impl Links {
         }
     }
 
-    /// Closes the ports of a deleted device. The kernel unbinds the device's sockets before it sends this message.
+    /// Closes the ports of a deleted device. The kernel unbinds the device's sockets before it reports the deletion.
     fn lost(&self, ifindex: u32) {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }

@@ -23,7 +23,7 @@ use crate::client;
 
 /// Mode of the socket file: its owner and its group may change the running switch.
 const MODE: u32 = 0o660;
-/// Maximum time to wait for the name of a switch that already listens there; the error message shows the name.
+/// Maximum time to ask a switch that already listens at the address for its name, which the error message shows.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -195,7 +195,7 @@ impl Registered {
     }
 }
 
-/// Directory of the sockets that `xoff status --all` shows.
+/// Directory of the HTTP sockets whose switches `xoff status --all` shows.
 pub const DIRECTORY: &str = "/run/xoff";
 
 #[must_use]
@@ -218,7 +218,7 @@ mod tests {
 
     // proves: http
     #[test]
-    fn stale_socket_file_is_replaced_and_other_files_are_kept() {
+    fn listener_replaces_stale_socket_file_but_no_other_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run/s1.sock");
         let at = HttpAt::Unix(path.clone());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_replaced_the_socket_file_is_kept() {
+    fn listener_does_not_delete_file_that_replaced_its_socket() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");
         let at = HttpAt::Unix(path.clone());
@@ -261,7 +261,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn sockets_in_directory_are_found_by_file_name() {
+    fn only_sockets_with_suffix_sock_are_listed_as_switches() {
         let directory = tempfile::tempdir().unwrap();
         let of = |name: &str| directory.path().join(name);
         let _listeners = ["b.sock", "a.sock", "other"].map(|name| UnixListener::bind(of(name)).unwrap());

@@ -200,7 +200,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn dropped_log_lines_are_reported_once_writing_recovers() {
+    fn dropped_log_lines_are_counted_in_one_later_warning() {
         let (mut queue, say, read, dropped) = queue();
         for number in 0..2 * LINES_MAX {
             queue.write_all(format!("{number}\n").as_bytes()).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_log_write_is_counted_and_next_line_is_whole() {
+    fn log_line_after_partial_write_starts_a_new_line() {
         let (mut queue, say, read, dropped) = queue();
         let full = || Err(io::Error::from(ErrorKind::StorageFull));
         [full(), Ok(3), full(), full()].into_iter().for_each(|it| say.send(it).unwrap());

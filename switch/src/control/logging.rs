@@ -21,7 +21,6 @@ use super::log_line::Line;
 use super::log_queue::{LogQueue, Recent};
 use crate::confine::{ConfineError, Confinement};
 
-/// Maximum time to write the last lines.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -155,7 +154,7 @@ mod tests {
     // proves: log
     #[test]
     #[allow(clippy::unwrap_used)]
-    fn full_pipe_takes_no_more_log_lines() {
+    fn log_recognizes_that_its_pipe_is_full() {
         let (_reader, mut writer) = io::pipe().unwrap();
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         assert!(takes_more(writer.as_fd()));

@@ -27,7 +27,7 @@ pub enum Backlog {
     Sent,
     /// Queued frames are kept for the port that will replace this one.
     Kept {
-        /// True to drop the frames that the kernel has not taken.
+        /// True to drop frames that the kernel has not taken from the transmit ring.
         even_unsent: bool,
     },
 }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_arrive_in_order_and_wake_the_worker_once() {
+    fn two_requests_reach_worker_in_order_after_one_wakeup() {
         let (mailbox, inbox) = Mailbox::new().unwrap();
         assert!(inbox.take().is_none() && !readable(&inbox));
         for up in [false, true] {
@@ -277,7 +277,7 @@ mod tests {
 
     // proves: http
     #[test]
-    fn address_query_answered_in_bounded_parts() {
+    fn worker_answers_address_query_in_bounded_parts() {
         let address = |place: usize| {
             let [.., c, d] = place.to_be_bytes();
             Address { vid: 1, mac: MacAddr([2, 0, 0, 0, c, d]), port: PortId(0), fixed: false }

@@ -138,7 +138,7 @@ mod tests {
 
     // proves: route-mirror
     #[test]
-    fn mirror_of_routes_stops_while_worker_is_silent() {
+    fn route_mirror_can_be_stopped_while_a_worker_is_silent() {
         resources_freed_after(None, |_, inbox| {
             loop {
                 match inbox.take() {
@@ -151,7 +151,7 @@ mod tests {
 
     // proves: route-mirror
     #[test]
-    fn mirror_of_routes_stops_when_system_refuses_open_files() {
+    fn route_mirror_frees_its_resources_if_it_cannot_open_files() {
         resources_freed_after(Some(0), |mirroring, _| {
             while mirroring.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
                 thread::sleep(LOOK_AGAIN);

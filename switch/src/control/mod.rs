@@ -1,7 +1,6 @@
 //! Control of a switch, outside the forwarding threads.
 //!
-//! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the ports' links. A scrape of `/metrics`
-//! needs no forwarding thread. Requests to workers pass through a [`mailbox`].
+//! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the ports' links.
 
 pub mod acknowledge;
 mod addresses;

@@ -180,7 +180,7 @@ mod tests {
     use crate::host_path::ends::ends;
 
     #[test]
-    fn lldp_frame_lost_with_the_link_is_counted() {
+    fn lldp_frame_not_sent_because_link_went_down_is_counted() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let counts = SendCounts::new(2);

@@ -1,5 +1,3 @@
-//! Congestion points in `/status`.
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::{Class, ClassSet, PortId};

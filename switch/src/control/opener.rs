@@ -61,7 +61,7 @@ impl Opener {
         self.configured.set(Arc::clone(config));
     }
 
-    /// Signals that an added port is ready, so that its device is checked: earlier notifications about the device found no port.
+    /// Signals that an added port is ready, so that its device is checked, because earlier notifications about the device found no port.
     pub fn joined(&self) {
         self.joined.notify_one();
     }

@@ -25,7 +25,7 @@ pub struct PortView {
     pub program_detached: Counter,
     pub returns: Counter,
     pub requeued: Counter,
-    /// Reason why the sockets do not follow the receive queues. Written by the control thread.
+    /// Reason why the sockets do not match the device's receive queues. Written by the control thread.
     pub unfollowed: Reason,
     pub removed_unread: Counter,
     pub acknowledged: Acknowledged,
@@ -150,7 +150,8 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // Read the device first: a socket counts a loss before its device, so that no loss seems to be the device's alone.
+        // Read the device before its sockets. A socket counts a loss before its device does, so the sockets' later values include every
+        // loss of theirs that the device counted.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -354,7 +355,6 @@ pub enum Link {
     Gone,
 }
 
-/// [`Link`] of a port, with one writer.
 #[derive(Debug, Default)]
 pub struct LinkCell(AtomicU8);
 

@@ -23,7 +23,6 @@ pub(super) struct QueueEvents {
 }
 
 impl QueueEvents {
-    /// Subscribes to queue changes, if the kernel announces them.
     pub fn open() -> io::Result<QueueEvents> {
         let monitor = QueueMonitor::open()?;
         if monitor.is_none() {
@@ -99,7 +98,7 @@ pub(super) async fn reopen(
 
 pub(super) fn refused(view: &SwitchView, id: PortId, why: &NotOpened) {
     let (port, name) = (&view.ports[id.index()], view.name_of(id));
-    let why = format!("the sockets do not follow the receive queues of {}: {why}", port.device.get());
+    let why = format!("the sockets do not match the receive queues of {}: {why}", port.device.get());
     if port.unfollowed.replace(Some(why.clone())).as_ref() != Some(&why) {
         tracing::error!(port = %name, "{why}; the switch tries again every second");
     }

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn metric_without_parts_of_status_is_not_written() {
+    fn metric_family_without_samples_is_not_written() {
         let table: Table<Inner> = series! { "seconds" Gauge nanos; };
         let mut text = Exposition::new(Format::Prometheus, &[]);
         table.write(&mut text, PREFIX, &[]);

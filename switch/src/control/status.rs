@@ -160,7 +160,7 @@ pub struct PortStatus {
     /// Times that the device's number of receive queues differed from the port's number of sockets.
     #[serde(default)]
     pub requeued: u64,
-    /// Reason why the sockets do not follow the device's receive queues; `None` if they do.
+    /// Reason why the sockets do not match the device's receive queues; `None` if they do.
     #[serde(default)]
     pub unfollowed: Option<String>,
     /// True if the losses of the port are not proved: a counter cannot be read, or frames bypassed the switch.
@@ -226,7 +226,7 @@ pub struct ClassStatus {
     /// a lossy class.
     #[serde(default)]
     pub lossless_lost: Option<u64>,
-    /// Frames flooded because their destination was unknown, by the port that received them; no loss.
+    /// Frames flooded because their destination was unknown, counted at the receiving port; no loss.
     #[serde(default)]
     pub flooded_unknown: u64,
     /// Time from the start to the first frame from this port that was lost for lack of room; `None` if there was none.
@@ -381,7 +381,7 @@ pub struct WatchdogStatus {
     pub nanos: u64,
     /// Frames dropped during pause storms.
     pub dropped: u64,
-    /// Frames sent during pause storms, as of the latest pause frame; frames dropped meanwhile are not included.
+    /// Frames sent during pause storms, updated at each pause frame and at a storm's end.
     pub forwarded: u64,
     /// Latest storm; `None` before the first.
     pub last: Option<StormStatus>,

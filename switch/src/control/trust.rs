@@ -43,7 +43,7 @@ impl Names {
             Some(HostHeader::Address(_)) => Ok(()),
             Some(HostHeader::Name(name)) if self.names.contains(&name) => Ok(()),
             _ => Err(format!(
-                "this switch is not {host:?}; call it {} or by its address, or add the name to `http_hosts`",
+                "this switch is not {host:?}; use {} or its IP address in the URL, or add the name to `http_hosts`",
                 self.names.join(", ")
             )),
         }
@@ -79,7 +79,7 @@ impl Names {
         match is_ours {
             true => Ok(()),
             false => Err(format!(
-                "this switch is not {:?}; call it {} to {what}",
+                "this switch is not {:?}; use {} in the URL to {what}",
                 host.unwrap_or_default(),
                 self.here()
             )),
@@ -181,12 +181,10 @@ mod tests {
         }
         assert_eq!(names().may_ask(None), Ok(()), "client without `Host` header is refused");
         let message = names().may_ask(Some("rebound.example")).unwrap_err();
+        assert!(message.starts_with("this switch is not \"rebound.example\"; use localhost, "), "{message}");
         assert!(
-            message.starts_with("this switch is not \"rebound.example\"; call it localhost, "),
-            "{message}"
-        );
-        assert!(
-            message.ends_with("leaf1.lab.example or by its address, or add the name to `http_hosts`"),
+            message
+                .ends_with("leaf1.lab.example or its IP address in the URL, or add the name to `http_hosts`"),
             "{message}"
         );
     }
@@ -225,10 +223,13 @@ mod tests {
         assert_eq!(may_change(&names(), by_its_address, Some("10.0.0.1:9464")), Ok(()));
         let refusal = |peer, host| may_change(&names(), peer, host).unwrap_err();
         assert!(refusal(there, Some("localhost")).contains("from this machine only"));
-        assert!(refusal(HERE, Some("rebound.example")).contains("\"rebound.example\"; call it 10.0.0.1 or"));
+        assert!(refusal(HERE, Some("rebound.example")).contains("\"rebound.example\"; use 10.0.0.1 or"));
         assert!(refusal(HERE, None).contains("localhost"));
         let at_home = may_change(&Names::new(HERE.ip(), &[]), HERE, None).unwrap_err();
-        assert!(at_home.ends_with("call it localhost, 127.0.0.1 or [::1] to change a policy"), "{at_home}");
+        assert!(
+            at_home.ends_with("use localhost, 127.0.0.1 or [::1] in the URL to change a policy"),
+            "{at_home}"
+        );
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod tests {
     use crate::control::{Answer, snapshot};
 
     #[test]
-    fn sender_of_flow_pauses_is_in_cause_graph() {
+    fn cause_graph_contains_station_that_pauses_only_flows() {
         let (view, _inbox) = view();
         let mut status = snapshot(&view, &[Answer::Given(Default::default())]);
         for class in status.ports.iter_mut().flat_map(|port| &mut port.classes) {

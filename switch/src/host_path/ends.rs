@@ -1,4 +1,4 @@
-//! Connection between a worker and the host path: a ring in each direction. After punts, a worker wakes a sleeping host path once per turn.
+//! Connection between a worker and the host path: a ring in each direction. After punts, a worker wakes a sleeping host path once per loop.
 
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-//! Announcement of an LLDP neighbor, as the switch stores it.
-
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 

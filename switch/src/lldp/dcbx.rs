@@ -127,7 +127,7 @@ fn pfc(port: &PortSettings) -> PfcState {
     PfcState { willing, bypasses_macsec: false, capability: CAPABILITY, classes }
 }
 
-/// Makes each class a separate traffic class; the weights share the line.
+/// Returns the port's ETS configuration: each class is a separate traffic class, with a share of the line by its weight.
 fn ets(port: &PortSettings) -> Ets {
     let weights = port.classes.map(|class| match class.service {
         Service::Strict => None,

@@ -59,7 +59,7 @@ fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
 }
 
 #[test]
-fn lldp_sent_at_link_up_and_each_interval() {
+fn lldp_frame_is_sent_at_link_up_and_every_30_seconds() {
     let begin = |second, timer: &mut Timer| {
         if second == 5 {
             timer.begin(Nanos::from_secs(second));
@@ -76,7 +76,7 @@ fn lldp_sent_at_link_up_and_each_interval() {
 }
 
 #[test]
-fn new_lldp_neighbor_gets_four_fast_frames() {
+fn new_lldp_neighbor_gets_four_frames_one_second_apart() {
     let happens = |second, timer: &mut Timer| match second {
         0 => timer.begin(Nanos(0)),
         10 | 11 => timer.neighbor_came(Nanos::from_secs(second)), // the second arrives during fast frames
@@ -86,7 +86,7 @@ fn new_lldp_neighbor_gets_four_fast_frames() {
 }
 
 #[test]
-fn lldp_frames_limited_to_bursts_of_five() {
+fn lldp_timer_sends_at_most_five_frames_at_once() {
     let mut timer = Timer::default();
     timer.begin(Nanos(0));
     let mut at_once = 0;
@@ -215,7 +215,7 @@ fn lldp_announcement_has_the_settings_of_the_port() {
 }
 
 #[test]
-fn lldp_announces_no_unused_settings() {
+fn lldp_frame_omits_settings_that_the_port_does_not_use() {
     let of = |port: &PortSettings| announcement(&dcbx::frame(&speaker(), port, TTL));
     let off = of(&PortSettings { dcbx: Dcbx::Off, ..settings() });
     assert_eq!((off.pfc, off.ets, off.recommendation, off.applications), (None, None, None, vec![]));
@@ -247,7 +247,7 @@ fn lldp_frame_for_short_mtu_omits_least_important_tlvs() {
 }
 
 #[test]
-fn shutdown_lldpdu_has_no_other_tlvs() {
+fn shutdown_lldpdu_has_only_mandatory_tlvs() {
     let frame = dcbx::frame(&speaker(), &settings(), 0);
     let list = read(&frame).unwrap().1;
     assert_eq!((list.ttl, list.tlvs().count(), frame.len()), (0, 0, 60));
@@ -296,7 +296,7 @@ fn lldp_mismatch_is_counted_once_when_it_begins() {
 
 // proves: dcbx
 #[test]
-fn willing_settings_follow_the_lldp_neighbor() {
+fn willing_port_adopts_settings_of_its_lldp_neighbor() {
     let pfc = |willing, classes| Announcement {
         pfc: Some(PfcState { willing, classes: ClassSet(classes), ..PfcState::default() }),
         understands: Understands { flow_lists: true, rates: true },

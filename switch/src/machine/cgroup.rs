@@ -8,7 +8,7 @@ use procfs::process::{MountInfo, MountInfos, Process};
 use xoff_config::AvailableMemory;
 use xoff_wire::units::Bytes;
 
-/// Files of a limit and of the memory in use. Above `memory.high` the kernel stops a process until it has reclaimed memory.
+/// Pairs of files: a limit, and the memory in use. Above `memory.high`, a process waits until the kernel has reclaimed memory.
 const LIMITS: [(&str, &str); 3] = [
     ("memory.max", "memory.current"),
     ("memory.high", "memory.current"),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn least_left_of_all_cgroup_levels_is_available() {
+    fn tightest_limit_of_all_cgroup_levels_applies() {
         let unlimited = "9223372036854771712\n";
         let version_1 = [
             ("memory.limit_in_bytes", unlimited),
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn cgroup_of_container_is_below_its_mount() {
+    fn cgroup_limit_of_container_is_found_below_its_mount() {
         let files = [("b/memory.max", "9\n"), ("b/memory.current", "8\n")];
         assert_eq!(left_below("cgroup2", "/a", &files), Some((1, "b/memory.max".into())));
         assert_eq!(left_below("cgroup2", "/other", &files), None);
     }
 
     #[test]
-    fn file_cache_of_cgroup_is_available() {
+    fn file_cache_of_cgroup_counts_as_available_memory() {
         let with = |stat| {
             let files =
                 [("memory.limit_in_bytes", "100"), ("memory.usage_in_bytes", "90"), ("memory.stat", stat)];

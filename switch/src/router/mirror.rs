@@ -411,8 +411,8 @@ impl MirrorState {
         Ok(true)
     }
 
-    /// Reports neighbours as used if `which` selects them. Permanent neighbours are excluded, because the kernel would begin to verify
-    /// them.
+    /// Reports the neighbours that `which` selects to the kernel as used. Permanent neighbours are excluded, because the kernel would begin
+    /// to verify them.
     fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);

@@ -59,7 +59,8 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn pause_obeyed(&mut self) {
-        // The pause frame arrived after the poll of the previous turn, and no frame of its class was sent since that turn's transmit step.
+        // Record an upper bound: the pause frame arrived after the previous loop's poll, and no frame of its class was sent since that
+        // loop.
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 

@@ -70,7 +70,7 @@ fn worker_sleeps_briefly_while_queue_to_other_worker_is_full() {
 }
 
 #[test]
-fn frames_handed_over_by_others_count_as_received() {
+fn frames_handed_over_by_other_workers_count_as_received() {
     let (mut worker, mut other, _mailbox) = worker();
     let mut came = |frames: usize| {
         for _ in 0..frames {
@@ -111,7 +111,7 @@ fn sleep_is_limited_by_the_backlog_of_the_driver() {
 }
 
 #[test]
-fn sleep_after_traffic_is_a_quarter_of_stall_budget() {
+fn maximum_sleep_after_traffic_is_quarter_of_stall_budget() {
     let budget = Nanos(400);
     assert_eq!(
         [0, 99, 100, 101, 5_000].map(|quiet| watchful_sleep(Nanos(quiet), budget).0),
@@ -120,7 +120,7 @@ fn sleep_after_traffic_is_a_quarter_of_stall_budget() {
 }
 
 #[test]
-fn sleep_counts_neither_as_stall_nor_as_reaction() {
+fn worker_sleep_counts_neither_as_stall_nor_as_reaction_time() {
     let (facts, budget) = (WorkerFacts::default(), Nanos(50));
     let mut watch = TurnTimer::new(Nanos(0));
     watch.turn(Nanos(10), budget, &facts);

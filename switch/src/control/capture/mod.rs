@@ -75,9 +75,8 @@ impl Captures {
     fn place(captures: &Arc<Captures>) -> Result<CaptureSlot, Refusal> {
         let mut table = captures.table();
         if table.running.len() == TAPS_MAX {
-            let why = format!(
-                "{TAPS_MAX} captures are running, as many as there may be; end one of these captures first\n"
-            );
+            let why =
+                format!("{TAPS_MAX} captures are running, which is the maximum; end one of them first\n");
             return Err((StatusCode::SERVICE_UNAVAILABLE, why));
         }
         table.begun += 1;
@@ -115,7 +114,7 @@ pub(super) async fn get(
     let (report_start, start) = oneshot::channel();
     // Run the capture in a task of its own, so that the probes are removed even if the client aborts the request.
     tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, report_start));
-    let ended = |_| Err("the switch stops".to_owned());
+    let ended = |_| Err("the switch is stopping".to_owned());
     let begun = start.await.unwrap_or_else(ended);
     begun.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why + "\n"))?;
     let body = unfold(body, async |mut body: mpsc::Receiver<Vec<u8>>| {
@@ -177,14 +176,14 @@ async fn run(
     client.deadline.lift();
     let _ = begun.send(Ok(()));
     let ports = wanted.ports.iter().map(|id| view.name_of(id)).collect::<Vec<_>>().join(", ");
-    tracing::info!(capture = place.id, ports, "frames are captured");
+    tracing::info!(capture = place.id, ports, "the capture has begun");
     let is_read = capture.carry(&wanted, &client.blocks, &place.end).await;
     client.deadline.restore(); // slow clients are disconnected
     take_probes(&view, id).await;
     if is_read {
         capture.take().await;
     }
-    // After the maximum number of frames, count only up to the last frame sent.
+    // If the capture ended at its maximum number of frames, report only the counts up to the last frame sent.
     let counts = if capture.is_full() { &capture.sent_counts } else { &counts };
     if is_read {
         capture.writer.statistics(|port| [counts.wanted(port), counts.missed(port)], wall());

@@ -1,5 +1,3 @@
-//! Parameters of `/capture`.
-
 use xoff_wire::units::{PortId, PortSet};
 
 use crate::capture::{Filter, FilterError};

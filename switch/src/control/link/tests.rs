@@ -32,7 +32,7 @@ fn next(inbox: &Inbox) -> (PortId, bool) {
 }
 
 #[test]
-fn workers_notified_of_every_link_change() {
+fn control_thread_reports_every_link_change_to_workers() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     for port in ["l0", "r0"] {
@@ -78,7 +78,7 @@ fn device_counts_as_deleted_only_if_its_sockets_confirm_it() {
 
 // proves: devices
 #[test]
-fn renamed_device_stays_with_its_port() {
+fn port_keeps_its_device_after_the_device_is_renamed() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
@@ -133,7 +133,7 @@ fn port_removed_while_device_returns_is_closed() {
 
 // proves: link-down
 #[test]
-fn device_leaving_kernel_bridge_keeps_its_port() {
+fn port_stays_open_when_its_device_leaves_a_kernel_bridge() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     for port in ["l0", "r0"] {

@@ -113,7 +113,7 @@ fn write_neighbors(text: &mut Exposition, status: &Status) {
         let longest = port.lldp.neighbors.iter().map(|neighbor| neighbor.silent_nanos).max().unwrap_or(0);
         family.sample(&[("port", &port.name)], super::seconds(longest));
     }
-    let help = "1 while the neighbor's classes differ from the port's: by pfc, ets, dscp.";
+    let help = "1 while the port and its LLDP neighbor differ in this kind: pfc, ets, dscp.";
     let mut family = text.family("xoff_lldp_dcbx_mismatch", Kind::Gauge, help);
     for port in &status.ports {
         for kind in MismatchKind::ALL.map(MismatchKind::name) {

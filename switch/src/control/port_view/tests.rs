@@ -17,7 +17,7 @@ fn time_of_running_pause_never_decreases() {
 
 // proves: devices
 #[test]
-fn link_of_removed_device_stays_lost_until_reopened() {
+fn link_of_deleted_device_stays_gone_until_port_is_reopened() {
     let link = LinkCell::default();
     assert!(!link.set(Link::Up) && link.set(Link::Down) && link.set(Link::Gone));
     for later in [Link::Up, Link::Down, Link::Gone] {
@@ -79,7 +79,7 @@ fn lost(port: &PortView) -> [u64; 2] {
 
 // proves: reload
 #[test]
-fn removed_port_keeps_its_losses() {
+fn losses_of_removed_port_still_count() {
     let (place, first, second) = (PortView::spare(0), CountingDriver::default(), CountingDriver::default());
     assert_eq!((place.is_there(), place.name(), lost(&place)), (false, "", [0; 2]));
     place.added("p1", ("l0", first.device()));
@@ -133,7 +133,7 @@ fn losses_of_port_never_decrease() {
 
 // proves: kernel-drops
 #[test]
-fn unreadable_sockets_keep_their_last_losses() {
+fn last_losses_read_from_unreadable_sockets_still_count() {
     let (first, second) = (CountingDriver::default(), CountingDriver::default());
     let port = PortView::new("l0", 0, first.device());
     first.lose(5);

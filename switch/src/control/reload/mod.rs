@@ -49,7 +49,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Adds a change that needs a restart for each worker whose memory does not suffice for frames of all these configurations.
+    /// For each worker whose memory is too small for frames of all these configurations, adds a change that needs a restart.
     fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
         let Reserved { plans, shares, queues } = self;
         let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
@@ -278,7 +278,7 @@ impl Reloader {
         self.reserved.fit(&former, next, changes);
     }
 
-    /// Returns whether all queues fit without headroom. If so, former configurations need no memory.
+    /// Returns whether all queues are within the limits of `running`, without headroom. If so, former configurations need no memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -469,7 +469,7 @@ mod tests {
 
     // proves: reload
     #[test]
-    fn memory_refusal_names_keys_or_former_limits() {
+    fn refused_reload_names_keys_or_former_limits_that_need_memory() {
         let start = config(100_000, "[3]");
         let plans = start.workers(&[]);
         let shares = vec![crate::run::open::share(&start.share(1, &plans[0].ports, &[])).unwrap()];
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn reload_applies_larger_egress_limits_in_a_first_step() {
+    fn reload_applies_larger_egress_limits_before_other_changes() {
         let (view, _inbox) = view();
         let was = (*view.settings()).clone();
         assert_eq!(roomier(&was, &was), None);

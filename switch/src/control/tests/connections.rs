@@ -14,7 +14,7 @@ fn connection_with_unfinished_request_head_is_closed() {
 }
 
 #[test]
-fn foreign_host_header_is_refused() {
+fn http_request_with_foreign_host_header_is_refused() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let http =
@@ -30,7 +30,7 @@ fn foreign_host_header_is_refused() {
     for path in ["/", "/metrics", "/status", "/addresses", "/healthz", "/policy", "/nowhere"] {
         let (code, text) = get_as("Host: rebound.example:9464\r\n", path);
         assert_eq!(code, "403", "{path}");
-        assert!(text.contains("this switch is not \"rebound.example:9464\"; call it localhost"), "{text}");
+        assert!(text.contains("this switch is not \"rebound.example:9464\"; use localhost"), "{text}");
         assert!(text.contains("add the name to `http_hosts`"), "{text}");
     }
     for hosts in ["Host: localhost\r\nHost: localhost\r\n", "Host: rebound.example\r\nhost: localhost\r\n"] {
@@ -52,7 +52,7 @@ fn code_of(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn connection_beyond_limit_refused_until_one_closes() {
+fn connection_beyond_limit_gets_503_until_others_close() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let control = serve(&view);

@@ -49,7 +49,7 @@ fn put_policy_changes_one_class_or_all() {
 }
 
 #[test]
-fn unchanged_policy_logs_nothing() {
+fn replacing_a_policy_by_itself_logs_nothing() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let mut log = tempfile::tempfile().unwrap();
@@ -81,7 +81,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
 
 // proves: policy-swap
 #[test]
-fn unfinished_body_times_out_and_long_body_is_not_read() {
+fn put_policy_refuses_unfinished_and_too_long_bodies() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let answer = |head: &str, body: &[u8]| {
@@ -125,7 +125,7 @@ fn web_page_with_rebound_name_cannot_change_a_policy() {
     let body = r#"{"policy": "gfc", "class": 3}"#;
     let (code, text) = put_under(&control, "rebound.example:9464", body);
     assert_eq!(code, "HTTP/1.1 403 Forbidden");
-    assert!(text.contains("this switch is not \"rebound.example:9464\"; call it localhost"), "{text}");
+    assert!(text.contains("this switch is not \"rebound.example:9464\"; use localhost"), "{text}");
     assert_eq!(view.policies.get(CLASS_3), PolicyKind::Pfc);
     for host in ["localhost:9464", "[::1]:9464", &control.address().unwrap().to_string()] {
         assert_eq!(put_under(&control, host, body).0, "HTTP/1.1 200 OK", "{host}");

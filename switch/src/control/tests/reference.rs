@@ -137,7 +137,7 @@ fn write_keys(text: &mut String, root: &Value, of: &Value, path: &str) {
 }
 
 #[test]
-fn reference_lists_metrics_drop_reasons_and_keys() {
+fn reference_document_matches_metrics_drop_reasons_and_keys() {
     compare(&format!("{METRICS}{}", metric_table(&everything())));
     compare(&reasons());
     let mut text = format!("{STATUS}| key | type | meaning |\n|---|---|---|\n");
@@ -147,7 +147,7 @@ fn reference_lists_metrics_drop_reasons_and_keys() {
 }
 
 #[test]
-fn reference_lists_every_metric_of_the_source() {
+fn reference_document_lists_every_metric_in_the_source() {
     let reference = metric_table(&everything());
     let control = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/control");
     let metrics = fs::read_dir(control.join("metrics")).unwrap().map(|it| it.unwrap().path());

@@ -5,7 +5,7 @@ use super::*;
 
 // proves: reload
 #[test]
-fn reload_needs_local_client_and_file() {
+fn reload_needs_own_host_name_and_configuration_file() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let url = format!("http://{}/reload", control.address().unwrap());
@@ -58,7 +58,7 @@ fn loss_counts_if_its_class_was_lossless_at_that_time() {
 }
 
 #[test]
-fn headroom_left_in_former_lossless_classes_counts() {
+fn minimum_headroom_includes_former_lossless_classes() {
     let (view, _inbox) = view();
     let least = || snapshot(&view, &[]).verdict.headroom_free_min_bytes;
     let before = least();

@@ -73,7 +73,7 @@ fn status_has_exact_value_of_every_field() {
 
 // proves: verdict
 #[test]
-fn verdict_is_kept_not_kept_or_not_proved_by_losses_and_gaps() {
+fn verdict_is_not_kept_after_loss_and_not_proved_after_gap() {
     let answers = |missing: u64| {
         let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
         vec![Answer::Given(ledger)]
@@ -159,7 +159,7 @@ fn only_past_gaps_in_the_proof_can_be_acknowledged() {
 
 // proves: devices, monitoring
 #[test]
-fn health_reports_workers_and_devices_of_ports() {
+fn healthz_names_ended_workers_and_faulty_devices_of_ports() {
     let (view, inbox) = view();
     let health = || Health::of(&view, &[]);
     for (state, fault) in [
@@ -219,7 +219,7 @@ fn health_reports_workers_and_devices_of_ports() {
 
 // proves: http
 #[test]
-fn status_truncates_addresses_and_counts_all() {
+fn status_lists_at_most_1000_addresses_but_counts_all() {
     for (count, named, truncated) in [(1_000, 1_000, false), (1_001, 1_000, true)] {
         let (view, inbox) = view();
         let worker = answer_with(inbox, table(count));

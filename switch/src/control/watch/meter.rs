@@ -44,7 +44,7 @@ impl Meter {
     }
 }
 
-/// Returns the received bytes, including those that a line has between two frames.
+/// Returns the bytes received on the line, preambles and gaps included.
 fn on_line(view: &SwitchView, port: PortId) -> u64 {
     let of_class = |class| {
         let counters = view.counters.class(port, class);
@@ -82,7 +82,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn peer_ten_percent_too_fast_is_measured_within_seconds() {
+    fn excess_of_peer_ten_percent_too_fast_is_found_within_seconds() {
         let (port, mut meter) = (port(), Meter::default());
         let look = |number: u64| Nanos::from_millis(100 * number);
         let fast = |number| port.speed.bytes_in(look(number)).0 * 11 / 10;

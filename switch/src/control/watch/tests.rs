@@ -72,7 +72,7 @@ fn loss_is_logged_at_its_begin_while_it_lasts_and_at_its_end() {
 }
 
 #[test]
-fn new_lossless_loss_is_logged_again_and_lossy_loss_never() {
+fn log_reports_each_new_lossless_loss_but_no_lossy_loss() {
     let lines = logged(|look, view| {
         lose(view, 1);
         look(1);
@@ -137,7 +137,7 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
 
 // proves: reload
 #[test]
-fn faults_no_longer_watched_are_logged_as_over_once() {
+fn fault_is_logged_as_over_once_if_reload_ends_its_watch() {
     let lines = logged(|look, view| {
         let change = |change: &dyn Fn(&mut ClassSettings)| {
             let mut settings = (*view.settings()).clone();

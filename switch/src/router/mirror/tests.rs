@@ -30,7 +30,7 @@ fn slow_workers_do_not_delay_the_next_table_of_routes() {
 
 // proves: route-mirror
 #[test]
-fn ambiguous_route_removal_rereads_all_routes() {
+fn mirror_rereads_all_routes_after_ambiguous_route_removal() {
     let (Mirror { mut state, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let key = (table::MAIN, ("10.9.0.0".parse().unwrap(), 16), 0);
     let (kind, other) = (RouteKind::Blackhole, RouteKind::Refused);
@@ -68,7 +68,7 @@ impl Publish for Nobody {
 
 // proves: cascade
 #[test]
-fn no_table_of_routes_is_in_use_before_workers_have_one() {
+fn routes_are_reported_in_use_only_after_workers_have_them() {
     let (mirror, handle) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let (answer, page) = oneshot::channel();
     handle.requests.send(MirrorRequest::Page { from: 0, limit: 1, answer }).unwrap();

@@ -181,7 +181,7 @@ fn only_live_equal_cost_paths_are_used() {
 }
 
 #[test]
-fn down_interface_is_not_used_and_vrf_uses_its_table() {
+fn routes_of_other_vrfs_and_of_down_interfaces_do_not_apply() {
     let mut tables = tables();
     tables.put_link(VRF, KernelLink { vrf_table: Some(100), ..link("red") });
     tables.put_link(P2, KernelLink { master: Some(VRF), ..link("p2") });
@@ -215,7 +215,7 @@ fn first_of_several_routes_with_one_key_applies() {
 }
 
 #[test]
-fn packets_on_paths_only_for_the_kernel_are_punted() {
+fn packets_are_punted_if_only_the_kernel_can_use_their_path() {
     let mut tables = tables();
     let own = via(P1, Some("10.1.0.9"));
     let encapsulated = Via { is_encapsulated: true, ..via(P2, Some("10.2.0.9")) };
@@ -319,7 +319,7 @@ fn lowest_mtu_of_route_link_and_port_applies() {
 
 // proves: slow-path
 #[test]
-fn neighbours_towards_address_are_those_of_longest_prefix() {
+fn neighbours_to_resolve_are_next_hops_of_longest_prefix() {
     let mut tables = tables();
     let via = |link, gateway: Option<&str>| Via {
         link,
