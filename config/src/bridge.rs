@@ -130,7 +130,7 @@ pub(crate) fn fdb(
     let capacity = value(keys.capacity.as_ref(), defaults::FDB_CAPACITY) as usize;
     if document.statics.len() > capacity {
         let problem = Problem::error(format!(
-            "{} static addresses, but `capacity` is {capacity}",
+            "{} static addresses exceed the address table, whose `capacity` is {capacity}",
             document.statics.len()
         ));
         let place = keys.capacity.as_ref().map(|key| key.span).unwrap_or_default();
@@ -144,7 +144,7 @@ pub(crate) fn fdb(
         }
         let Some(address) = resolve(&entry.keys, drafts, vlans, groups, problems) else { continue };
         if statics.iter().any(|other| (other.0, other.1) == (address.0, address.1)) {
-            let message = format!("{} is given twice for VLAN {}", address.1, address.0);
+            let message = format!("static address {} is given twice for VLAN {}", address.1, address.0);
             problems.push(Problem::error(message).at(entry.span, "given again"));
         }
         statics.push(address);

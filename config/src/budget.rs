@@ -27,7 +27,7 @@ pub(crate) fn apply(
     let excluded = if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
         Some("`model = \"shared\"` has no lossy pool, only a `pool`")
     } else if keys.lossy_pool.is_some() {
-        Some("`lossy_pool` is given, too")
+        Some("the file gives `lossy_pool`, too")
     } else if config.switch.when_full == WhenFull::Stop {
         Some("`when_full = \"stop\"` drops no frames and has no lossy pool")
     } else {
@@ -35,7 +35,8 @@ pub(crate) fn apply(
     };
     if let Some(why) = excluded {
         let problem = Problem::error(format!("`budget` sets `lossy_pool`, but {why}"));
-        problems.push(problem.at(key.span, "no effect").help("leave `budget` or the other key out"));
+        problems
+            .push(problem.at(key.span, "no effect").help("leave out `budget`, or the key that excludes it"));
         return None;
     }
     if machine.running.is_some() {
@@ -54,7 +55,7 @@ pub(crate) fn apply(
     if key.value.0 > largest_plan << 20 {
         problems.push(
             Problem::warning(format!(
-                "`budget` is {}, but the switch takes only {largest_plan} MiB",
+                "`budget` is {}, but the switch can use only {largest_plan} MiB",
                 quantity::bytes(key.value)
             ))
             .at(key.span, "cannot be used")
@@ -101,7 +102,7 @@ fn refusal(least: &Plan, budget: Bytes, span: Span, savings: &str) -> Problem {
     ))
     .at(span, "too little")
     .help(format!(
-        "write budget = \"{needed}MiB\" or more; most of this is {}, and {} MiB of the kernel; {savings}",
+        "write budget = \"{needed}MiB\" or more; the largest parts are {}, and {} MiB in the kernel; {savings}",
         terms.join(", "),
         mebibytes(least.kernel)
     ))

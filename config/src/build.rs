@@ -231,7 +231,7 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
         }
         Some((time, span)) => {
             if time.after(stall_budget).after(ahead) > pause && !draft.lossless.is_empty() {
-                problems.push(late(time).at(span, "too late after a stall"));
+                problems.push(late(time).at(span, "a refresh that a stall delays comes too late"));
             }
             time
         }

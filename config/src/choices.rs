@@ -37,7 +37,7 @@ macro_rules! choices {
             use super::*;
 
             #[test]
-            fn choices_have_distinct_words() {
+            fn keywords_of_each_enumeration_are_distinct() {
                 $(for (word, choice) in $type::WORDS {
                     match choice {
                         $($type::$variant)|+ => assert_eq!(choice.word(), *word),

@@ -52,15 +52,15 @@ pub const SERVICE: Service = Service::Weighted(10);
 
 /// Maximum duration assumed for a round of the driver loop: twice the measured 99.99th percentile.
 pub const TURN: Nanos = Nanos::from_micros(200);
-/// Returns the usual stall of a thread: a fifth of `stall_budget`, the longest one.
+/// Returns the duration assumed for a usual stall of a thread: a fifth of the longest stall, `stall_budget`.
 #[must_use]
 pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Maximum time to resume of a peer that XON covers, because each millisecond adds one of queueing.
+/// Longest resume time of a peer for which the default XON keeps the line busy. A longer time would add as much queueing delay.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
-/// Frames in a batch. The defaults of `burst` and `commit` are at least a batch.
+/// Frames that a worker handles at once (a batch). The defaults of `burst` and `commit` are at least as many of the longest frames.
 pub const BATCH: u64 = 32;
 
 /// Longest stall that the default `stall_budget` covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
@@ -73,9 +73,9 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// Default of `egress_warn` and `egress_xon`, to which `commit` is added, in bytes (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_warn` and `egress_xon` in bytes, before `commit` is added (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// Default of `egress_xoff`, to which `commit` is added, in bytes (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_xoff` in bytes, before `commit` is added (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
 /// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s plus `commit`. If `scaled` is a speed,
@@ -96,21 +96,21 @@ pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns the default `port.burst`: a batch of the longest frames, or if that is more, the bytes of the line in a round of the driver loop
-/// or in a usual stall.
+/// Returns the default `port.burst`: the line's bytes in a round of the driver loop or in a usual stall, whichever is longer, but at least
+/// a batch of the longest frames.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
 }
 
-/// Returns the default `port.commit`: a batch of the longest frames, or the line's bytes in 10 us.
+/// Returns the default `port.commit`: a batch of the longest frames, or the line's bytes in 10 us if these are more.
 #[must_use]
 pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
 /// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. It is at least a frame
-/// and `commit`, so that a device that is down pauses no sender.
+/// and `commit`, so that bytes stuck in the driver of a device that is down keep no sender paused.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn default_stall_budget_takes_same_bytes_at_all_speeds() {
+    fn line_carries_same_bytes_in_default_stall_budget_at_any_speed() {
         let budget = |gbps| {
             let rate = BitRate::from_gbps(gbps);
             stall_budget(rate.time_of_quanta(PAUSE_TIME))
@@ -185,12 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn refresh_late_by_stall_budget_is_in_time() {
+    fn pause_refresh_delayed_by_stall_budget_is_in_time() {
         let ms = Nanos::from_millis;
         assert_eq!(refresh(ms(32), ms(0), ms(0)), Some(ms(16)), "refresh is not half the pause time");
         assert_eq!(refresh(ms(32), ms(15), ms(1)), Some(ms(16)), "exactly in time");
         assert_eq!(refresh(ms(32), ms(16), ms(1)), Some(ms(15)));
-        assert_eq!(refresh(ms(32), ms(29), ms(1)), Some(ms(2)), "a sixteenth of the pause time is refused");
+        assert_eq!(
+            refresh(ms(32), ms(29), ms(1)),
+            Some(ms(2)),
+            "refused although a sixteenth of the pause time is left"
+        );
         assert_eq!(refresh(ms(32), ms(30), ms(1)), None);
         assert_eq!(refresh(ms(32), ms(500), ms(1)), None);
     }

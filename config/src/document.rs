@@ -71,7 +71,7 @@ pub(crate) struct Document {
     pub(crate) ports: Vec<Port>,
     /// True if `port` is not a list of tables, which has been reported.
     pub(crate) ports_garbled: bool,
-    /// Configuration of the running switch, whose memory stays as divided at the start.
+    /// Configuration of the running switch, if it reloads its file.
     pub(crate) running: Option<Arc<Config>>,
 }
 

@@ -62,7 +62,7 @@ fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
 
 // proves: configuration
 #[test]
-fn documented_keys_match_parser() {
+fn documentation_lists_exactly_the_keys_of_the_parser() {
     for (heading, _, keys) in TABLES {
         let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
         let mut keys = keys.to_vec();
@@ -85,7 +85,7 @@ fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
 
 // proves: configuration
 #[test]
-fn documented_defaults_are_the_defaults() {
+fn documented_default_of_each_key_equals_parser_default() {
     let read = |text: &str| {
         let config = Config::from_toml("test", &format!("{text}{PORTS}"), Machine::default()).unwrap();
         (config.switch, config.shell)
@@ -109,7 +109,7 @@ fn documented_defaults_are_the_defaults() {
 
 // proves: configuration
 #[test]
-fn documented_default_numbers_are_right() {
+fn documentation_quotes_constants_of_computed_defaults() {
     let (bytes, time) = (quantity::bytes, quantity::time);
     let range = |least, most| format!("{} to {}", bytes(least), bytes(most));
     let defaults = [
@@ -134,7 +134,7 @@ fn documented_default_numbers_are_right() {
 }
 
 #[test]
-fn every_headroom_term_is_documented() {
+fn documentation_names_every_headroom_term() {
     for (term, _) in xoff_flow_control::headroom::Headroom::default().terms() {
         assert!(DOCUMENT.contains(&format!("| {term} |")), "{term}");
     }

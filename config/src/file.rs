@@ -1,4 +1,4 @@
-//! Reads text files up to a limit. A pipe, or a file on an unreachable server, may block forever.
+//! Reads text files up to a limit.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -39,7 +39,6 @@ pub const CONFIGURATION: FileKind = FileKind {
 pub struct Unread {
     pub kind: FileKind,
     pub path: PathBuf,
-    /// Cause of the error.
     pub why: UnreadCause,
 }
 
@@ -62,7 +61,7 @@ pub enum UnreadCause {
     },
 }
 
-/// Reads a file. Blocks as long as the file does: until the writer of a pipe closes it.
+/// Reads a file. A pipe blocks until its writer closes it; a file on an unreachable server may block forever.
 pub fn read_text(path: &Path, kind: FileKind) -> Result<String, Unread> {
     read(path, kind.bytes_max).map_err(|why| Unread { kind, path: path.to_owned(), why })
 }
@@ -138,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn endless_device_is_refused() {
+    fn endless_device_file_is_refused() {
         let error = why("/dev/zero".as_ref(), FileKind { bytes_max: DATA_MAX, ..SMALL });
         assert!(error.ends_with("/dev/zero: the file is longer than the maximum of 1MiB"), "{error}");
         assert_eq!(read_text("/dev/null".as_ref(), SMALL).unwrap(), "");
     }
 
     #[test]
-    fn oversized_sparse_file_is_refused_unread() {
+    fn file_above_size_limit_is_refused_before_reading() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(3 << 30).unwrap();
         assert!(why(file.path(), CONFIGURATION).contains("the file is longer than the maximum of 8MiB"));
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn pipe_is_read_to_its_end() {
+    fn configuration_pipe_is_read_until_its_writer_closes_it() {
         let (reader, mut writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
         let text = std::thread::scope(|scope| {

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_have_three_digits_and_prefix() {
+    fn scaled_value_is_printed_with_three_digits_and_prefix() {
         let texts =
             [0.0, 999.0, 999.6, 1000.0, 12_345.0, 999_600.0, 2.5e9].map(|number| scaled(number, "b/s"));
         assert_eq!(
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn time_spans_use_fitting_unit() {
+    fn time_is_printed_in_fitting_unit() {
         let nanos = [0, 999, 1000, 250_000_000, 119_000_000_000, 120_000_000_000, 90_000_000_000_000];
         let texts = nanos.map(span);
         assert_eq!(texts, ["0", "999 ns", "1.00 us", "250.0 ms", "119.0 s", "2 min 0 s", "1 d 1 h"]);

@@ -1,4 +1,4 @@
-//! Groups of ports to the same destination. Members' settings must not differ, because a frame may leave by any.
+//! Groups of ports to the same destination. Members' settings must not differ, because a frame may leave by any member.
 
 use toml_span::Spanned;
 use xoff_flow_control::settings::{GroupSettings, Member, Spread, Turns};

@@ -1,4 +1,4 @@
-//! Kind of hardware of a switch. It determines only defaults: `profiles/ideal.toml`, and the sizes below.
+//! Kind of hardware of a switch. It determines only defaults: `profiles/ideal.toml`, and the methods below.
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -16,7 +16,7 @@ pub enum Hardware {
 }
 
 const IDEAL_BURST: u64 = 2;
-/// Smallest frame in bytes for which limits are sized. Queues of smaller frames pause earlier.
+/// Default `smallest_frame` of an ideal switch, in bytes. Queues of smaller frames reach their frame limits first.
 const IDEAL_SMALLEST_FRAME: u32 = 512;
 
 impl Hardware {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn ideal_hardware_needs_line_and_peer_headroom() {
+    fn headroom_of_ideal_switch_covers_only_line_and_peer() {
         let config = ideal("");
         let headroom = config.headroom[0][3].unwrap();
         assert_eq!((headroom.loop_gap, headroom.peer_backlog), (Bytes::ZERO, Bytes::ZERO));
@@ -93,12 +93,12 @@ mod tests {
         assert_eq!(headroom.peer_response, Bytes(25_225), "the peer response is not 394 quanta at 100 Gb/s");
         let class = &config.switch.ports[0].classes[3];
         assert_eq!((class.xon, class.xoff), (headroom.total(), Bytes(2 * headroom.total().0)));
-        assert_eq!(config.warnings, [], "the peer response is not that of the standard");
+        assert_eq!(config.warnings, [], "a peer that responds as the standard requires causes a warning");
     }
 
     // proves: sim-hosts
     #[test]
-    fn ideal_hardware_obeys_pauses_like_live_switch() {
+    fn ideal_switch_has_same_flow_control_as_software_switch() {
         let live = Config::from_toml_on(Hardware::Software, "test", PORTS, Machine::default()).unwrap();
         assert_eq!(ideal("").switch.ports[0].flow_control, live.switch.ports[0].flow_control);
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`Config::from_toml`] reports every mistake with its place, or returns a configuration with warnings. [`defaults`] has the values of
-//! omitted keys. Other products use [`reader`], too.
+//! omitted keys.
 
 #![forbid(unsafe_code)]
 
@@ -78,7 +78,7 @@ pub use visible::visible;
 /// Validated configuration of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Settings of the dataplane, with MAC addresses of zero until the shell has read the devices.
+    /// Settings of the dataplane. MAC addresses are zero until the program has read them from the devices.
     pub switch: SwitchSettings,
     pub shell: ShellSettings,
     /// Headroom by port and class; `None` for lossy classes.

@@ -8,7 +8,7 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::written::ranges;
 
-/// Returns which program sends LLDP of a port. Only with its own LLDP the switch learns about neighbors.
+/// Returns which program sends LLDP at a port. The switch learns about neighbors only if it sends LLDP itself.
 pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     let keys = &draft.port.keys;
     let Some(key) = keys.lldp.as_ref() else { return defaults::LLDP };
@@ -34,8 +34,8 @@ pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
                 "`{name}` of port {} depends on the neighbor's LLDP, but {why}",
                 draft.name
             ))
-            .at(span, "needs received LLDP")
-            .at(key.span, "excludes received LLDP")
+            .at(span, "this key needs the neighbor's LLDP frames")
+            .at(key.span, "the switch receives no LLDP frames")
             .help(format!("leave `lldp` out, or give `{name}` another value")),
         );
     }
@@ -56,12 +56,12 @@ pub(crate) fn dcbx(draft: &Draft<'_>, problems: &mut Problems) -> Dcbx {
         let classes: Vec<u8> = draft.lossless.iter().map(Class::get).collect();
         problems.push(
             Problem::note(format!(
-                "port {} uses PFC in those of classes {} for which its neighbor does: memory is reserved for these, and for no \
-                 others",
+                "port {} uses PFC in those of classes {} in which its neighbor uses it, too; memory is reserved for no other \
+                 classes",
                 draft.name,
                 ranges(&classes)
             ))
-            .at(key.span, "follows the neighbor's DCBX"),
+            .at(key.span, "the port follows the neighbor's DCBX"),
         );
     }
     value(key, Dcbx::default())

@@ -29,7 +29,7 @@ pub struct Machine {
     pub is_netns: fn(&Path) -> bool,
     pub own_policy: Option<OwnPolicy>,
     pub has_small_chunks: fn() -> bool,
-    /// Configuration of the running switch that reads its file again: its memory stays as divided at the start.
+    /// Configuration of the running switch, if it reloads its file; its memory plan stays.
     pub running: Option<Arc<Config>>,
 }
 
@@ -37,7 +37,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AvailableMemory {
     pub bytes: Bytes,
-    /// File with the limit of a cgroup that leaves less memory than the machine has.
+    /// File with the memory limit of a cgroup, if this limit leaves less memory than the machine has.
     pub cgroup_limit: Option<PathBuf>,
 }
 
@@ -106,7 +106,8 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
                 port.name, shell.device
             ));
             let at = place.and_then(|port| port.identity.device.as_ref()).map(|key| key.span);
-            let problem = at.map_or(problem.clone(), |span| problem.at(span, "device of another port"));
+            let problem =
+                at.map_or(problem.clone(), |span| problem.at(span, "also the device of another port"));
             problems.push(problem.help(format!(
                 "give each port a different device; `ip link show dev {first}` lists the names of this interface"
             )));

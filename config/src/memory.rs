@@ -16,7 +16,7 @@ use crate::Config;
 use crate::shell::{PortShell, Worker};
 use crate::sizing::FRAME_MIN;
 
-/// Bytes of an address in a ring.
+/// Bytes of a chunk's address in an AF_XDP ring.
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Frames reserved at each port for pauses, congestion notifications and LLDP.
@@ -41,7 +41,7 @@ pub const HANDOVER_QUEUE: u32 = 1024;
 /// Received frames per queue that stay in chunks: two rounds of the driver loop. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
-/// Buffer memory in frames and cells.
+/// Buffer memory, as numbers of frames and of cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub frames: u64,
@@ -105,21 +105,21 @@ impl Held {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Received, not yet forwarded frames.
+    /// Memory for received frames that are not yet forwarded.
     pub received: Held,
-    /// Lossless frames, up to XOFF and in the headroom.
+    /// Memory for lossless frames, up to XOFF and in the headroom.
     pub lossless: Held,
-    /// Lossy frames that count at ingress, and frames that only their egress queue limits.
+    /// Memory for lossy frames that count at ingress, and for frames that only their egress queue limits.
     pub queued: Held,
-    /// Frames of classes that are lossy at every port.
+    /// Memory for frames of classes that are lossy at every port.
     pub lossy: Held,
-    /// Frames on the way from one worker to another, which count at no queue.
+    /// Memory for frames on the way between workers, which count at no queue.
     pub handed_over: Held,
-    /// Copies of flooded frames, which share cells.
+    /// Memory for copies of flooded frames, which share cells.
     pub flooding: Held,
-    /// Frames from the host, which count at no ingress port.
+    /// Memory for frames from the host, which count at no ingress port.
     pub host: Held,
-    /// Control frames: pauses, congestion notifications and LLDP.
+    /// Memory for control frames: pauses, congestion notifications and LLDP.
     pub control: Held,
     /// Memory reserved for ports that may be added.
     pub spare: Held,
@@ -146,7 +146,7 @@ impl Share {
         self.consumers().into_iter().fold(Held::NONE, |sum, (_, held)| sum.plus(held))
     }
 
-    /// Returns the sum without control frames.
+    /// Returns the memory for all frames but control frames.
     #[must_use]
     pub fn data(&self) -> Held {
         Share { control: Held::NONE, ..*self }.all()
@@ -186,7 +186,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the bytes of process and kernel.
+    /// Returns the bytes that process and kernel need together.
     #[must_use]
     pub fn needed(&self) -> Bytes {
         self.total.saturating_add(self.kernel)
@@ -194,7 +194,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Plans the memory of a switch with these workers. Port `n` has `queues[n]` sockets (`None` for one).
+    /// Plans the memory of a switch with these workers. Port `n` has `queues[n]` sockets (`None` means one socket).
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -254,7 +254,7 @@ impl Config {
         let spare = (0..self.shell.ports.len()).filter(|&port| self.is_spare(port));
         let spare = spare.map(|port| packet_memory(self.like(port), queues_of(queues, port)));
         let spare = Bytes(spare.fold(0, u64::saturating_add));
-        // The kernel counts whole chunks, each of which holds several small ones.
+        // The kernel's memory depends on whole chunks, each of which holds several small chunks.
         let noted = of_ports(&|port, queues| {
             let received = receive_chunks(port, queues).saturating_mul(receive_bytes).div_ceil(chunk);
             let chunks = received.saturating_add(port.transmit_chunks.into());
@@ -300,8 +300,8 @@ impl Config {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the buffer memory for received frames of a queue. Frames of several chunks go to cells at once, so it has cells for a batch
-    /// of full chunks and an incomplete frame.
+    /// Returns the buffer memory for received frames of a queue. Frames of several chunks move to cells at once, so this memory has cells
+    /// for a batch of full chunks and an incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -318,7 +318,8 @@ impl Config {
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// Returns the sum of the queues of classes that are lossy everywhere, at most the lossy pool. `spare` more ports count as the largest.
+    /// Returns the memory for the queues of all classes that are lossy at every port, at most the lossy pool. Each of `spare` more ports
+    /// counts as the largest port.
     pub(crate) fn lossy_everywhere(&self, spare: u64) -> Held {
         let classes = self.pooled();
         let of_port = |port: &PortSettings| {

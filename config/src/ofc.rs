@@ -32,7 +32,7 @@ pub(crate) fn check(
         {
             problems.push(
                 Problem::error(format!("`ofc_peer` of port {} needs PFC", draft.name))
-                    .at(peer.span, "lists of flows are PFC frames")
+                    .at(peer.span, "OFC sends its lists of flows in PFC frames")
                     .help("write pause = \"pfc\" or \"asymmetric\", or leave `ofc_peer` out"),
             );
         }

@@ -74,7 +74,6 @@ impl Parameters<'_> {
         })
     }
 
-    /// Reads a whole number.
     pub fn integer(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Option<i64> {
         self.read(key, parse::integer(range))
     }
@@ -154,7 +153,7 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
     }
 }
 
-/// Returns the error of commands in a program without custom policy.
+/// Returns the error for a command that names the policy `"custom"` in a program without one.
 #[must_use]
 pub fn no_own_policy() -> String {
     format!("\"custom\" is the program's own policy, but this program has none: {BRING_ONE}")

@@ -28,7 +28,7 @@ pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut
                 "a peer that pauses a class forever halts every port and class of the switch: {}",
                 exposed.join(", ")
             ))
-            .at(when_full.span, "halts while a queue is full")
+            .at(when_full.span, "the switch halts while a queue is full")
             .help("a watchdog with \"drop\" or \"forward\" in these classes would end the halt, but lose frames or send them in spite of a pause"),
         );
     }

@@ -80,7 +80,7 @@ fn paused_before(keys: &QcnKeys, settings: &QcnSettings, ports: &[PortSettings],
             Problem::warning(format!(
                 "the set point ({set_point} bytes) is not below XOFF of class {class} ({xoff} bytes)"
             ))
-            .at(span, "pauses before notifications")
+            .at(span, "the class pauses its peer before it sends notifications")
             .help("lower `set_point`, or raise `xoff` of the class"),
         );
     }

@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_rounded_up() {
+    fn fraction_of_smallest_unit_is_rounded_up() {
         assert_eq!(parse_bytes("0.1B"), Some(Bytes(1)));
         assert_eq!(parse_time("1.0000001us"), Some(Nanos(1_001)));
     }
 
     explore! {
         #[test]
-        fn printed_quantity_parses_back(value in any::<u64>(), zeros in 0_u32..12) {
+        fn printed_quantity_parses_to_same_value(value in any::<u64>(), zeros in 0_u32..12) {
             let value = value / 10_u64.pow(zeros) * 10_u64.pow(zeros);
             prop_assert_eq!(parse_bytes(&bytes(Bytes(value))), Some(Bytes(value)));
             prop_assert_eq!(parse_time(&time(Nanos(value))), Some(Nanos(value)));

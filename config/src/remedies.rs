@@ -36,7 +36,6 @@ const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |documen
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });
 
-/// Returns changes of single keys that cause no error, the largest saving first.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     let needed = |document: &Document| {
         let config = build::build(document, &mut Problems::default())?;
@@ -57,7 +56,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Config {
-    /// Returns single changes to a switch, the largest saving first.
+    /// Returns changes of single keys that cause no error, the largest saving first.
     #[must_use]
     pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
         let own = machine.own_policy.as_ref();
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn remedy_saves_difference_of_memory_plans() {
+    fn saving_of_remedy_is_difference_of_memory_plans() {
         let needed = |switch: &str| {
             let text = format!("[switch]\n{switch}[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n");
             Config::from_toml("x", &text, Machine::default()).unwrap().plan(&Machine::default()).needed()
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_xoff_and_headroom_are_named_as_costly() {
+    fn default_is_suggested_instead_of_huge_xoff_or_headroom() {
         for key in ["xoff", "headroom"] {
             let best = remedies("", &format!("class.3.{key} = \"10GB\""));
             assert_eq!(best[0].change, format!("the default `{key}` of each class"));
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn small_chunks_suggested_if_kernel_supports_them() {
+    fn small_receive_chunks_are_suggested_if_kernel_has_them() {
         let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
         let of = |has_small_chunks: fn() -> bool| {
             let machine = Machine { has_small_chunks, ..Machine::default() };
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn savings_of_several_switches_add_up() {
+    fn equal_remedies_of_several_switches_add_their_savings() {
         let one = remedies("", "");
         let both = Remedy::of_all([one.clone(), one.clone()].concat());
         assert_eq!(changes(&both), changes(&one));

@@ -128,7 +128,7 @@ pub(crate) fn lossy_pool(
     }
 }
 
-/// Returns the size of all queues of classes that are lossy everywhere. Each of `spare` more ports counts as the largest.
+/// Returns the size of the queues of all classes that are lossy at every port. Each of `spare` more ports counts as the largest port.
 pub(crate) fn lossy_queues(ports: &[PortSettings], spare: u8) -> Bytes {
     let is_lossy = |class: &Class| ports.iter().all(|port| !port.classes[class.index()].lossless);
     let classes: Vec<Class> = Class::ALL.into_iter().filter(is_lossy).collect();
@@ -164,7 +164,7 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     }
 }
 
-/// Warns about lossy classes for which reserve and `alpha` times the pool together have no room for one frame.
+/// Warns about lossy classes whose longest frame does not fit into the reserve and `alpha` times the pool.
 fn room_for_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -206,8 +206,8 @@ fn room_for_a_frame(
     }
 }
 
-/// Checks that each reserve of a lossless class holds a frame, because an empty queue is sure only of its reserve if headroom is part of
-/// the pool.
+/// Checks that each reserve of a lossless class holds a frame. If headroom is part of the pool, other queues may leave an empty queue
+/// nothing but its reserve.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],

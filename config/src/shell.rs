@@ -44,7 +44,7 @@ pub struct ShellSettings {
     pub router: Option<Router>,
     pub budget: Option<Bytes>,
     pub lossy_pool: Option<LossyPool>,
-    /// Shared pool of the file; `None` for the default.
+    /// Size of the shared pool, if the file gives one.
     pub pool: Option<Bytes>,
 }
 
@@ -59,7 +59,7 @@ pub struct Router {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterInterface {
-    /// Port or VLAN of the interface.
+    /// Port or VLAN to which the interface belongs.
     pub site: Site,
     pub name: String,
     /// Maximum bytes of a packet.
@@ -200,12 +200,11 @@ pub struct PortShell {
     pub rings: Rings,
     /// Receive chunks that are needed during a stall of the whole `stall_budget`.
     pub stall_chunks: u32,
-    /// Maximum frames in the driver.
+    /// Transmit chunks: the maximum number of frames in the driver.
     pub transmit_chunks: u32,
 }
 
 impl PortShell {
-    /// Returns true if no port uses this entry.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         self.device.is_empty()
@@ -285,7 +284,7 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// Returns true if every port that satisfies `stays` keeps its worker, with `count` running workers.
+    /// Returns true if a switch with `count` workers can change to `other` so that each port for which `stays` is true keeps its worker.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,
@@ -344,7 +343,7 @@ mod tests {
 
     // proves: workers
     #[test]
-    fn slow_switch_has_one_unpinned_worker() {
+    fn slow_switch_gets_one_worker_without_fixed_core() {
         let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16);
         assert_eq!(
             workers.iter().map(|worker| (worker.core, worker.ports.len())).collect::<Vec<_>>(),
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_workers_use_half_the_cores() {
+    fn automatic_workers_use_at_most_half_the_cores() {
         let rates = [BitRate::from_gbps(10); 4];
         for (cores, workers) in [(4, 2), (3, 1), (1, 1), (0, 2)] {
             assert_eq!(Workers::Auto.assign(&rates, cores).len(), workers, "{cores} cores");
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_never_exceed_ports() {
+    fn switch_has_no_more_workers_than_ports() {
         assert_eq!(Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], 4).len(), 3);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>
         Some(Remedy { change, saved }) => {
             let alone =
                 if needed.saturating_sub(*saved) <= allowed { "suffices" } else { "does not suffice alone" };
-            format!("{change} helps most, saves {} MiB, and {alone}; ", saved.0 >> 20)
+            format!("{change} helps most: it saves {} MiB, and {alone}; ", saved.0 >> 20)
         }
         None if config.shell.budget.is_some() => "lower `budget` in [memory]; ".to_owned(),
         None => String::new(),

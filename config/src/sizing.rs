@@ -156,15 +156,15 @@ impl Line {
         self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
-    /// Returns the maximum number of frames in the driver: control frames, and `commit` in frames of `smallest_frame` bytes or at least a
-    /// batch.
+    /// Returns the maximum number of frames in the driver: control frames, and as many frames of `smallest_frame` bytes as `commit` holds,
+    /// but at least a batch.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether a ring holds the frames of `commit`.
+    /// Returns whether the frames of `commit` fit into the largest possible TX ring.
     pub(crate) fn has_transmit_ring(&self, smallest_frame: u32) -> bool {
         self.transmit_ring(smallest_frame).is_some()
     }
@@ -185,7 +185,7 @@ fn ring(entries: u64, least: u32) -> Option<u32> {
     (size <= RING_MOST).then_some(size)
 }
 
-/// Returns the largest number that fits, if `fitting` does, `beyond` does not, and all numbers below a fitting one do.
+/// Returns the largest number that fits, from `fitting`, which fits, to `beyond`, which does not. All numbers below one that fits must fit.
 pub(crate) fn largest(mut fitting: u64, mut beyond: u64, fits: impl Fn(u64) -> bool) -> u64 {
     while beyond - fitting > 1 {
         let middle = fitting + (beyond - fitting) / 2;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_hold_arrivals_of_stall_and_loop_round() {
+    fn rings_hold_frames_that_arrive_in_stall_and_loop_round() {
         let line = line(1_000, Nanos::from_millis(25));
         // Arrivals at 1 Gb/s in 25.2 ms, and a burst of 5 ms, in frames of 256 + 20 bytes.
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_is_smaller_than_twice_the_arrivals() {
+    fn fill_ring_has_at_most_twice_the_needed_entries() {
         for millis in [0, 1, 3, 7, 25, 100] {
             let line = line(1_000, Nanos::from_millis(millis));
             let frames = line.stall_frames(256);
@@ -233,11 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn tx_ring_holds_commit_in_smallest_frames() {
+    fn tx_ring_holds_commit_bytes_as_smallest_frames() {
         let line = line(1_000, Nanos::ZERO);
-        assert_eq!(line.transmit_frames(64), 589 + 64, "not 32 x 1546 bytes in frames of 84 bytes");
+        assert_eq!(line.transmit_frames(64), 589 + 64, "32 x 1546 bytes in frames of 84 bytes do not fit");
         assert_eq!(line.rings(1, 64).unwrap().tx, 1_024);
-        assert_eq!(line.transmit_frames(256), 180 + 64, "not in frames of 276 bytes");
+        assert_eq!(line.transmit_frames(256), 180 + 64, "32 x 1546 bytes in frames of 276 bytes do not fit");
         assert_eq!(
             line.transmit_frames(1_514),
             128 + 64,
@@ -258,7 +258,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn peer_resume_time_is_bounded_for_xon() {
+    fn default_xon_covers_peer_resume_time_within_bounds() {
         let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
         let cable = Bytes(125); // 2 x 50 ns at 10 Gb/s
         let until = |peer: PeerResponse, budget: Nanos| {
@@ -285,7 +285,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn default_burst_recovers_a_fifth_of_stall_budget() {
+    fn default_burst_makes_up_for_a_fifth_of_stall_budget() {
         assert_eq!(line(1_000, Nanos::from_millis(25)).burst, Bytes(625_000));
         assert_eq!(line(10_000, Nanos::from_micros(2_500)).burst, Bytes(625_000));
         assert_eq!(

@@ -101,7 +101,7 @@ fn port_shell(
     }
 }
 
-/// Returns the problem of a port whose frames exceed a ring: by `commit`, by `burst`, or by those of a stall.
+/// Returns the error of a port that needs a larger ring than possible, because of its `commit`, its `burst` or a stall.
 fn beyond_rings(
     document: &Document,
     draft: &Draft<'_>,
@@ -135,7 +135,7 @@ fn beyond_rings(
             "port {name} needs {stall_chunks} receive chunks for a stall of {stall} and its `burst`, more than a ring can hold \
              ({RING_MOST})"
         ))
-        .at(burst.span, "too much after a stall")
+        .at(burst.span, "more bytes than a ring can take after a stall")
         .help(format!("write burst = {} or less", largest(least, burst.value.0, receives)));
     }
     let whole = Chunks { receive: ReceiveChunks::Whole, ..chunks };

@@ -39,7 +39,7 @@ impl Config {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()
     }
 
-    /// Returns the shared pool if the file does not give it: its default depends on the ports of the start.
+    /// Returns the size of the shared pool, if it is the default. A reload keeps this size, although the default depends on the ports.
     pub(crate) fn default_pool(&self) -> Option<Bytes> {
         match self.switch.memory {
             Memory::Shared(SharedMemory { pool, .. }) if self.shell.pool.is_none() => Some(pool),
@@ -56,8 +56,8 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the buffer memory of spare `ports`, without control frames, for which every index has memory. Each worker has room for the
-    /// lossy queues of all ports.
+    /// Returns the buffer memory for the spare ports among `ports`, and for the lossy queues of all spare ports, because these count at
+    /// each worker. Control frames are excluded, because every index has memory for them.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;

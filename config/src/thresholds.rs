@@ -172,7 +172,7 @@ fn open_egress(
                     "frames of lossless class {class} may be dropped at egress to port {}",
                     draft.name
                 ))
-                .at(span, "less than the switch may hold")
+                .at(span, "less than the switch may hold of the class")
                 .help(format!(
                     "all ports together can hold {} bytes of the class; leave egress_max and egress_max_frames out",
                     inside.0

@@ -41,7 +41,7 @@ pub(crate) fn check(
             let chosen =
                 keys.policy.as_ref().map(|key| key.span).or(keys.shadow.as_ref().map(|key| key.span));
             problems.push(match of_class.or(chosen) {
-                Some(span) => problem.at(span, "full before congested"),
+                Some(span) => problem.at(span, "the queue is full before it counts as congested"),
                 None => problem,
             });
         }

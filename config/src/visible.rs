@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_become_visible_at_their_positions() {
+    fn control_characters_are_replaced_by_visible_signs() {
         let text = "a\u{1b}[2J\r\u{9b}\u{202e}b\tc\n";
         assert_eq!(visible(text), "a␛[2J␍\u{fffd}\u{fffd}b\tc\n");
         assert!(matches!(visible("grün\n"), Cow::Borrowed("grün\n")));

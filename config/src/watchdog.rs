@@ -41,7 +41,7 @@ pub(crate) fn check(draft: &Draft<'_>, class: Class, problems: &mut Problems) {
                 "a single pause frame whose XON is lost pauses {whose} for {}, which the watchdog takes for a storm",
                 in_millis(longest_pause)
             ))
-            .at(place, format!("a storm after {}", quantity::time(watchdog.detect)))
+            .at(place, format!("a pause of {} counts as a storm", quantity::time(watchdog.detect)))
             .help(format!("write watchdog_detect = \"{}\" or more", in_millis(longest_pause))),
         );
     }

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_grouped_by_three() {
+    fn digits_of_number_are_grouped_by_three() {
         assert_eq!(
             [0, 999, 1000, 12_345, 1_234_567].map(grouped),
             ["0", "999", "1,000", "12,345", "1,234,567"]
@@ -121,18 +121,18 @@ mod tests {
     }
 
     #[test]
-    fn successive_names_become_ranges() {
+    fn names_with_successive_numbers_become_ranges() {
         assert_eq!(names(["p8", "p9", "p10", "spine", "h1", "h3"]), "p8-p10, spine, h1, h3");
         assert_eq!(names(["0", "1", "3"]), "0-1, 3");
     }
 
     #[test]
-    fn memory_is_rounded_up() {
+    fn needed_memory_is_rounded_up_to_mebibytes() {
         assert_eq!([0, 1, (1 << 20), (1 << 20) + 1].map(|bytes| mebibytes(Bytes(bytes))), [0, 1, 1, 2]);
     }
 
     #[test]
-    fn one_thing_is_not_plural() {
+    fn count_of_one_takes_singular_noun() {
         assert_eq!(
             [0, 1, 2000].map(|count| counted(count, "host", "hosts")),
             ["0 hosts", "1 host", "2,000 hosts"]
@@ -141,7 +141,7 @@ mod tests {
 
     // proves: check
     #[test]
-    fn texts_with_one_other_word_are_merged() {
+    fn texts_that_differ_in_one_word_are_merged() {
         let fold = |texts: &[&str]| folded(texts.iter().map(|text| (*text).to_owned()));
         assert_eq!(
             fold(&["port a: late", "no router", "port b: late"]),

@@ -61,7 +61,7 @@ fn warnings(text: &str) -> Vec<String> {
 
 // proves: configuration
 #[test]
-fn all_errors_reported_in_file_order() {
+fn errors_are_all_reported_in_order_of_file() {
     let text = "[switch]\nstall_budgett = \"25ms\"\npoll = 3\n[class.3]\nxon = \"5KB\"\nxoff = \"2KB\"\n[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1X\"\n[[port]]\nname = \"a\"\n";
     let found: Vec<_> =
         errors(text).into_iter().map(|problem| (problem.position.unwrap().0, problem.message)).collect();
@@ -70,7 +70,7 @@ fn all_errors_reported_in_file_order() {
 }
 
 #[test]
-fn unknown_key_suggests_closest() {
+fn error_for_unknown_key_suggests_closest_key() {
     assert_only("[switch]\nwokers = 1\n", (2, 1), &["`wokers`", "[switch]", "did you mean `workers`?"]);
     assert_only("[swich]\n", (1, 2), &["at the top level", "did you mean `switch`?"]);
     assert_only("[fdb]\nzzzzzz = 1\n", (2, 1), &["keys here: capacity, ageing, static"]);
@@ -80,7 +80,7 @@ fn unknown_key_suggests_closest() {
 }
 
 #[test]
-fn wrong_value_names_found_and_allowed() {
+fn error_for_wrong_value_names_given_and_allowed_values() {
     assert_only("[defaults]\nmtu = 255\n", (2, 7), &["`mtu` is 255", "from 256 to 9216"]);
     assert_only("[defaults]\nmtu = 9217\n", (2, 7), &["`mtu` is 9217"]);
     assert_only("[defaults]\nmtu = true\n", (2, 7), &["`mtu` is true"]);
@@ -128,7 +128,7 @@ fn allowed_ranges_include_their_bounds() {
 }
 
 #[test]
-fn ports_need_unique_name_and_device() {
+fn two_ports_with_one_name_or_device_are_refused() {
     let (place, message, help) = only("[[port]]\nname = \"a\"\ndevice = \"x\"\n");
     assert_eq!((place, message.as_str()), ((1, 1), "`speed` is missing in [[port]]"));
     assert!(help.contains("speed = \"1G\""));
@@ -172,13 +172,13 @@ fn buffer_limits_below_one_frame_are_refused() {
     // needed.
     assert!(read(&format!("[class.0]\negress_max = 1527\n{PORTS}")).is_ok());
     assert_only("[class.0]\negress_max = 1526\n", (2, 14), &["too little for one frame", "1527"]);
-    // A commit also counts preamble and gap.
+    // `commit` counts bytes on the line: 1526, and 20 of preamble and gap.
     assert!(read(&format!("[defaults]\ncommit = 1546\n{PORTS}")).is_ok());
     assert_only("[defaults]\ncommit = 1545\n", (2, 10), &["less than one frame", "1546"]);
 }
 
 #[test]
-fn rates_and_times_beyond_the_port_are_refused() {
+fn max_rate_above_port_speed_and_late_refresh_are_refused() {
     assert!(read(&format!("[class.0]\nmax_rate = \"1G\"\n{PORTS}")).is_ok());
     assert_only("[class.0]\nmax_rate = \"1001M\"\n", (2, 13), &["more than the port's speed", "1Gb/s"]);
     // The pause time is 33.55 ms: 65535 quanta of 512 bits at 1 Gb/s.
@@ -186,7 +186,7 @@ fn rates_and_times_beyond_the_port_are_refused() {
 }
 
 #[test]
-fn wrong_storm_limit_is_named() {
+fn error_names_invalid_part_of_storm_limit() {
     let of = |limit: &str| only(&format!("[defaults]\nstorm_limit = {limit}\n{PORTS}")).1;
     assert!(read(&format!("[defaults]\nstorm_limit = {{ unknown = \"1M\" }}\n{PORTS}")).is_ok());
     let message = of(r#"{ broadcast = "10M", unknown = "999K" }"#);
@@ -199,7 +199,7 @@ fn wrong_storm_limit_is_named() {
 }
 
 #[test]
-fn contradictory_vlans_are_refused() {
+fn contradictory_vlan_keys_of_a_port_are_refused() {
     assert_only("[defaults]\npvid = 10\nuntagged = [20]\n", (2, 8), &["VLAN 10", "no member"]);
     assert_only("[defaults]\ntagged = [10]\nuntagged = [1, 10]\n", (3, 12), &["both tagged and untagged"]);
     assert!(read(&format!("[defaults]\npvid = 10\ntagged = [10]\n{PORTS}")).is_ok());
@@ -225,7 +225,7 @@ fn static_address_needs_existing_port() {
 }
 
 #[test]
-fn worker_lists_cover_each_port_once() {
+fn worker_lists_must_name_each_port_once() {
     let workers = |list: &str| format!("[switch]\nworkers = {list}\n");
     assert!(read(&format!("{}{PORTS}", workers("[{ core = 0, ports = [\"a\", \"b\"] }]"))).is_ok());
     assert_only(&workers("[{ ports = [\"a\"] }]"), (2, 11), &["port b has no worker"]);
@@ -247,7 +247,7 @@ fn worker_lists_cover_each_port_once() {
 }
 
 #[test]
-fn halting_pipeline_needs_one_worker() {
+fn two_workers_with_when_full_stop_are_refused() {
     let stop = |workers: &str| format!("[switch]\nwhen_full = \"stop\"\nworkers = {workers}\n");
     assert_only(&stop("2"), (3, 11), &["`when_full = \"stop\"` needs one worker"]);
     let config = read(&format!("{}{PORTS}", stop("\"auto\""))).unwrap();
@@ -256,7 +256,7 @@ fn halting_pipeline_needs_one_worker() {
 
 // proves: pipeline
 #[test]
-fn pipeline_that_peer_can_halt_is_noted() {
+fn note_names_classes_by_which_peer_can_halt_pipeline() {
     let notes = |text: &str| {
         let config = read(text).unwrap();
         let notes = config.notes.iter().map(|note| (note.position, note.message.clone()));
@@ -282,7 +282,7 @@ fn pipeline_that_peer_can_halt_is_noted() {
 }
 
 #[test]
-fn pipeline_with_rate_needs_one_worker() {
+fn pipeline_rate_with_two_workers_is_refused() {
     let text = |keys: &str| format!("[pipeline]\n{keys}\n");
     let two = "[switch]\nworkers = 2\n";
     let rate = format!("{two}{}", text("rate = \"1Mpps\""));
@@ -292,7 +292,7 @@ fn pipeline_with_rate_needs_one_worker() {
 }
 
 #[test]
-fn removed_value_stop_class_names_remaining_values() {
+fn error_for_removed_stop_class_lists_allowed_values() {
     let words = [
         "is \"stop-class\"",
         "\"stop\" (halts every port and class, needs workers = 1)",
@@ -304,7 +304,7 @@ fn removed_value_stop_class_names_remaining_values() {
 }
 
 #[test]
-fn shared_memory_needs_one_worker() {
+fn shared_memory_with_two_workers_is_refused() {
     let shared = |workers: &str| format!("[memory]\nmodel = \"shared\"\n[switch]\nworkers = {workers}\n");
     assert_only(&shared("2"), (4, 11), &["needs one worker"]);
     assert_only(&shared("[{ ports = [\"a\"] }, { ports = [\"b\"] }]"), (4, 11), &["needs one worker"]);
@@ -312,7 +312,7 @@ fn shared_memory_needs_one_worker() {
 }
 
 #[test]
-fn shared_memory_limit_holds_a_frame() {
+fn shared_memory_limit_below_one_frame_is_refused() {
     for key in ["pool", "ingress_limit", "egress_limit", "port_limit", "egress_port_limit"] {
         let text = |bytes| format!("[memory]\nmodel = \"shared\"\n{key} = {bytes}\n");
         assert_only(&text(1_525), (3, key.len() + 4), &[key, "1526 bytes"]);
@@ -321,14 +321,14 @@ fn shared_memory_limit_holds_a_frame() {
 }
 
 #[test]
-fn shared_memory_keys_need_shared_memory() {
+fn shared_memory_keys_under_dedicated_memory_are_refused() {
     assert_only("[memory]\npool = \"1MB\"\n", (2, 9), &["`pool` is for shared memory"]);
     assert_only("[memory]\nheadroom = \"pool\"\n", (2, 13), &["`headroom` is for shared memory"]);
     assert!(read(&format!("[memory]\nmodel = \"shared\"\npool = \"1MB\"\n{PORTS}")).is_ok());
 }
 
 #[test]
-fn stall_exceeding_ring_is_error_with_sufficient_remedy() {
+fn error_for_stall_beyond_ring_names_sufficient_remedy() {
     for (smallest_frame, suffices) in [(256, true), (64, false)] {
         let (_, message, help) = only(&format!(
             "[memory]\nreceive_chunks = \"small\"\n[switch]\nstall_budget = \"170ms\"\nsmallest_frame = {smallest_frame}\n\
@@ -340,12 +340,12 @@ fn stall_exceeding_ring_is_error_with_sufficient_remedy() {
 }
 
 #[test]
-fn inherited_problem_is_reported_once() {
+fn problem_that_ports_inherit_is_reported_once() {
     assert_eq!(errors(&format!("[class.3]\nxoff = 10\nxon = 20\n{PORTS}")).len(), 1);
 }
 
 #[test]
-fn doubtful_settings_are_warnings() {
+fn doubtful_settings_cause_warnings_not_errors() {
     for (text, words) in [
         ("[class.3]\nheadroom = 1000\n", "headroom of class 3"),
         ("[class.0]\nxoff = 1000\n", "`xoff` has no effect"),
@@ -392,7 +392,7 @@ fn doubtful_settings_are_warnings() {
 }
 
 #[test]
-fn class_lossless_on_one_port_warns() {
+fn class_lossless_at_only_one_port_causes_warning() {
     let text = PORTS.replacen("speed = \"1G\"", "speed = \"1G\"\nlossless = [3, 4]", 1);
     let found: Vec<String> =
         read(&text).unwrap().warnings.into_iter().map(|warning| warning.message).collect();
@@ -406,7 +406,7 @@ fn class_lossless_on_one_port_warns() {
 }
 
 #[test]
-fn ofc_names_missing_prerequisites() {
+fn error_names_missing_prerequisites_of_ofc() {
     let with = |before: &str, class: &str| format!("[switch]\npolicy = \"ofc\"\n{before}{PORTS}{class}");
     let message = |text: String| {
         let (place, message, _) = only(&text);
@@ -458,7 +458,7 @@ fn error_report_shows_line_and_help() {
 }
 
 #[test]
-fn congestion_point_classes_are_at_ingress_or_egress() {
+fn invalid_qcn_keys_are_refused() {
     assert!(read(&format!("[qcn]\ningress = [3]\negress = [4]\nset_point = \"20KB\"\n{PORTS}")).is_ok());
     assert_only("[qcn]\ningress = [3]\negress = [2, 3]\n", (3, 10), &["class 3", "ingress and at egress"]);
     assert_only(
@@ -487,7 +487,7 @@ fn size_error_names_units_and_maximum() {
 }
 
 #[test]
-fn commit_beyond_ring_is_named_with_its_limit() {
+fn error_for_commit_beyond_ring_names_largest_commit() {
     let file =
         |commit: &str| format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\ncommit = {commit}\n");
     let (place, message, help) = only(&file("\"10GB\""));
@@ -501,7 +501,7 @@ fn commit_beyond_ring_is_named_with_its_limit() {
 }
 
 #[test]
-fn burst_beyond_ring_is_named_with_its_limit() {
+fn error_for_burst_beyond_ring_names_largest_burst() {
     let file =
         |burst: &str| format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\nburst = {burst}\n");
     let (place, message, help) = only(&file("\"10GB\""));
@@ -524,14 +524,14 @@ fn error_of_too_long_stall_points_at_its_key() {
 }
 
 #[test]
-fn qcn_seed_fits_a_toml_integer() {
+fn qcn_seed_below_0_is_refused() {
     assert!(read(&format!("[qcn]\nseed = 9223372036854775807\n{PORTS}")).is_ok());
     assert_only("[qcn]\nseed = -1\n", (2, 8), &["`seed` is -1", "from 0 to 9223372036854775807"]);
 }
 
 // proves: configuration
 #[test]
-fn control_characters_are_shown() {
+fn error_report_makes_control_characters_visible() {
     let text = "[switch]\n\"\\u001b[31m\" = 1\nname = \"\u{1b}]0;owned\u{7}\" # \u{9b}2J\n";
     for text in [text, &format!("[switch]\n\"\\u001b[31m\" = 1\n{PORTS}")] {
         let error = read(text).unwrap_err();

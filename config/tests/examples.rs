@@ -17,7 +17,7 @@ fn load(name: &str) -> Config {
 }
 
 #[test]
-fn examples_are_valid_with_8_gib() {
+fn example_files_are_valid_with_8_gib_of_memory() {
     let machine = Machine { memory: Some(Bytes(8 << 30).into()), cores: vec![0, 1], ..Machine::default() };
     let mut names: Vec<String> = std::fs::read_dir(path(""))
         .unwrap()
@@ -74,7 +74,7 @@ fn minimal_example_is_lossless_in_class_3() {
 }
 
 #[test]
-fn policies_example_sets_classes_and_shadows() {
+fn policies_example_sets_policy_of_class_3_and_shadows() {
     let config = load("policies.toml");
     assert_eq!(config.switch.policies[3], PolicyKind::CaPfcStopMax);
     assert!(
@@ -108,7 +108,7 @@ fn roce_leaf_example_overrides_profile() {
 }
 
 #[test]
-fn two_nics_example_obeys_all_classes_and_sends_two() {
+fn two_nics_example_sends_pauses_of_classes_3_and_4() {
     let config = load("two-nics.toml");
     let send = ClassSet(1 << 3 | 1 << 4);
     assert_eq!(config.switch.ports[0].flow_control, FlowControl::Pfc { obey: ClassSet::ALL, send });
@@ -118,7 +118,7 @@ fn two_nics_example_obeys_all_classes_and_sends_two() {
 }
 
 #[test]
-fn trunk_example_shares_two_vlans() {
+fn trunk_example_tags_two_vlans_at_trunk_port() {
     for name in ["two-switches-1.toml", "two-switches-2.toml"] {
         let config = load(name);
         let vlans: Vec<_> =

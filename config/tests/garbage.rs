@@ -123,7 +123,7 @@ explore! {
 }
 
 #[test]
-fn seed_corpus_does_not_panic() {
+fn parser_does_not_panic_on_fuzz_seeds() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/config");
     let seeds: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(seeds.len() >= 4);

@@ -37,7 +37,7 @@ fn wrong_with_ports(text: &str, place: (usize, usize), words: &[&str]) {
 }
 
 #[test]
-fn group_has_members_weights_and_spread() {
+fn group_of_file_gets_its_members_weights_and_spread() {
     let config = fine(
         "[[group]]\nname = \"up\"\nports = [\"b\", { port = \"d\", weight = 3 }]\n\
          [[group]]\nname = \"down\"\nports = [\"a\"]\nspread = \"adaptive\"\nlow = \"10KB\"\nuplinks = true\n\
@@ -76,7 +76,7 @@ fn switch_name_changes_path_choice() {
 
 // proves: groups
 #[test]
-fn port_is_in_one_group_at_most() {
+fn port_in_two_groups_is_refused() {
     let first = "[[group]]\nname = \"x\"\nports = [\"a\", \"b\"]\n";
     let second = |name: &str| format!("{first}[[group]]\nname = \"y\"\nports = [\"c\", \"{name}\"]\n");
     fine(&second("d"));
@@ -102,7 +102,7 @@ fn port_is_in_one_group_at_most() {
 
 // proves: groups
 #[test]
-fn group_members_need_equal_settings() {
+fn group_members_with_different_settings_are_refused() {
     let group = "[[group]]\nname = \"up\"\nports = [\"a\", \"b\"]\n";
     for (key, of_b) in [
         ("pvid", "pvid = 7\n"),
@@ -122,7 +122,7 @@ fn group_members_need_equal_settings() {
 }
 
 #[test]
-fn key_of_another_spread_method_is_refused() {
+fn group_key_without_effect_on_its_spread_is_refused() {
     let of = |text: &str| format!("[[group]]\nname = \"up\"\nports = [\"a\"]\n{text}");
     wrong_with_ports(&of("low = \"1KB\"\n"), (4, 8), &["`low` has no effect", "spread = \"adaptive\""]);
     wrong_with_ports(
@@ -138,7 +138,7 @@ fn key_of_another_spread_method_is_refused() {
 }
 
 #[test]
-fn static_address_is_at_port_or_group() {
+fn static_address_at_both_port_and_group_is_refused() {
     let of = |text: &str| {
         format!(
             "[[group]]\nname = \"up\"\nports = [\"a\", \"b\"]\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\n{text}"

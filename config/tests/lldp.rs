@@ -32,7 +32,7 @@ fn lldp_and_dcbx_are_on_by_default() {
 
 // proves: lldp
 #[test]
-fn kernel_lldp_needs_host_interface() {
+fn lldp_of_kernel_without_host_interface_is_refused() {
     let kernel = "lldp = \"kernel\"\n";
     assert_eq!(port(&format!("{kernel}routed = true\n")).lldp, Lldp::Kernel);
     let bridged = message(kernel);
@@ -42,7 +42,7 @@ fn kernel_lldp_needs_host_interface() {
 }
 
 #[test]
-fn peer_capabilities_are_configured_or_learned() {
+fn auto_peer_keys_learn_capabilities_from_neighbor() {
     let of = |keys: &str| {
         let port = port(keys);
         (port.ofc_peer, port.gfc_peer, port.auto_peer)
@@ -54,7 +54,7 @@ fn peer_capabilities_are_configured_or_learned() {
 }
 
 #[test]
-fn learning_from_neighbor_needs_lldp_and_pfc() {
+fn keys_that_follow_neighbor_need_lldp_and_pfc() {
     for key in ["ofc_peer = \"auto\"", "gfc_peer = \"auto\"", "dcbx = \"willing\""] {
         let (name, _) = key.split_once(' ').unwrap();
         let off = message(&format!("{key}\nlldp = false\n"));

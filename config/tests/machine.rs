@@ -27,7 +27,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
 
 // proves: check, workers
 #[test]
-fn pinned_core_must_exist_and_be_allowed() {
+fn worker_on_unavailable_core_is_refused() {
     let core = |core: u16| format!("[switch]\nworkers = [{{ core = {core}, ports = [\"a\", \"b\"] }}]\n");
     let Err(ConfigError::Invalid(invalid)) = read(&format!("{}{PORTS}", core(1_024))) else {
         panic!("beyond glibc's set")
@@ -49,7 +49,7 @@ fn pinned_core_must_exist_and_be_allowed() {
 }
 
 #[test]
-fn memory_fits_machine_to_the_byte() {
+fn memory_plan_one_byte_above_available_memory_is_refused() {
     let config = read(PORTS).unwrap();
     let with_three = Machine {
         device: |name| {
@@ -82,7 +82,7 @@ fn memory_fits_machine_to_the_byte() {
 }
 
 #[test]
-fn lack_of_memory_names_cgroup_and_sufficient_remedy() {
+fn error_for_lack_of_memory_names_cgroup_and_remedy() {
     let on = |memory: u64, has_small_chunks: fn() -> bool| {
         let memory = AvailableMemory {
             bytes: Bytes(memory),
@@ -99,7 +99,7 @@ fn lack_of_memory_names_cgroup_and_sufficient_remedy() {
     let (message, help) = on(least, || false);
     let limit = " MiB available memory (limit of the cgroup: /sys/fs/cgroup/a/memory.max)";
     assert!(message.ends_with(limit), "{message}");
-    assert!(help.starts_with("stall_budget = \"1ms\" helps most, saves "), "{help}");
+    assert!(help.starts_with("stall_budget = \"1ms\" helps most: it saves "), "{help}");
     assert!(help.contains(" MiB, and suffices; "), "{help}");
     let (_, help) = on(least - 1, || false);
     assert!(help.contains(" MiB, and does not suffice alone; "), "{help}");
@@ -107,7 +107,7 @@ fn lack_of_memory_names_cgroup_and_sufficient_remedy() {
 
 // proves: shared-memory
 #[test]
-fn memory_budget_is_divided_to_the_byte() {
+fn budget_one_byte_below_smallest_memory_plan_is_refused() {
     let with = |budget: u64| read(&format!("[memory]\nbudget = {budget}\n{PORTS}"));
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed().0;
     let ample = with(300 << 20).unwrap();
@@ -142,7 +142,7 @@ fn memory_budget_is_divided_to_the_byte() {
 
 // proves: shared-memory
 #[test]
-fn memory_that_lossy_queues_cannot_fill_is_warned_of() {
+fn lossy_pool_above_size_of_all_lossy_queues_warns() {
     let config = read(PORTS).unwrap();
     let queues = config.switch.ports.iter().flat_map(|port| &port.classes);
     let most: u64 = queues.filter(|class| !class.lossless).map(|class| class.egress_max.0).sum();
@@ -161,7 +161,7 @@ fn memory_that_lossy_queues_cannot_fill_is_warned_of() {
 }
 
 #[test]
-fn budget_and_lossy_pool_exclude_each_other() {
+fn budget_together_with_lossy_pool_is_refused() {
     for keys in ["lossy_pool = \"1MB\"", "model = \"shared\""] {
         let Err(ConfigError::Invalid(invalid)) =
             read(&format!("[memory]\nbudget = \"1GB\"\n{keys}\n{PORTS}"))
@@ -174,7 +174,7 @@ fn budget_and_lossy_pool_exclude_each_other() {
 
 // proves: check
 #[test]
-fn device_in_use_is_error_or_warning() {
+fn port_device_used_by_machine_is_error_or_warning() {
     fn with(name: &str, uses: Uses) -> Device {
         let index = if name == "eth1" { 1 } else { 2 };
         Device::Has { index, queues: 1, mtu: 1_500, uses }
@@ -209,7 +209,7 @@ fn device_in_use_is_error_or_warning() {
 
 // proves: check
 #[test]
-fn named_namespace_must_exist() {
+fn path_that_is_no_network_namespace_is_refused() {
     let routed = format!("{PORTS}[router]\nnetns = \"/run/rt\"\n[switch]\nhttp_netns = \"/run/web\"\n")
         .replacen("[[port]]\n", "[[port]]\nrouted = true\n", 1);
     let messages = |is_netns: fn(&Path) -> bool| match Config::from_toml(
@@ -232,7 +232,7 @@ fn named_namespace_must_exist() {
 
 // proves: check
 #[test]
-fn device_must_meet_port_requirements() {
+fn device_without_mtu_or_queue_of_its_port_is_refused() {
     let here = Machine {
         device: |name| match name {
             "eth1" => Device::Has { index: 1, queues: 1, mtu: 1_500, uses: Uses::default() },
@@ -279,7 +279,7 @@ fn device_must_meet_port_requirements() {
 }
 
 #[test]
-fn two_names_of_one_device_refused() {
+fn two_ports_with_names_of_one_device_are_refused() {
     let here = Machine {
         device: |_| Device::Has { index: 7, queues: 1, mtu: 1_500, uses: Uses::default() },
         ..Machine::default()
@@ -361,7 +361,8 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
         (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
     };
     let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
-    // Chunks for 13,678 frames, for each 512 bytes of arrivals (25.2 ms and a burst of 5 ms), unfilled ones, and a window.
+    // A port needs a receive chunk for each of 13,678 frames, for each 512 bytes that arrive (25.2 ms and a burst of 5 ms), 31 that are not
+    // yet refilled, and 256 for received frames.
     let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 31 + 256;
     assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
     assert!(5 * bytes_of(&small, "receive chunks") < 2 * bytes_of(&whole, "receive chunks"));
@@ -375,7 +376,7 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
 /// The arrivals of 25.2 ms and a burst of 5 ms at 1 Gb/s are 3,775,000 bytes. A chunk of 4,096 bytes holds 3,840.
 // proves: memory, headroom
 #[test]
-fn long_frames_take_several_chunks() {
+fn stall_chunks_count_several_chunks_for_a_long_frame() {
     let chunks = |mtu: u32| {
         let config = two_ports("[switch]\nsmallest_frame = 1500\n", &format!("mtu = {mtu}\n"));
         config.shell.ports[1].stall_chunks
@@ -385,7 +386,7 @@ fn long_frames_take_several_chunks() {
 }
 
 #[test]
-fn small_receive_chunks_need_copies() {
+fn small_receive_chunks_with_zero_copy_are_refused() {
     let text = "[memory]\nreceive_chunks = \"small\"\n[switch]\nzero_copy = \"on\"\n\
                 [[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
     let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("frames without a copy") };
@@ -409,7 +410,7 @@ fn planned_cells_suffice_for_frames_of_any_length() {
 }
 
 #[test]
-fn memory_plan_depends_on_traffic_of_ports() {
+fn memory_plans_of_common_switches_stay_below_limits() {
     let mebibytes = |ports: u32, port: &str| {
         let ports = (0..ports).map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"d{n}\"\n{port}\n"));
         let config = ok(&ports.collect::<String>());
@@ -425,7 +426,7 @@ fn memory_plan_depends_on_traffic_of_ports() {
 }
 
 #[test]
-fn memory_plan_has_ofc_tables_only_under_ofc() {
+fn memory_plan_has_flow_tables_only_for_policy_ofc() {
     let memory = |more: &str| {
         let config = two_ports(&format!("[switch]\nworkers = 1\n{more}"), "");
         let plan = config.memory(&config.workers(&[0]), &[]);
@@ -442,7 +443,7 @@ fn memory_plan_has_ofc_tables_only_under_ofc() {
 }
 
 #[test]
-fn memory_has_rings_per_queue_and_pool_per_worker() {
+fn memory_plan_has_rings_for_each_device_queue() {
     let config = two_ports("", "");
     let workers = config.workers(&[0]);
     let plan = |queues: &[Option<u32>]| config.memory(&workers, queues);

@@ -1,4 +1,4 @@
-//! Tests of `[policy.custom]`: each kind of parameter, refused at its place.
+//! Tests of parameters in `[policy.custom]`: the policy gets them, or an error names their place.
 #![allow(clippy::unwrap_used)]
 
 // proves: own-policy
@@ -76,7 +76,7 @@ fn errors(config: Result<Config, ConfigError>) -> Vec<Problem> {
 }
 
 #[test]
-fn custom_parameters_of_all_kinds_are_passed() {
+fn custom_policy_gets_its_parameters_of_all_kinds() {
     let text = "[policy.custom]\npart = 1\nsteps = -3\nalone = true\nmode = \"fair\"\nabove = \"64KiB\"\nevery = \"20us\"\n";
     let (config, picky) = read(text);
     let expected = Picky {
@@ -95,7 +95,7 @@ fn custom_parameters_of_all_kinds_are_passed() {
 }
 
 #[test]
-fn wrong_and_unknown_parameters_are_refused() {
+fn invalid_parameters_of_custom_policy_are_refused() {
     let text = "[policy.custom]\npart = 2.1\nsteps = 9\nalone = 1\nmode = \"fast\"\nabove = \"much\"\nevery = \"2s\"\nstep = 3\n";
     let errors = errors(read(text).0);
     let places: Vec<_> = errors.iter().map(|problem| problem.position.unwrap().0).collect();
@@ -116,7 +116,7 @@ fn wrong_and_unknown_parameters_are_refused() {
 }
 
 #[test]
-fn custom_policy_can_act_or_shadow() {
+fn custom_policy_can_be_policy_of_class_and_shadow() {
     let text = "[switch]\npolicy = { 3 = \"custom\" }\nshadow = [\"pfc\", \"custom\"]\n";
     let switch = read(text).0.unwrap().switch;
     assert_eq!((switch.policies[3], switch.policies[4]), (PolicyKind::Custom, PolicyKind::Pfc));
@@ -125,7 +125,7 @@ fn custom_policy_can_act_or_shadow() {
 }
 
 #[test]
-fn custom_policy_prerequisites_are_checked() {
+fn custom_policy_without_its_prerequisites_is_refused() {
     let chosen = |more: &str| read(&format!("[switch]\nworkers = 2\npolicy = \"pfc\"\n{more}")).0;
     assert!(chosen("shadow = [\"custom\"]\n").is_ok());
     let alone = errors(chosen("shadow = [\"custom\"]\n[policy.custom]\nalone = true\n"));
@@ -155,7 +155,7 @@ fn error_for_missing_custom_policy_names_alternatives() {
 
 // proves: reload
 #[test]
-fn reload_detects_changed_parameters() {
+fn reload_detects_changed_parameters_of_custom_policy() {
     let config = |part: &str| read(&format!("[policy.custom]\npart = {part}\n")).0.unwrap();
     let (_, none) = config("1").changes(1, config("1.0"));
     assert!(none.is_empty(), "{none:?}");

@@ -29,7 +29,7 @@ fn policies_are_selected_by_name_and_class() {
 }
 
 #[test]
-fn p_pfc_prediction_needs_a_time() {
+fn p_pfc_prediction_without_valid_time_is_refused() {
     let prediction = |text: &str| read(text).unwrap().switch.policy.p_pfc;
     let some = PPfcSettings { prediction: Some(Nanos::from_micros(200)) };
     assert_eq!(prediction("[policy.p-pfc]\nprediction = \"200us\"\n"), some);
@@ -38,7 +38,7 @@ fn p_pfc_prediction_needs_a_time() {
 }
 
 #[test]
-fn g_pfc_resume_is_at_most_pause() {
+fn g_pfc_resume_threshold_above_pause_threshold_is_refused() {
     let shares = |text: &str| read(text).unwrap().switch.policy.g_pfc;
     let equal = "[policy.g-pfc]\npause_lower = 0.3\nresume_lower = 0.3\n";
     assert_eq!(shares(equal), GPfcSettings { pause_lower: 0.3, resume_lower: 0.3 });
@@ -49,7 +49,7 @@ fn g_pfc_resume_is_at_most_pause() {
 }
 
 #[test]
-fn ingress_only_policies_allow_several_workers() {
+fn policy_with_ingress_thresholds_only_allows_two_workers() {
     let several =
         |kind: PolicyKind| read(&format!("[switch]\nworkers = 2\npolicy = {:?}\n", kind.name())).is_ok();
     for kind in PolicyKind::ALL {
@@ -60,7 +60,7 @@ fn ingress_only_policies_allow_several_workers() {
 
 // proves: check
 #[test]
-fn queue_full_before_congestion_warns() {
+fn egress_max_at_policy_congestion_threshold_warns() {
     let of = |policy: &str, most: u64| {
         let class = format!("[class.3]\negress_max = {most}\negress_xoff = 20000\negress_xon = 15000\n");
         let config = read(&format!("[switch]\nwhen_full = \"stop\"\n{policy}\n{class}")).unwrap();

@@ -53,7 +53,7 @@ fn reserved_interface_names_are_refused() {
 }
 
 #[test]
-fn invalid_interface_name_is_one_error() {
+fn invalid_name_of_host_interface_is_reported_once() {
     for name in ["", "a b", "a/b", "a:b"] {
         let (place, message, _) = only(&mixed("", "").replacen("\"up\"", &format!("\"{name}\""), 1));
         assert_eq!(place, (2, if name.is_empty() { 8 } else { 9 }), "{message}");
@@ -83,7 +83,7 @@ fn routed_port_in_group_is_refused() {
 }
 
 #[test]
-fn bridging_keys_refused_at_routed_port() {
+fn bridging_keys_of_routed_port_are_refused() {
     for (key, value) in [
         ("pvid", "1"),
         ("learning", "false"),
@@ -112,7 +112,7 @@ fn storm_limit_of_routed_port_needs_routed_vlan() {
 }
 
 #[test]
-fn router_without_interface_warns() {
+fn router_table_without_routed_port_or_vlan_warns() {
     let nothing = mixed("", "").replace("routed = true", "");
     for keys in ["", "netns = \"leaf\"\n"] {
         let router = format!("\n[router]\n{keys}");
@@ -129,7 +129,7 @@ fn router_without_interface_warns() {
 }
 
 #[test]
-fn routed_port_below_ipv6_mtu_warns() {
+fn routed_port_with_mtu_below_ipv6_minimum_warns() {
     let warned = warnings(&mixed("mtu = 1279", "mtu = 1279"));
     assert_eq!(warned, [((6, 7), "no IPv6 at up: the MTU is 1279, but IPv6 needs 1280".to_owned())]);
     assert_eq!(warnings(&mixed("mtu = 1280", "mtu = 1000")), []);
@@ -139,7 +139,7 @@ fn routed_port_below_ipv6_mtu_warns() {
 }
 
 #[test]
-fn svi_below_ipv6_mtu_warns() {
+fn vlan_interface_with_mtu_below_ipv6_minimum_warns() {
     let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";
     let warned = warnings(&(mixed("", "mtu = 1279") + vlan));
     assert_eq!(warned, [((11, 7), "no IPv6 at vlan1: the MTU is 1279, but IPv6 needs 1280".to_owned())]);

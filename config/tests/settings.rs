@@ -30,7 +30,7 @@ fn class(config: &Config, index: usize, class: usize) -> &ClassSettings {
 
 // proves: check
 #[test]
-fn thresholds_that_stall_the_line_are_noted() {
+fn xon_or_xoff_that_leaves_line_idle_causes_note() {
     let notes_of = |keys: &str| {
         let notes = two_ports(&format!("[class.3]\n{keys}"), "").notes.into_iter();
         let of_thresholds = notes.filter(|it| it.message.contains("less than"));
@@ -68,7 +68,7 @@ fn port_settings_override_defaults() {
 }
 
 #[test]
-fn priority_maps_merge_by_entry() {
+fn port_priority_map_overrides_default_map_by_entry() {
     let config = two_ports(
         "[switch]\nprofile = \"roce\"\n[defaults]\ndscp_map = { 46 = 5 }\n",
         "dscp_map = { 26 = 4 }\n",
@@ -82,7 +82,7 @@ fn priority_maps_merge_by_entry() {
 }
 
 #[test]
-fn pause_sets_obeyed_and_sent_classes() {
+fn pause_key_sets_classes_of_obeyed_and_sent_pauses() {
     let control = |pause: &str| {
         port(&two_ports(&format!("[defaults]\nlossless = [3, 4]\npause = \"{pause}\"\n"), ""), 0).flow_control
     };
@@ -94,7 +94,7 @@ fn pause_sets_obeyed_and_sent_classes() {
 }
 
 #[test]
-fn default_watermarks_follow_from_speed() {
+fn default_xoff_and_xon_follow_from_port_speed() {
     let marks = |text: &str| {
         let config = two_ports(text, "");
         (class(&config, 0, 3).xoff.0, class(&config, 0, 3).xon.0)
@@ -114,7 +114,7 @@ fn default_watermarks_follow_from_speed() {
 
 // proves: thresholds
 #[test]
-fn frame_limits_protect_chunks_from_small_frames() {
+fn default_frame_limits_follow_from_byte_limits() {
     let config = two_ports(
         "[switch]\nsmallest_frame = 100\n[class.3]\nxoff = 10001\n[class.0]\negress_max = 2561\n",
         "",
@@ -126,7 +126,7 @@ fn frame_limits_protect_chunks_from_small_frames() {
 }
 
 #[test]
-fn lossy_egress_queue_holds_8_ms() {
+fn default_lossy_egress_queue_holds_8_ms_of_line_rate() {
     let max = |speed: &str| {
         let config = read(&format!("[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"{speed}\"\n"));
         class(&config, 0, 0).egress_max.0
@@ -137,7 +137,7 @@ fn lossy_egress_queue_holds_8_ms() {
 
 // proves: lossy-classes
 #[test]
-fn lossless_egress_queue_fits_all_ingress() {
+fn lossless_egress_queue_fits_all_frames_held_at_ingress() {
     let config = two_ports("", "[port.class.3]\nheadroom = 5000000\nxoff = 200000\n");
     let a = class(&config, 0, 3);
     assert_eq!(a.headroom, config.headroom[0][3].unwrap().total());
@@ -149,7 +149,7 @@ fn lossless_egress_queue_fits_all_ingress() {
 }
 
 #[test]
-fn partly_lossy_class_is_bounded_at_ingress() {
+fn class_is_bounded_at_ingress_of_port_where_it_is_lossy() {
     let config = two_ports("", "lossless = []\n");
     let (a, b) = (class(&config, 0, 3), class(&config, 1, 3));
     assert!(a.lossless && !b.lossless);
@@ -159,7 +159,7 @@ fn partly_lossy_class_is_bounded_at_ingress() {
 }
 
 #[test]
-fn halting_switch_bounds_queues_at_ingress() {
+fn when_full_stop_bounds_lossy_queues_at_ingress() {
     let config = two_ports("[switch]\nwhen_full = \"stop\"\naccounting = \"until-forwarded\"\n", "");
     let (lossy, lossless) = (class(&config, 0, 0), class(&config, 0, 3));
     assert_eq!((lossy.ingress_max, lossy.egress_max), (Bytes(128 << 10), Bytes(1_000_000)));
@@ -172,7 +172,7 @@ fn halting_switch_bounds_queues_at_ingress() {
 }
 
 #[test]
-fn shared_memory_limits_default_to_the_pool() {
+fn shared_memory_limits_default_to_size_of_pool() {
     let config = two_ports(
         "[memory]\nmodel = \"shared\"\npool = \"1MB\"\nport_limit = \"300KB\"\nalpha_log2 = -2\n",
         "",
@@ -197,7 +197,7 @@ fn shared_memory_limits_default_to_the_pool() {
 }
 
 #[test]
-fn pipeline_frames_are_bounded_at_ingress() {
+fn pipeline_with_rate_or_delay_bounds_frames_at_ingress() {
     let switch = |keys: &str| two_ports(&format!("[pipeline]\n{keys}\n"), "");
     let papers = switch("rate = \"0.5Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"");
     let PipelineSettings { rate, delay, ingress } = papers.switch.pipeline;
@@ -212,10 +212,9 @@ fn pipeline_frames_are_bounded_at_ingress() {
     assert_eq!(two_ports("", "").switch.pipeline, PipelineSettings::default());
 }
 
-/// Uses the example of docs/configuration.md.
 // proves: shared-memory
 #[test]
-fn capfc_shared_memory_warns_of_losses() {
+fn shared_memory_of_capfc_warns_of_lossless_drops() {
     let document = include_str!("../../docs/configuration.md");
     let (_, example) = document.split_once("`egress_warn`:\n\n").unwrap();
     let (example, _) = example.split_once("\n#").unwrap();
@@ -277,7 +276,7 @@ fn capfc_shared_memory_warns_of_losses() {
 }
 
 #[test]
-fn reserves_count_as_ingress_capacity() {
+fn ingress_reserve_adds_to_memory_and_egress_limit() {
     let shared = "[memory]\nmodel = \"shared\"\n[class.3]\ningress_reserve = 10000\n";
     let config = two_ports(shared, "");
     let a = class(&config, 0, 3);
@@ -293,7 +292,7 @@ fn reserves_count_as_ingress_capacity() {
 
 // proves: thresholds
 #[test]
-fn memory_for_frames_follows_xoff_frame_limit() {
+fn xoff_frames_sets_planned_memory_of_lossless_frames() {
     let lossless = |text: &str| {
         let config = two_ports(text, "");
         config.port_share(0, &[]).lossless.frames - class(&config, 0, 3).headroom.0.div_ceil(256)
@@ -309,7 +308,7 @@ fn memory_for_frames_follows_xoff_frame_limit() {
 }
 
 #[test]
-fn shared_memory_limits_switch_to_one_worker() {
+fn automatic_workers_are_one_worker_under_shared_memory() {
     let workers = |before: &str| {
         let port =
             |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"100G\"\n");
@@ -322,7 +321,7 @@ fn shared_memory_limits_switch_to_one_worker() {
 }
 
 #[test]
-fn ofc_table_sizes_are_configurable() {
+fn configuration_sets_sizes_of_ofc_tables() {
     let config = two_ports(
         "[switch]\npolicy = { 3 = \"ofc\" }\n[policy.ofc]\nalpha = 0.8\nflows = 64\ncongested_flows = 32\npaused_flows = 16\n",
         "ofc_peer = true\n",
@@ -336,7 +335,7 @@ fn ofc_table_sizes_are_configurable() {
 }
 
 #[test]
-fn all_other_port_keys_are_parsed() {
+fn port_keys_without_test_of_their_own_are_parsed() {
     let config = two_ports(
         "[switch]\nhttp = false\nname = \"s1\"\n[fdb]\nageing = \"never\"\ncapacity = 100\n",
         "mtu = 9000\npause_time = 1000\nrefresh = \"10us\"\nlearning = false\nlearn_limit = 0\nflood_unknown = false\nflood_group = false\nisolated = true\nrewrite_pcp = \"class\"\nrewrite_dscp = \"class\"\ndefault_class = 7\n[port.class.1]\nqueue = \"voq\"\nmax_rate = \"10M\"\n",
@@ -356,7 +355,7 @@ fn all_other_port_keys_are_parsed() {
 }
 
 #[test]
-fn frame_takes_one_chunk_if_it_fits() {
+fn chunks_are_as_large_as_mtu_needs_up_to_4096_bytes() {
     let chunks = |mtu: u32| {
         let shell = two_ports(&format!("[defaults]\nmtu = {mtu}\n"), "").shell;
         (shell.chunks.bytes, shell.chunks.multi_buffer)
@@ -368,7 +367,7 @@ fn frame_takes_one_chunk_if_it_fits() {
 }
 
 #[test]
-fn watchdog_is_off_with_sonic_times() {
+fn watchdog_has_times_of_sonic_by_default() {
     let config = two_ports("[class.3]\nwatchdog = \"drop\"\n", "[port.class.3]\nwatchdog = \"off\"\n");
     let ms = Nanos::from_millis;
     let on = WatchdogSettings { action: WatchdogAction::Drop, detect: ms(200), restore: ms(200) };
@@ -381,7 +380,7 @@ fn watchdog_is_off_with_sonic_times() {
 }
 
 #[test]
-fn congestion_point_defaults_match_paper() {
+fn default_congestion_point_has_values_of_qcn_paper() {
     use xoff_flow_control::settings::{Culprit, QcnSettings};
     assert_eq!(two_ports("", "").switch.qcn, QcnSettings::PAPER);
     let given = two_ports(
@@ -405,7 +404,7 @@ fn congestion_point_defaults_match_paper() {
 }
 
 #[test]
-fn set_point_above_xoff_warns() {
+fn qcn_set_point_at_xoff_causes_warning() {
     let warned = |set_point: u32| {
         let text =
             format!("[qcn]\ningress = [3]\nset_point = {set_point}\n[class.3]\nxoff = 100000\nxon = 50000\n");
@@ -415,7 +414,7 @@ fn set_point_above_xoff_warns() {
 }
 
 #[test]
-fn auto_ecn_marks_before_xoff() {
+fn automatic_ecn_marking_starts_at_half_of_xoff() {
     let ecn = |text: &str, number| class(&two_ports(text, ""), 0, number).ecn;
     assert_eq!(ecn("", 3), None);
     let roce = "[switch]\nprofile = \"roce\"\n[class.3]\nxoff = 80000\n";
@@ -432,7 +431,7 @@ fn auto_ecn_marks_before_xoff() {
 
 // proves: check
 #[test]
-fn alpha_with_less_than_one_frame_warns() {
+fn alpha_log2_that_leaves_no_room_for_a_frame_warns() {
     // The longest frame has 1526 bytes.
     let of = |memory: &str, class: &str| {
         let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");

@@ -52,7 +52,7 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new`, whose ports are moved to their indices in this running configuration, and the changes. Added ports get spare indices.
+    /// Returns the changes, and `new` with each port moved to its index in this running configuration. Added ports get spare indices.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -191,7 +191,7 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
     }
 }
 
-/// Compares settings of a port index that stay, even if another port takes the index.
+/// Compares the settings that stay with a port's index when another port takes the index.
 fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &mut Changes) {
     let mut kept = |what: String, [before, after]: [String; 2]| {
         if before != after {

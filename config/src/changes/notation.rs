@@ -132,7 +132,7 @@ notation_by! {
         format!("from {} to {}, probability {probability}{wred}", min.notation(), max.notation())
     },
     WatchdogSettings: |WatchdogSettings { action, detect, restore }| {
-        format!("{} after {}, ends after {}", action.name(), detect.notation(), restore.notation())
+        format!("{} after {} of pause, ends after {} without pause", action.name(), detect.notation(), restore.notation())
     },
     FlowControl: |flow_control| match flow_control {
         FlowControl::Pfc { obey, send } => format!("pfc, obeyed in classes {}, sent in classes {}", some(obey), some(send)),

@@ -42,7 +42,7 @@ fn lines(list: &[Change]) -> Vec<String> {
 }
 
 #[test]
-fn reordered_ports_change_nothing() {
+fn reload_of_reordered_ports_changes_nothing() {
     let (same, none) = config(FILE).changes(1, config(FILE));
     assert_eq!((same, none), (config(FILE), Changes::default()));
     let swapped = changes(&[
@@ -58,7 +58,7 @@ fn reordered_ports_change_nothing() {
 }
 
 #[test]
-fn thresholds_and_maps_change_live() {
+fn reload_changes_thresholds_and_priority_maps_without_restart() {
     let (new, of) =
         changes(&[("60KB", "80KB"), ("name = \"a\"", "name = \"a\"\ntrust = \"pcp\"\npcp_map = { 5 = 3 }")]);
     assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
@@ -75,7 +75,7 @@ fn thresholds_and_maps_change_live() {
 }
 
 #[test]
-fn restart_only_changes_are_named() {
+fn reload_lists_each_change_that_needs_restart() {
     let (_, of) =
         changes(&[("\"leaf\"", "\"spine\"\nhttp = \"off\"\nwhen_full = \"stop\""), ("eth2", "eth7")]);
     assert_eq!(
@@ -90,7 +90,7 @@ fn restart_only_changes_are_named() {
 }
 
 #[test]
-fn pause_kind_change_needs_restart_but_classes_change_live() {
+fn change_from_pfc_to_802_3x_pauses_needs_restart() {
     let (_, of) = changes(&[("lossless = [3]", "lossless = [3, 4]")]);
     assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
     assert!(lines(&of.live).contains(&"port \"a\": class 4: lossless: false -> true".to_owned()));
@@ -99,7 +99,7 @@ fn pause_kind_change_needs_restart_but_classes_change_live() {
 }
 
 #[test]
-fn vlans_static_addresses_policies_change_live() {
+fn reload_changes_vlans_addresses_policies_without_restart() {
     let more = "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n[class.3]";
     let (new, of) = changes(&[
         ("[class.3]", more),
@@ -122,7 +122,7 @@ fn vlans_static_addresses_policies_change_live() {
 
 // proves: group-changes
 #[test]
-fn groups_change_live_with_members_by_name() {
+fn reload_changes_port_groups_without_restart() {
     let group = |text: &str| format!("[[group]]\nname = \"up\"\n{text}\n[class.3]");
     let (new, of) = changes(&[(
         "[class.3]",
@@ -150,7 +150,7 @@ fn groups_change_live_with_members_by_name() {
 }
 
 #[test]
-fn router_change_uses_file_notation() {
+fn reload_shows_router_changes_in_notation_of_file() {
     let file =
         |router: &str| format!("[router]\nnetns = \"leaf\"\n{router}\n[defaults]\nrouted = true\n{FILE}");
     let restart = |before: &str, after: &str| {
@@ -174,7 +174,7 @@ fn spare(places: u8) -> String {
 }
 
 #[test]
-fn re_added_port_gets_its_old_index() {
+fn port_that_is_added_again_gets_its_old_index() {
     let without = FILE.replacen(A, "", 1);
     let (left, of) = config(FILE).changes(1, config(&without));
     assert!(
@@ -220,7 +220,7 @@ fn reloaded(running: &Config, text: &str) -> (Config, Changes) {
 }
 
 #[test]
-fn added_ports_fit_into_memory_of_start() {
+fn added_ports_fit_into_memory_reserved_at_start() {
     let smallest = config(&(spare(2) + "[memory]\nlossy_pool = 12208\n")).plan(&Machine::default()).needed();
     let tight = format!("budget = {}", smallest.0);
     let with_c = spare(2).replacen("[class.3]", C, 1);
@@ -253,7 +253,7 @@ fn added_ports_fit_into_memory_of_start() {
 }
 
 #[test]
-fn running_pool_replaces_default_only() {
+fn reload_keeps_running_pool_if_file_gives_no_pool() {
     let shared = |keys: &str| spare(1) + "[memory]\nmodel = \"shared\"\n" + keys;
     let pool = |config: &Config| match config.switch.memory {
         Memory::Shared(SharedMemory { pool, .. }) => pool.0,
@@ -273,7 +273,7 @@ fn running_pool_replaces_default_only() {
 }
 
 #[test]
-fn spare_port_index_belongs_to_configured_worker() {
+fn added_port_runs_on_worker_that_file_lists_it_for() {
     let two = |ports: &str| {
         let workers = format!("[switch]\nworkers = [{{ ports = [\"a\"] }}, {{ ports = {ports} }}]");
         spare(2).replacen("[switch]", &workers, 1)
@@ -285,7 +285,7 @@ fn spare_port_index_belongs_to_configured_worker() {
 }
 
 #[test]
-fn spare_port_reserves_memory_of_largest_port() {
+fn spare_port_reserves_as_much_memory_as_largest_port() {
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed();
     let with_c = FILE.replacen("[class.3]", C, 1);
     for memory in

@@ -41,7 +41,6 @@ pub fn read<T>(
     Ok((built.expect("no document, although no error was reported"), remarks))
 }
 
-/// Returns the value of `key`, or `default`.
 pub fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
     key.map_or(default, |key| key.value.clone())
 }

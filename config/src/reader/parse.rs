@@ -51,7 +51,6 @@ pub fn or_word<T>(
     }
 }
 
-/// Reads a whole number in `range`.
 pub fn integer<T>(range: RangeInclusive<T>) -> impl Fn(&Value<'_>) -> Parsed<T>
 where
     T: TryFrom<i64> + PartialOrd + Display,
@@ -117,7 +116,6 @@ pub fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
     })
 }
 
-/// Reads a time in `range`.
 pub fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Nanos> {
     move |value| {
         let time = value.as_str().and_then(quantity::parse_time).filter(|time| range.contains(time));
@@ -241,7 +239,6 @@ pub fn device(value: &Value<'_>) -> Parsed<String> {
         .ok_or_else(|| format!("the name of an interface in `ip link` (1 to {DEVICE_LEN_MAX} bytes)"))
 }
 
-/// Reads an individual MAC address.
 pub fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
     let mac = value.as_str().and_then(MacAddr::parse);
     mac.filter(|mac| !mac.is_group())
@@ -273,7 +270,7 @@ pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Reads each entry by `parse`; `None` if one is not allowed.
+/// Reads a list, each entry by `parse`. Returns `None` if an entry is not allowed.
 pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

@@ -20,7 +20,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Returns all errors; an unreadable file is one.
+    /// Returns all errors, or the single error of an unreadable file.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         match self {
@@ -54,7 +54,6 @@ impl Invalid {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Description of the problem, with the allowed values.
     pub message: String,
     pub help: Option<String>,
     /// Line and column from 1; `None` for the whole file.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
-/// Adds to `over` the entries of `below` that it lacks; merges tables that both have.
+/// Adds to `over` the entries of `below` that `over` lacks; merges tables that both have.
 pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {
@@ -21,7 +21,7 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// Moves the choice of policies to `[switch]`, their parameters to `[policy]` in `root`.
+/// Moves the names of policies from `value` to `[switch]`, and their parameters to the table `[policy]` in `root`.
 pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {
@@ -47,7 +47,6 @@ pub fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key
     (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
 }
 
-/// Creates a string with its place in the file.
 #[must_use]
 pub fn text<'de>(text: String, span: Span) -> Value<'de> {
     Value::with_span(ValueInner::String(text.into()), span)
@@ -69,7 +68,6 @@ pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
     }
 }
 
-/// Copies a value with its place.
 #[must_use]
 pub fn copied<'de>(value: &Value<'de>) -> Value<'de> {
     let inner = match value.as_ref() {

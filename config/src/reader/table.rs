@@ -44,7 +44,6 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.keys().all(|key| keys.contains(&key.name.as_ref()))
     }
 
-    /// Returns the table under `key`, or reports a wrong type.
     pub fn table(&self, key: &'a str, problems: &mut Problems) -> Option<Table<'a, 'de>> {
         Table::of(key, self.value(key)?, problems)
     }
@@ -80,7 +79,7 @@ impl<'a, 'de> Table<'a, 'de> {
         }
     }
 
-    /// Reports all keys that none of the lists contains.
+    /// Reports every key of the table that is in none of the lists `valid_keys`.
     pub fn no_others(&self, valid_keys: &[&[&str]], problems: &mut Problems) {
         let valid_keys: Vec<&str> = valid_keys.concat();
         for (key, _) in self.entries.iter().filter(|(key, _)| !valid_keys.contains(&key.name.as_ref())) {
