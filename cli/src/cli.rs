@@ -30,7 +30,6 @@ pub fn exit_code(promise: Promise) -> ExitCode {
     }
 }
 
-/// Returns a parser of whole numbers in `range`.
 pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr + PartialOrd + Display + Clone,

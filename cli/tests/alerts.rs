@@ -23,7 +23,7 @@ fn alert_rules_are_valid_and_pass_their_tests() {
 
 // proves: monitoring
 #[test]
-fn alerts_fire_but_not_under_ordinary_congestion() {
+fn every_alert_is_tested_to_fire_and_to_ignore_congestion() {
     let read = |name| std::fs::read_to_string(dashboards().join(name)).expect("the file cannot be read");
     let (rules, tests) = (read("alerts.yml"), read("alerts.test.yml"));
     let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();

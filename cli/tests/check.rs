@@ -45,7 +45,7 @@ fn closed_output_pipe_is_no_error() {
 }
 
 #[test]
-fn valid_file_prints_its_derived_settings() {
+fn check_of_valid_file_prints_derived_settings() {
     let output = check(&example("roce-leaf.toml"), &["-v"]);
     assert!(output.status.success());
     assert!(output.stderr.is_empty());
@@ -69,7 +69,7 @@ fn valid_file_prints_its_derived_settings() {
 
 // proves: check
 #[test]
-fn output_for_sixteen_ports_fits_a_screen() {
+fn check_of_sixteen_ports_fits_24_lines_of_80_columns() {
     let of = |name: fn(u32) -> String| {
         let file = tempfile::NamedTempFile::new().unwrap();
         let port = |number| port(&name(number), "1G", "peer_response = \"software\"");
@@ -96,7 +96,7 @@ fn ports_of_speeds(name: fn(u32) -> String, speeds: &[&str]) -> String {
 
 // proves: check
 #[test]
-fn sixty_four_ports_fit_a_screen() {
+fn check_of_sixty_four_ports_fits_a_screen() {
     let printed = ports_of_speeds(|number| format!("p{number}"), &["400G"]);
     for part in
         [" p0-p63  p0-p63  400Gb/s ", "workers: 64 with 1 port each on any core", "given for p0-p63: xoff"]
@@ -122,7 +122,7 @@ fn sixty_four_ports_fit_a_screen() {
 
 // proves: check
 #[test]
-fn warnings_of_many_ports_share_an_entry() {
+fn check_merges_equal_warnings_of_many_ports() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let port = |number: u32| port(&format!("p{number}"), "1G", "peer_response = \"software\"");
     let ports = (0..64).map(port).collect::<String>();
@@ -134,10 +134,10 @@ fn warnings_of_many_ports_share_an_entry() {
     assert_eq!(report["warnings"].as_array().unwrap().len(), 64);
 }
 
-/// The word that differs is the last one of the message.
+/// The merged warnings differ in the last word of their message.
 // proves: check
 #[test]
-fn merged_warning_is_separate_from_its_help() {
+fn check_separates_merged_warning_from_its_help() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let small = "peer_response = \"software\"\n[port.class.3]\negress_max = \"100KB\"";
     let ports = (0..3).map(|number| port(&format!("p{number}"), "1G", small)).collect::<String>();
@@ -149,7 +149,7 @@ fn merged_warning_is_separate_from_its_help() {
 
 // proves: check
 #[test]
-fn pinned_workers_share_a_phrase() {
+fn check_prints_workers_with_as_many_ports_in_one_phrase() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let worker = |number: u32| format!("{{ core = {number}, ports = [\"p{number}\"] }}, ");
     let ports = (0..5).map(|number| port(&format!("p{number}"), "1G", "")).collect::<String>();
@@ -162,7 +162,7 @@ fn pinned_workers_share_a_phrase() {
 
 // proves: check
 #[test]
-fn printed_memory_is_rounded_up() {
+fn check_rounds_memory_up_to_mebibytes() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let ports = ["a", "b"].map(|name| port(name, "100M", "")).concat();
     std::fs::write(file.path(), ports).unwrap();
@@ -183,7 +183,7 @@ fn lab_check(network: &str, more: &[&str]) -> Output {
 
 // proves: lab-file
 #[test]
-fn lab_of_two_hundred_hosts_fits_a_screen() {
+fn lab_check_of_two_hundred_hosts_fits_a_screen() {
     let output = lab_check(
         "[defaults]\nspeed = \"100M\"\n[defaults.switch]\nstall_budget = \"400ms\"\nsmallest_frame = 9000\n\
          [[switch]]\nname = \"s1\"\nhosts = 200\n",
@@ -199,7 +199,7 @@ fn lab_of_two_hundred_hosts_fits_a_screen() {
 
 // proves: lab-file
 #[test]
-fn lab_check_prints_json() {
+fn lab_check_prints_switches_and_errors_as_json() {
     let output = lab_check("[[switch]]\nname = \"s1\"\nhosts = 1\n", &["--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["valid"], &report["hosts"]), (&Value::Bool(true), &serde_json::json!(["h1"])));
@@ -214,7 +214,7 @@ fn lab_check_prints_json() {
 
 // proves: check
 #[test]
-fn long_names_and_warnings_fit_the_width() {
+fn check_fits_80_columns_despite_long_names() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let ports = (0..20).map(|number| {
         port(&format!("a-name-that-is-long-{number}-x"), "400G", "lossless = [3, 4]")
@@ -229,7 +229,7 @@ fn long_names_and_warnings_fit_the_width() {
 
 // proves: pacing
 #[test]
-fn busy_time_and_delay_of_congested_line_are_printed() {
+fn check_prints_busy_time_and_delay_of_congested_line() {
     let large = "[port.class.3]\nxon = \"200KB\"\nxoff = \"500KB\"";
     let config =
         [port("a", "1G", "burst = \"1MB\""), port("b", "1G", large), port("slow", "200M", "")].concat();
@@ -273,7 +273,7 @@ fn check_prints_congestion_delay_only_for_static_thresholds() {
 
 // proves: pipeline
 #[test]
-fn pipeline_and_cost_of_halts_are_printed() {
+fn check_prints_pipeline_and_note_about_halts() {
     let pipeline = "[pipeline]\nrate = \"1Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"\n";
     let ports = ["a", "b"].map(|name| port(name, "1G", "")).concat();
     let (printed, report) = checked(&["[switch]\nwhen_full = \"stop\"\n", pipeline, &ports].concat());
@@ -292,7 +292,7 @@ fn pipeline_and_cost_of_halts_are_printed() {
 }
 
 #[test]
-fn json_output_has_text_output_values_as_numbers() {
+fn check_json_has_numbers_that_add_up() {
     let output = check(&example("minimal.toml"), &["--json"]);
     assert!(output.status.success());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -324,7 +324,7 @@ fn json_output_has_text_output_values_as_numbers() {
 
 // proves: memory
 #[test]
-fn memory_of_unused_spare_ports_is_named() {
+fn check_prints_memory_that_only_spare_ports_take() {
     let of = |spare: u8| {
         let ports = port("a", "1G", "") + &port("b", "1G", "");
         checked(&format!("[switch]\nspare_ports = {spare}\n{ports}"))
@@ -347,7 +347,7 @@ fn memory_of_unused_spare_ports_is_named() {
 
 // proves: configuration
 #[test]
-fn invalid_file_reports_every_error_and_exits_with_2() {
+fn check_of_invalid_file_lists_all_errors_and_exits_with_2() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"[switch]\npol = \"busy\"\n[[port]]\nname = \"a\"\nspeed = \"1G\"\n").unwrap();
     let output = check(file.path(), &[]);
@@ -369,7 +369,7 @@ fn invalid_file_reports_every_error_and_exits_with_2() {
 }
 
 #[test]
-fn full_disk_fails_and_closed_pipe_does_not() {
+fn check_fails_on_full_disk_but_not_on_closed_pipe() {
     let run = |output: std::process::Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
         command.args(["check", "--elsewhere"]).arg(example("minimal.toml"));
@@ -391,7 +391,7 @@ fn full_disk_fails_and_closed_pipe_does_not() {
 
 // proves: check
 #[test]
-fn missing_device_is_refused_on_this_machine() {
+fn check_refuses_device_missing_on_this_machine() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(port("a", "1G", "").replace("device = \"a\"", "device = \"no-such-one\"").as_bytes())
         .unwrap();
@@ -407,7 +407,7 @@ fn missing_device_is_refused_on_this_machine() {
 
 // proves: check
 #[test]
-fn router_printed_and_invalid_namespace_refused() {
+fn check_refuses_invalid_router_namespace_of_this_machine() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let router = "[router]\nnetns = \"/no/such/namespace\"\n";
     file.write_all(format!("{}routed = true\n{router}", port("a", "1G", "")).as_bytes()).unwrap();
@@ -425,7 +425,7 @@ fn router_printed_and_invalid_namespace_refused() {
 }
 
 #[test]
-fn missing_configuration_file_is_named() {
+fn error_names_missing_configuration_file() {
     let output = check(Path::new("/nowhere/xoff.toml"), &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read the configuration /nowhere/xoff.toml"));
@@ -463,7 +463,7 @@ fn endless_and_non_text_files_are_refused() {
 }
 
 #[test]
-fn configuration_is_read_from_a_pipe() {
+fn check_reads_configuration_from_a_pipe() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(&std::fs::read(example("roce-leaf.toml")).unwrap()).unwrap();
     drop(writer);
@@ -474,7 +474,7 @@ fn configuration_is_read_from_a_pipe() {
 }
 
 #[test]
-fn thresholds_of_policies_are_printed_for_lossless_classes() {
+fn check_prints_policy_thresholds_only_of_lossless_classes() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let policies = "[switch]\npolicy = { 2 = \"pfc\", 3 = \"g-pfc\", 4 = \"p-pfc\" }\n";
     let port = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\nlossless = [2, 3]\n";

@@ -56,7 +56,7 @@ fn closed_output_pipe_is_no_error() {
 }
 
 #[test]
-fn proxy_settings_are_ignored() {
+fn status_and_policy_commands_ignore_proxy_settings() {
     let output = run_against(&["status", "--json"], "{}");
     assert!(output.status.success(), "{output:?}");
     assert_eq!(output.stdout, b"{}\n");
@@ -67,7 +67,7 @@ fn proxy_settings_are_ignored() {
 }
 
 #[test]
-fn environment_names_switch_unless_option_does() {
+fn url_option_overrides_environment_variable_xoff_url() {
     const CLOSED: &str = "http://127.0.0.1:1";
     let names = r#"["pfc","pfc","pfc","ofc","pfc","pfc","pfc","pfc"]"#;
     let mut commands = vec![(&["status", "--json"][..], "{}"), (&["policy"], names)];

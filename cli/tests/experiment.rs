@@ -7,7 +7,7 @@ use serde_json::Value;
 
 // proves: experiment-parity
 #[test]
-fn simulation_marked_and_unsupported_options_refused() {
+fn simulated_experiment_refuses_unsupported_options() {
     let xoff = |args: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_xoff")).arg("experiment").args(args).output().unwrap()
     };

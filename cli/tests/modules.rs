@@ -51,7 +51,7 @@ fn modules_have_no_dependency_cycle() {
 }
 
 #[test]
-fn dependency_cycles_are_found() {
+fn cycle_search_finds_siblings_that_depend_on_each_other() {
     let directory = tempfile::tempdir().expect("no directory can be made");
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);

@@ -10,7 +10,7 @@ const LINE_MAX: usize = 140;
 /// Maximum lines of a source file. Lines that begin with [`PROOF`] do not count.
 const FILE_MAX: usize = 550;
 
-/// Begins a line above a test that names the promises of SPECIFICATION.md which the test proves.
+/// Beginning of a line above a test. The line names the promises of SPECIFICATION.md that the test proves.
 const PROOF: &str = "// proves: ";
 
 /// Words forbidden in names, because they say how a value came about and not what it is.
@@ -125,7 +125,7 @@ fn files_are_within_length_limit() {
 }
 
 #[test]
-fn function_names_have_no_case_number() {
+fn function_names_do_not_begin_with_number_of_test_case() {
     let files = files();
     let rust = files.iter().filter(|file| file.name.ends_with(".rs")).flat_map(File::lines);
     let numbered = rust.filter(|(_, line)| line.split_once("fn ").is_some_and(|(_, name)| is_numbered(name)));
@@ -151,7 +151,6 @@ fn names_have_no_forbidden_words() {
     holds(&found, "name these things by their content");
 }
 
-/// Returns the lower-case words of a name.
 fn parts(name: &str) -> Vec<String> {
     let mut spaced = String::new();
     for c in name.chars() {

@@ -81,7 +81,7 @@ fn send_pause(device: &Device, what: &str) {
 }
 
 #[test]
-fn hosts_at_line_rate_both_ways_lose_nothing() {
+fn hosts_sending_both_ways_at_line_rate_lose_nothing() {
     const CATCH_UP: u64 = 2_000_000;
     let pair = pair(1500);
     let there =
@@ -103,7 +103,7 @@ fn hosts_at_line_rate_both_ways_lose_nothing() {
 }
 
 #[test]
-fn header_fields_arrive_as_configured() {
+fn configured_header_fields_of_stream_arrive_unchanged() {
     let streams = [
         format!("class=5,pcp=2,vlan=7,{TO_B},count=10,size=68"),
         "dst=broadcast,dscp=46,count=10,size=64".to_owned(),
@@ -124,7 +124,7 @@ fn header_fields_arrive_as_configured() {
 }
 
 #[test]
-fn jumbo_frames_arrive() {
+fn jumbo_frames_arrive_at_traffic_host() {
     let pair = pair(9000);
     let streams = [format!("{TO_B},size=9018,count=2000"), format!("{TO_B},size=3900,count=2000")];
     let [_, b] = run(&pair, (options(400), &streams), (listening(400), &[]));
@@ -134,7 +134,7 @@ fn jumbo_frames_arrive() {
 
 // proves: traffic
 #[test]
-fn hosts_send_and_receive_by_devices_of_four_queues() {
+fn traffic_hosts_use_devices_with_four_queues() {
     let pair = pair_with(&VethOptions { queues: 4, ..VethOptions::default() });
     let [there, back] = [TO_B, TO_A].map(|to| [format!("{to},count=10000")]);
     let patient = HostOptions { duration: Some(Nanos::from_secs(5)), ..options(400) };
@@ -183,7 +183,7 @@ fn receive_ten(pair: &Pair, mtu: u32) -> HostReport {
 }
 
 #[test]
-fn flows_of_given_size_complete() {
+fn flows_with_given_size_run_to_completion() {
     let pair = pair(1500);
     let sizes = tempfile::NamedTempFile::new().unwrap();
     fs::write(&sizes, "100 50\n9999 90\n200000 100\n").unwrap();
@@ -218,7 +218,7 @@ fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64
 }
 
 #[test]
-fn pause_stops_its_class_and_no_other() {
+fn pause_frame_stops_its_class_and_no_other() {
     let [paused, other] = run_paused(Obedience::Obey, Nanos::from_millis(300), None);
     assert_eq!(paused, 0);
     assert!(other > 0);
@@ -235,7 +235,7 @@ fn xon_resumes_paused_class_at_once() {
 }
 
 #[test]
-fn ignored_or_late_pauses_do_not_stop_host() {
+fn host_that_ignores_or_delays_pauses_keeps_sending() {
     for obedience in [Obedience::Ignore, Obedience::Late(Nanos::from_secs(3))] {
         let [paused, _] = run_paused(obedience, Nanos::from_millis(300), None);
         assert!(paused > 0, "{obedience:?}");
@@ -325,7 +325,7 @@ fn finish(child: Child) -> (Option<i32>, Output) {
 }
 
 #[test]
-fn signal_ends_host_that_blocks_on_unread_report() {
+fn later_signal_ends_command_blocked_on_unread_report() {
     let pair = pair(1500);
     let (_unread, mut full) = std::io::pipe().unwrap();
     full.write_all(&[b' '; 64 << 10]).unwrap();
@@ -341,7 +341,7 @@ fn signal_ends_host_that_blocks_on_unread_report() {
 }
 
 #[test]
-fn report_is_json_and_exit_code_shows_loss() {
+fn expect_lossless_sets_exit_code_of_traffic_host() {
     let pair = pair(1500);
     let mut sink = xoff(&pair.b, &["--device", "eth0", "--linger", "1s", "--json", "--expect-lossless=3"]);
     wait_until_ready(&mut sink);
@@ -363,7 +363,7 @@ fn report_is_json_and_exit_code_shows_loss() {
 
 // proves: traffic
 #[test]
-fn frames_sent_before_receiver_is_ready_are_not_lost() {
+fn frames_sent_before_receiver_starts_do_not_count_as_lost() {
     let pair = pair(1500);
     let stream = format!("class=3,{TO_B},rate=1M");
     let mut sender = xoff(&pair.a, &["--device", "eth0", "--speed", "100M", "--stream", &stream]);
@@ -413,7 +413,7 @@ fn deleted_interface_ends_host_with_report() {
 }
 
 #[test]
-fn interrupted_host_reports_progress() {
+fn interrupted_sender_reports_all_frames_it_sent() {
     let pair = pair(1500);
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
     let sink = pair.b.namespace().run(|| Host::open(options(100)).unwrap());
@@ -437,7 +437,7 @@ fn interrupted_host_reports_progress() {
 
 // proves: traffic
 #[test]
-fn frames_received_before_interrupt_are_counted() {
+fn interrupted_receiver_counts_frames_already_received() {
     let pair = pair(1500);
     let stop = AtomicBool::new(true);
     let sink = pair.b.namespace().run(|| Host::open(options(400)).unwrap());
@@ -452,7 +452,7 @@ fn frames_received_before_interrupt_are_counted() {
 
 // proves: traffic
 #[test]
-fn host_runs_without_reader_of_messages() {
+fn traffic_host_runs_though_nobody_reads_its_messages() {
     let pair = pair(1500);
     for (device, expected) in [("eth0", 1), ("none", 2)] {
         let (reader, writer) = std::io::pipe().unwrap();

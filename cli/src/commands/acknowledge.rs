@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn acknowledged_and_open_gaps_are_printed() {
+    fn acknowledge_prints_acknowledged_and_remaining_gaps() {
         let none = AcknowledgedNow { acknowledged: Vec::new(), unproved: vec!["p1: gone".into()] };
         assert_eq!(render(&none), "there is nothing to acknowledge\nNOT PROVED: p1: gone\n");
         let one = AcknowledgedNow { acknowledged: vec!["p2: was gone".into()], unproved: Vec::new() };

@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns at most five bytes per call, then the given error or the end of file.
+    /// Reader that returns at most five bytes per call, then the given error or the end of file.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
 
     impl Read for Trickle<'_> {

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_of_lossless_frame_is_permitted_or_breaks_promise() {
+    fn chaos_counts_lossless_drops_of_runs_that_may_lose_frames() {
         let report = chaos::run_for(0..100, 2, 20_000, |_| {});
         assert!(report.found.is_none(), "{report}");
         let exhausted = report.tally.drops[DropReason::HeadroomExhausted.index()];

@@ -29,9 +29,9 @@ use crate::cli;
 pub struct Args {
     /// Name of the experiment, or `list`.
     name: String,
-    /// Replace switches by routers; `list --routed` names experiments.
+    /// Replace switches by routers, if the experiment supports this.
     ///
-    /// Requires FRR, unless the experiment is simulated.
+    /// `xoff experiment list --routed` lists those that do. Requires FRR, unless the experiment is simulated.
     #[arg(long)]
     routed: bool,
     /// Policies to compare [default: those of the experiment].
@@ -59,7 +59,7 @@ pub struct Args {
     stall: Option<Stall>,
     /// Speed of lines [default: 50 Mb/s per core; 100M with --simulated].
     ///
-    /// 5M to 1G, simulated up to 400G (with --stall to 1G). In namespaces thresholds grow with the speed. In the simulator
+    /// From 5M to 1G; up to 400G with --simulated and without --stall. In namespaces thresholds grow with the speed. In the simulator
     /// thresholds stay, and times shrink.
     #[arg(long, value_name = "RATE", value_parser = line_speed)]
     speed: Option<BitRate>,
@@ -255,7 +255,7 @@ fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
     text
 }
 
-/// Describes `variant`; the program's own policy by its name, too.
+/// Returns a description of `variant`, which for the program's own policy contains the policy's name.
 fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
     let name = own.filter(|_| variant.name == OWN.name).map(|own| format!("{}: ", own.name()));
     name.unwrap_or_default() + variant.about
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_name_lists_valid_ones() {
+    fn error_for_unknown_experiment_lists_valid_names() {
         let message = find("incats").err().unwrap().to_string();
         assert!(message.contains("`incats`") && message.contains("incast"), "{message}");
         let message = parse(&["incast", "--policy", "pcf"]).unwrap_err().to_string();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn list_refuses_options_of_runs() {
+    fn experiment_list_refuses_options_of_runs() {
         for options in [&["--routed"][..], &["--json"]] {
             assert!(no_run(&parse(&[&["list"], options].concat()).unwrap()).is_ok());
         }
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_option_repeats_or_takes_a_list() {
+    fn policy_option_may_be_repeated_or_be_a_list() {
         let args = parse(&["incast", "--policy", "pfc,pfc-wdrop", "--policy", "pfc-wstop"]).unwrap();
         assert_eq!(args.policy, ["pfc", "pfc-wdrop", "pfc-wstop"]);
     }
@@ -360,7 +360,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn only_some_experiments_can_have_routers() {
+    fn routed_option_is_refused_without_routed_variant() {
         let of = |name: &str| routed(Experiment::find(name).unwrap());
         assert_eq!(of("cascade").unwrap().name, "cascade --routed");
         let refused = of("incast").err().unwrap().to_string();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn list_shows_every_experiment_and_policy() {
+    fn experiment_list_shows_every_experiment_and_policy() {
         let text = list(None, false);
         assert!(!text.contains(OWN.name));
         let names = EXPERIMENTS.iter().map(|e| e.name).chain(VARIANTS.iter().map(|v| v.name));
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_experiments_have_variable_length() {
+    fn duration_option_is_refused_by_fixed_length_experiment() {
         let of = |name: &str, requested| seconds(Experiment::find(name).unwrap(), requested);
         assert_eq!(of("qcn-fanin", Some(6)).unwrap(), 6);
         assert_eq!(of("qcn-fanin", None).unwrap(), 30);
@@ -432,7 +432,7 @@ mod tests {
 
     // proves: experiment-parity
     #[test]
-    fn experiments_with_kernel_hosts_are_not_simulated() {
+    fn experiment_with_kernel_hosts_refuses_simulated_option() {
         let refused =
             |experiment: &Experiment| experiment.simulates().err().map(|refused| refused.to_string());
         let ecn = "`ecn` cannot be simulated: its hosts use TCP of a kernel, and the simulator has no kernel"

@@ -9,7 +9,6 @@ use xoff_switch::client::{self, DEFAULT_URL};
 use xoff_switch::control::PolicyNames;
 use xoff_switch::control::policy::PolicyChange;
 
-/// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Show or change the flow-control policies of a running switch.

@@ -8,7 +8,6 @@ use crate::cli::{URL_VARIABLE, print};
 use xoff_switch::client::{self, DEFAULT_URL};
 use xoff_switch::control::reload::{ReloadRequest, Reloaded, line};
 
-/// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reload the configuration of a running switch.

@@ -1,4 +1,4 @@
-//! `xoff sim replay`: repeats the recorded decisions of a switch and compares.
+//! `xoff sim replay`: repeats the recorded decisions of a switch, and compares the results.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,7 +70,7 @@ mod tests {
 
     // proves: recording
     #[test]
-    fn replay_outcomes_are_described() {
+    fn replay_prints_identical_or_first_difference() {
         let identical = Outcome::Identical { calls: 7, frames: 3 };
         let all = description(identical.clone(), None, Ending::Stopped, true);
         assert_eq!(all, "identical: 7 calls, 3 frames, and all counters\n");

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_option_takes_range_and_shard_takes_k_of_n() {
+    fn sim_options_seeds_and_shard_are_parsed() {
         let args = parse(&["s.toml", "--seeds", "1..10", "--shard", "8/8", "--out", "x"])
             .expect("valid arguments are refused");
         assert_eq!((args.seeds, args.shard), (Some((1, 10)), Some(Shard { number: 8, count: 8 })));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn shard_requires_out_and_seed_excludes_seeds() {
+    fn sim_refuses_options_that_contradict_each_other() {
         assert!(parse(&["s.toml", "--shard", "1/2"]).is_err_and(|message| message.contains("--out")));
         assert!(
             parse(&["s.toml", "--seed", "1", "--seeds", "1..2"]).is_err_and(|text| text.contains("--seed"))
@@ -331,7 +331,6 @@ mod tests {
         assert!(options(&head) > 0 && head[0].starts_with("#!/"), "{head:?}");
     }
 
-    /// Parses YAML by Python.
     fn yaml(text: &str) -> serde_json::Value {
         const SCRIPT: &str = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))";
         let mut command = std::process::Command::new("/usr/bin/python3");

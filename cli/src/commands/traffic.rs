@@ -64,9 +64,10 @@ struct HostArgs {
     /// Stop sending after this time, and end.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Nanos>,
-    /// End after this time without data [default: 500ms].
+    /// End if no data arrives for this time [default: 500ms].
     ///
-    /// The time starts after the last stream has ended. Without streams it starts after the first frame [default: never].
+    /// The time begins when the last stream has ended. Without streams it begins with the first received frame, and by default the host
+    /// never ends.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     linger: Option<Nanos>,
     /// Host number in its frames [default: last two address bytes].
@@ -243,8 +244,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. A second later, signals end the process.
-    /// Its report may block on a pipe that nobody reads.
+    /// Ends the run. A second later, signals end the process,
+    /// because its report may block on a pipe that nobody reads.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {
@@ -454,7 +455,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn rate_above_line_warns() {
+    fn stream_rate_above_line_rate_causes_warning() {
         let streams = ["rate=10G", "rate=10001M", "rate=line"].map(|rate| format!("dst=broadcast,{rate}"));
         let warnings = above_line(&parse_streams(&streams).unwrap(), BitRate::from_gbps(10));
         assert_eq!(warnings.len(), 1, "{warnings:?}");

@@ -54,7 +54,7 @@ impl Rows {
     }
 
     /// Merges rows that differ only in the columns `folded`.
-    /// In each of these columns the cell of a row has to join that of the last merged row (`joins`).
+    /// In these columns `joins` decides whether a cell may follow that of the last merged row.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_times_have_no_fraction() {
+    fn check_tables_show_long_times_without_fraction() {
         assert_eq!([33_553.92, 5.12].map(decimal), ["33554", "5.12"]);
     }
 }

@@ -10,7 +10,8 @@ use super::view::view;
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
-/// Heading of a table of keys, text that must precede them, and keys with values other than defaults.
+/// Tables of keys: heading, text that must precede the keys,
+/// and keys with values that are not their defaults.
 const KEYS: [(&str, &str, &str); 31] = [
     (
         "[switch]",
@@ -190,7 +191,7 @@ fn documented() -> BTreeSet<(&'static str, &'static str)> {
 
 // proves: check
 #[test]
-fn json_depends_on_every_documented_key() {
+fn check_json_changes_with_every_documented_key() {
     let mut shown = BTreeSet::new();
     for (heading, before, lines) in KEYS {
         let without = view_of(before);

@@ -15,7 +15,7 @@ const WIDTH: usize = 80;
 /// Maximum lines of the table of ports without `--verbose`, so that all output fits 24 lines.
 const PORT_LINES_MAX: usize = 17;
 
-/// Tables of ports and classes: title, key that an object needs to get a row, and columns.
+/// Tables of ports and classes: title, JSON key without which an object gets no row, and columns.
 const OF_PORTS: [(&str, &str, &str); 9] = [
     ("Ports", "port", "port device speed_bps mtu queues sockets trust routed pvid tagged untagged"),
     (
@@ -50,7 +50,7 @@ const OF_PORTS: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// Tables of the switch: title, and key under which the object or list of objects is found.
+/// Tables of the switch: title, and JSON key of the object or list of objects that the table shows.
 const OF_SWITCH: [(&str, &str); 5] = [
     ("Workers", "workers"),
     ("Pipeline", "pipeline"),
@@ -159,7 +159,6 @@ fn totals(view: &Value) -> String {
     ))
 }
 
-/// Formats workers; those with the same number of ports share a phrase.
 fn workers(workers: &[Value]) -> String {
     let core = |worker: &Value| worker["core"].as_u64().and_then(|core| u16::try_from(core).ok());
     let mut groups: Vec<(usize, Vec<Option<u16>>)> = Vec::new();

@@ -446,10 +446,10 @@ fn class_view(
     })
 }
 
-/// Returns how long thresholds of other ports keep a congested line busy.
-/// Also returns how long they delay frames.
+/// Returns how long a congested line stays busy, and how long its frames wait,
+/// by the thresholds of other ports.
 ///
-/// Returns `None` if this depends on more than thresholds: on free shared memory, or on another policy than PFC.
+/// Returns `None` if these times depend on more: on free shared memory, or on another policy than PFC.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);

@@ -54,7 +54,6 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
     Err(NetworkError::NotUp { output: output.trim().to_owned() })
 }
 
-/// Runs the network until it is taken down.
 pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miette::Result<ExitCode> {
     let _ = nix::unistd::setsid(); // fails only for a session leader
     // Until the network is up, SIGTERM ends this process when `xoff lab up` ends.

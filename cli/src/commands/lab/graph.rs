@@ -288,7 +288,7 @@ mod tests {
 
     // proves: lab-account
     #[test]
-    fn nodes_are_placed_once_and_do_not_overlap() {
+    fn network_drawing_places_nodes_without_overlap() {
         let mut network = network();
         let [mut second, mut third] = [0, 1].map(|_| network.switches[0].clone());
         (second.name, third.name) = ("s2".into(), "s3".into());
@@ -313,7 +313,7 @@ mod tests {
 
     // proves: lab-account
     #[test]
-    fn drawing_shows_rates_pauses_and_their_causes() {
+    fn network_drawing_shows_rates_pauses_and_causes() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 1_000_000_000;
         now.switches[0].ports[0].classes[3].rx_bytes += 125_000;

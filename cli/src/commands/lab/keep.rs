@@ -40,7 +40,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Makes the network, after it has removed the leftovers of killed networks.
+    /// Removes leftovers of killed networks, then makes the network.
     pub(super) fn new(network: Network) -> miette::Result<Kept> {
         let log = logging::start(LOG, LogFormat::Text, &Confinement::default()).into_diagnostic()?;
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
@@ -136,7 +136,6 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
     let code = child.wait().map_or(1, exit_code);
     let account = kept.end(down);
     print(&account, json)?;
-    // A failure of the command has priority over the verdict about lost frames.
     Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
 }
 

@@ -50,8 +50,9 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns node and command of a capture.
-/// This is `xoff capture` at a named switch port, otherwise `tcpdump` at the link's host, or `xoff capture` at its first switch.
+/// Returns node and command of a capture:
+/// `xoff capture` at a named switch port, otherwise `tcpdump` at the link's host.
+/// At a link of two switches, it is `xoff capture` at the first one.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,
@@ -112,7 +113,7 @@ mod tests {
 
     // proves: lab-account
     #[test]
-    fn link_found_by_ends_and_captured_at_host() {
+    fn lab_capture_of_link_runs_at_its_host() {
         let end = |node: &str, port: &str| EndStatus {
             node: node.into(),
             port: port.into(),

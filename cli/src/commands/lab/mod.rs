@@ -207,7 +207,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Child { parent, command } => {
             prctl::set_pdeathsig(Signal::SIGKILL).into_diagnostic()?;
-            // If the parent ended before `prctl`, no signal comes.
+            // If the parent ended before `prctl`, no signal comes, so compare its PID.
             if getppid().as_raw() != *parent {
                 return Ok(ExitCode::from(cli::EXIT_CANNOT));
             }

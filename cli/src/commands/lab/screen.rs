@@ -161,7 +161,7 @@ mod tests {
 
     // proves: lab-account, lab-lifecycle
     #[test]
-    fn screen_shows_every_node_with_rates_and_pauses() {
+    fn lab_screen_shows_nodes_with_rates_and_pauses() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 2_000_000_000;
         now.hosts[0].interfaces[0].counters.as_mut().unwrap().tx_bytes += 250_000;

@@ -133,7 +133,7 @@ What it does to the device is undone when it ends, however it ends. docs/hosts.m
 Exit codes: 0 stopped, nothing lossless dropped in this host; 1 its queues dropped lossless frames, or still had \
 some at the end, or another program changed them and it may not have obeyed; 2 bad usage, or an interface that cannot be used, or was deleted.";
 
-/// Guard the queues of a device; started by `xoff nic`.
+/// Reopen queues that a failed agent left stopped; started by `xoff nic`.
 #[derive(Debug, clap::Args)]
 pub struct GuardArgs {
     /// Network interface.
@@ -141,7 +141,6 @@ pub struct GuardArgs {
     device: String,
 }
 
-/// Hidden command that the agent starts to run the guard.
 const GUARD: &str = "nic-guard";
 
 /// Refuses a file that has the name of a subcommand.
@@ -322,7 +321,7 @@ fn render(facts: &Facts) -> String {
         ("peer_response", &facts.peer_response),
     ];
     let lines = lines.map(|(name, value)| format!("{name:<14} {value}\n"));
-    let transports = "transports     a pause must not outlast their patience: for RoCE a timeout of 18 or more (4.096 us x 2^18 = 1.07 s; \
+    let transports = "transports     pauses must be shorter than their timeouts: for RoCE a timeout of 18 or more (4.096 us x 2^18 = 1.07 s; \
                       14 is 67 ms); TCP repeats after 200 ms at the earliest\n";
     let remarks = facts.errors.iter().map(|error| format!("error: {error}\n"));
     let remarks = remarks.chain(facts.warnings.iter().map(|warning| format!("warning: {warning}\n")));
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn nic_flags_equal_file_settings() {
+    fn nic_options_give_same_settings_as_equal_file() {
         let line = "--device eth0 --speed 1G --lossless 3,4 --trust pcp --qcn=ai=1M --obey-rates --pause-above 64KB --http off";
         let args = parse(&line.split(' ').collect::<Vec<_>>()).unwrap();
         let file = "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\ntrust = \"pcp\"\nobey_rates = true\n\
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn nic_subcommands_take_only_their_options() {
+    fn nic_subcommands_refuse_options_of_the_agent() {
         let of = |line: &str| parse(&line.split(' ').collect::<Vec<_>>()).map(|args| args.command);
         let Ok(Some(NicCommand::Check(check))) = of("check nic.toml --device eth0 --speed 1G --json") else {
             panic!("not check")

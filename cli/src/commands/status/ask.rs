@@ -10,7 +10,6 @@ use xoff_switch::control::status::Status;
 use xoff_switch::control::{AddressPage, RoutePage};
 use xoff_switch::router::Row;
 
-/// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes of a reply; even the status of the largest switch is smaller.
 const BODY_MAX: u64 = 64 << 20;
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_server_error_suggests_action() {
+    fn error_for_unreachable_switch_suggests_to_start_one() {
         // Nothing can listen on port 0.
         let message = fetch("http://127.0.0.1:0").map_err(|error| error.to_string());
         let message = message.expect_err("a server answered on port 0");

@@ -51,7 +51,7 @@ mod tests {
     use xoff_switch::control::Link;
 
     #[test]
-    fn group_lists_frames_of_each_member() {
+    fn group_table_shows_frames_sent_by_each_member() {
         let mut status = status();
         assert_eq!(group_table(&status), "");
         let member = |port: &str, link, tx_frames| MemberStatus {

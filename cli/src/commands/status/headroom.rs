@@ -58,7 +58,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn measured_and_declared_headroom_are_shown() {
+    fn headroom_table_shows_declared_and_measured_use() {
         let mut status = status();
         status.ports[0].peer.response_declared_nanos = Some(20_000_000);
         let class = &mut status.ports[0].classes[3];

@@ -77,7 +77,7 @@ mod tests {
     use xoff_switch::control::status::{MismatchStatus, NeighborStatus, PfcStatus};
 
     #[test]
-    fn neighbors_and_their_mismatches_are_printed() {
+    fn status_prints_lldp_neighbors_and_mismatches_with_port() {
         let mut status = status();
         let text =
             |status: &xoff_switch::control::status::Status| tables(&status.ports.iter().collect::<Vec<_>>());

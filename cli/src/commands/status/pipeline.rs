@@ -1,4 +1,4 @@
-//! Settings and halts of the pipeline between ingress and egress queues.
+//! Text about the pipeline between ingress and egress queues: settings and halts.
 
 use xoff_config::written::grouped;
 use xoff_flow_control::settings::{IngressOrder, WhenFull};
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pipeline_and_halts_printed_only_if_used() {
+    fn status_prints_pipeline_only_if_it_is_configured() {
         let mut status = status();
         status.pipeline = PipelineStatus::default();
         status.ports[1].classes[3].egress.halts = HaltStatus::default();

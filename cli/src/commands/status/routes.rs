@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn route_is_listed_with_paths_and_their_faults() {
+    fn routes_view_shows_paths_of_route_and_their_faults() {
         let via = |interface: &str, gateway: Option<&str>, station: Option<&str>| RowVia {
             interface: interface.into(),
             gateway: gateway.map(|address| address.parse().unwrap()),

@@ -71,7 +71,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn selection_by_port_and_class_refuses_unknown_port() {
+    fn selection_keeps_given_ports_and_refuses_unknown_port() {
         let selection = Selection { ports: vec!["right".into()], classes: vec![3, 5], congested: false };
         assert_eq!(names(&selection.of(&status(), None).unwrap()), [("right", vec![3, 5])]);
         assert!(Selection::default().is_everything() && !selection.is_everything());
@@ -82,7 +82,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn recently_congested_or_paused_is_selected() {
+    fn congested_option_selects_recently_paused_classes() {
         let selection = Selection { congested: true, ..Default::default() };
         let mut calm = status();
         for class in calm.ports.iter_mut().flat_map(|port| &mut port.classes) {

@@ -130,7 +130,7 @@ mod tests {
 
     // proves: ledger
     #[test]
-    fn printed_ledger_has_equal_sides() {
+    fn printed_ledger_adds_up_to_equal_sides() {
         let mut status = status();
         status.ledger = Some(Books {
             received: 1_000,
@@ -156,7 +156,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn peer_that_exceeds_its_declaration_is_named() {
+    fn status_names_peer_that_exceeds_declared_behaviour() {
         let mut status = status();
         assert!(!render(&status, None).contains("PEER"));
         status.ports[0].peer.too_fast = true;

@@ -318,7 +318,6 @@ pub(super) mod tests {
         status
     }
 
-    /// Returns the line that contains all of `words`.
     pub(in super::super) fn line<'a>(text: &'a str, words: &[&str]) -> &'a str {
         let mut lines = text.lines().filter(|line| words.iter().all(|word| line.contains(word)));
         lines.next().unwrap_or_else(|| panic!("no line with {words:?} in:\n{text}"))
@@ -400,7 +399,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn traffic_is_a_rate_given_earlier_status() {
+    fn status_shows_rates_if_an_earlier_status_is_given() {
         let (before, mut now) = (status(), status());
         now.uptime_nanos += 2_000_000_000;
         now.ports[0].classes[3].rx_frames += 2000;

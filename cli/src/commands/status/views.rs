@@ -199,7 +199,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn json_of_a_view_has_keys_at_places_of_status() {
+    fn json_of_view_has_same_structure_as_whole_status() {
         let status = status();
         let whole = serde_json::to_value(&status).unwrap();
         let within = |part: &Value, whole: &Value| {
@@ -222,7 +222,7 @@ mod tests {
                 );
                 assert!(classes.iter().zip(0..).all(|(class, at)| within(class, &whole["classes"][at])));
             }
-            // Fails if `/status` has no such key any more.
+            // `/status` must have every key that the view selects.
             let [of_port, of_class] = keys(what);
             for (keys, has) in [(of_port, &part[0]), (of_class, &part[0]["classes"][3])] {
                 if let Keys::These(keys) = keys {
@@ -235,7 +235,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn each_view_prints_only_its_part() {
+    fn each_status_view_prints_only_its_part() {
         let mut status = status();
         let pauses = text(What::Pauses, &status, None);
         line(&pauses, &["left", "3", "2 x, 1.25 s, NOW (egress right)"]);

@@ -62,8 +62,12 @@ fn facts(class: &ClassStatus) -> Vec<String> {
         facts.push(format!("class {number} was paused by its peer: {}", pause(&class.pause_received)));
     }
     for culprit in &class.culprits {
-        let held = if culprit.held { ", itself held" } else { "" };
-        facts.push(format!("class {number}: {} queued for {}{held}", bytes(culprit.bytes), culprit.port));
+        let held = if culprit.held { ", which is paused itself" } else { "" };
+        facts.push(format!(
+            "class {number}: {} queued for egress {}{held}",
+            bytes(culprit.bytes),
+            culprit.port
+        ));
     }
     if let Some(flows) = class.flows.filter(|flows| flows.requests.requested + flows.paused > 0) {
         let (requested, paused) = (grouped(flows.requests.requested), grouped(flows.paused));

@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const STEP: u16 = 8;
 
 pub(super) enum Look {
-    /// Status by address.
+    /// Status of each switch, with its address.
     Switches(Vec<(String, Result<Picked, StatusError>)>),
     Text(String),
 }

@@ -45,7 +45,7 @@ impl Row {
         Some((port.classes.iter().find(|it| it.class == class)?, *seconds))
     }
 
-    /// Returns the share of time, 0 to 1, paused since the previous status.
+    /// Returns the share of time, 0 to 1, for which the class was paused since the previous status.
     pub fn share(&self, class: &ClassStatus, of: fn(&ClassStatus) -> &PauseStatus) -> f64 {
         match self.class_before(class.class) {
             None => f64::from(u8::from(of(class).now)),
@@ -246,7 +246,6 @@ fn style(row: &Row) -> Style {
     }
 }
 
-/// Formats the footer.
 pub(super) fn state(rows: &[Row], visible: Range<usize>, selection: &Selection) -> String {
     let congested = rows.iter().filter(|row| row.is_congested).count();
     let classes: Vec<String> = selection.classes.iter().map(u8::to_string).collect();
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_terminal_ends_with_column_of_losses() {
+    fn last_column_on_narrow_terminal_is_lost_frames() {
         assert_eq!(columns(80), 9);
         assert_eq!(COLUMNS[8].header, "lost");
         assert_eq!((columns(79), columns(200), columns(1)), (8, 16, 1));

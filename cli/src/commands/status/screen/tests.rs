@@ -88,7 +88,7 @@ fn congested_ports_are_listed_first() {
 }
 
 #[test]
-fn narrow_terminal_shortens_only_names() {
+fn narrow_terminal_shortens_port_names_but_no_numbers() {
     let (mut now, before) = switch(3);
     fill(&mut now, &before);
     let mut past = before.clone();
@@ -105,7 +105,7 @@ fn narrow_terminal_shortens_only_names() {
 }
 
 #[test]
-fn keys_scroll_pages_and_open_and_close_a_port() {
+fn keys_scroll_table_and_open_and_close_port_screen() {
     let (now, before) = switch(64);
     let mut screen = screen(now, Some(before));
     let has = |lines: &[String], name: &str| lines.iter().any(|line| line.starts_with(&format!("{name} ")));
@@ -155,7 +155,7 @@ fn keys_select_congested_ports_and_classes() {
 }
 
 #[test]
-fn port_detail_fits_the_screen() {
+fn port_screen_shows_pause_cause_and_drops() {
     let (now, before) = (status(), { status() });
     let mut screen =
         screen(now, Some(Status { uptime_nanos: before.uptime_nanos - 1_000_000_000, ..before }));
@@ -170,7 +170,7 @@ fn port_detail_fits_the_screen() {
 }
 
 #[test]
-fn text_scrolls_both_ways_up_to_its_ends() {
+fn text_view_scrolls_in_both_axes_up_to_its_ends() {
     let line = |number: usize| format!("{number:>3} {}", "x".repeat(100));
     let text = (1..=40).map(line).collect::<Vec<_>>().join("\n");
     let mut screen = Screen::new(Look::Text(text), Selection::default());
@@ -185,7 +185,7 @@ fn text_scrolls_both_ways_up_to_its_ends() {
 }
 
 #[test]
-fn silent_switch_is_named_and_last_rows_stay() {
+fn screen_keeps_last_rows_of_switch_that_does_not_reply() {
     let (now, before) = switch(2);
     let mut screen = screen(now, Some(before));
     screen.take(Err(StatusError::None("/run/xoff")));
