@@ -47,7 +47,7 @@ pub struct Cause {
     pub trigger: usize,
     /// Class whose queues are full: the paused one, or a higher one.
     pub class: Class,
-    /// Port of the congested egress queue, or egress port of most bytes of a full ingress queue. `None` if all frames
+    /// Congested egress port, or the egress port for which a full ingress queue has most bytes. `None` if all frames
     /// have left.
     pub culprit: Option<PortId>,
     /// True if the culprit queue is itself paused by its peer.
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cause_packing_round_trips() {
+    fn packed_cause_unpacks_to_same_cause() {
         for trigger in 0..Trigger::COUNT {
             for culprit in [None, Some(PortId(0)), Some(PortId(255))] {
                 for (class, relayed) in [(Class::ALL[0], false), (Class::ALL[7], true)] {

@@ -1,7 +1,7 @@
 //! Numbers that one thread writes and any thread reads.
 //!
-//! The owner adds with a plain load and store, because nobody else writes. A reader that sees a value also sees all
-//! earlier writes of the owner (release and acquire).
+//! The writer adds with a plain load and store, because no other thread writes. A reader that sees a value also sees
+//! all earlier writes of that thread (release and acquire).
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::prefetch::prefetch;
 
-/// Counter, gauge or watermark with one writer: only its owner calls writing methods.
+/// Counter, gauge or watermark with one writer: only one thread calls the writing methods.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -73,7 +73,7 @@ pub struct RecentMax {
 }
 
 impl RecentMax {
-    /// Records `value` at time `now` (ns); for the owner only.
+    /// Records `value` at time `now` (ns); for the writer only.
     pub fn raise(&self, now: u64, value: u64) {
         let number = minute(now);
         let (stamp, max) = self.of(number);
@@ -129,13 +129,13 @@ impl<const STEPS: usize> Default for Histogram<STEPS> {
 }
 
 impl<const STEPS: usize> Histogram<STEPS> {
-    /// Counts one value (ns); for the owner only.
+    /// Counts one value (ns); for the writer only.
     #[inline]
     pub fn record(&self, nanos: u64) {
         self.record_times(nanos, 1);
     }
 
-    /// Counts a value (ns) `times` times; for the owner only.
+    /// Counts a value (ns) `times` times; for the writer only.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record_times(&self, nanos: u64, times: u64) {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_fall_into_doubling_buckets() {
+    fn histogram_buckets_double_in_size() {
         let histogram: Histogram = Histogram::default();
         for value in [0, 1, 2, 3, 4, u64::MAX / 2] {
             histogram.record(value);

@@ -132,8 +132,8 @@ pub trait CustomPolicy: Debug + Send {
     /// Starts with the frames already in the buffer, and appends due intents. No peer is paused yet.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Returns how many frames of any size with such an `event` need not be reported: they cause neither intent nor
-    /// change of state. By default, every frame is reported.
+    /// Returns how many more frames of any size need not be reported by such an `event`, because they cause neither an
+    /// intent nor a change of state. By default, every frame is reported.
     ///
     /// For a leaving frame, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Each
     /// margin must hold while both occupancies shrink.

@@ -32,7 +32,7 @@ pub enum DropReason {
     OtherStation,
     /// Packet to route with a wrong IP length or checksum.
     BadIp,
-    /// Packet to route with an address invalid on a wire.
+    /// Packet to route whose source or destination address is invalid on a wire.
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
@@ -41,7 +41,7 @@ pub enum DropReason {
     Unroutable,
     /// Frame from the host that only the switch may send: MAC control, or LLDP unless the host runs it.
     HostControl,
-    /// Frame whose only destination has no link, even if the link went down while the frame was queued.
+    /// Frame whose only egress port has no link, even if the link went down while the frame was queued.
     LinkDown,
 
     /// Frame of a lossy class whose ingress memory is exhausted.
@@ -68,7 +68,7 @@ pub enum DropReason {
     EarlyDrop,
     /// Frame of a class in a pause storm, whose frames the watchdog drops.
     PausedDiscard,
-    /// Flooded frame for a port that stays paused, beyond the share of floods from its ingress port.
+    /// Flooded frame for a port that stays paused, when such frames already fill their share of the ingress queue.
     FloodPaused,
 }
 
@@ -170,7 +170,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn filtered_drop_reasons_match_explicit_list() {
+    fn only_listed_drop_reasons_count_as_filtered_not_lost() {
         let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);
         let names: Vec<&str> = filtered.map(DropReason::name).collect();
         let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated no_destination storm_limit loop \

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn intermediate_speed_uses_next_table_row() {
+    fn speed_between_table_rows_takes_row_of_faster_line() {
         let quanta = |mbps| response_quanta(BitRate::from_mbps(mbps));
         assert_eq!((quanta(100), quanta(101), quanta(1_000)), (1, 2, 2));
         assert_eq!((quanta(2_500), quanta(50_000)), (60, 394));
@@ -218,11 +218,11 @@ mod tests {
             let frame_len = if small { 60 } else { mtu_frame + TAGS };
             let room = xoff + Headroom::of(&link).total().0;
             let held = held_at_worst(&link, Bytes(xoff), frame_len);
-            prop_assert!(held <= room, "peer sent {} bytes into a room of {}", held, room);
+            prop_assert!(held <= room, "peer sent {} bytes, but only {} bytes have room", held, room);
             if !small {
                 let frame = Bytes::of_frame(frame_len).0;
                 let counted = room * frame / Bytes::on_line(frame_len).0; // buffers count no preambles and gaps
-                prop_assert!(held + 3 * frame >= counted, "peer filled only {} of {} bytes", held, counted);
+                prop_assert!(held + 3 * frame >= counted, "headroom is too large: the peer filled only {} of {} bytes", held, counted);
             }
         }
     }

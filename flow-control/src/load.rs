@@ -59,7 +59,7 @@ impl Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Returns the bytes that fit even if all frames are short.
+    /// Returns how many bytes fit into the margin even if all frames have minimum size.
     #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {

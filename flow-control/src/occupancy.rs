@@ -1,4 +1,5 @@
-//! Occupancies by which all workers decide. The values of a port are written only by the worker that owns it.
+//! Occupancies that all workers compare with thresholds. The values of a port are written only by the worker that owns
+//! it.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, PortId};
 
@@ -104,7 +105,10 @@ mod tests {
                 "two pairs of {ports} ports share a value"
             );
             occupancy.clear();
-            assert!(all().all(|at| between(at).get() == 0), "clear left values of {ports} ports");
+            assert!(
+                all().all(|at| between(at).get() == 0),
+                "occupancies of {ports} ports were not all cleared"
+            );
         }
     }
 }

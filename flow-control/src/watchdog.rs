@@ -10,10 +10,6 @@
 //!
 //! A check is due one detection time after *stuck since*. If the pause ends before the check, even at the nanosecond of
 //! detection, no storm begins.
-//!
-//! The reaction ([`WatchdogAction`]) is in `switch/storms.rs`.
-//!
-//! [`WatchdogAction`]: crate::settings::WatchdogAction
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -214,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn storm_begins_at_exact_nanosecond() {
+    fn storm_begins_exactly_one_detection_time_after_stuck() {
         let mut port = Port::new();
         port.pause(50, 65535);
         assert_eq!(port.watchdog.next_look(), Nanos(1_050));
@@ -239,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn no_storm_without_queued_frames() {
+    fn watchdog_sees_no_storm_without_queued_frames() {
         let mut port = Port::new();
         port.pause(0, 65535);
         for now in (1_000..30_000).step_by(1_000) {
@@ -289,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn xon_starts_restoration_time() {
+    fn storm_restoration_time_starts_at_xon() {
         let mut port = Port::new();
         port.pause(0, 65535);
         assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
@@ -298,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_of_peer_clears_watchdog() {
+    fn loss_of_peer_ends_its_pause_storm() {
         let mut port = Port::new();
         port.pause(0, 65535);
         port.look(1_000, Some(0));

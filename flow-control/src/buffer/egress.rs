@@ -68,7 +68,7 @@ impl EgressQueue {
         back
     }
 
-    /// With `keeps_room`, old limits that are larger stay until the queue is empty.
+    /// Applies new limits. With `keeps_room`, larger old limits stay until the queue is empty.
     pub(super) fn revise(&mut self, class: &ClassSettings, exempt: bool, is_lossy: bool, keeps_room: bool) {
         let before = *self;
         let EgressQueue { bytes, frames, .. } = before;

@@ -67,7 +67,7 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the bytes that the frames take from the pool.
+    /// Counts arriving frames. Returns the bytes that they take from the pool.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -87,7 +87,7 @@ impl IngressQueue {
         Ok(self.pooled() - before)
     }
 
-    /// Returns the bytes that go back to the pool.
+    /// Counts departing frames. Returns the bytes that go back to the pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Bytes {
         let before = self.pooled();
@@ -132,7 +132,8 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns false for an empty queue, because no departure could end its pause.
+    /// Returns whether memory lacks room for the longest frame. False for an empty queue, because no departure could
+    /// end its pause.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

@@ -5,8 +5,8 @@
 //!
 //! * [`Memory::Dedicated`]: a lossless queue fills up to XOFF, then its headroom; a lossy queue up to its maximum.
 //! * [`Memory::Shared`]: a queue fills its reserve, then takes bytes from the pool. It is limited by its own maximum,
-//!   by `alpha` times the free pool, by the limit of its port, and by that of all ingress queues. A lossless queue then
-//!   uses its headroom. Egress queues are limited beyond their reserves: each queue, each port, and all together.
+//!   by `alpha` times the free pool, by the limit of its port, and by the limit of all ingress queues. A lossless queue
+//!   then uses its headroom. Egress queues are limited beyond their reserves: each queue, each port, and all together.
 
 mod egress;
 mod ingress;
@@ -84,7 +84,7 @@ impl Buffer {
         }
     }
 
-    /// Applies new limits; queued frames stay counted, even above them.
+    /// Applies new limits. Queued frames stay counted, even if they exceed the limits.
     pub fn revise(&mut self, settings: &SwitchSettings) {
         let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         let is_shared = matches!(settings.memory, Memory::Shared(_));
@@ -215,7 +215,7 @@ impl Buffer {
         self.ingress[port.index()][class.index()].xoff(self.ingress_threshold(port, class))
     }
 
-    /// Returns the ingress queue's XON threshold. In shared memory, it depends on other queues.
+    /// Returns the ingress queue's XON threshold.
     #[inline]
     #[must_use]
     pub fn xon(&self, port: PortId, class: Class) -> Bytes {
@@ -258,7 +258,7 @@ impl Buffer {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// Returns the egress port that has the most bytes of `class` from `ingress`. Too slow for every frame.
+    /// Returns the egress port that has the most bytes of `class` from `ingress`. Too slow to call for every frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -300,7 +300,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether the shared egress limit has room for a copy at each of `ports`, or waiting could not make room.
+    /// Returns whether to queue a copy at each of `ports` now: the shared egress limit has room, or waiting could not
+    /// make room.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };

@@ -78,7 +78,7 @@ fn enter(buffer: &mut Buffer, port: PortId, class: Class, sizes: &[u64]) {
 
 // proves: thresholds
 #[test]
-fn xoff_begins_at_threshold_ends_below_xon() {
+fn pause_begins_at_xoff_and_ends_one_byte_below_xon() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000, 999]);
     assert!(!buffer.at_xoff(P0, LOSSLESS), "XOFF one byte below the threshold");
@@ -93,7 +93,7 @@ fn xoff_begins_at_threshold_ends_below_xon() {
 
 // proves: headroom
 #[test]
-fn headroom_accepts_exactly_its_bytes() {
+fn headroom_takes_frames_up_to_its_last_byte() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_999, 4_000]);
     assert_eq!(buffer.counters.class(P0, LOSSLESS).headroom_watermark.get(), 3_999);
@@ -106,7 +106,7 @@ fn headroom_accepts_exactly_its_bytes() {
 
 // proves: lossy-classes
 #[test]
-fn lossy_queue_has_maximum_without_headroom() {
+fn lossy_queue_drops_frames_beyond_its_maximum() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.lossless = false);
     enter(&mut buffer, P0, LOSSY, &[9_999]);
     assert_eq!(buffer.enter_ingress(P0, LOSSY, Bytes(2)), Err(DropReason::IngressFull));
@@ -116,7 +116,7 @@ fn lossy_queue_has_maximum_without_headroom() {
 
 // proves: thresholds
 #[test]
-fn frame_count_limit_triggers_xoff() {
+fn queue_reaches_xoff_at_its_limit_of_frames() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 10);
     enter(&mut buffer, P0, LOSSLESS, &[64; 9]);
     assert!(!buffer.at_xoff(P0, LOSSLESS));
@@ -170,7 +170,7 @@ fn dynamic_threshold_is_alpha_times_free_pool() {
 }
 
 #[test]
-fn headroom_drains_first_and_pool_recovers() {
+fn departing_frames_free_headroom_before_pool() {
     let mut buffer = buffer(shared(Some(0)), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[5_000, 2_000]);
     assert_eq!((buffer.pool_used, buffer.port_used[0]), (Bytes(4_000), Bytes(4_000)));
@@ -182,7 +182,7 @@ fn headroom_drains_first_and_pool_recovers() {
 }
 
 #[test]
-fn reserve_remains_when_pool_is_exhausted() {
+fn queue_can_fill_its_reserve_when_pool_is_exhausted() {
     let mut buffer = buffer(shared(Some(6)), |class| class.lossless = false);
     while buffer.enter_ingress(P0, LOSSY, Bytes(100)).is_ok() {}
     assert!(buffer.pool_used > Bytes(7_800));
@@ -202,7 +202,7 @@ fn xoff_threshold_is_reserve_when_pool_is_exhausted() {
 }
 
 #[test]
-fn xon_keeps_distance_below_xoff_within_reserve() {
+fn xon_is_same_distance_below_xoff_when_pool_is_exhausted() {
     let mut buffer = buffer(shared(None), |class| class.xon = Bytes(9_700)); // 300 bytes below XOFF
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
     enter(&mut buffer, P1, LOSSLESS, &[699, 300, 1]);
@@ -213,7 +213,7 @@ fn xon_keeps_distance_below_xoff_within_reserve() {
 }
 
 #[test]
-fn port_limit_covers_all_classes_together() {
+fn port_limit_bounds_sum_of_all_classes_of_port() {
     let memory = Memory::Shared(SharedMemory {
         pool: Bytes(100_000),
         ingress_limit: Bytes::MAX,
@@ -230,7 +230,7 @@ fn port_limit_covers_all_classes_together() {
 }
 
 #[test]
-fn egress_port_limit_counts_bytes_beyond_reserves() {
+fn egress_port_limit_bounds_bytes_beyond_queue_reserves() {
     let memory = SharedMemory { egress_port_limit: Bytes(2_000), ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |class| class.lossless = false);
     buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(2_500));
@@ -243,7 +243,7 @@ fn egress_port_limit_counts_bytes_beyond_reserves() {
 }
 
 #[test]
-fn egress_limits_bind_lossless_queues_if_configured() {
+fn egress_limits_apply_to_lossless_queues_if_configured() {
     for (limits, room) in [(EgressLimits::Lossy, [true, true]), (EgressLimits::All, [true, false])] {
         for (egress_limit, egress_port_limit) in [(2_000, 9_000), (9_000, 2_000)] {
             let [egress_limit, egress_port_limit] = [egress_limit, egress_port_limit].map(Bytes);
@@ -262,7 +262,7 @@ fn egress_limits_bind_lossless_queues_if_configured() {
 }
 
 #[test]
-fn headroom_in_pool_obeys_pool_size_and_limits() {
+fn headroom_in_pool_never_exceeds_pool_or_ingress_limits() {
     for (pool, ingress_limit, port_limit) in
         [(12_000, 90_000, 90_000), (90_000, 12_000, 90_000), (90_000, 90_000, 12_000)]
     {
@@ -285,7 +285,7 @@ fn headroom_in_pool_obeys_pool_size_and_limits() {
 }
 
 #[test]
-fn headroom_in_pool_is_bounded_per_queue() {
+fn queue_takes_at_most_its_own_headroom_from_the_pool() {
     let memory = SharedMemory { headroom: HeadroomPlace::Pool, ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[11_000, 4_000]);
@@ -293,7 +293,7 @@ fn headroom_in_pool_is_bounded_per_queue() {
 }
 
 #[test]
-fn xoff_when_pool_lacks_headroom_for_next_frame() {
+fn queue_is_at_xoff_when_pool_lacks_room_for_next_frame() {
     let headroom = HeadroomPlace::Pool;
     let memory = SharedMemory { pool: Bytes(10_000), headroom, ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |class| {
@@ -316,7 +316,7 @@ fn xoff_when_pool_lacks_headroom_for_next_frame() {
 }
 
 #[test]
-fn egress_bytes_count_in_pool_with_until_forwarded() {
+fn egress_bytes_use_pool_if_they_do_not_count_at_ingress() {
     for (accounting, egress_limits, left) in [
         (Accounting::UntilForwarded, EgressLimits::All, 3_000),
         (Accounting::UntilForwarded, EgressLimits::Lossy, 8_000),
@@ -332,7 +332,7 @@ fn egress_bytes_count_in_pool_with_until_forwarded() {
 }
 
 #[test]
-fn egress_limit_binds_lossy_queues_beyond_reserves() {
+fn egress_limit_bounds_lossy_queues_beyond_their_reserves() {
     let mut buffer = buffer(shared(None), |class| class.lossless = false);
     buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(1_000));
     buffer.enter_egress(P1, P0, Class::ALL[2], Bytes(2_500));
@@ -344,7 +344,7 @@ fn egress_limit_binds_lossy_queues_beyond_reserves() {
 
 // proves: lossy-classes
 #[test]
-fn egress_limit_exempts_class_lossless_at_other_port() {
+fn egress_limit_spares_class_that_is_lossless_at_one_port() {
     let mut buffer = buffer_by_port(shared(None), |port, class| class.lossless &= port == P0);
     buffer.enter_egress(P1, P0, LOSSY, Bytes(3_000)); // uses the reserve and the whole limit
     assert!(!buffer.egress_has_room(P1, LOSSY, Bytes(1_001)));
@@ -369,7 +369,7 @@ fn pool(bytes: u64, frames: u32) -> LossyPool {
 }
 
 #[test]
-fn lossy_queues_may_each_take_half_of_the_free_pool() {
+fn each_lossy_queue_may_take_half_of_the_free_pool() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(9_000, u32::MAX);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
@@ -414,7 +414,7 @@ fn workers_share_lossy_pool_by_number_of_ports() {
 }
 
 #[test]
-fn class_made_lossless_frees_lossy_pool_as_it_drains() {
+fn queue_made_lossless_leaves_lossy_pool_as_it_drains() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(8_000, u32::MAX);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
@@ -436,7 +436,7 @@ fn class_made_lossless_frees_lossy_pool_as_it_drains() {
 }
 
 #[test]
-fn revised_pool_counts_queued_frames() {
+fn frames_queued_before_pool_is_limited_count_in_it() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
     buffer.enter_egress(P1, P0, LOSSY, Bytes(6_000));
@@ -520,7 +520,7 @@ fn buffer_margin_ends_one_frame_below_xoff_frame_limit() {
 
 // proves: batches
 #[test]
-fn buffer_margin_stays_below_falling_dynamic_threshold() {
+fn margin_allows_for_threshold_falling_as_pool_fills() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);

@@ -29,7 +29,7 @@ pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     }
 }
 
-/// Position of each slot's frame among queued frames.
+/// For each frame slot, the position of its frame among the queued frames, and its flow.
 #[derive(Clone, Debug)]
 pub(super) struct SlotTable(Box<[SlotEntry]>);
 
@@ -164,7 +164,10 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(9);
         let mut hit = || queued.random_unit(&mut rng, Bytes(1_530), size).unwrap();
         let hits = (0..12_000).filter(|_| hit() == 0).count();
-        assert!((5_700..6_300).contains(&hits), "half of the units picked in {hits} of 12,000 samples");
+        assert!(
+            (5_700..6_300).contains(&hits),
+            "flow with half of the buffer units was picked in {hits} of 12,000 samples"
+        );
     }
 
     #[test]
@@ -186,7 +189,7 @@ mod tests {
     explore! {
         // proves: qcn
         #[test]
-        fn queued_frames_match_reference_set(steps in prop::collection::vec(0u32..32, 0..300)) {
+        fn culprit_search_tracks_exactly_the_queued_frames(steps in prop::collection::vec(0u32..32, 0..300)) {
             let (mut queued, mut slots) = (QueuedFrames::new(32, None), SlotTable::new(32));
             let mut there = Vec::new();
             for slot in steps {

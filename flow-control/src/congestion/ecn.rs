@@ -45,19 +45,23 @@ mod tests {
 
     // proves: ecn
     #[test]
-    fn mark_probability_rises_from_min_to_max() {
-        assert_eq!((share(9_999), share(10_000)), (0, 0), "frames marked up to the minimum");
+    fn ecn_mark_probability_rises_from_min_to_max() {
+        assert_eq!(
+            (share(9_999), share(10_000)),
+            (0, 0),
+            "frames are marked although the queue does not exceed the minimum"
+        );
         assert!(
             (900..1_100).contains(&share(15_000)),
-            "half way to the maximum {} of 10,000 frames marked, not a tenth",
+            "{} of 10,000 frames are marked half way to the maximum; expected a tenth",
             share(15_000)
         );
         assert!(
             (1_900..2_100).contains(&share(19_999)),
-            "just below the maximum {} of 10,000 frames marked, not a fifth",
+            "{} of 10,000 frames are marked just below the maximum; expected a fifth",
             share(19_999)
         );
-        assert_eq!(share(20_000), 10_000, "frames unmarked at the maximum");
+        assert_eq!(share(20_000), 10_000, "some frames are not marked at the maximum");
     }
 
     #[test]
@@ -70,7 +74,7 @@ mod tests {
 
     // proves: ecn
     #[test]
-    fn same_seed_marks_identical_frames() {
+    fn same_seed_marks_identical_frames_with_ecn() {
         let run = |seed| {
             let mut rng = Rng::with_seed(seed);
             (0..64).map(|_| is_congested(&SETTINGS, Bytes(19_999), &mut rng)).collect::<Vec<_>>()

@@ -34,7 +34,7 @@ pub struct Arrival {
     pub slot: u32,
     /// Frame size in bytes.
     pub size: Bytes,
-    /// Bytes in the buffer, this frame included.
+    /// Bytes in the sampled buffer, this frame included.
     pub occupancy: Bytes,
 }
 
@@ -73,14 +73,14 @@ impl CongestionPoints {
         CongestionPoints { settings: *settings, points, slots: SlotTable::new(crowded), rng }
     }
 
-    /// Returns classes sampled at ingress.
+    /// Returns classes with congestion points at ingress.
     #[inline]
     #[must_use]
     pub const fn ingress(&self) -> ClassSet {
         self.settings.ingress
     }
 
-    /// Returns classes sampled at egress.
+    /// Returns classes with congestion points at egress.
     #[inline]
     #[must_use]
     pub const fn egress(&self) -> ClassSet {

@@ -154,7 +154,7 @@ mod tests {
 
     // proves: qcn
     #[test] // the standard's table
-    fn samples_come_sooner_with_more_feedback() {
+    fn sample_interval_shrinks_with_feedback_as_in_standard() {
         let at = |feedback| EXACT.base(feedback);
         let table = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
         for (step, bytes) in (0u8..).zip(table) {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn next_sample_is_due_after_interval_of_feedback() {
+    fn feedback_63_makes_next_sample_due_after_18500_bytes() {
         let mut point = point(&EXACT);
         let sample = arrive(&mut point, &EXACT, 150_000, 120_000).expect("due");
         assert_eq!(sample.feedback, 63);
@@ -175,7 +175,7 @@ mod tests {
 
     // proves: qcn
     #[test] // section V: one CNM per 100 frames received
-    fn cnm_is_sent_once_per_hundred_frames() {
+    fn congestion_point_sends_one_cnm_per_hundred_frames() {
         let settings = QcnSettings { sample_every: Bytes(1), ..EXACT };
         let mut point = point(&settings);
         let mut notified = || arrive(&mut point, &settings, 1_000, 90_000).expect("due").notify;

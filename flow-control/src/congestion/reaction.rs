@@ -1,12 +1,12 @@
 //! Reaction point of QCN (802.1Qau): rate limiter of one flow at its sending station.
 //!
-//! The first CNM starts the limiter, which ends at line rate. In between:
+//! The first CNM starts the limiter; reaching line rate ends it. In between:
 //!
 //! * A CNM with quantized feedback q lowers the rate by its fraction q x Gd, at most by half. The old rate becomes
 //!   the target, unless no cycle ended since the previous CNM.
 //! * Byte cycles and time cycles run in parallel. Each ended cycle moves the rate half way to the target.
-//! * Fast recovery: for five cycles of a kind the target stays. In the first, a target above ten times the rate
-//!   shrinks to an eighth.
+//! * Fast recovery: for five cycles of a kind the target stays unchanged. In the first, a target above ten times the
+//!   rate shrinks to an eighth.
 //! * Active increase: beyond five cycles of one kind, each cycle raises the target by R_AI.
 //! * Hyper-active increase: beyond five cycles of both kinds, each cycle raises it by R_HAI, times the cycles beyond
 //!   five of both.
@@ -22,7 +22,7 @@ pub struct ReactionSettings {
     pub decrease_divisor: u32,
     /// Maximum decrease by one CNM, in percent.
     pub decrease_percent_max: u8,
-    /// Cycles of fast recovery, which leave the target unchanged.
+    /// Number of cycles in fast recovery, which leave the target rate unchanged.
     pub recovery_cycles: u32,
     /// Length of a byte cycle.
     pub cycle_bytes: Bytes,
@@ -32,7 +32,7 @@ pub struct ReactionSettings {
     pub active_step: BitRate,
     /// R_HAI: unit of target rise per cycle in hyper-active increase.
     pub hyper_step: BitRate,
-    /// Minimum rate.
+    /// Minimum rate of a limited flow.
     pub rate_min: BitRate,
     /// Maximum jitter of cycle lengths in percent, which desynchronizes flows.
     pub jitter_percent: u8,

@@ -1,4 +1,4 @@
-//! Counters and gauges per port and class. Each port's owner writes them; any thread may read them.
+//! Counters and gauges per port and class. The worker that owns a port writes its counters; any thread may read them.
 
 mod culprits;
 mod requests;
@@ -51,7 +51,7 @@ pub struct PortCounters {
     pub reserved_frames: Counter,
     /// Slow-path frames, by punt reason ([`PuntReason::ALL`]).
     pub punts: [PuntCounters; PuntReason::COUNT],
-    /// Waits of control frames, such as pauses, because their frame pool was empty.
+    /// Times that a control frame, such as a pause, waited because its frame pool was empty.
     pub control_starved: Counter,
     /// Source address of the last obeyed pause frame, or zero.
     pub pause_peer: Counter,
@@ -94,7 +94,7 @@ pub struct ClassCounters {
     pub rx_frames: Counter,
     /// Received bytes, FCS included.
     pub rx_bytes: Counter,
-    /// Current ingress queue in bytes.
+    /// Current length of the ingress queue in bytes.
     pub ingress_bytes: Counter,
     /// Maximum of `ingress_bytes`.
     pub ingress_watermark: Counter,
@@ -133,7 +133,7 @@ pub struct ClassCounters {
     pub xoff_sent: Counter,
     /// Requested pauses by cause.
     pub xoff_causes: Causes,
-    /// Intents of the policy on events of this port that cannot be executed.
+    /// Actions that the policy requested on events of this port, but the switch cannot execute.
     pub intents_refused: Counter,
     /// XONs sent.
     pub xon_sent: Counter,
@@ -147,13 +147,13 @@ pub struct ClassCounters {
     pub rate_requests: RateRequests,
     /// Rate limit requested by the peer in bits per second; zero means none.
     pub rate_obeyed: Counter,
-    /// Nanoseconds of finished pauses of the peer by this switch.
+    /// Summed duration (ns) of this switch's finished pauses of the peer.
     pub held_nanos: Counter,
     /// Begin of this switch's current pause of the peer (driver's clock, ns), or zero.
     pub held_since: Counter,
     /// Cause of the current or last pause of the peer, as a packed [`crate::cause::Cause`]; zero if there was none.
     pub held_cause: Counter,
-    /// Nanoseconds of finished pauses of this switch by the peer.
+    /// Summed duration (ns) of the peer's finished pauses of this switch.
     pub paused_nanos: Counter,
     /// Begin of the peer's current pause of this switch (driver's clock, ns), or zero.
     pub paused_since: Counter,
@@ -177,7 +177,7 @@ pub struct ClassCounters {
     pub storms: Counter,
     /// Begin of the current pause storm (driver's clock, ns), or zero.
     pub storm_since: Counter,
-    /// Nanoseconds of finished pause storms.
+    /// Summed duration (ns) of finished pause storms.
     pub storm_nanos: Counter,
     /// Frames sent during pause storms; updated with each pause frame and at the end of a storm.
     pub storm_forwarded: Counter,
@@ -187,15 +187,15 @@ pub struct ClassCounters {
     pub halts: Counter,
     /// Begin of the current pipeline halt (driver's clock, ns), or zero.
     pub halted_since: Counter,
-    /// Nanoseconds of finished pipeline halts.
+    /// Summed duration (ns) of finished pipeline halts.
     pub halted_nanos: Counter,
-    /// Durations of pauses of the peer by this switch, in nanoseconds.
+    /// Durations of this switch's pauses of the peer, in nanoseconds.
     pub held_durations: Histogram,
-    /// Durations of pauses of this switch by the peer, in nanoseconds.
+    /// Durations of the peer's pauses of this switch, in nanoseconds.
     pub paused_durations: Histogram,
 }
 
-/// Pauses of single flows.
+/// Counters of pauses of single flows.
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowCounters {
     /// Frames sent that pause flows, refreshes included.
@@ -210,7 +210,8 @@ pub struct FlowCounters {
     pub requests: FlowRequests,
     /// Flows that the peer pauses now.
     pub paused: Counter,
-    /// Pauses of the whole class, because a flow table was full or queued frames belonged to unknown flows.
+    /// Pauses of the whole class instead of single flows, because a flow table was full or queued frames belonged to
+    /// unknown flows.
     pub fallbacks: Counter,
 }
 
@@ -219,7 +220,7 @@ pub struct FlowCounters {
 pub struct StormCounters {
     /// Detection time (driver's clock, ns).
     pub began: Counter,
-    /// Duration in nanoseconds; zero while it lasts.
+    /// Duration in nanoseconds; zero while the storm lasts.
     pub nanos: Counter,
     /// [`DropReason::PausedDiscard`] drops when the storm was detected.
     pub dropped_before: Counter,
@@ -258,7 +259,7 @@ impl ClassCounters {
         self.storms.add(1);
     }
 
-    /// Updates the frames sent during the pause storm.
+    /// Updates the number of frames sent during the pause storm.
     pub fn note_storm(&self) {
         let storm = &self.last_storm;
         let sent = self.tx_frames.get() - storm.sent_before.get();
@@ -340,7 +341,7 @@ impl Counters {
         })
     }
 
-    /// Ends pauses, storms and halts, and resets gauges, for use by a new switch.
+    /// Ends pauses, storms and halts, and resets gauges, so that a new switch can use the counters.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));
@@ -403,7 +404,7 @@ impl Counters {
         self.ports.len()
     }
 
-    /// Returns the frames dropped for `reason` everywhere.
+    /// Returns how many frames were dropped for `reason` at all ports.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         let classes = self.ports.iter().flat_map(|port| &port.classes);

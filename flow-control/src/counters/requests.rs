@@ -1,13 +1,13 @@
-//! Requests for pauses of flows and for rates, by acting and shadow policies.
+//! Counters of requests for flow pauses and rates, by acting and shadow policies.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};
 
 use crate::counter::Counter;
 
-/// Requests to pause single flows (OFC).
+/// Counters of requests to pause single flows (OFC).
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowRequests {
-    /// Requests to pause more flows.
+    /// Requests to pause flows.
     pub pauses: Counter,
     /// Flows named in requests to pause.
     pub flows: Counter,
@@ -25,7 +25,7 @@ impl FlowRequests {
     }
 }
 
-/// Requests for rates (GFC).
+/// Counters of requests for rates (GFC).
 #[derive(Debug, Default, PartialEq)]
 pub struct RateRequests {
     /// Changes of the requested rate.
@@ -57,7 +57,7 @@ impl RateRequests {
 pub struct ShadowCounters {
     /// XOFFs that the shadow policy requested.
     pub xoff: Counter,
-    /// Nanoseconds of finished pauses that the shadow policy requested.
+    /// Summed duration (ns) of finished pauses that the shadow policy requested.
     pub held_nanos: Counter,
     /// Begin of the current pause that the shadow policy requests (driver's clock, ns), or zero.
     pub held_since: Counter,
@@ -69,7 +69,7 @@ pub struct ShadowCounters {
     pub lost: Counter,
     /// Time of the first such loss (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Intents of the shadow policy on events of this queue that cannot be executed.
+    /// Actions that the shadow policy requested on events of this queue, but a switch cannot execute.
     pub refused: Counter,
 }
 

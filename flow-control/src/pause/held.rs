@@ -7,9 +7,9 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 pub struct Held {
     wanted: ClassSet,
     announced: ClassSet,
-    /// Classes that the peer may have paused for a reason other than the last pause frame.
+    /// Classes that the peer may treat as paused because of earlier frames, such as flow pauses.
     suspected: ClassSet,
-    /// Boxed, because few classes are paused.
+    /// Begin of each pause. Boxed, because few classes are paused.
     since: Box<[Nanos; CLASSES]>,
     refresh: Nanos,
     next_refresh: Nanos,
@@ -76,7 +76,7 @@ impl Held {
         })
     }
 
-    /// Forgets the last pause frame after a link loss. Returns classes that the peer may still have paused.
+    /// Forgets the last pause frame after a link loss. Returns classes that the peer may still treat as paused.
     pub fn forget_announced(&mut self) -> ClassSet {
         let announced = ClassSet(self.announced.0 | self.suspected.0);
         self.announced = ClassSet::NONE;
@@ -86,8 +86,7 @@ impl Held {
         announced
     }
 
-    /// Makes an XON for `class` due unless the class stays paused, because the peer may have paused it for an ended
-    /// reason.
+    /// Makes an XON for `class` due, unless this switch pauses it, because the peer may treat it as paused.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
@@ -188,19 +187,19 @@ mod tests {
     }
 
     #[test]
-    fn suspected_pause_is_resumed() {
+    fn xon_is_sent_for_suspected_class_unless_still_paused() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.announce(Nanos(0));
         held.suspect(class(3));
-        assert!(!held.due(), "frame due although the class stays paused");
+        assert!(!held.due(), "XON due although this switch still pauses the class");
         held.suspect(class(4));
         let announcement = held.announce(Nanos(1)).unwrap();
         assert_eq!(announcement, Announcement { xon: set(&[4]), refreshed: set(&[3]), xoff: ClassSet::NONE });
     }
 
     #[test]
-    fn suspected_class_gets_xon_without_a_sent_xoff() {
+    fn suspected_class_gets_xon_when_its_unsent_pause_ends() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.suspect(class(3));
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn link_loss_reannounces_only_current_pauses() {
+    fn after_link_loss_only_current_pauses_are_sent_again() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.xoff(Nanos(0), class(4));

@@ -10,7 +10,7 @@ pub struct Paused {
     defied: ClassSet,
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// Boxed, because few classes are paused.
+    /// Begin and end of each pause. Boxed, because few classes are paused.
     times: Box<[Times; CLASSES]>,
 }
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn last_pause_time_wins() {
+    fn later_pause_time_replaces_earlier_one() {
         for (first, last) in [(100, 20), (20, 100)] {
             let mut paused = gigabit();
             paused.receive(Nanos(0), C3, &times(first));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_classes_expire_independently() {
+    fn pauses_of_eight_classes_expire_independently() {
         let mut paused = gigabit();
         let times = std::array::from_fn(|n| Quanta(10 * (u16::try_from(n).unwrap() + 1)));
         paused.receive(Nanos(0), ClassSet::ALL, &times);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn late_frame_does_not_prolong_expired_pause() {
+    fn pause_frame_after_expiry_begins_another_pause() {
         let mut paused = gigabit();
         paused.receive(Nanos(0), C3, &times(10));
         let resumed = paused.receive(Nanos(1_000_000), C3, &times(10));

@@ -10,7 +10,7 @@ use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateSte
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
-    /// First field, because every frame reads only this one.
+    /// True if a rate frame is due. First field, because every frame reads only this one.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
@@ -106,7 +106,7 @@ impl RequestedRates {
 pub struct KeptRates {
     line: BitRate,
     steps: [RateStep; CLASSES],
-    /// Boxed, because few classes have a limit.
+    /// Expiry of each limit. Boxed, because few classes have a limit.
     until: Box<[Nanos; CLASSES]>,
     next_expiry: Nanos,
 }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn last_rate_wins_and_zero_time_ends_limit() {
+    fn later_rate_frame_replaces_or_ends_limit() {
         let mut kept = KeptRates::new(BitRate::from_gbps(1));
         let say = |k, time| Rates { time: Quanta(time), ..Rates::default() }.with(C3, step(k));
         kept.receive(Nanos(0), ClassSet::ALL, &say(4, 100));

@@ -12,7 +12,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 use crate::load::Load;
 use crate::settings::PortSettings;
 
-/// Bytes of each class since its pause began.
+/// Bytes received of each class since its pause began.
 #[derive(Clone, Debug)]
 pub struct Response {
     limit: Bytes,
@@ -22,7 +22,7 @@ pub struct Response {
     xoff_sent_at: [Nanos; CLASSES],
 }
 
-/// Comparison of a paused class's frames with the limits.
+/// Comparison of a paused class's frames with the limits of an obedient peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Bytes of the class received since the decision to pause it.
@@ -56,7 +56,7 @@ impl Response {
         }
     }
 
-    /// Applies the limits of another declared peer. If they differ, the peer is not blamed during current pauses.
+    /// Applies the limits of a newly declared peer. If they differ, the peer is not blamed during current pauses.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_fault_begins_beyond_byte_and_time_limit() {
+    fn peer_is_at_fault_just_beyond_byte_or_time_limit() {
         let mut response = response();
         response.xoff_sent(Nanos(100), CLASS, Nanos(100));
         let in_time = response.judge(Nanos(8_100), CLASS, bytes(1_000), None);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn undeclared_peer_is_not_blamed() {
+    fn peer_without_declared_limits_is_not_blamed() {
         let mut response = response();
         response.xoff_sent(Nanos(0), CLASS, Nanos(0));
         response.judge(Nanos(1), CLASS, bytes(1_000), None);

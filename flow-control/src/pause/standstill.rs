@@ -2,7 +2,7 @@
 //!
 //! From the first pause on, the port is sampled about every millisecond. A class is at a standstill if it was blocked
 //! in all but [`FREE_MAX`] of the last [`LOOKS`] samples. A class that may send for a few thousandths of the time is
-//! almost certain to be found; one that may send for a tenth of it (ten senders at a congested port) almost never is.
+//! almost certain to be found; one that may send for a tenth of it almost never is.
 //!
 //! The module counts samples instead of time, because a stalled switch may miss the end of a pause. The time between
 //! samples varies, so that few rhythms of pauses escape detection.
@@ -74,7 +74,7 @@ impl Standstill {
         self.next_look = if is_over { Nanos::NEVER } else { now.after(self.period()) };
     }
 
-    /// Multiples of the golden ratio spread samples evenly.
+    /// Returns the time to the next sample. Multiples of the golden ratio spread samples evenly.
     fn period(&self) -> Nanos {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         PERIOD_MIN.after(Nanos(self.looks.wrapping_mul(GOLDEN) >> (64 - BETWEEN_BITS)))
@@ -120,7 +120,7 @@ mod tests {
         look_on(&mut standstill, 2, C5);
         assert_eq!(standstill.classes(), ClassSet(C3.0 | C5.0));
         look_on(&mut standstill, 1, C5);
-        assert_eq!(standstill.classes(), C5, "class 5 is not judged separately");
+        assert_eq!(standstill.classes(), C5, "classes 3 and 5 do not have separate results");
         look_on(&mut standstill, LOOKS - 3, C3);
         assert_eq!(standstill.classes(), NO_CLASS, "class that sent at three samples is at a standstill");
         look_on(&mut standstill, 1, C3);
@@ -134,7 +134,11 @@ mod tests {
         assert_eq!(standstill.next_look(), Nanos::NEVER);
         standstill.pauses_changed(Nanos(7), C3);
         standstill.pauses_changed(Nanos(9), C3);
-        assert_eq!(standstill.next_look(), Nanos(7) + PERIOD_MIN, "refresh delayed the sample");
+        assert_eq!(
+            standstill.next_look(),
+            Nanos(7) + PERIOD_MIN,
+            "refresh of the pause delayed the next sample"
+        );
         look_on(&mut standstill, 1, C3);
         look_on(&mut standstill, LOOKS - 1, NO_CLASS);
         assert_ne!(standstill.next_look(), Nanos::NEVER);
@@ -142,7 +146,7 @@ mod tests {
         assert_eq!(standstill.next_look(), Nanos::NEVER);
         standstill.pauses_changed(Nanos::from_secs(9), C3);
         look_on(&mut standstill, LOOKS - 1, C3);
-        assert_eq!(standstill.classes(), NO_CLASS, "new pause continued old samples");
+        assert_eq!(standstill.classes(), NO_CLASS, "new pause continued the samples of an earlier one");
     }
 
     #[test]

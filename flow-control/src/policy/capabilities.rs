@@ -116,25 +116,25 @@ mod tests {
     }
 
     #[test]
-    fn culprit_of_xoff_must_be_an_existing_port() {
+    fn xoff_that_blames_a_missing_port_is_removed() {
         let by = |trigger| Intent::Xoff { port: PortId(0), class: CLASSES[1], trigger };
         for (port, is_port) in [(0, true), (2, true), (3, false), (255, false)] {
             assert_eq!(
                 allowed(3, by(Trigger::Egress(PortId(port)))),
                 is_port,
-                "culprit {port} misjudged with `Egress`"
+                "wrong filtering of an XOFF that blames port {port} (`Egress`)"
             );
             assert_eq!(
                 allowed(3, by(Trigger::TableFull(PortId(port)))),
                 is_port,
-                "culprit {port} misjudged with `TableFull`"
+                "wrong filtering of an XOFF that blames port {port} (`TableFull`)"
             );
         }
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
     }
 
     #[test]
-    fn rate_intents_need_gfc_peer_and_own_class() {
+    fn custom_policy_may_limit_only_own_class_at_gfc_peers() {
         let rate = |port, class| Intent::Rate { port: PortId(port), class, step: RateStep::FULL };
         assert!(!allowed(3, rate(0, CLASSES[1])), "rate requested from a peer without GFC");
         let capabilities = Capabilities::new(&[PortSettings { gfc_peer: true, ..port(0) }], |_| true);

@@ -21,7 +21,7 @@ impl CustomPanic {
     }
 }
 
-/// Gets a copy of the event, so that the event stays constant for built-in policies.
+/// Calls a custom policy with a copy of the event, so that built-in policies can be compiled for a constant event.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(

@@ -1,5 +1,5 @@
-//! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as the evaluation of
-//! OFC describes it: it "selectively pauses low-priority flows using a lower ingress threshold, building on the
+//! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as the OFC paper's
+//! evaluation describes it: it "selectively pauses low-priority flows using a lower ingress threshold, building on the
 //! standard PFC scheme".
 //!
 //! At a fraction of XOFF, a class pauses the lower lossless classes of the port; at XOFF it is paused itself. A class

@@ -1,6 +1,5 @@
 //! GFC (Qian et al.: "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019), stepwise and
-//! buffer-based: it "gradually decreases transmission rates to zero by incorporating multiple lower ingress thresholds
-//! based on standard PFC" (from the evaluation of OFC).
+//! buffer-based: the fuller the ingress queue, the lower the rate of the peer.
 //!
 //! ```text
 //!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k

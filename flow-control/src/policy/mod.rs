@@ -123,8 +123,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many frames with such an `event` need not be reported: they cause neither intent nor change of
-    /// state. For received frames, this holds only below XOFF.
+    /// Returns how many more frames need not be reported by such an `event`, because they cause neither an intent nor a
+    /// change of state. For received frames, this holds only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {

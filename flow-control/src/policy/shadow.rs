@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_pause_in_shadow_expires() {
+    fn shadow_forgets_flow_pause_when_it_expires() {
         let mut shadow = shadow();
         let flow = |n| FlowKey::V4 { protocol: 17, ports: [n, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
         shadow.packet_in(Nanos(0), 0, C3, [IN, OUT], &flow(0));
@@ -260,7 +260,7 @@ mod tests {
         for (n, now, paused) in [(1, 99, true), (2, 100, false)] {
             shadow.packet_in(Nanos(now), n.into(), C3, [IN, OUT], &flow(n));
             let bytes = shadow.policies[3].as_ofc().unwrap().table_bytes(OUT).congested_flow;
-            assert_eq!(bytes > 0, paused, "flow pause is wrong at {now} ns");
+            assert_eq!(bytes > 0, paused, "shadow paused or resumed the flow wrongly at {now} ns");
         }
     }
 }

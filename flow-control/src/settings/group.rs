@@ -1,6 +1,6 @@
 use xoff_wire::units::{Bytes, PortId};
 
-/// Maximum members of a group, whose sets of members thus fit into one word.
+/// Maximum members of a group, so that a set of members fits into one word.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Maximum weight of a member.
@@ -15,7 +15,7 @@ pub struct GroupSettings {
     pub members: Vec<Member>,
     /// Distribution of frames over members.
     pub spread: Spread,
-    /// True if no frame passes from a member to a member of any group with this flag.
+    /// True for uplinks: no frame passes between members of groups with this flag.
     pub uplinks: bool,
     /// Salt that makes path choices independent of those of other switches.
     pub salt: u64,

@@ -80,11 +80,12 @@ pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings)
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames, per port of a worker. Ingress counts each flood once, so no other limit
-/// bounds them.
+/// Maximum copies of flooded lossless frames, per port of a worker. Ingress counts each flooded frame once, so no other
+/// limit bounds the copies.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
-/// Maximum queued host frames at each router interface. They count at no ingress, so no other limit bounds them.
+/// Maximum queued host frames at each router interface. These frames count at no ingress queue, so no other limit
+/// bounds them.
 pub const HOST_FRAMES_MAX: u32 = 64;
 
 /// Settings of a VLAN.
@@ -244,7 +245,7 @@ pub struct PortSettings {
     pub learn_limit: Option<usize>,
     /// Rate limits of received floods.
     pub storm_limit: StormLimit,
-    /// Reaction to a loop: stations seem to move to and fro between two ports.
+    /// Reaction to a loop, in which stations seem to move to and fro between two ports.
     pub loop_detection: LoopDetection,
     /// True if the port sends floods to unknown addresses.
     pub flood_unknown: bool,
@@ -260,9 +261,9 @@ pub struct PortSettings {
     pub lldp: Lldp,
     /// Rate limit of punted frames.
     pub punt_limit: PuntLimit,
-    /// Use of what the neighbour announces by DCBX.
+    /// Use of the neighbour's DCBX announcements.
     pub dcbx: Dcbx,
-    /// Peer capabilities that LLDP determines, which overrides the next two fields.
+    /// Peer capabilities that LLDP determines. They override the next two fields.
     pub auto_peer: AutoPeer,
     /// True if the peer understands flow lists ([`xoff_wire::ofc`]).
     pub ofc_peer: bool,
@@ -297,7 +298,7 @@ pub enum Lldp {
     Kernel,
 }
 
-/// Use of what the neighbour announces by DCBX; ignored by the dataplane.
+/// Use of the neighbour's DCBX announcements; ignored by the dataplane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dcbx {
     /// DCBX is neither sent nor read.

@@ -238,7 +238,7 @@ mod tests {
     use crate::testing::port_settings;
 
     #[test]
-    fn misfit_reports_setting_that_ofc_lacks() {
+    fn setting_that_ofc_needs_but_lacks_is_reported() {
         let ports = vec![port_settings(0), port_settings(1)];
         let mut settings = SwitchSettings {
             ports,
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_names_round_trip() {
+    fn policy_is_found_by_its_own_name() {
         for kind in PolicyKind::ALL {
             assert_eq!(PolicyKind::named(kind.name()), Some(kind));
         }

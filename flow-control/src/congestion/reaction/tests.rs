@@ -40,7 +40,7 @@ fn cnm_reduces_rate_by_feedback() {
 }
 
 #[test]
-fn cnm_halves_rate_at_most() {
+fn one_cnm_at_most_halves_the_rate() {
     let greedy = ReactionSettings { decrease_divisor: 63, ..EXACT };
     let mut point = ReactionPoint::new(&greedy, LINE, 1);
     point.notified(Nanos(0), 63);

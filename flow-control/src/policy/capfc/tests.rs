@@ -40,7 +40,7 @@ fn capfc_counts_arrivals_from_warn_threshold_on() {
 }
 
 #[test]
-fn port_with_most_arrivals_is_blamed_above_xoff() {
+fn capfc_blames_port_with_most_arrivals_above_xoff() {
     let mut bench = stop_max();
     bench.enqueue(0, OUT, 9_000);
     assert_eq!(bench.enqueue(0, OUT, 1_000), [], "port blamed at XOFF, not above");
@@ -52,7 +52,7 @@ fn port_with_most_arrivals_is_blamed_above_xoff() {
 }
 
 #[test]
-fn port_that_becomes_heaviest_is_blamed_while_congested() {
+fn capfc_also_blames_port_that_becomes_heaviest() {
     let mut bench = stop_max();
     bench.enqueue(2, OUT, 9_999);
     bench.enqueue(2, OUT, 1);
@@ -65,7 +65,7 @@ fn port_that_becomes_heaviest_is_blamed_while_congested() {
 }
 
 #[test]
-fn lower_of_two_equal_ports_is_blamed() {
+fn capfc_blames_lower_of_two_ports_with_equal_arrivals() {
     let mut bench = stop_max();
     bench.enqueue(1, OUT, 9_999);
     bench.enqueue(1, OUT, 2);
@@ -90,7 +90,7 @@ fn capfc_counts_are_reset_when_queue_drains_to_warn() {
 }
 
 #[test]
-fn capfc_counts_remain_until_warn_if_it_is_below_xon() {
+fn capfc_resets_counts_only_at_warn_if_warn_is_below_xon() {
     let mut bench = stop_max();
     queue(&mut bench, OUT).warn = Bytes(5_000);
     bench.enqueue(0, OUT, 10_001);
@@ -100,9 +100,9 @@ fn capfc_counts_remain_until_warn_if_it_is_below_xon() {
     assert_eq!(counts(&mut bench, OUT)[0], 0);
 }
 
-/// Section II-D: "input ports whose cumulative counter percentages pass a predefined cut-off threshold".
+/// CaPFC paper, section II-D.
 #[test]
-fn cut_blames_fewest_ports_with_share_of_arrivals() {
+fn capfc_blames_fewest_ports_that_reach_the_cut_share() {
     // Of 10 arrivals, 5 came by port 1, 3 by port 0 and 2 by port 2.
     let blamed = |cut: f64| {
         let mut bench = calibrate(cut);
@@ -118,10 +118,9 @@ fn cut_blames_fewest_ports_with_share_of_arrivals() {
     assert_eq!(blamed(0.81), [xoff(1, BLAMED), xoff(0, BLAMED), xoff(2, BLAMED)]);
 }
 
-/// Section II-D: with a ratio of 1, the "congestion signal of every input port with a packet inside the egress queue is
-/// set to 1."
+/// CaPFC paper, section II-D.
 #[test]
-fn cut_of_one_blames_every_contributing_port() {
+fn capfc_cut_of_one_blames_every_contributing_port() {
     let mut bench = calibrate(1.0);
     bench.enqueue(0, OUT, 8_000);
     bench.enqueue(1, OUT, 1_000);
@@ -131,7 +130,7 @@ fn cut_of_one_blames_every_contributing_port() {
 }
 
 #[test]
-fn port_resumes_when_last_blame_ends() {
+fn peer_resumes_when_no_egress_port_blames_its_port() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(0, 20_000), [xoff(0, Trigger::Ingress)]);
     for egress in 1..5 {
@@ -150,7 +149,7 @@ fn port_resumes_when_last_blame_ends() {
 }
 
 #[test]
-fn port_resumes_at_xon_after_blame_has_ended() {
+fn port_over_xoff_resumes_below_xon_although_blame_ended() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(1, 19_999), [], "pause one byte below XOFF");
     assert_eq!(bench.enqueue(1, OUT, 10_001), [xoff(1, BLAMED)]);
@@ -161,7 +160,7 @@ fn port_resumes_at_xon_after_blame_has_ended() {
 }
 
 #[test]
-fn counting_bytes_or_frames_changes_blamed_port() {
+fn blamed_port_depends_on_counting_bytes_or_frames() {
     let culprit = |count_unit| {
         let settings = PolicySettings { capfc_count_unit: count_unit, ..PolicySettings::default() };
         let mut bench = Bench::new(PolicyKind::CaPfcStopMax, settings);
@@ -175,7 +174,7 @@ fn counting_bytes_or_frames_changes_blamed_port() {
 }
 
 #[test]
-fn port_that_may_not_send_xoff_is_not_blamed() {
+fn capfc_never_blames_port_that_may_not_send_xoff() {
     let (kind, policy) = (PolicyKind::CaPfcStopMax, PolicySettings::default());
     let mut bench = Bench::of_class(kind, policy, C3, ClassSet(1 << 3), |settings| {
         settings.ports[0].flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet::NONE };
@@ -186,13 +185,13 @@ fn port_that_may_not_send_xoff_is_not_blamed() {
 }
 
 #[test]
-fn egress_port_does_not_blame_itself() {
+fn capfc_egress_port_never_blames_itself() {
     let mut bench = stop_max();
     assert_eq!(bench.enqueue(4, OUT, 10_001), [], "port 4 blames itself");
 }
 
 #[test]
-fn adopting_capfc_pauses_queues_above_xoff() {
+fn change_to_capfc_pauses_queues_above_xoff() {
     let mut bench = stop_max();
     bench.buffer.enter_ingress(PortId(2), C3, Bytes(20_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), [xoff(2, Trigger::Ingress)]);

@@ -56,14 +56,14 @@ fn g_pfc_resumes_lower_classes_below_threshold() {
 }
 
 #[test]
-fn lowest_lossless_class_gets_plain_pfc() {
+fn g_pfc_gives_lowest_lossless_class_plain_pfc() {
     let mut bench = bench(C1);
     assert_eq!(bench.receive(0, 19_999), []);
     assert_eq!(bench.receive(0, 1), [xoff_of(C1, 0, Trigger::Ingress)]);
 }
 
 #[test]
-fn empty_queue_resumes_lower_classes_if_thresholds_are_equal() {
+fn g_pfc_with_equal_thresholds_resumes_lower_classes_when_empty() {
     let g_pfc = GPfcSettings { pause_lower: 0.000_01, resume_lower: 0.000_01 };
     let settings = PolicySettings { g_pfc, ..PolicySettings::default() };
     let mut bench = Bench::of_class(PolicyKind::GPfc, settings, C2, LOSSLESS, |_| {});
@@ -72,7 +72,7 @@ fn empty_queue_resumes_lower_classes_if_thresholds_are_equal() {
 }
 
 #[test]
-fn adopting_g_pfc_pauses_lower_classes_above_threshold() {
+fn change_to_g_pfc_pauses_lower_classes_above_threshold() {
     let mut bench = bench(C2);
     bench.buffer.enter_ingress(PortId(3), C2, Bytes(20_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);

@@ -38,14 +38,14 @@ fn gfc_thresholds_match_formula() {
 }
 
 #[test]
-fn burst_over_several_thresholds_requests_last_step() {
+fn gfc_burst_over_several_thresholds_requests_last_step() {
     let mut bench = bench();
     assert_eq!(bench.receive(0, 17_600), [rate(0, 3)]);
     assert_eq!(bench.release(0, 17_600), [rate(0, 0)]);
 }
 
 #[test]
-fn rate_step_ends_half_way_to_lower_threshold() {
+fn gfc_rate_step_ends_half_way_to_the_lower_threshold() {
     let mut bench = bench();
     bench.receive(0, 15_000);
     assert_eq!(bench.release(0, 2_500), [], "step 2 ended at 12,500 bytes, not below");
@@ -56,7 +56,7 @@ fn rate_step_ends_half_way_to_lower_threshold() {
 }
 
 #[test]
-fn pause_ends_below_xon_at_any_rate_step() {
+fn gfc_pause_ends_below_xon_at_any_rate_step() {
     let mut bench = bench();
     assert_eq!(bench.receive(0, 20_000), [rate(0, 6), xoff(0, Trigger::Ingress)]);
     assert_eq!(bench.release(0, 10_000), [rate(0, 1)], "pause or rate wrong at XON");
@@ -72,7 +72,7 @@ fn peer_without_gfc_gets_plain_pfc() {
 }
 
 #[test]
-fn adopting_gfc_requests_rate_for_current_occupancy() {
+fn change_to_gfc_requests_rate_for_current_occupancy() {
     let mut bench = bench();
     bench.buffer.enter_ingress(PortId(2), C3, Bytes(15_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), [rate(2, 2)]);

@@ -1,4 +1,4 @@
-//! `congested_flow_tab` of one egress port: flows paused by its peer.
+//! OFC's `congested_flow_tab` of one egress port: flows paused by its peer.
 
 use xoff_wire::units::Nanos;
 

@@ -1,4 +1,4 @@
-//! `flow_in_port_tab` of one egress port: a hash table of its flows, with their numbers of queued frames.
+//! OFC's `flow_in_port_tab` of one egress port: a hash table of its flows, with their numbers of queued frames.
 //!
 //! A flow keeps its number while it has queued frames, or is paused downstream or upstream. For Algorithm 1, the queued
 //! flows that are not yet paused upstream are chained, by ingress port and by whether they are paused downstream.
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_stays_in_table_while_congested_or_requested() {
+    fn flow_stays_in_table_while_paused_upstream_or_downstream() {
         let mut table = FlowTable::new(4, 2);
         let flow = table.mark_congested(&key(1)).unwrap();
         assert_eq!(table.packet_in(&key(1), P0), flow);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn full_table_reports_ingress_ports_without_entry() {
+    fn full_flow_table_reports_ingress_port_of_refused_flow() {
         let mut table = FlowTable::new(2, 2);
         let [first, second] = [1, 2].map(|number| table.packet_in(&key(number), P0));
         assert!(first != NO_FLOW && second != NO_FLOW);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test] // Algorithm 1 lines 5 to 8: whom it looks for
-    fn flows_to_pause_are_chained_by_ingress_and_congestion() {
+    fn flows_to_pause_are_listed_by_ingress_port_and_congestion() {
         let mut table = FlowTable::new(8, 2);
         let of = |table: &FlowTable, ingress, congested| table.first_in(Chain { ingress, congested });
         let [first, second, third] = [1, 2, 3].map(|number| table.packet_in(&key(number), P0));
@@ -300,19 +300,31 @@ mod tests {
         assert_eq!((of(&table, P0, true), of(&table, P1, true)), (Some(second), None));
         table.set_request(third, PauseRequest::Active);
         table.packet_in(&key(3), P0);
-        assert_eq!(of(&table, P0, false), Some(first), "chain has a requested or congested flow");
+        assert_eq!(
+            of(&table, P0, false),
+            Some(first),
+            "list of flows to pause contains one that is already paused"
+        );
         table.set_request(third, PauseRequest::Ending);
-        assert_eq!(of(&table, P0, false), Some(third), "flow with a due resume is not in its chain");
+        assert_eq!(
+            of(&table, P0, false),
+            Some(third),
+            "flow with a due resume is missing from the flows to pause"
+        );
         table.packet_in(&key(3), P1);
         assert_eq!(
             (of(&table, P0, false), of(&table, P1, false)),
             (Some(first), Some(third)),
-            "flow did not move to the chain of its new ingress port"
+            "flow did not move to the list of its new ingress port"
         );
         table.packet_out(first);
         assert_eq!(of(&table, P0, false), None);
         table.mark_congested(&key(9));
-        assert_eq!(of(&table, P0, true), Some(second), "chain has a flow without queued frames");
+        assert_eq!(
+            of(&table, P0, true),
+            Some(second),
+            "list of flows to pause contains one without queued frames"
+        );
         table.clear_congested(second);
         assert_eq!((of(&table, P0, false), of(&table, P0, true)), (Some(second), None));
     }

@@ -1,4 +1,5 @@
-//! `pause_frame_tab` of one ingress port: flows that its peer is requested to pause, and the state last sent for each.
+//! OFC's `pause_frame_tab` of one ingress port: flows that its peer is requested to pause, and the state last sent for
+//! each.
 //!
 //! A frame is due while a state is unsent, and for periodic refreshes.
 
@@ -92,7 +93,7 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Calls `each` with every flow whose due resume is dropped, because the peer has lost its pause.
+    /// Forgets sent states, because the peer has lost them. Calls `each` with every flow whose due resume is dropped.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test] // Algorithm 1 lines 13 to 15 and 17 to 19
-    fn flow_is_paused_and_resumed_in_one_frame_each() {
+    fn one_frame_pauses_and_one_frame_resumes_all_listed_flows() {
         let mut table = table(&[1, 2]);
         assert_eq!(send(&mut table, 0, 9), Some((FrameKind::Pause, vec![1, 2])));
         assert_eq!(table.next(), None);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_beyond_one_frame_go_into_the_next() {
+    fn flows_that_exceed_one_pause_frame_go_into_the_next() {
         let mut table = table(&[1, 2, 3]);
         assert_eq!(send(&mut table, 0, 2), Some((FrameKind::Pause, vec![1, 2])));
         assert_eq!(send(&mut table, 0, 2), Some((FrameKind::Pause, vec![3])));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_with_due_refresh_is_resumed() {
+    fn resume_replaces_due_refresh_of_flow_pause() {
         let mut table = table(&[1]);
         send(&mut table, 0, 9);
         table.advance(Nanos(100));
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_resent_after_link_loss_and_resumes_are_not() {
+    fn link_loss_resends_flow_pauses_but_drops_due_resumes() {
         let mut table = table(&[1, 2]);
         send(&mut table, 0, 9);
         table.resume_all_flows(|_, _| ());

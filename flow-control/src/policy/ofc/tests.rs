@@ -190,7 +190,7 @@ fn class_pause_by_peer_makes_all_flows_culprits() {
 }
 
 #[test] // Algorithm 1, lines 5 and 7: a port whose peer resumes is original again
-fn congestion_is_original_after_peer_has_resumed() {
+fn congestion_is_original_after_peer_resumes_its_flows() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.arrive(IN, OUT, 1, 18_000);
@@ -245,7 +245,7 @@ fn flows_resume_when_queue_drains_to_x_on() {
 }
 
 #[test] // Algorithm 1, line 16, as the paper has it: when a frame is enqueued
-fn flows_resume_when_frame_is_enqueued_at_x_on() {
+fn enqueued_frame_resumes_flows_if_queue_is_at_x_on() {
     for (size, resumed) in [(5_000, Some(("resume", vec![1]))), (5_001, None)] {
         let mut bench = OfcBench::new();
         bench.arrive(IN, OUT, 1, 18_000);
@@ -260,7 +260,7 @@ fn flows_resume_when_frame_is_enqueued_at_x_on() {
 }
 
 #[test]
-fn flows_resume_together_with_class() {
+fn requests_to_pause_flows_end_when_class_resumes() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.arrive(IN, OUT, 1, 2_000);
@@ -317,7 +317,7 @@ fn full_flow_in_port_tab_pauses_class_at_congestion() {
 }
 
 #[test]
-fn flow_refused_by_full_table_is_paused_later() {
+fn flow_is_paused_once_full_pause_frame_tab_has_room() {
     let mut bench = OfcBench::with(OfcSettings { paused_flows: 1, ..OfcSettings::default() });
     bench.arrive(IN, FREE, 1, 18_000);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
@@ -346,7 +346,7 @@ fn unsent_flow_pause_is_dropped_when_queue_drains() {
 }
 
 #[test] // Algorithm 2, line 4
-fn full_table_refuses_pause_of_another_flow() {
+fn full_ofc_table_refuses_pause_of_a_new_flow() {
     let settings = OfcSettings { congested_flows: 2, ..OfcSettings::default() };
     let mut bench = OfcBench::with(settings);
     assert!(bench.ofc.pause_flow(OUT, &key(1), Nanos(1)).is_some());
@@ -373,7 +373,7 @@ fn flow_counts_as_paused_until_resume_or_expiry() {
 }
 
 #[test]
-fn new_congestion_before_resume_keeps_flow_paused() {
+fn congestion_before_resume_frame_keeps_flow_paused() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.next_frame(IN);
@@ -385,7 +385,7 @@ fn new_congestion_before_resume_keeps_flow_paused() {
 
 // proves: ofc
 #[test]
-fn x_off_c_follows_xoff_of_shared_memory() {
+fn x_off_c_is_nine_tenths_of_x_off_in_shared_memory() {
     // X_OFF: reserve of 2,000 bytes, plus the free part of the 8,000-byte pool.
     let pool = SharedMemory {
         pool: Bytes(8_000),

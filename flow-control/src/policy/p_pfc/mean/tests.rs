@@ -15,7 +15,7 @@ fn by(egress: u8) -> Trigger {
 
 // proves: p-pfc
 #[test]
-fn ports_that_feed_a_queue_above_the_minimum_are_paused() {
+fn p_pfc_pauses_ports_feeding_queue_above_the_minimum() {
     let mut bench = bench();
     assert_eq!(bench.enqueue(0, 4, 9_000), [], "port paused below the minimum threshold");
     assert_eq!(bench.enqueue(1, 4, 1_000), [], "port paused at the minimum threshold");
@@ -37,7 +37,7 @@ fn fill(bench: &mut Bench, queues: u8) {
 
 // proves: p-pfc
 #[test]
-fn mean_of_queues_decides_above_minimum_threshold() {
+fn p_pfc_threshold_is_mean_queue_if_above_the_minimum() {
     let mut bench = bench();
     fill(&mut bench, 3);
     // If the queue of port 4 has q bytes, the mean of the five queues is (90,000 + q) / 5.
@@ -46,7 +46,7 @@ fn mean_of_queues_decides_above_minimum_threshold() {
 }
 
 #[test]
-fn p_pfc_congestion_ends_at_gap_below_threshold() {
+fn p_pfc_congestion_ends_at_xon_gap_below_threshold() {
     let mut bench = bench();
     bench.enqueue(0, 4, 10_001);
     assert_eq!(bench.dequeue(0, 4, 2_000), [], "congestion ended above XON");
@@ -57,7 +57,7 @@ fn p_pfc_congestion_ends_at_gap_below_threshold() {
 
 // proves: p-pfc
 #[test]
-fn p_pfc_congestion_ends_at_gap_below_current_mean() {
+fn p_pfc_congestion_ends_at_xon_gap_below_current_mean() {
     let mut bench = bench();
     bench.enqueue(0, 4, 40_000);
     fill(&mut bench, 4);
@@ -67,7 +67,7 @@ fn p_pfc_congestion_ends_at_gap_below_current_mean() {
 }
 
 #[test]
-fn port_stays_paused_until_its_last_queue_drains() {
+fn p_pfc_pauses_port_until_its_last_queue_drains() {
     let mut bench = bench();
     assert_eq!(bench.receive(0, 20_000), [xoff(0, Trigger::Ingress)]);
     assert_eq!(bench.enqueue(0, 3, 10_001), [], "paused port is paused again");
@@ -78,7 +78,7 @@ fn port_stays_paused_until_its_last_queue_drains() {
 }
 
 #[test]
-fn port_that_may_not_send_xoff_is_never_paused() {
+fn p_pfc_never_pauses_port_that_may_not_send_xoff() {
     let silent = |settings: &mut SwitchSettings| settings.ports[0].flow_control = FlowControl::Ignore;
     let lossless = ClassSet(0b1000);
     let mut bench = Bench::of_class(PolicyKind::PPfc, PolicySettings::default(), C3, lossless, silent);
@@ -87,7 +87,7 @@ fn port_that_may_not_send_xoff_is_never_paused() {
 }
 
 #[test]
-fn adopting_p_pfc_pauses_ports_that_feed_congested_queues() {
+fn change_to_p_pfc_pauses_ports_feeding_congested_queues() {
     let mut bench = bench();
     bench.buffer.enter_egress(PortId(2), PortId(4), C3, Bytes(10_001));
     bench.buffer.enter_egress(PortId(2), PortId(3), C3, Bytes(10_000));

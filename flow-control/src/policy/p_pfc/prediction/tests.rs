@@ -15,7 +15,7 @@ fn settings() -> PolicySettings {
 
 // proves: p-pfc
 #[test]
-fn queue_predicted_at_xoff_is_paused() {
+fn queue_is_paused_when_predicted_to_reach_xoff() {
     for (second, intents) in [(5_999, vec![]), (6_000, vec![xoff(0, Trigger::Predicted)])] {
         let mut bench = bench();
         assert_eq!(bench.at(10_000).receive(0, 8_000), [], "first sample pauses the queue");
@@ -25,7 +25,7 @@ fn queue_predicted_at_xoff_is_paused() {
 }
 
 #[test]
-fn prediction_uses_growth_per_interval() {
+fn prediction_extrapolates_growth_by_one_interval() {
     let mut bench = bench();
     bench.at(10_000).receive(0, 4_000);
     assert_eq!(
