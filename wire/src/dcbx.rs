@@ -9,7 +9,7 @@ pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
 pub(super) const APPLICATIONS: [u8; 4] = [0x00, 0x80, 0xc2, 0xc];
 
 const WILLING: u8 = 1 << 7;
-/// Second flag. In ETS, a credit-based shaper is supported; in PFC, the port cannot bypass MACsec.
+/// Second flag: in ETS, the port has a credit-based shaper; in PFC, the port cannot bypass MACsec.
 const SECOND: u8 = 1 << 6;
 
 /// Transmission selection algorithms.
@@ -105,11 +105,11 @@ impl PfcState {
 
 /// Fields that identify an [`Application`].
 pub mod selector {
-    /// EtherType.
+    /// Application identified by EtherType.
     pub const ETHER_TYPE: u8 = 1;
-    /// TCP, UDP, SCTP or DCCP port.
+    /// Application identified by TCP, UDP, SCTP or DCCP port.
     pub const PORT: u8 = 4;
-    /// DSCP.
+    /// Application identified by DSCP.
     pub const DSCP: u8 = 5;
 }
 

@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(bytes[..18], MacControl::Pfc(Pfc::default()).encode(SRC)[..18]);
         assert!(
             bytes[16..34].iter().all(|&byte| byte == 0),
-            "a peer without the extension reads a class or a time"
+            "a peer that does not know GFC would take the rate frame for a pause"
         );
         assert_eq!(bytes[34..50], *b"GFC1\x88\0\0\0\0\x02\0\0\0\0\x12\x34");
         assert!(bytes[50..].iter().all(|&byte| byte == 0));
@@ -121,7 +121,7 @@ mod tests {
 
     // proves: gfc
     #[test]
-    fn malformed_rates_are_refused() {
+    fn malformed_rate_frame_is_refused() {
         let good = some().encode(SRC);
         assert_eq!(parse(&good[..50]), Ok(Some(some())));
         assert_eq!(parse(&good[..49]), Err(MacControlError::Rates), "truncated time is accepted");
@@ -130,7 +130,7 @@ mod tests {
             Err(MacControlError::Rates),
             "frame that ends after its magic is accepted"
         );
-        assert_eq!(parse(&good[..37]), Ok(None), "rates read without magic");
+        assert_eq!(parse(&good[..37]), Ok(None), "rates are read although the magic is truncated");
         let with = |at: usize, value: u8| {
             let mut bytes = good;
             bytes[at] = value;
@@ -138,7 +138,11 @@ mod tests {
         };
         assert_eq!(with(43, 16).map(|rates| rates.unwrap().steps[3]), Ok(RateStep::MAX));
         assert_eq!(with(43, 17), Err(MacControlError::Rates), "step below the lowest rate is accepted");
-        assert_eq!(with(42, 17), Ok(Some(some())), "wrong step of a class that is not in the frame");
+        assert_eq!(
+            with(42, 17),
+            Ok(Some(some())),
+            "an invalid step is not ignored for a class outside the vector"
+        );
         assert_eq!(with(39, 0xff), Ok(Some(some())), "reserved byte is not ignored");
         assert_eq!(with(17, 1), Err(MacControlError::Rates), "frame with a pause and rates is accepted");
         assert_eq!(with(37, b'2'), Ok(None), "another extension is read as rates");

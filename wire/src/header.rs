@@ -124,7 +124,6 @@ pub struct Tci(pub u16);
 pub enum Malformed {
     #[error("the frame ends before its EtherType")]
     TooShort,
-    /// Frame that ends within its 802.1Q tag.
     #[error("the frame ends within its 802.1Q tag")]
     TagTruncated,
     #[error("the frame ends within its CN-TAG")]
@@ -440,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn second_cn_tag_is_payload() {
+    fn second_cn_tag_of_a_frame_is_payload() {
         let mut bytes = [0u8; 64];
         bytes[12..20].copy_from_slice(&[0x22, 0xe9, 0, 1, 0x22, 0xe9, 0, 2]);
         let header = Header::parse(&bytes).unwrap();
@@ -459,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn service_tag_is_payload() {
+    fn frame_with_802_1ad_tag_counts_as_untagged() {
         let mut bytes = [0u8; 64];
         bytes[12..18].copy_from_slice(&[0x88, 0xa8, 0x60, 0x05, 0x08, 0x00]);
         let header = Header::parse(&bytes).unwrap();

@@ -4,7 +4,7 @@ use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::header::field::{IPV4_LEN, IPV6_LEN};
 
-/// IPv4 offsets (RFC 791).
+/// Offsets of IPv4 header fields (RFC 791).
 mod ipv4 {
     pub const LENGTH: usize = 2;
     pub const FLAGS: usize = 6;
@@ -14,7 +14,7 @@ mod ipv4 {
     pub const DST: usize = 16;
 }
 
-/// IPv6 offsets (RFC 8200 section 3).
+/// Offsets of IPv6 header fields (RFC 8200 section 3).
 mod ipv6 {
     pub const LENGTH: usize = 4;
     pub const NEXT_HEADER: usize = 6;
@@ -370,19 +370,19 @@ mod tests {
             assert_eq!(
                 read6(&v6(src, FD, 9, 17, 0)) == Err(Unroutable::Martian),
                 is_mapped,
-                "packet from {src:x} misjudged"
+                "wrong decision about a packet from {src:x}: only IPv4-mapped sources are invalid"
             );
         }
     }
 
     #[test]
-    fn link_local_ranges_have_exact_bounds() {
+    fn packets_stay_on_link_exactly_in_link_local_ranges() {
         let stays4 = |dst| {
             let back = read4(&v4(dst, A, 9, 0, 0)).map(|packet| packet.stays_on_link);
             let stays = read4(&v4(A, dst, 9, 0, 0)).unwrap().stays_on_link;
             assert!(
                 back.is_err() || back == Ok(stays),
-                "source {dst:?} treated otherwise than as destination"
+                "{dst:?} is link-local only as source or only as destination"
             );
             stays
         };
@@ -401,7 +401,7 @@ mod tests {
             let stays = read6(&v6(FD | 1, top << 112 | 5, 9, 17, 0)).unwrap().stays_on_link;
             assert!(
                 back.is_err() || back == Ok(stays),
-                "source {top:x} treated otherwise than as destination"
+                "{top:x} is link-local only as source or only as destination"
             );
             stays
         };
@@ -437,7 +437,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_packets_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..90), room in 0usize..100) {
+        fn reading_arbitrary_packet_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..90), room in 0usize..100) {
             for ether_type in [EtherTypes::Ipv4, EtherTypes::Ipv6] {
                 let _ = Packet::read(ether_type, &bytes, room);
                 pass(ether_type, &mut bytes.clone());

@@ -15,7 +15,7 @@ pub const LLDP: EtherType = EtherType(0x88cc);
 /// Destination of LLDP frames, which bridges never forward.
 pub const NEAREST_BRIDGE: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
-/// Maximum length in bytes, without FCS.
+/// Maximum length of an LLDP frame in bytes, without FCS.
 pub const LEN_MAX: usize = 1514;
 
 const LEN_MIN: usize = 60;

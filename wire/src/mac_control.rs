@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_vector_byte_is_ignored_and_sent_as_zero() {
+    fn high_byte_of_class_vector_is_ignored_and_sent_as_zero() {
         let mut bytes = xoff(3, 7).encode(SRC);
         assert_eq!(bytes[16], 0);
         bytes[16] = 0xff;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_pause_is_refused_and_padding_ignored() {
+    fn pause_is_refused_if_truncated_but_not_if_padded() {
         let mut bytes = xoff(7, 7).encode(SRC);
         assert_eq!(parse(&bytes[..33]), Err(MacControlError::Truncated));
         assert_eq!(parse(&bytes[..34]), Ok(xoff(7, 7)));
@@ -338,7 +338,7 @@ mod tests {
 
         // proves: configuration
         #[test]
-        fn valid_pause_is_untagged_and_to_reserved_address(bytes in frame_bytes()) {
+        fn only_untagged_frame_to_reserved_address_is_a_pause(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {
                 let read = MacControl::parse(&header, &bytes);
                 prop_assert!(read.is_err() || header.dst == DESTINATION && header.tag.is_none());

@@ -19,7 +19,7 @@ use super::header::Header;
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{Class, ClassSet, MacAddr, Quanta};
 
-/// Maximum length in bytes without FCS, which every station can receive.
+/// Maximum length of a frame with a flow list, in bytes without FCS; every station can receive it.
 pub const LEN_MAX: usize = 1514;
 
 mod field {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_length_depends_on_family() {
+    fn flow_entry_length_depends_on_address_family() {
         let v6 = FlowKey::V6 { protocol: 6, ports: [1, 2], src: [3; 16], dst: [4; 16] };
         let l2 = FlowKey::L2 { src: MacAddr([5; 6]), dst: MacAddr([6; 6]), ether_type: 0x88b5 };
         let bytes = frame(Operation::Pause(Quanta(1)), C3, &[v6, l2]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_pfc_frame_has_no_flows() {
+    fn plain_pfc_frame_has_no_flow_list() {
         let mut plain = MacControl::Pfc(Pfc::default().with(C3, Quanta(9))).encode(SRC);
         assert_eq!(parse(&plain), Ok(None));
         plain[34..].fill(0xff);
@@ -286,7 +286,7 @@ mod tests {
 
     // proves: ofc-flows
     #[test]
-    fn flow_count_overrunning_frame_is_refused() {
+    fn flow_count_that_exceeds_the_frame_is_refused() {
         let bytes = frame(Operation::Pause(Quanta(9)), C3, &[v4(1), v4(2)]);
         assert_eq!(bytes.len(), 70);
         assert_eq!(parse(&bytes).unwrap().unwrap().flows().count(), 2);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictory_flow_pause_is_refused() {
+    fn flow_list_that_contradicts_its_pfc_frame_is_refused() {
         let good = frame(Operation::Pause(Quanta(9)), C3, &[v4(1)]);
         let refused = |at: usize, value: u8| {
             let mut bytes = good.clone();
@@ -348,7 +348,7 @@ mod tests {
         }
 
         #[test]
-        fn parsed_flow_list_is_never_empty(contents in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn empty_flow_list_is_never_accepted(contents in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = frame(Operation::Pause(Quanta(9)), C3, &[v4(1)])[..38].to_vec();
             bytes.extend(&contents);
             if let Ok(Some(read)) = parse(&bytes) {

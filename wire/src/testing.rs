@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use crate::FlowKey;
 use crate::units::MacAddr;
 
-/// Returns a frame and the offset of its IPv4 header, which ends with `rest`; its checksum is corrected.
+/// Returns a frame and the offset of its IPv4 header. The header ends with `rest`, except for a correct checksum.
 #[allow(clippy::unwrap_used)]
 pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     rest[9..11].fill(0);

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn short_frames_count_as_padded() {
+    fn frame_size_is_counted_after_padding_to_60_bytes() {
         assert_eq!([14, 60, 61].map(Bytes::of_frame), [64, 64, 65].map(Bytes));
         assert_eq!(Bytes::on_line(42), Bytes(84));
         assert_eq!(Bytes::on_line(60), Bytes(84));
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn mac_address_text_round_trips() {
+    fn mac_address_is_parsed_from_colon_separated_hex_pairs() {
         let address = MacAddr([2, 0, 0x10, 0xff, 0, 1]);
         assert_eq!(MacAddr::parse(&address.to_string()), Some(address));
         assert_eq!(MacAddr::parse("02:00:10:FF:00:01"), Some(address));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn port_set_finds_members_across_words() {
+    fn port_set_finds_next_member_and_wraps_around() {
         let set: PortSet = [3, 63, 64, 200, 255].into_iter().map(PortId).collect();
         assert_eq!(set.iter().map(|p| p.0).collect::<Vec<_>>(), [3, 63, 64, 200, 255]);
         assert_eq!(set.first_from(PortId(65)), Some(PortId(200)));

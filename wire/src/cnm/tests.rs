@@ -57,7 +57,7 @@ fn cnm_bytes_match_standard() {
 }
 
 #[test]
-fn cnm_tags_match_sampled_frame() {
+fn cnm_has_the_tags_of_the_sampled_frame() {
     for tag in [None, Some(Tci(0xe000))] {
         for cn_tag in [None, Some(CnTag(0))] {
             let frame = cnm(&[]).encode(&Envelope { tag, cn_tag, ..ENVELOPE });
@@ -69,7 +69,7 @@ fn cnm_tags_match_sampled_frame() {
 }
 
 #[test]
-fn msdu_is_limited_to_64_bytes() {
+fn cnm_quotes_at_most_64_bytes_of_sampled_frame() {
     let long: Vec<u8> = (0..100).collect();
     assert_eq!(Msdu::of(&long[..63]).as_bytes(), &long[..63]);
     assert_eq!(Msdu::of(&long[..64]).as_bytes(), &long[..64]);
@@ -145,7 +145,7 @@ explore! {
     }
 
     #[test]
-    fn arbitrary_frame_to_group_is_never_a_valid_cnm(bytes in frame_bytes()) {
+    fn frame_to_group_address_is_never_a_valid_cnm(bytes in frame_bytes()) {
         if let Ok(header) = Header::parse(&bytes) {
             let read = Cnm::parse(&header, &bytes);
             prop_assert!(read.is_err() || !header.dst.is_group());

@@ -92,7 +92,7 @@ fn lldp_padding_is_ignored() {
 }
 
 #[test]
-fn tlv_of_fixed_length_is_refused_at_other_lengths() {
+fn tlv_of_fixed_length_is_refused_with_any_other_length() {
     let of_802_1 = |subtype| [0, 0x80, 0xc2, subtype];
     let organizations = [
         (of_802_1(9), 21),
@@ -117,7 +117,7 @@ fn tlv_of_fixed_length_is_refused_at_other_lengths() {
 }
 
 #[test]
-fn variable_tlvs_have_exact_length_bounds() {
+fn tlv_of_variable_length_is_refused_outside_its_bounds() {
     let one = |kind, value: &[u8]| read(&payload(&tlv(kind, value)))[0].is_ok();
     for kind in [4, 5, 6] {
         assert_eq!([0, 255, 256].map(|len| one(kind, &vec![b'x'; len])), [true, true, false]);
@@ -153,7 +153,7 @@ fn variable_tlvs_have_exact_length_bounds() {
 }
 
 #[test]
-fn frame_cut_within_a_tlv_is_rejected() {
+fn lldp_frame_that_ends_within_a_tlv_is_rejected() {
     let whole = payload(&tlv(5, b"name"));
     for len in 0..whole.len() {
         let cut = Lldpdu::parse(&whole[..len]).err();
@@ -168,7 +168,7 @@ fn frame_cut_within_a_tlv_is_rejected() {
 }
 
 #[test]
-fn mandatory_tlvs_must_come_first_and_once() {
+fn frame_is_rejected_unless_mandatory_tlvs_come_first_and_once() {
     let [chassis, port, ttl] = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
     for wrong in [[&port, &chassis, &ttl], [&chassis, &ttl, &port], [&chassis, &chassis, &ttl]] {
         assert_eq!(Lldpdu::parse(&wrong.map(|tlv| &tlv[..]).concat()), Err(LldpError::Mandatory));
@@ -179,7 +179,7 @@ fn mandatory_tlvs_must_come_first_and_once() {
 }
 
 #[test]
-fn unknown_and_faulty_tlvs_are_skipped() {
+fn lldp_reader_continues_after_unknown_or_faulty_tlv() {
     let unknown =
         [tlv(9, b"?"), tlv(126, b""), tlv(127, b"\x00\x12\x0f\x01more"), tlv(7, b"bad"), tlv(5, b"me")];
     let bytes = payload(&unknown.concat());
@@ -223,7 +223,7 @@ fn dcbx_class_gets_bandwidth_share_of_its_traffic_class() {
 
 explore! {
     #[test]
-    fn parsed_lldpdu_can_be_encoded(
+    fn parsed_lldpdu_is_unchanged_when_encoded_and_parsed_again(
         bytes in prop::collection::vec(any::<u8>(), 0..400), is_begun in any::<bool>(),
     ) {
         let bytes = if is_begun { payload(&bytes) } else { bytes };
