@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn netlink_attributes_round_trip_unless_truncated() {
+    fn netlink_attributes_are_read_as_written_unless_truncated() {
         let inner = Attributes::default().u16(1, 7).u64(2, 1 << 40);
         let outer = Attributes::default().text(1, "htb").nested(2, &inner).u32(3, 5);
         let bytes = outer.as_bytes();

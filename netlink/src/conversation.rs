@@ -1,4 +1,4 @@
-//! Blocking requests to the kernel.
+//! Blocking netlink requests to the kernel.
 
 use std::io::{self, ErrorKind};
 use std::sync::Once;

@@ -33,7 +33,6 @@ pub enum Group {
 pub enum Notification {
     /// A message of the kernel, with its netlink flags.
     Message(RouteNetlinkMessage, u16),
-    /// A next-hop object changed.
     Nexthop,
     /// Notifications were lost, or one of them cannot be parsed.
     Lost,

@@ -120,7 +120,7 @@ fn tc_tool_shows_created_qdiscs_classes_and_filters() {
 }
 
 #[test]
-fn tbf_rates_beyond_32_bits_are_kept_by_the_kernel() {
+fn kernel_returns_tbf_rate_beyond_32_bits_unchanged() {
     with_device(|mut tc| {
         let rate = Rate { bytes_per_second: 25_000_000_000, overhead: 0, least: 0 };
         let bucket = Bucket::Open { rate, burst: 9000 };
@@ -165,7 +165,7 @@ fn qdisc_statistics_count_queued_and_dropped_frames() {
 }
 
 #[test]
-fn error_has_refused_request_and_kernel_text() {
+fn error_names_refused_request_and_quotes_kernel() {
     with_device(|mut tc| {
         let unknown = Qdisc::Other { kind: "nosuch".to_owned(), options: vec![] };
         let refused = tc.send(&mut unknown.add(at(Handle::ROOT, Handle::new(0x21, 0)))).unwrap_err();
@@ -183,7 +183,7 @@ fn error_has_refused_request_and_kernel_text() {
 
 // proves: devices
 #[test]
-fn queue_count_changes_are_notified() {
+fn queue_monitor_reports_changed_number_of_queues() {
     with_device(|_| {
         let mut monitor = QueueMonitor::open().unwrap().unwrap();
         assert_eq!(monitor.take().unwrap(), []);
@@ -207,7 +207,7 @@ fn request_for_missing_device_returns_none() {
 }
 
 #[test]
-fn notifications_beyond_the_buffer_are_reported_lost() {
+fn notifications_that_overflow_the_buffer_count_as_lost() {
     with_device(|_| {
         let mut notifications = Notifications::open(&[Group::Link], 1).unwrap();
         let mut losses_after = |changes: u32| {

@@ -80,7 +80,7 @@ impl HtbClass {
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
-        // Layout: struct tc_htb_opt.
+        // Encode the kernel's struct tc_htb_opt.
         let [depth, ceil_depth] = self.depths();
         let mut parameters = [RateBytes::of(rate).0, RateBytes::of(ceil).0].concat();
         parameters.extend([depth, ceil_depth, quantum, 0, priority].map(u32::to_ne_bytes).concat());

@@ -33,7 +33,6 @@ impl From<TcError> for io::Error {
 }
 
 impl Conversation {
-    /// Sends a request and waits for the kernel's reply.
     pub fn send(&mut self, request: &mut Request) -> Result<(), TcError> {
         self.nodes(request, |_| {})
     }

@@ -49,7 +49,6 @@ impl Filter {
         Filter { priority, program, answer: Answer::RedirectTo(ifindex) }
     }
 
-    /// Builds a request to create or replace the filter.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let len = u16::try_from(self.program.len()).expect("BPF program exceeds 65,535 instructions");
@@ -91,7 +90,7 @@ impl Filter {
 }
 
 fn redirection(ifindex: i32) -> Attributes {
-    // Layout: struct tc_mirred.
+    // Encode the kernel's struct tc_mirred.
     let parameters = [0, 0, ACT_STOLEN, 0, 0, REDIRECT_OUT, ifindex.cast_unsigned()];
     let options = Attributes::default().words(TCA_MIRRED_PARMS, &parameters);
     Attributes::default().text(TCA_ACT_KIND, "mirred").nested(TCA_ACT_OPTIONS, &options)

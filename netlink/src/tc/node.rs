@@ -21,7 +21,7 @@ pub struct Node {
     pub info: u32,
     /// Chain of filters to which the filter belongs. The kernel enters chains other than 0 only by a jump.
     pub chain: u32,
-    /// Options of this kind, in the kernel's encoding.
+    /// Options of this kind of object, in the kernel's encoding.
     pub options: Vec<u8>,
     pub statistics: Statistics,
 }
@@ -33,9 +33,7 @@ pub struct Statistics {
     pub frames: u64,
     /// Frames dropped, modulo 2^32.
     pub drops: u32,
-    /// Bytes queued now.
     pub backlog: u32,
-    /// Frames queued now.
     pub qlen: u32,
 }
 
@@ -61,7 +59,7 @@ impl Node {
         Handle(self.info).major()
     }
 
-    /// Returns true for a BPF filter on every EtherType.
+    /// Returns whether this is a BPF filter for every EtherType.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())

@@ -30,7 +30,7 @@ pub enum Qdisc {
     Clsact,
     Other {
         kind: String,
-        /// Options of this kind, in the kernel's encoding.
+        /// Options of this queueing discipline, in the kernel's encoding.
         options: Vec<u8>,
     },
 }

@@ -16,11 +16,11 @@ const TCA_OPTIONS: u16 = 2;
 pub struct Handle(pub u32);
 
 impl Handle {
-    /// No object. In a request, it lets the kernel choose a handle.
+    /// Handle of no object. In a request, it lets the kernel choose one.
     pub const NONE: Handle = Handle(0);
     /// Parent of a device's root queueing discipline.
     pub const ROOT: Handle = Handle(0xffff_ffff);
-    /// Parent of a clsact.
+    /// Parent of a clsact queueing discipline.
     pub const CLSACT: Handle = Handle(0xffff_fff1);
     /// Parent of a clsact's egress filters.
     pub const EGRESS: Handle = Handle(0xffff_fff3);
@@ -58,7 +58,6 @@ pub struct Place {
     pub ifindex: i32,
     /// Parent: [`Handle::ROOT`], a queueing discipline or a class.
     pub parent: Handle,
-    /// Handle of the object; [`Handle::NONE`] lets the kernel choose.
     pub handle: Handle,
 }
 
