@@ -17,7 +17,7 @@
 //! ```text
 //!   check --> scenarios --> trial --> bed      switches, hosts and wires, in virtual time
 //!     |                       |        |
-//!   report <------- judge ----+    breaches    what was broken, by whom it was seen first
+//!   report <------- judge ----+    breaches    broken promises
 //! ```
 
 #![forbid(unsafe_code)]

@@ -9,9 +9,8 @@ use xoff_wire::units::Nanos;
 #[allow(missing_docs)] // the names say it
 pub struct Finding {
     pub scenario: &'static str,
-    /// Seed that repeats the breach.
     pub seed: u64,
-    /// Time since the scenario's start.
+    /// Time of the breach since the scenario's start.
     pub at: Nanos,
     pub promise: Promise,
     pub what: String,
@@ -48,13 +47,13 @@ impl Report {
         }
     }
 
-    /// Returns true if no promise was broken.
+    /// Returns whether no promise was broken.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// Returns true if any scenario broke this promise.
+    /// Returns whether any scenario broke this promise.
     #[must_use]
     pub fn breaks(&self, promise: Promise) -> bool {
         self.findings.iter().any(|finding| finding.promise == promise)

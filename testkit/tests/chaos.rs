@@ -43,6 +43,6 @@ fn chaos_runs_contain_faults_and_all_drop_reasons() {
 }
 
 #[test]
-fn chaos_results_do_not_depend_on_job_count() {
+fn chaos_results_do_not_depend_on_number_of_parallel_jobs() {
     assert_eq!(run(40..46, 1), run(40..46, 3));
 }

@@ -38,7 +38,7 @@ fn check_reports_losses_without_headroom_and_continues() {
 }
 
 #[test]
-fn scenarios_unsuitable_for_policy_are_left_out() {
+fn check_leaves_out_scenarios_that_do_not_suit_policy() {
     let subject = Subject::with(PolicyKind::Ofc, |settings| settings.policy.ofc.alpha = 0.1);
     let report = check(&subject, 1);
     assert!(report.ran.is_empty() && report.left_out.len() == 12, "{report}");
@@ -46,7 +46,7 @@ fn scenarios_unsuitable_for_policy_are_left_out() {
 }
 
 #[test]
-fn seed_reproduces_findings_of_check() {
+fn check_with_equal_seed_repeats_its_findings() {
     let findings = |seed| without_headroom(seed).findings;
     assert_eq!(findings(3), findings(3));
     assert_ne!(findings(3), findings(4));

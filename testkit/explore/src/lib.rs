@@ -1,7 +1,7 @@
 //! Seeds for random tests: each test runs with fixed seeds and with a fresh one.
 //!
 //! A failing test prints the fresh seed, and `XOFF_SEED=… cargo test` repeats it. `scripts/test.sh` draws one seed for
-//! all tests. Inputs that fail become tests.
+//! all tests.
 
 #![forbid(unsafe_code)]
 
@@ -103,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn random_seed_of_a_run_follows_the_fixed_seeds() {
+    fn tests_run_fixed_seeds_before_the_random_one() {
         assert_eq!(seeds(1..3).collect::<Vec<_>>(), [1, 2, fresh()]);
     }
 
     #[test]
-    fn inputs_of_property_tests_depend_on_seed() {
+    fn property_test_inputs_depend_on_seed() {
         let runs: Vec<_> = [5, 5, 6]
             .map(|seed| Config { rng_seed: RngSeed::Fixed(seed), ..Config::with_cases(9) })
             .map(inputs)
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn property_tests_use_fixed_seed_first() {
+    fn property_tests_use_fixed_seed_before_random_one() {
         let seeds: Vec<_> = configs(1).map(|config| config.rng_seed).collect();
         assert_eq!(seeds, [RngSeed::Fixed(FIXED), RngSeed::Fixed(fresh())]);
     }

@@ -2,7 +2,7 @@ use std::fmt;
 
 use xoff_wire::units::Nanos;
 
-/// Promises that the test bed checks.
+/// Promise of a switch that the test bed checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
     /// No lossless frame is dropped.
@@ -27,9 +27,9 @@ pub enum Promise {
     Ledger,
     /// A policy's margin (events that it need not see) is correct, so that large batches do not change its decisions.
     Batches,
-    /// The steps of a driver's turn are in order: release, receive, forward, send pause frames, send data.
+    /// A driver does its steps in order: release, receive, forward, send pause frames, send data.
     Turns,
-    /// A class that could send a frame waits for at most one turn of each other class.
+    /// A class that could send waits for at most one round of its port's scheduler.
     Served,
     /// No action repeats endlessly at the same time.
     Rest,
@@ -44,15 +44,15 @@ impl fmt::Display for Promise {
             Promise::Delivery => "lossless frames were lost",
             Promise::Order => "a frame arrived out of order",
             Promise::Once => "a frame arrived twice",
-            Promise::NothingStranded => "frames are stranded in a switch",
+            Promise::NothingStranded => "frames stay in a switch forever",
             Promise::PausesEnd => "a pause never ends",
             Promise::PausesKept => "a pause was not obeyed, sent or refreshed in time",
             Promise::Bounds => "a queue exceeds its limit",
-            Promise::Thresholds => "a pause does not match its threshold",
-            Promise::Ledger => "the ledger does not balance",
+            Promise::Thresholds => "a pause does not match the XOFF or XON threshold",
+            Promise::Ledger => "the frames in a switch do not match its ledger",
             Promise::Batches => "the policy decided differently in large batches than frame by frame",
-            Promise::Turns => "the steps of a driver's turn are out of order",
-            Promise::Served => "a class waits too long for its turn",
+            Promise::Turns => "the steps of a driver, such as receive and send, are out of order",
+            Promise::Served => "a class with queued frames waits too long to send",
             Promise::Rest => "an action repeats endlessly at one instant",
             Promise::NoPanic => "the policy or the switch panicked",
         })
@@ -62,8 +62,8 @@ impl fmt::Display for Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// Record the first breach of each promise, except that thresholds are not checked, because a policy under test may
-    /// have its own.
+    /// Records the first breach of each promise. Does not check thresholds, because a policy under test may have its
+    /// own.
     Note,
     NoteAll,
 }

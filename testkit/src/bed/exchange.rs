@@ -32,7 +32,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Take the handles of frames apart, because they must not be dropped.
+        // Destructure the frame handles, because dropping one is an error.
         let frames = self.frames.drain(..).map(|handover| handover.frame);
         frames.chain(self.returns.drain(..).map(|back| back.frame)).for_each(|frame| _ = frame.into_parts());
     }
@@ -53,7 +53,7 @@ impl Links {
         (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
     }
 
-    /// Returns true if all queues are empty.
+    /// Returns whether all queues are empty.
     pub fn are_empty(&self) -> bool {
         let is_empty =
             |link: &Link| link.frames.is_empty() && link.returns.is_empty() && link.learned.is_empty();

@@ -87,7 +87,7 @@ impl FlowPauses {
         self.until.retain(|(other, _), _| *other != class);
     }
 
-    /// Returns true if the frame may be sent now.
+    /// Returns whether the frame's flow may send now.
     pub fn let_pass(&self, now: Nanos, class: Class, frame: &[u8]) -> bool {
         let [dst, src] = [0, 6].map(|at| &frame[at..at + 6]);
         let pair: Pair = [src, dst].concat().try_into().expect("the flow key is too short for two addresses");

@@ -2,7 +2,7 @@
 //! that every run can be repeated.
 //!
 //! After every event, the bed checks the switch's promises (`watch`) and compares the switch with one that processes
-//! frames one by one (`twin`). So even a test without assertions proves something.
+//! frames one by one (`twin`).
 
 mod batches;
 mod breaches;
@@ -221,7 +221,7 @@ impl Bed {
     pub fn switch(&self, id: NodeId) -> &SwitchNode {
         let number = self.switch_number(id) as usize;
         match &self.stage {
-            Stage::Planned(_) => panic!("{id:?} is not created before the bed runs"),
+            Stage::Planned(_) => panic!("{id:?} does not exist yet: run the bed first"),
             Stage::Runs(fabric) => &fabric.switches()[number].node,
         }
     }
@@ -253,11 +253,13 @@ impl Bed {
     /// Takes a link down or up, at both ends at once.
     pub fn set_link(&mut self, at: End, up: bool) {
         let at = self.at(at);
-        let Stage::Runs(fabric) = &mut self.stage else { panic!("links cannot change before the bed runs") };
+        let Stage::Runs(fabric) = &mut self.stage else {
+            panic!("the link does not exist yet: run the bed before changing it")
+        };
         fabric.set_link(at, up);
     }
 
-    /// Makes a switch send XON to all peers that it pauses, as before it stops.
+    /// Makes a switch send XON to all peers that it pauses.
     pub fn release_peers(&mut self, id: NodeId) {
         self.at_switch(id, |switch, now| switch.release_peers(now));
     }
@@ -296,7 +298,7 @@ impl Bed {
         {
             fabric.at_switch(number, |at, _| at.node.check_empty(&mut at.breaches));
         }
-        assert_eq!(fabric.missing(), 0, "frames of the simulator are missing");
+        assert_eq!(fabric.missing(), 0, "the simulator has lost track of frames");
     }
 
     fn add(&mut self, number: Number) -> NodeId {
@@ -306,7 +308,7 @@ impl Bed {
 
     fn planned(&mut self) -> &mut Planned {
         let Stage::Planned(planned) = &mut self.stage else {
-            panic!("the bed cannot be changed once it runs")
+            panic!("the bed already runs: add all nodes and links before")
         };
         planned
     }
@@ -345,7 +347,7 @@ impl Bed {
     fn at_switch(&mut self, id: NodeId, done: impl FnOnce(&mut SwitchNode, Nanos)) {
         let number = self.switch_number(id);
         let Stage::Runs(fabric) = &mut self.stage else {
-            panic!("{id:?} is not created before the bed runs")
+            panic!("{id:?} does not exist yet: run the bed first")
         };
         fabric.at_switch(number, |switch, net| {
             done(&mut switch.node, net.now().floor());

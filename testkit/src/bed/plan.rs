@@ -32,7 +32,7 @@ pub const LINK: Link = Link {
     peer_backlog: Bytes::ZERO,
 };
 
-/// Settings of accounting, and of what happens when a pipeline is full, with which no lossless frame is lost.
+/// Combinations of accounting and handling of full egress queues with which no lossless frame is lost.
 pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),

@@ -55,7 +55,9 @@ impl SwitchNode {
         let buffer = self.worker(port).buffer();
         let (held, waits) = (buffer.ingress(port, class), buffer.egress(port, class));
         let counted = self.counters.class(port, class);
-        let at = |queue: &str, bytes: Bytes| format!("{port:?} class {class}: {} bytes are {queue}", bytes.0);
+        let at = |queue: &str, bytes: Bytes| {
+            format!("{port:?} class {class}: {} bytes are {queue}, more than allowed", bytes.0)
+        };
         let of_before =
             self.before.iter().map(|settings| &settings.ports[port.index()].classes[class.index()]);
         let all = || of_before.clone().chain([settings]);
@@ -146,7 +148,7 @@ impl SwitchNode {
         }
         let rests = self.next_look(now) > now;
         breaches.expect(rests, Promise::Rest, || {
-            "the switch asks again and again for an immediate call".to_owned()
+            "the switch still requests a call at the current time".to_owned()
         });
     }
 
@@ -183,7 +185,7 @@ impl SwitchNode {
         let waiting = may_go.iter().filter(|class| buffer.egress(port, *class) > Bytes::ZERO).collect();
         let late = self.watches[port.index()].waits.too_long(now, waiting);
         breaches.expect(late.is_empty(), Promise::Served, || {
-            format!("{port:?}: classes {late:?} have waited too long")
+            format!("{port:?}: classes {late:?} have waited too long to send")
         });
     }
 

@@ -45,12 +45,12 @@ impl Ring {
         self.committed.len() + self.left.len() + self.withheld.len()
     }
 
-    /// Returns true if the next poll will find a frame or a completion.
+    /// Returns whether the next poll will find a frame or a completion.
     pub fn has_unseen(&self) -> bool {
         !self.arrived.is_empty() || !self.left.is_empty()
     }
 
-    /// Returns true if completions are delayed.
+    /// Returns whether completions are delayed.
     pub fn has_withheld(&self) -> bool {
         !self.withheld.is_empty()
     }
@@ -98,7 +98,7 @@ impl Port<MemoryStore> for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Take the handles of frames apart, because they must not be dropped.
+        // Destructure the frame handles, because dropping one is an error.
         let frames = [&mut self.committed, &mut self.left, &mut self.withheld].into_iter();
         frames.flat_map(|frames| frames.drain(..)).for_each(|frame| _ = frame.into_parts());
     }

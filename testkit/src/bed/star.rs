@@ -18,9 +18,7 @@ pub struct Star {
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Flow {
-    /// Sending host's port.
     pub from: usize,
-    /// Receiving host's port.
     pub to: usize,
     pub id: u32,
 }
@@ -111,7 +109,7 @@ impl Star {
         self.bed.wire_mut(from).lose(loses);
     }
 
-    /// Makes the switch send XON to all peers that it pauses, as before it stops.
+    /// Makes the switch send XON to all peers that it pauses.
     pub fn release_peers(&mut self) {
         let switch = self.switch;
         self.bed.release_peers(switch);
@@ -141,7 +139,7 @@ impl Star {
         of_flow.map(|&(at, _)| at).collect()
     }
 
-    /// Returns true if the switch pauses a class of a port's host.
+    /// Returns whether the switch pauses a class at a port's host.
     pub fn holds(&self, port: u8, class: Class) -> bool {
         self.switch().worker(PortId(port)).held(PortId(port)).classes().contains(class)
     }

@@ -44,7 +44,7 @@ impl MemoryStore {
 
     /// Returns a frame's bytes.
     pub fn frame(&self, frame: &Frame) -> &[u8] {
-        self.slot(frame.slot()).expect("the slot is free")
+        self.slot(frame.slot()).expect("the slot holds no frame")
     }
 
     /// Returns the frame in a used slot.
@@ -66,7 +66,7 @@ impl MemoryStore {
         let start = slot as usize * self.slot_size + self.room;
         assert!(self.room + len <= self.slot_size, "a frame of {len} bytes does not fit into its slot");
         let was = self.places[slot as usize].replace(start..start + len);
-        assert!(was.is_none(), "slot {slot} was given out twice");
+        assert!(was.is_none(), "slot {slot} was allocated while in use");
         start..start + len
     }
 
@@ -77,7 +77,7 @@ impl MemoryStore {
     }
 
     fn head_of(&self, frame: &Frame) -> Range<usize> {
-        let place = self.places[frame.slot() as usize].clone().expect("the slot is free");
+        let place = self.places[frame.slot() as usize].clone().expect("the slot holds no frame");
         let is_mac_control = self.bytes[place.clone()].get(12..14) == Some(&[0x88, 0x08]);
         let end = if is_mac_control { place.end } else { place.end.min(place.start + HEAD) };
         place.start..end
@@ -100,7 +100,7 @@ impl FrameStore for MemoryStore {
 
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let slot_begins = frame.slot() as usize * self.slot_size;
-        let place = self.places[frame.slot() as usize].as_mut().expect("the slot is free");
+        let place = self.places[frame.slot() as usize].as_mut().expect("the slot holds no frame");
         let Some(start) = place.start.checked_add_signed(by as isize) else { return false };
         if start < slot_begins || start >= place.end {
             return false;
@@ -112,7 +112,7 @@ impl FrameStore for MemoryStore {
 
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         let slot = self.data.pop()?;
-        let from = self.places[frame.slot() as usize].clone().expect("the slot is free");
+        let from = self.places[frame.slot() as usize].clone().expect("the slot holds no frame");
         let to = self.occupy(slot, from.len());
         self.bytes.copy_within(from, to.start);
         Some(Frame::new(slot, frame.len()))

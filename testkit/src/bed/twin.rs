@@ -26,7 +26,7 @@ enum LoopStep {
     Receive,
     Forward,
     Announce,
-    /// Includes releases, because a device that sends at once also completes at once.
+    /// Sending, or releasing sent frames, because a device that sends at once also completes at once.
     Transmit,
 }
 
@@ -140,13 +140,17 @@ impl Twin {
 
     fn port(&self, port: PortId) -> &Ring {
         let own = &self.ports[self.owners[port.index()].index()];
-        let (_, ring) = own.iter().find(|(id, _)| *id == port).expect("the port is missing at its owner");
+        let (_, ring) =
+            own.iter().find(|(id, _)| *id == port).expect("the worker that owns this port does not have it");
         ring
     }
 
     fn port_mut(&mut self, port: PortId) -> &mut Ring {
         let own = &mut self.ports[self.owners[port.index()].index()];
-        let (_, ring) = own.iter_mut().find(|(id, _)| *id == port).expect("the port is missing at its owner");
+        let (_, ring) = own
+            .iter_mut()
+            .find(|(id, _)| *id == port)
+            .expect("the worker that owns this port does not have it");
         ring
     }
 
@@ -272,7 +276,7 @@ impl Twin {
         let slots = |twin: &Twin| (twin.unreceived_frames(), twin.store.in_use());
         if slots(self) != slots(other) {
             return Some(format!(
-                "frames without slot and slots in use are {:?} in large batches, {:?} in batches of one",
+                "(frames that found no slot, used slots) is {:?} with large batches, {:?} with single frames",
                 slots(self),
                 slots(other)
             ));

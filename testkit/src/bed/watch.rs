@@ -125,7 +125,7 @@ impl Watch {
             if let Some(rates) = &mut self.rates {
                 breaches.expect(rates.let_pass(now, mark.class), Promise::PausesKept, || {
                     format!(
-                        "{}: class {} exceeded the rate that the peer asked for",
+                        "{}: class {} exceeded the rate that the peer requested",
                         self.port.name, mark.class
                     )
                 });
@@ -240,7 +240,7 @@ fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
-/// Returns true if a frame pauses or resumes whole classes, without flows or rates.
+/// Returns whether a frame pauses or resumes whole classes, without flows or rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }

@@ -16,7 +16,6 @@ const STANDSTILL: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// True if queued frames may block each other forever.
     may_stand_still: bool,
     pub(crate) last: VecDeque<(Nanos, FabricEvent)>,
     came: usize,

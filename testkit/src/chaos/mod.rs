@@ -9,7 +9,7 @@
 //! ```
 //!
 //! ```text
-//!   run --> scenario     what there is, what is sent, what goes wrong and when: plain values
+//!   run --> scenario     switches, streams and faults, as plain values
 //!    |        |
 //!   shrink -> scenario_run --> bed  the scenario as it runs
 //! ```

@@ -16,7 +16,6 @@ pub struct Tally {
     pub came_to_rest: u64,
     /// Frames received by hosts.
     pub frames: u64,
-    /// XOFFs sent by switches.
     pub xoffs: u64,
     /// Frames lost on links.
     pub lost: u64,
@@ -26,11 +25,10 @@ pub struct Tally {
     pub harmed: u64,
     /// Frames dropped by switches, by reason.
     pub drops: [u64; DropReason::COUNT],
-    /// Runs with faults that may cost lossless frames.
+    /// Runs with faults that may cause losses of lossless frames.
     pub exempt_runs: u64,
-    /// Lossless frames dropped in runs whose faults may cost them.
+    /// Lossless frames dropped in runs whose faults may cause such drops.
     pub exempt_losses: u64,
-    /// XOFFs by trigger.
     pub causes: [u64; Trigger::COUNT],
     /// Hash of all events; equal runs have equal hashes.
     pub digest: u64,
@@ -75,7 +73,6 @@ pub struct Finding {
     /// Number of the event at which the promise was broken.
     pub event: u64,
     pub breach: Breach,
-    /// Smallest known scenario that breaks the same promise.
     pub shrunk: Shrunk,
 }
 
@@ -84,7 +81,6 @@ pub struct Finding {
 #[allow(missing_docs)] // the names say it
 pub struct Shrunk {
     pub scenario: String,
-    /// Number of the event at which the promise was broken.
     pub event: u64,
     pub breach: Breach,
 }
@@ -93,7 +89,6 @@ pub struct Shrunk {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Report {
-    /// Maximum events of a run.
     pub events_max: u64,
     pub tally: Tally,
     /// Breach with the lowest seed, if there was any.

@@ -154,7 +154,7 @@ impl Scenario {
             || self.actions.iter().any(|(_, action)| action.may_harm())
     }
 
-    /// Returns true if two full pipelines, each with frames from all ports, may wait for each other forever.
+    /// Returns whether two full pipelines, each with frames from all ports, may wait for each other forever.
     pub(super) fn may_stand_still(&self) -> bool {
         self.when_full == WhenFull::Stop && self.switches() > 1
     }

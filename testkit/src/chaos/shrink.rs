@@ -1,4 +1,4 @@
-//! Shrinks a scenario's actions, faults, flows, frames and switches while its promise stays broken.
+//! Shrinks a failing scenario: removes actions, faults, flows, frames and switches while the same promise stays broken.
 
 use super::report::Shrunk;
 use super::scenario::Scenario;
@@ -125,7 +125,7 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn number_of_shrinking_trials_is_bounded() {
+    fn shrinking_stops_after_a_bounded_number_of_trials() {
         let mut trials = 0_u32;
         let mut before = 1_000;
         let mut by_event = |_: &Scenario, events_max: u64| {
