@@ -20,15 +20,15 @@ pub enum DropReason {
     Hairpin,
     /// Frame between two isolated ports.
     Isolated,
-    /// Frame without an egress port: no other linked member in its VLAN, link lost, or flooding off.
+    /// Frame without an egress port: no other port of its VLAN has a link, or flooding is off.
     NoDestination,
     /// Flooded frame above the rate limit of its ingress port.
     StormLimit,
-    /// Flooded frame at a port kept out of floods by a loop.
+    /// Flooded frame at a port that takes no part in floods because of a loop.
     Loop,
     /// Frame at a routed port whose router interface is missing or down.
     NoRouter,
-    /// Frame at a routed port for another station than the router.
+    /// Frame received by a routed port, but addressed to another station than the router.
     OtherStation,
     /// Packet to route with a wrong IP length or checksum.
     BadIp,
@@ -36,10 +36,10 @@ pub enum DropReason {
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
-    /// Packet without route, with expired hop limit, or too long and not fragmentable, when the host may send no more
-    /// answers ([`crate::settings::PuntLimit`]).
+    /// Packet without route, with expired hop limit, or too long and not fragmentable, beyond the punt rate
+    /// (`[punt]`).
     Unroutable,
-    /// Frame from the host that only the switch may send: MAC control, or LLDP unless the host runs it.
+    /// Frame from the machine's kernel that only the switch may send: MAC control, or LLDP unless `lldp = "kernel"`.
     HostControl,
     /// Frame whose only egress port has no link, even if the link went down while the frame was queued.
     LinkDown,
@@ -52,21 +52,21 @@ pub enum DropReason {
     EgressFull,
     /// Frame for a port of another worker, when the outbox for that worker is full.
     HandoverFull,
-    /// Frame without a slot for its copy, without room for a tag, or copy beyond [`crate::settings::FLOOD_COPIES_MAX`].
+    /// Frame without a slot for its copy, without space for a tag, or flooded beyond
+    /// [`crate::settings::FLOOD_COPIES_MAX`] copies.
     NoFrames,
     /// Packet whose neighbour's MAC address is unresolved: lossless and not resolved in time, or lossy and beyond the
     /// punt rate.
     Unresolved,
-    /// Frame for the host beyond the punt rate ([`crate::settings::PuntLimit`]).
+    /// Slow-path frame for the machine's kernel beyond the punt rate (`[punt]`).
     PuntLimit,
-    /// Frame for the host while the queue to the host is full.
+    /// Slow-path frame for the machine's kernel, to which the queue is full.
     PuntFull,
-    /// Frame from the host beyond its port's limit ([`crate::settings::HOST_FRAMES_MAX`]), or to a VLAN's port that has
-    /// long been paused.
+    /// Frame from the machine's kernel beyond its port's limit, or to a VLAN's port that has long been paused.
     HostLimit,
     /// Frame that cannot carry an ECN mark, dropped early at a congested egress queue (WRED).
     EarlyDrop,
-    /// Frame of a class in a pause storm, whose frames the watchdog drops.
+    /// Frame that the watchdog dropped because its class was in a pause storm.
     PausedDiscard,
     /// Flooded frame for a port that stays paused, when such frames already fill their share of the ingress queue.
     FloodPaused,

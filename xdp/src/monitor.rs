@@ -38,9 +38,9 @@ pub struct XdpStatistics {
     pub rx_malformed: u64,
     /// Invalid descriptors in the TX ring.
     pub tx_invalid: u64,
-    /// Frames that the kernel dropped instead of sending them, although it completed them.
+    /// Frames that the kernel dropped, although it reported them as sent.
     pub tx_dropped: u64,
-    /// Failed attempts to make the kernel send, with errors that xoff does not expect. The frames stay queued.
+    /// Failed attempts to make the kernel send, with unexpected errors. The frames stay queued.
     #[serde(default)]
     pub tx_failed_kicks: u64,
     /// Error number (errno) of the last failed attempt; 0 if none has failed.

@@ -8,7 +8,7 @@ pub use crate::results::{Row, TEXT, Table};
 macro_rules! columns {
     ($($rest:tt)*) => {
         crate::results::columns! {
-            "point", TEXT, "point of the sweep; empty without one";
+            "point", TEXT, "point of the sweep, if any";
             "seed", "", "seed of the run";
             $($rest)*
         }
@@ -19,23 +19,23 @@ pub const FLOWS: Table = Table {
     name: "flows",
     columns: columns! {
         "flow", "", "number of the flow in the run";
-        "load", TEXT, "name of its load";
+        "load", TEXT, "name of the flow's load";
         "from", "", "number of the sending host";
         "to", "", "number of the receiving host";
         "class", "", "class of the flow";
         "size_bytes", "bytes", "payload, without headers";
         "start_ns", "ns", "time at which the first frame may leave";
-        "finish_ns", "ns", "time at which the last byte arrived; empty: unfinished";
-        "fct_ns", "ns", "time from start to finish; empty: unfinished";
+        "finish_ns", "ns", "time at which the last byte arrived; empty if unfinished";
+        "fct_ns", "ns", "time from start to finish; empty if unfinished";
         "ideal_ns", "ns", "completion time of the flow alone in the fabric";
-        "slowdown", "1", "fct_ns / ideal_ns; empty: unfinished";
+        "slowdown", "1", "fct_ns / ideal_ns; empty if the flow is unfinished";
         "sent_frames", "frames", "data frames sent, retransmissions included";
         "resent_frames", "frames", "data frames retransmitted";
         "timeouts", "", "retransmission timeouts of the sender";
         "marked_frames", "frames", "frames received with a congestion mark";
         "cnps", "frames", "congestion notifications sent by the receiver, or received by the sender (QCN)";
         "out_of_order_frames", "frames", "frames received out of order";
-        "counted", "0 or 1", "1 if the flow began after warm_up and within the run, so that the summary has it";
+        "counted", "0 or 1", "1 if the flow began after warm_up and within the run, so that the summary includes it";
     },
 };
 
@@ -56,15 +56,15 @@ pub const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
         "start_ns", "ns", "time at which the XOFF began to leave";
-        "end_ns", "ns", "time at which the XON began to leave, or the link was lost; empty: not within the run";
-        "switch", "", "number of the pausing switch; empty: a slow receiver, the host at the other end of peer's link";
-        "port", "", "number of its port; empty: a slow receiver";
+        "end_ns", "ns", "time at which the XON began to leave, or the link was lost; empty if the pause outlasted the run";
+        "switch", "", "number of the switch that sent the pause; empty if the slow receiver at the other end of peer's link sent it";
+        "port", "", "number of the port that sent the pause; empty for a slow receiver";
         "class", "", "paused class";
         "peer", TEXT, "paused sender: h3 is host 3, s1p2 is port 2 of switch 1";
-        "trigger", TEXT, "trigger of the policy; slow_receiver: a host with full receive buffers";
+        "trigger", TEXT, "trigger of the policy, or slow_receiver: a host with full receive buffers";
         "cause_class", "", "class of the congested queues";
-        "culprit_port", "", "port of the congested egress queue; empty: unknown";
-        "relayed", "0 or 1", "1 if that queue was paused by its own peer";
+        "culprit_port", "", "port of the congested egress queue; empty if unknown";
+        "relayed", "0 or 1", "1 if the congested egress queue was paused by its own peer";
         "refreshes", "frames", "repetitions of the XOFF";
     },
 };
@@ -90,22 +90,22 @@ pub const CLASSES: Table = Table {
         "held_ns", "ns", "time in which the peer was paused";
         "paused_ns", "ns", "time in which the peer paused the class";
         "ingress_max_bytes", "bytes", "maximum of received bytes that have not left";
-        "headroom_max_bytes", "bytes", "maximum of bytes beyond XOFF";
-        "egress_max_bytes", "bytes", "maximum of the egress queue";
-        "egress_mean_bytes", "bytes", "mean of the egress queue in samples after warm_up; empty without samples";
+        "headroom_max_bytes", "bytes", "maximum of received bytes beyond XOFF";
+        "egress_max_bytes", "bytes", "maximum length of the egress queue";
+        "egress_mean_bytes", "bytes", "mean length of the egress queue in samples after warm_up; empty without samples";
     },
 };
 
 pub const DROPS: Table = Table {
     name: "drops",
     columns: columns! {
-        "switch", "", "number of the switch; empty: a slow receiver";
-        "kind", TEXT, "kind of the switch; host: a slow receiver";
-        "port", "", "number of the port; empty: a slow receiver";
+        "switch", "", "number of the switch; empty for a slow receiver";
+        "kind", TEXT, "kind of the switch; host for a slow receiver";
+        "port", "", "number of the port; empty for a slow receiver";
         "peer", TEXT, "other end of the link: h3 is host 3, s1p2 is port 2 of switch 1; for a slow receiver the host itself";
         "class", "", "class";
-        "reason", TEXT, "reason, as in metrics; slow_receiver: full receive buffers of a host";
-        "dropped_frames", "frames", "frames dropped for that reason; their sum over reasons is dropped_frames of `classes`";
+        "reason", TEXT, "drop reason, as in metrics, or slow_receiver: full receive buffers of a host";
+        "dropped_frames", "frames", "frames dropped for this reason; the sum over all reasons is dropped_frames of `classes`";
     },
 };
 
@@ -115,10 +115,10 @@ pub const SWITCHES: Table = Table {
         "switch", "", "number of the switch";
         "kind", TEXT, "kind of the switch";
         "stalls", "", "stalls of the switch's driver";
-        "stalled_ns", "ns", "sum of stalls; a stall that has begun counts whole";
+        "stalled_ns", "ns", "total duration of stalls; a stall that has begun counts in full";
         "unseen_frames", "frames", "frames lost because a receive ring or the packet memory was full";
         "restarts", "", "restarts of the switch";
-        "restart_frames", "frames", "frames lost in restarts: queued at the end, or received before the new start";
+        "restart_frames", "frames", "frames lost in restarts: queued when the switch ended, or received before it started again";
     },
 };
 
@@ -154,11 +154,11 @@ pub const RUNS: Table = Table {
         "fct_mean_us", "us", "mean completion time of flows";
         "fct_p50_us", "us", "median completion time";
         "fct_p99_us", "us", "99th percentile of completion times";
-        "slowdown_mean", "1", "mean slowdown: completion time over that of the flow alone";
+        "slowdown_mean", "1", "mean slowdown: completion time as a multiple of that of the flow alone";
         "slowdown_p50", "1", "median slowdown";
         "slowdown_p95", "1", "95th percentile of slowdowns";
         "slowdown_p99", "1", "99th percentile of slowdowns";
-        "goodput_gbps", "Gb/s", "useful payload of all flows over the time after warm_up";
+        "goodput_gbps", "Gb/s", "useful payload of all flows divided by the time after warm_up";
         "xoffs", "frames", "pauses sent after warm_up";
         "held_us", "us", "time in pauses after warm_up, summed over ports and classes";
         "lost_frames", "frames", "frames lost after warm_up: dropped, lost on a link (except MAC control), before a full receive ring, in a restart, or at a slow receiver";
@@ -166,12 +166,12 @@ pub const RUNS: Table = Table {
         "cnps", "frames", "congestion notifications";
         "resent_frames", "frames", "frames retransmitted";
         "timeouts", "", "retransmission timeouts";
-        "queue_max_kb", "kB", "maximum egress queue";
-        "headroom_max_kb", "kB", "maximum of bytes beyond XOFF";
+        "queue_max_kb", "kB", "maximum length of an egress queue";
+        "headroom_max_kb", "kB", "maximum of received bytes beyond XOFF";
         "stuck_kb", "kB", "bytes queued at the end in queues that have sent nothing for 1 ms or longer";
-        "stuck_since_us", "us", "time since which the first stuck queue has sent nothing, to 100 us; empty: no such queue";
-        "hops", "frames", "frames over links, in total";
-        "trace", TEXT, "hash of all events: equal for equal seeds";
+        "stuck_since_us", "us", "time since which the first stuck queue has sent nothing, in steps of 100 us; empty if none is stuck";
+        "hops", "frames", "transmissions of frames over links";
+        "trace", TEXT, "hash of all events, equal in runs with equal seeds";
     },
 };
 
@@ -186,11 +186,11 @@ pub const LOADS: Table = Table {
         "fct_mean_us", "us", "mean completion time of flows";
         "fct_p50_us", "us", "median completion time";
         "fct_p99_us", "us", "99th percentile of completion times";
-        "slowdown_mean", "1", "mean slowdown: completion time over that of the flow alone";
+        "slowdown_mean", "1", "mean slowdown: completion time as a multiple of that of the flow alone";
         "slowdown_p50", "1", "median slowdown";
         "slowdown_p95", "1", "95th percentile of slowdowns";
         "slowdown_p99", "1", "99th percentile of slowdowns";
-        "goodput_gbps", "Gb/s", "useful payload over the time after warm_up";
+        "goodput_gbps", "Gb/s", "useful payload divided by the time after warm_up";
     },
 };
 

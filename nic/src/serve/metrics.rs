@@ -126,8 +126,8 @@ mod tests {
     const SECTION: &str = "\
 ## Metrics of an agent
 
-`/metrics` of `xoff nic`. Every sample has the label `switch`, the name of the device. What means the same as at a switch has the
-same name.
+The agent `xoff nic` serves these metrics at `/metrics`. Every sample has the label `switch`, the name of the device. Metrics that
+a switch also has mean the same.
 
 ";
 

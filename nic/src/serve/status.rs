@@ -64,11 +64,11 @@ pub struct NicStatus {
     pub pfc_frames_received: u64,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: u64,
-    /// Well-formed pause frames received that pause no class that obeys.
+    /// Well-formed pause frames received that pause no lossless class, and therefore have no effect.
     pub pause_frames_ignored: u64,
     /// PFC frames with rates (GFC) received and obeyed.
     pub rate_frames_received: u64,
-    /// MAC control frames received that paused nothing, by the defect of the frame.
+    /// Malformed MAC control frames received, which paused nothing, by defect.
     pub malformed_control: BTreeMap<String, u64>,
     /// MAC address of the sender of the last obeyed pause frame; `None` before the first.
     pub pause_peer: Option<String>,
@@ -78,7 +78,7 @@ pub struct NicStatus {
     pub malformed_cnms: BTreeMap<String, u64>,
     /// Bytes queued in the fullest UDP socket of the host; `None` without `pause_above`.
     pub receive_backlog_bytes: Option<u64>,
-    /// Log lines dropped because they could not be written, or not fast enough.
+    /// Log lines dropped because writing failed or was too slow.
     pub log_lines_dropped: u64,
     /// Classes 0 to 7.
     pub classes: Vec<NicClassStatus>,

@@ -50,7 +50,7 @@ pub struct PeerStatus {
     pub too_fast: bool,
     /// True if the peer sent after XOFF for longer than the port's `peer_response`.
     pub too_late: bool,
-    /// Bytes that the peer sent in excess of the port's line rate, counted with preambles and gaps.
+    /// Bytes, with preambles and gaps, that the peer sent beyond the port's line rate.
     pub overspeed_bytes: u64,
     /// Declared time for the peer to stop; `None` if not declared.
     pub response_declared_nanos: Option<u64>,
@@ -63,9 +63,9 @@ pub struct ResponseStatus {
     pub after_xoff_max_bytes: u64,
     /// Longest observed peer response to XOFF since the start, including the worker's own delay.
     pub response_max_nanos: u64,
-    /// Frames received after an XOFF within the declared response, in excess of the declared speed.
+    /// Frames received after an XOFF, within the declared response time, in excess of the declared speed.
     pub excess_frames: u64,
-    /// Frames received after an XOFF later than the declared response.
+    /// Frames received after an XOFF, later than the declared response time allows.
     pub late_frames: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct UnseenStatus {
     pub unknown: u64,
     /// Frames lost while the port carried only lossy classes, which proves that none was lossless.
     pub lossy: u64,
-    /// True if the counts are lower bounds, because two counters may contain the same frames, or different ones.
+    /// True if the counts are lower bounds, because it is unknown whether two counters contain the same frames.
     pub at_least: bool,
 }
 

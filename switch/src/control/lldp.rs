@@ -20,9 +20,9 @@ pub struct LldpStatus {
     pub enabled: bool,
     /// DCBX mode: `off`, `compare` or `willing`.
     pub dcbx: String,
-    /// LLDP frames given to the port to be sent.
+    /// LLDP frames given to the port for transmission.
     pub frames_sent: u64,
-    /// LLDP frames not sent, because the link was down or there was no room; the switch sends each of them again later.
+    /// LLDP frames not sent at first, because the link was down or no memory was free.
     #[serde(default)]
     pub frames_not_sent: u64,
     /// LLDP frames received, malformed ones included.
@@ -31,9 +31,9 @@ pub struct LldpStatus {
     pub malformed: BTreeMap<String, u64>,
     /// TLVs ignored in well-formed LLDP frames, by reason.
     pub discarded: BTreeMap<String, u64>,
-    /// LLDP frames of neighbors beyond the maximum number.
+    /// LLDP frames ignored because the port already has the maximum number of neighbors.
     pub too_many: u64,
-    /// Neighbors whose time to live ended.
+    /// Neighbors removed because their time to live ended.
     pub aged_out: u64,
     /// Times that a neighbor announced a shorter time to live than before.
     pub shortened: u64,
@@ -118,7 +118,7 @@ pub struct PuntStatus {
     pub punted: u64,
     /// Frames refused beyond the allowed rate.
     pub over_rate: u64,
-    /// Frames refused because the receiver had no room.
+    /// Frames refused because the receiver was full.
     pub no_room: u64,
 }
 

@@ -23,7 +23,7 @@ pub struct PipelineStatus {
 pub struct HaltStatus {
     /// Times that the pipeline was halted because this egress queue was full.
     pub count: u64,
-    /// True if the pipeline is halted, for every port and class, because this egress queue is full.
+    /// True if the pipeline is halted because this egress queue is full.
     pub now: bool,
     /// Time that the pipeline was halted because this egress queue was full, a current halt included.
     pub nanos: u64,

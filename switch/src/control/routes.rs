@@ -32,11 +32,11 @@ pub struct RouterStatus {
     pub routes_v4: u64,
     /// IPv6 prefixes in the workers' table, neighbours included.
     pub routes_v6: u64,
-    /// Times that the workers were given another table of routes.
+    /// Times that the workers got a new routing table.
     pub tables: u64,
-    /// Time that it took to give the workers the last table of routes.
+    /// Time that the last change of the workers' routing table took.
     pub table_nanos: u64,
-    /// Times that messages of the kernel were lost, and all routes were read again.
+    /// Times that all routes were read again because messages of the kernel were lost.
     pub resyncs: u64,
 }
 

@@ -55,7 +55,7 @@ pub struct Status {
     /// Faults that last now: the log has reported their begin, and not yet their end.
     #[serde(default)]
     pub ongoing: Vec<OngoingStatus>,
-    /// Log lines dropped because they could not be written, or not fast enough.
+    /// Log lines dropped because writing failed or was too slow.
     #[serde(default)]
     pub log_lines_dropped: u64,
     /// First addresses of the forwarding database, sorted by VLAN and address; `/addresses` has all.
@@ -115,7 +115,7 @@ pub struct PortStatus {
     pub pause_frames_received: u64,
     /// Well-formed pause frames received and not obeyed, by configuration.
     pub pause_frames_ignored: u64,
-    /// MAC control frames received that paused nothing, by the defect of the frame.
+    /// Malformed MAC control frames received, which paused nothing, by defect.
     pub malformed_control: BTreeMap<String, u64>,
     /// Source address of the last pause frame obeyed; `None` if there was none.
     pub pause_peer: Option<String>,
@@ -125,21 +125,21 @@ pub struct PortStatus {
     pub malformed_cnms: BTreeMap<String, u64>,
     /// Frames to 01:80:c2:00:00:00..0f received and not forwarded, MAC control excepted.
     pub reserved_frames: u64,
-    /// Pause frames that had to wait because all frames reserved for control were in flight.
+    /// Pause frames delayed because all buffers reserved for control frames were in use.
     pub control_starved: u64,
     /// Addresses learned on the port.
     pub fdb_entries: u64,
-    /// Addresses that moved to the port from another.
+    /// Times that a learned address moved from another port to this port.
     pub station_moves: u64,
     /// Frames whose source was not learned because the port's limit or the table's capacity was reached.
     pub learn_refused: u64,
-    /// Loops found, counted at the higher of the two ports between which stations moved.
+    /// Loops found between this port and a lower-numbered port.
     pub loops: u64,
     /// Name of the other port of the last loop; `None` if there was none.
     #[serde(default)]
     pub loop_with: Option<String>,
-    /// True if a loop was found at the port a short while ago. With `loop_detection = "block"`, the port takes no part
-    /// in floods meanwhile.
+    /// True if a loop was found at the port in the last 10 s. Meanwhile, with `loop_detection = "block"`, the port
+    /// takes no part in floods.
     pub looped: bool,
     /// Statistics of the XDP sockets; `None` if unreadable.
     pub xdp_statistics: Option<XdpStatistics>,
@@ -151,7 +151,7 @@ pub struct PortStatus {
     /// State of the XDP program.
     #[serde(default)]
     pub program: ProgramState,
-    /// Times that the port's XDP program was missing on its device; frames in between are counted nowhere.
+    /// Times that the port's XDP program was missing on its device; frames received meanwhile are not counted.
     #[serde(default)]
     pub program_detached: u64,
     /// Times that the port's device came back after it had gone.
@@ -166,7 +166,7 @@ pub struct PortStatus {
     /// True if the losses of the port are not proved: a counter cannot be read, or frames bypassed the switch.
     #[serde(default)]
     pub unproved: bool,
-    /// Frames lost before or behind the switch, each counted once, by what is known about their class.
+    /// Frames lost outside the switch, by kernel or device, each counted once, by what is known about their class.
     #[serde(default)]
     pub unseen: UnseenStatus,
     /// Deviations of the peer from the peer's declared behaviour.
@@ -175,8 +175,8 @@ pub struct PortStatus {
     /// LLDP state of the port.
     #[serde(default)]
     pub lldp: LldpStatus,
-    /// Slow-path (punted) frames by reason and outcome: copied out of the switch (punted), refused beyond the allowed rate (over_rate),
-    /// or refused because the receiver had no room (no_room).
+    /// Slow-path frames by reason and outcome: copied out of the switch (punted), refused beyond the allowed rate
+    /// (over_rate), or because the receiver was full (no_room).
     #[serde(default)]
     pub punts: BTreeMap<String, PuntStatus>,
     /// Classes 0 to 7 of the port.
@@ -208,7 +208,7 @@ pub enum SocketMemory {
 pub struct ClassStatus {
     /// Class, 0 to 7.
     pub class: u8,
-    /// True if the class is lossless: its frames may never be dropped for lack of room.
+    /// True if the class is lossless.
     pub lossless: bool,
     /// Frames received, those dropped later included.
     pub rx_frames: u64,
@@ -235,7 +235,7 @@ pub struct ClassStatus {
     pub pause_sent: PauseStatus,
     /// Cause of the current or last pause of the peer; `None` before the first.
     pub cause: Option<CauseStatus>,
-    /// Pauses of the peer since the start, by trigger, and by whether the culprit egress queue was paused by its own peer.
+    /// Pauses of the peer, by trigger, and by whether the culprit egress queue was itself paused.
     pub causes: BTreeMap<String, CauseCount>,
     /// Egress queues with frames from this port, the fullest first; empty unless the peer is paused.
     pub culprits: Vec<CulpritStatus>,
@@ -247,7 +247,8 @@ pub struct ClassStatus {
     pub requested_rate_min_bits_per_second: Option<u64>,
     /// Changes of the rate that the peer is asked to keep (GFC).
     pub rate_changes: u64,
-    /// Rate that the port keeps for its peer (GFC); in metrics zero if there is no limit; `None`: no limit.
+    /// Rate limit that the peer has requested and the port obeys (GFC); in metrics zero if there is no limit; `None`:
+    /// no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
     /// Invalid requests (intents) of the custom policy; above zero, the policy has a bug.
     #[serde(default)]
@@ -277,7 +278,7 @@ pub struct ClassStatus {
     /// State of the watchdog; `None` if the class has none.
     #[serde(default)]
     pub watchdog: Option<WatchdogStatus>,
-    /// Time of frames from receive to transmit, at the port of egress.
+    /// Time that frames spend in the switch, from receive to transmit, by egress port.
     pub queueing_delay: Spread,
 }
 
@@ -331,9 +332,9 @@ pub struct ShadowStatus {
     /// Time in pauses that a shadow policy would have requested, without a running pause.
     #[serde(default)]
     pub finished_nanos: u64,
-    /// Frames lost because room was missing while the shadow policy had not requested a pause.
+    /// Frames lost for lack of memory while the shadow policy had not requested a pause.
     pub lost: u64,
-    /// Time from the start to the first of these losses; `None` if there was none.
+    /// Time from the start to the first frame counted in `lost`; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
     /// Invalid requests (intents) of the custom policy.
     #[serde(default)]
@@ -347,9 +348,9 @@ pub struct ShadowStatus {
 /// Pauses of single flows requested of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRequestsStatus {
-    /// Times that flows were added to those that the peer is asked to pause.
+    /// Times that the peer was asked to pause further flows.
     pub pauses: u64,
-    /// Flows added to those that the peer is asked to pause.
+    /// Flows that the peer was newly asked to pause.
     pub flow_pauses: u64,
     /// Times that the peer was asked to resume all flows.
     pub resumes: u64,
@@ -375,7 +376,7 @@ pub struct WatchdogStatus {
     pub action: String,
     /// True during a pause storm.
     pub storm: bool,
-    /// Pause storms that the watchdog has seen.
+    /// Pause storms that the watchdog has detected.
     pub storms: u64,
     /// Time in pause storms, including a running storm.
     pub nanos: u64,
@@ -403,15 +404,15 @@ pub struct StormStatus {
 /// Pauses of a class in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseStatus {
-    /// XOFFs; received ones include refreshes.
+    /// Number of XOFFs; that of received XOFFs includes refreshes.
     pub xoff: u64,
     /// XONs: pause times of zero.
     pub xon: u64,
-    /// True during a pause. A sent pause pauses the peer, a received one pauses this port.
+    /// True during a pause of the peer (sent) or of this port (received).
     pub now: bool,
-    /// Time in pause, including a running pause. A sent pause pauses the peer, a received one pauses this port.
+    /// Time in pause of the peer (sent) or of this port (received), including a running pause.
     pub nanos: u64,
-    /// Lengths of finished pauses.
+    /// Durations of finished pauses.
     pub durations: Spread,
 }
 
@@ -429,16 +430,16 @@ pub struct FlowStatus {
     /// Requests to the peer for pauses of flows, counted when they are decided.
     #[serde(flatten)]
     pub requests: FlowRequestsStatus,
-    /// Flows that the peer has paused here now.
+    /// Flows of this port that the peer pauses now.
     pub paused: u64,
-    /// Times that a class was paused as a whole because a table of flows was full, or frames of unknown flows waited.
+    /// Times that a whole class was paused because a flow table was full, or frames of unknown flows were queued.
     pub fallbacks: u64,
 }
 
 /// Ingress occupancy and thresholds of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IngressStatus {
-    /// Ingress occupancy: bytes that came in on the port and count against its thresholds.
+    /// Ingress occupancy: bytes received by the port that still count against its thresholds.
     pub bytes: u64,
     /// Maximum ingress occupancy since the start.
     pub bytes_max: u64,
@@ -446,13 +447,13 @@ pub struct IngressStatus {
     pub xoff_bytes: u64,
     /// Ingress occupancy below which XON is sent; zero for a lossy class.
     pub xon_bytes: u64,
-    /// Headroom: room beyond XOFF for frames that arrive until the peer stops.
+    /// Headroom: memory beyond XOFF for frames that arrive before the peer stops.
     pub headroom_bytes: u64,
     /// Maximum headroom used since the start; zero for a lossy class.
     pub headroom_used_max_bytes: u64,
     /// Minimum headroom left since the start; `None` for a lossy class.
     pub headroom_free_min_bytes: Option<u64>,
-    /// Minimum headroom left in the last five minutes, with a resolution of a minute; `None` for a lossy class.
+    /// Minimum headroom left in the last five minutes; `None` for a lossy class.
     #[serde(default)]
     pub headroom_free_recent_bytes: Option<u64>,
     /// Computed headroom for the declared line and peer; `None` for a lossy class, or if the peer is not declared.
@@ -463,13 +464,13 @@ pub struct IngressStatus {
 /// Egress queue of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EgressStatus {
-    /// Egress occupancy: bytes queued to be sent on the port, those committed to the driver included.
+    /// Egress occupancy: bytes queued for transmission on the port, including bytes already given to the driver.
     pub bytes: u64,
     /// Maximum egress occupancy since the start.
     pub bytes_max: u64,
     /// Maximum length of the queue. Frames beyond this length are dropped, or wait.
     pub limit_bytes: u64,
-    /// Halts of the pipeline, for every port and class, because this queue was full.
+    /// Halts of the pipeline because this queue was full.
     #[serde(default)]
     pub halts: HaltStatus,
 }
@@ -482,9 +483,9 @@ pub struct Spread {
     pub count: u64,
     /// Sum of the measured times.
     pub sum_nanos: u64,
-    /// Median, as an upper bound; `None` without values.
+    /// Median, as an upper bound.
     pub p50_nanos: Option<u64>,
-    /// 99th percentile, as an upper bound; `None` without values.
+    /// 99th percentile, as an upper bound.
     pub p99_nanos: Option<u64>,
 }
 
@@ -497,23 +498,24 @@ pub struct WorkerStatus {
     pub ports: Vec<String>,
     /// State of the worker.
     pub state: WorkerState,
-    /// Loops of the worker.
+    /// Iterations of the worker's loop.
     pub loops: u64,
-    /// Longest time between two loops since the start.
+    /// Longest time between two iterations of the worker's loop since the start.
     pub longest_gap_nanos: u64,
-    /// Times between two loops that were longer than the stall budget.
+    /// Stalls: times that two iterations of the worker's loop were further apart than the stall budget.
     pub stalls: u64,
     /// Stall budget: longest stall without loss in a lossless class.
     pub stall_budget_nanos: u64,
-    /// Time between two loops of a worker that is awake.
+    /// Time between two iterations of a worker's loop, without sleep.
     pub gaps: Spread,
-    /// Time from a crossed threshold to the pause frame handed to the kernel; an upper bound.
+    /// Upper bound of the time from crossing a threshold until the pause frame is handed to the kernel.
     pub send_reaction: Spread,
-    /// Time from a pause frame received to the last frame of its class handed to the kernel; an upper bound.
+    /// Upper bound of the time from receiving a pause frame until the last frame of its class is handed to the
+    /// kernel.
     pub obey_reaction: Spread,
-    /// Free frames in the worker's buffer memory; falls permanently only if the switch has a bug.
+    /// Free frames in the worker's buffer memory; a permanent decrease is a bug.
     pub frames_free: u64,
-    /// Free cells of 96 bytes in the worker's buffer memory; falls permanently only if the switch has a bug.
+    /// Free cells of 96 bytes in the worker's buffer memory; a permanent decrease is a bug.
     pub cells_free: u64,
     /// Frames missing from the ledger: zero unless the switch has a bug.
     #[serde(default)]

@@ -18,22 +18,22 @@ pub struct Verdict {
     pub acknowledged: Vec<String>,
     /// Frames of lossless classes dropped although a path to their destination existed.
     pub lossless_lost: u64,
-    /// Frames of lossless classes flooded because their destination was unknown. The address was never learned or was
-    /// forgotten, as after its port lost its link. Such floods are no loss.
+    /// Frames of lossless classes flooded, which is no loss, because their destination was never learned, or was
+    /// forgotten after a link loss.
     #[serde(default)]
     pub lossless_flooded_unknown: u64,
-    /// Frames lost before or behind the switch that may include lossless ones, each counted once. Zero is exact if
+    /// Frames lost outside the switch, by kernel or device, that may include lossless ones. Zero is exact if
     /// `unproved` is empty.
     pub unseen_lost: u64,
-    /// Frames lost before the XDP program saw them, while only lossy classes came: it is not proved that none was
-    /// lossless.
+    /// Frames lost before the XDP program saw them, while only lossy classes arrived, which does not prove that none
+    /// was lossless.
     #[serde(default)]
     pub unseen_unknown: u64,
-    /// Frames lost before or behind the switch at ports that carried only lossy classes in that time: no broken
-    /// promise.
+    /// Frames lost outside the switch, at ports that carried only lossy classes at that time; they break no promise.
     #[serde(default)]
     pub unseen_lossy: u64,
-    /// True if the three counts are lower bounds, because two counters may contain the same frames, or different ones.
+    /// True if the other `unseen` counts are lower bounds, because it is unknown whether two counters contain the
+    /// same frames.
     #[serde(default)]
     pub unseen_at_least: bool,
     /// Descriptions of the losses that are proved to be lossy, one for each port with such losses.

@@ -64,14 +64,14 @@ type State = (&'static str, &'static str, fn(&PortStatus) -> bool);
 type ByReason = (&'static str, &'static str, fn(&PortStatus) -> &BTreeMap<String, u64>);
 
 fn write_losses(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
-    let help = "Frames that the port's XDP sockets dropped, by their statistics; the switch never saw them.";
+    let help = "Frames that the port's XDP sockets dropped, according to their statistics; the switch never saw them.";
     let mut family = text.family("xoff_xdp_drops_total", Kind::Counter, help);
     for port in &status.ports {
         for (reason, frames) in port.xdp_statistics.iter().flat_map(|statistics| statistics.drops()) {
             family.sample(&[("port", &port.name), ("reason", reason)], frames);
         }
     }
-    let help = "Frames that the port's device dropped, by its own link statistics.";
+    let help = "Frames that the port's device dropped, according to the device's statistics.";
     let mut family = text.family("xoff_device_drops_total", Kind::Counter, help);
     for port in &status.ports {
         for (reason, frames) in port.device_drops.iter().flat_map(|drops| drops.losses()) {
@@ -107,7 +107,7 @@ fn write_neighbors(text: &mut Exposition, status: &Status) {
     for port in &status.ports {
         family.sample(&[("port", &port.name)], port.lldp.neighbors.len());
     }
-    let help = "Longest time since a neighbor at the port sent LLDP.";
+    let help = "Time since the last LLDP frame of the longest silent neighbor at the port.";
     let mut family = text.family("xoff_lldp_neighbor_silence_seconds", Kind::Gauge, help);
     for port in &status.ports {
         let longest = port.lldp.neighbors.iter().map(|neighbor| neighbor.silent_nanos).max().unwrap_or(0);
@@ -144,9 +144,9 @@ pub(super) fn write_classes(
         let help = "Maximum rate of the pipeline in frames a second; absent if there is none.";
         text.family("xoff_pipeline_frames_per_second", Kind::Gauge, help).sample(&[], rate);
     }
-    let help = "Frames that ended in the switch, by reason. kind: consumed (the switch was the destination), \
-                filtered (bridging or configuration gives no way on), lost (no room, no time, no link). A reason appears \
-                with its first frame.";
+    let help = "Frames that the switch consumed or dropped, by reason. kind: consumed (the switch was the destination), \
+                filtered (not to be forwarded, by bridging or configuration), lost (no memory, timeout, no link). A \
+                reason appears with its first frame.";
     let mut family = text.family("xoff_drops_total", Kind::Counter, help);
     for (labels, class) in classes(status) {
         for reason in DropReason::ALL {
@@ -172,7 +172,7 @@ pub(super) fn write_classes(
 /// Writes how many bytes each egress queue has from each port whose peer is paused. In contrast, `/status` lists only the culprits of each
 /// pause.
 fn write_culprits(text: &mut Exposition, view: &SwitchView) {
-    let help = "Bytes in an egress queue that came in through a port whose peer is paused.";
+    let help = "Bytes in the culprit's egress queue that arrived through this port, whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);
     let settings = view.settings();
     for (port, class, counters) in view.classes() {
@@ -191,7 +191,7 @@ fn write_culprits(text: &mut Exposition, view: &SwitchView) {
 }
 
 pub(super) fn write_routes(text: &mut Exposition, router: &RouterStatus) {
-    let help = "IP prefixes in the workers' table of routes, neighbours included.";
+    let help = "IP prefixes in the workers' routing table, neighbours included.";
     let mut family = text.family("xoff_router_routes", Kind::Gauge, help);
     for (name, count) in [("ipv4", router.routes_v4), ("ipv6", router.routes_v6)] {
         family.sample(&[("family", name)], count);

@@ -25,11 +25,10 @@ use crate::router::mirror::Mirror;
 const METRICS: &str = "\
 ## Metrics
 
-`/metrics` of a switch. Every sample has the label `switch`, the name of the switch; the other labels are listed. `port` is the
-name of a port, `class` is 0 to 7. What is true or false in `/status` is 1 or 0. Histograms have the suffixes `_bucket` (label
-`le`), `_sum` and `_count`. Some metrics are there only where they have a sample: of congestion points (`xoff_qcn_*`), peers that
-understand lists of flows (`xoff_ofc_*`), watchdogs (`xoff_watchdog_*`), shadow policies (`xoff_shadow_*`), a pipeline that halts
-(`xoff_pipeline_halt*`), a router (`xoff_router_*`), a policy of the program's own (`xoff_policy_intents_refused_total`,
+A switch serves these metrics at `/metrics`. Every sample has the label `switch`, the name of the switch. A metric that is true or
+false has the value 1 or 0. Some metrics exist only if the switch uses the feature: congestion points (`xoff_qcn_*`), peers that
+understand flow lists (`xoff_ofc_*`), watchdogs (`xoff_watchdog_*`), shadow policies (`xoff_shadow_*`), a pipeline that halts
+(`xoff_pipeline_halt*`), a router (`xoff_router_*`), a custom policy (`xoff_policy_intents_refused_total`,
 `xoff_shadow_intents_refused_total`).
 
 ";
@@ -37,16 +36,17 @@ understand lists of flows (`xoff_ofc_*`), watchdogs (`xoff_watchdog_*`), shadow 
 const REASONS: &str = "\
 ## Reasons of drops
 
-Label `reason` of `xoff_drops_total`, key of `drops` in `/status`, `--dropped` of `xoff capture`. Only what is lost counts against
-the promise, and only in a lossless class. Among the metrics a reason appears with its first frame, `storm_limit` from the start.
+A reason is the label `reason` of `xoff_drops_total`, a key of `drops` in `/status`, and a value of `--dropped` of `xoff capture`.
+Only drops of kind `lost` in a lossless class break the promise. In `/metrics` a reason appears with its first frame, `storm_limit`
+from the start.
 
 ";
 
 const STATUS: &str = "\
 ## Keys of /status
 
-As the JSON Schema has them, which `xoff status schema` prints. `[]` is a list, `{}` a map by the name that stands for it. Keys
-are only ever added. Counters count from the start of the switch.
+The table has the keys of the JSON Schema that `xoff status schema` prints. `[]` marks a list, `{}` a map whose keys are names.
+Later versions only add keys. Counters count from the start of the switch.
 
 ";
 
