@@ -23,8 +23,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// EtherTypes for which each host has a socket, because the kernel's stack does not handle them. The kernel counts a tagged frame as
-/// dropped if only a capture received it; the EtherType below one tag decides.
+/// EtherTypes for which each host has a socket. The kernel's stack does not handle these frames, and would count them as dropped if only a
+/// capture received them. Of a tagged frame, the EtherType after the first tag counts.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {

@@ -197,7 +197,7 @@ impl Agent {
         self.status().classes.swap_remove(class)
     }
 
-    /// Waits until a class is paused; with `now` false, until it is not.
+    /// Waits until a class is paused, or (if `now` is false) until it is not paused.
     pub fn await_pause(&self, class: usize, now: bool) {
         let what = format!("{} of class {class}", if now { "the pause" } else { "the end of the pause" });
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));

@@ -1,8 +1,8 @@
 //! Repeats tests that failed because the machine stalled.
 //!
-//! A switch promises losslessness while no thread stalls longer than its stall budget, a host while its rings hold the arriving frames. A
-//! loaded virtual machine may break that. A failed test runs again only after a measured stall; lost frames and drop counters are never a
-//! reason.
+//! A switch promises losslessness while no thread stalls longer than its stall budget, a host while its rings hold the arriving frames.
+//! Threads on a loaded virtual machine may stall longer. A failed test runs again only after a measured stall, never because of lost
+//! frames or drop counters.
 //!
 //! Repetitions are lines in a file, given by `XOFF_STALLS` or beside the test binary.
 
@@ -23,7 +23,7 @@ use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
 const ATTEMPTS: u32 = 3;
-/// Maximum repetitions in a test run, which fails beyond it.
+/// Maximum number of repetitions in a test run; after them, a failed test is not repeated.
 const REPETITIONS_MAX: usize = 6;
 /// Stall budget of switches that report no other.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn test_that_fails_by_stalls_gets_three_attempts() {
+    fn test_that_fails_in_stalls_gets_at_most_three_attempts() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
         assert_eq!(attempts_until(&run, 1, true), (1, true));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn stall_reports_merge_to_any_stall_and_smallest_budget() {
+    fn merged_stall_report_keeps_any_stall_and_smallest_budget() {
         STALL_REPORT.set(StallReport::NONE);
         for (stalled, ms) in [(false, 100), (true, 50), (false, 80)] {
             note(stalled, Duration::from_millis(ms));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_frames_without_stall_count_as_no_stall() {
+    fn switch_with_lost_frames_but_no_stall_reports_no_stall() {
         let status = |stalls: u64| -> Status {
             let spread = serde_json::json!({
                 "count": 0, "sum_nanos": 0, "p50_nanos": null, "p99_nanos": null
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_repetitions_in_a_run_is_limited() {
+    fn test_is_not_repeated_beyond_repetitions_max_of_its_run() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
         for _ in 0..REPETITIONS_MAX {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn only_stalls_justify_a_repetition() {
+    fn only_stalls_above_budget_in_lab_report_count_as_stall() {
         let has_stalled = |value: &Value| {
             STALL_REPORT.set(StallReport::NONE);
             note_lab(value);

@@ -5,7 +5,7 @@ use xoff_flow_control::settings::{Custom, PolicyKind};
 use xoff_testkit::{Subject, check};
 
 #[test]
-fn equal_shares_keep_all_promises_of_a_policy() {
+fn equal_shares_policy_passes_conformance_check() {
     for backlog in [Bytes(60_000), Bytes(5_000)] {
         let subject = Subject::with(PolicyKind::Custom, move |settings| {
             settings.policy.custom = Some(Custom::new(EqualShares { backlog }));

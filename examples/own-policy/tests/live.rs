@@ -24,7 +24,7 @@ fn ask(bed: &Bed, args: &[&str]) -> String {
 
 // proves: own-policy
 #[test]
-fn equal_shares_replaces_pfc_under_load() {
+fn equal_shares_policy_replaces_pfc_under_load_without_loss() {
     unstalled(|| {
         let bed = Plan::new(BINARY, 4).build();
         let config =
@@ -65,7 +65,7 @@ fn equal_shares_replaces_pfc_under_load() {
 
 // proves: own-policy
 #[test]
-fn experiment_compares_equal_shares_with_pfc() {
+fn experiment_runs_equal_shares_and_pfc_without_loss() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(BINARY);
         let args = ["experiment", "incast", "--json", "--speed", "100M", "--policy", "pfc,custom"];
@@ -86,7 +86,7 @@ fn experiment_compares_equal_shares_with_pfc() {
 }
 
 #[test]
-fn example_configuration_is_valid() {
+fn check_accepts_example_file_and_refuses_misspelled_key() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/switch.toml");
     let check = program(&["check", "--elsewhere", "--json", file]);
     let report: Value = serde_json::from_slice(&check.stdout).unwrap();

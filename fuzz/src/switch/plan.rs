@@ -92,7 +92,7 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
     }
 }
 
-/// Remainders by 3 decide about halts, the rest about rate, delay and order.
+/// Returns a pipeline from one byte: the remainder by 3 decides on halts, the quotient on rate, delay and order.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
     let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };

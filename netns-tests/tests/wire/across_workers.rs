@@ -6,7 +6,7 @@ use crate::{bed_beside_others, frame};
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p3\"] }, { ports = [\"p2\"] }]";
 
 #[test]
-fn address_is_learned_across_workers() {
+fn all_workers_forward_to_station_that_one_of_them_learned() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").switch(TWO));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -30,7 +30,7 @@ fn address_is_learned_across_workers() {
 }
 
 #[test]
-fn pause_propagates_across_workers() {
+fn congestion_pauses_sender_at_port_of_another_worker() {
     let bed = bed_beside_others(3).build();
     let config = bed.config("speed = \"1M\"").switch(TWO).more("[class.3]\nxoff = 4000\nxon = 2000");
     let switch = bed.start(&config);
@@ -52,7 +52,7 @@ fn pause_propagates_across_workers() {
 }
 
 #[test]
-fn floods_jumbo_frames_and_tag_changes_work_across_workers() {
+fn workers_pass_each_other_floods_jumbo_and_retagged_frames() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let config = bed
         .config("speed = \"1G\"\nmtu = 9000")

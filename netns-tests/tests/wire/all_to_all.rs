@@ -4,7 +4,7 @@ use crate::{PATIENT, bed};
 
 const HOSTS: u8 = 8;
 
-/// Frames in each lossless stream to host 1, and in each one to another host.
+/// Numbers of frames in each lossless stream: to host 1, and to any other host.
 const FRAMES: [u64; 2] = [1_000, 300];
 
 const MODELS: [&str; 4] = [

@@ -61,7 +61,7 @@ fn p_pfc_pauses_ports_that_feed_congested_queue() {
 
 // proves: g-pfc
 #[test]
-fn g_pfc_pauses_lower_classes_first() {
+fn g_pfc_pauses_lower_classes_before_congested_class() {
     let bed = bed(3).build();
     let config = bed
         .config("speed = \"10M\"\nlossless = [1, 3, 4]")
@@ -155,7 +155,7 @@ fn gfc_sends_rates_only_to_gfc_peers() {
     assert_eq!([0, 1].map(|port: usize| status.ports[port].rate_frames_received), [2, 0]);
 }
 
-/// Two senders offer twice the line rate, each in its own class.
+/// Two senders each offer the line rate to a third host, in two lossless classes.
 fn incast(policy: &str, parameters: &str) {
     unstalled(|| {
         let bed = bed(3).build();

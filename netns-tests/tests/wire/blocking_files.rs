@@ -25,7 +25,7 @@ fn replace_by_pipe(file: &Path) {
     mkfifo(file, Mode::S_IRWXU).unwrap();
 }
 
-/// Starts a reload that hangs at its file; waits until further ones are refused.
+/// Starts a reload that hangs while it reads its file; waits until the switch refuses further reloads.
 fn waiting_reload(bed: &Bed) -> Child {
     let start = || {
         let mut command = Command::new(BINARY);
@@ -46,7 +46,7 @@ fn waiting_reload(bed: &Bed) -> Child {
 
 // proves: reload
 #[test]
-fn blocking_configuration_file_delays_nothing_else() {
+fn reload_from_blocking_file_delays_no_other_request() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&config(&bed));
     let file = switch.config_file();
@@ -100,7 +100,7 @@ fn assert_cut(exit: &Exit, why: &str) {
 }
 
 #[test]
-fn recording_into_unread_pipe_is_cut_off_and_reported() {
+fn switch_ends_and_reports_recording_into_unread_pipe() {
     let directory = TempDir::new().unwrap();
     let pipe = directory.path().join("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
@@ -111,12 +111,12 @@ fn recording_into_unread_pipe_is_cut_off_and_reported() {
 }
 
 #[test]
-fn recording_into_full_device_is_reported() {
+fn switch_reports_failure_of_recording_into_full_device() {
     assert_cut(&recorded_into("/dev/full".into()), "No space left on device");
 }
 
 #[test]
-fn recording_into_closed_pipe_is_reported() {
+fn switch_reports_failure_of_recording_into_closed_pipe() {
     let directory = TempDir::new().unwrap();
     let pipe = directory.path().join("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();

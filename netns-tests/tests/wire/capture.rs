@@ -221,7 +221,7 @@ fn tshark_reads_a_growing_capture() {
 }
 
 #[test]
-fn capture_contains_ports_of_two_workers() {
+fn capture_contains_frames_of_ports_of_two_workers() {
     pauses_in_both_directions("workers = [{ ports = [\"p1\"] }, { ports = [\"p2\"] }]");
 }
 
@@ -304,7 +304,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     bytes
 }
 
-/// The switch requests from host 1 whatever host 2 requests: pauses, a rate, and the pause of a flow.
+/// The switch passes each request of host 2 on to host 1: pauses, a rate, and the pause of a flow.
 #[test]
 fn capture_of_control_contains_rates_flow_lists_and_lldp() {
     let bed = bed_beside_others(2).build();

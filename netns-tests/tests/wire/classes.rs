@@ -77,7 +77,7 @@ fn received_classes(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
 
 // proves: classification
 #[test]
-fn class_of_each_frame_follows_trust_of_its_port() {
+fn ingress_port_classifies_each_frame_by_its_trust_setting() {
     const TRUST: [&str; 4] = ["pcp", "dscp", "both", "port"];
     let bed = bed_beside_others(5).build();
     let mut config = bed.config("speed = \"1G\"\nuntagged = [1]");

@@ -75,7 +75,7 @@ fn namespaces_in_use() -> Vec<u64> {
 
 // proves: experiments
 #[test]
-fn signals_end_demo_and_its_namespaces() {
+fn signal_ends_demo_and_removes_its_namespaces() {
     let _alone = one_bed_at_a_time(super::BINARY);
     for (command, signal) in [
         (&["demo"][..], Signal::SIGHUP),

@@ -19,7 +19,7 @@ fn open(switch: &Switch) -> u64 {
 
 // proves: check
 #[test]
-fn limit_of_open_files_is_checked_before_devices() {
+fn switch_checks_open_file_limit_before_it_opens_devices() {
     let bed = bed_beside_others(3).queues(4).build();
     let config = bed.config("speed = \"1G\"").switch("workers = 2");
     let before: Vec<_> = (1..=3).map(|port| bed.port(port).counters().unwrap()).collect();

@@ -162,7 +162,7 @@ fn acknowledged_gap_does_not_affect_later_verdict() {
 }
 
 #[test]
-fn device_with_index_of_deleted_one_counts_as_new() {
+fn port_reopens_on_device_that_reuses_deleted_ones_index() {
     assert_device_returns(
         |bed, _| ip(bed, "link del p2"),
         |bed| recreate_wire(bed, 2, &format!(" index {}", bed.port(2).index())),
@@ -187,7 +187,7 @@ fn port_reopens_on_device_from_another_namespace() {
 }
 
 #[test]
-fn return_of_a_device_costs_other_ports_no_frame() {
+fn other_ports_lose_no_frame_when_a_device_returns() {
     const TIMES: u64 = 8;
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).switch(TWO));
@@ -262,7 +262,7 @@ fn port_reopens_on_device_with_more_queues() {
 }
 
 #[test]
-fn port_reopens_once_unfit_device_is_fixed() {
+fn port_reopens_once_its_device_fits_the_configuration() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     ip(&bed, "link del p2");

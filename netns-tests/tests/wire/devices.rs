@@ -17,7 +17,7 @@ fn ip(bed: &Bed, words: &str) {
 
 // proves: verdict
 #[test]
-fn removal_of_a_device_leaves_verdict_unproved() {
+fn verdict_is_not_proved_after_removal_of_a_device() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -58,7 +58,7 @@ fn counters_of_renamed_device_are_still_read() {
 }
 
 #[test]
-fn frames_of_own_stack_count_as_no_loss() {
+fn frames_sent_by_kernel_stack_on_port_count_as_no_loss() {
     let bed = bed(2).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -81,7 +81,7 @@ fn frames_of_own_stack_count_as_no_loss() {
 
 /// If by chance no frame arrives while devices are released, this test checks nothing.
 #[test]
-fn frames_of_own_stack_during_stop_count_as_no_loss() {
+fn kernel_stack_frames_during_stop_count_as_no_loss() {
     let bed = bed(2).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -109,7 +109,7 @@ fn filters(bed: &Bed) -> String {
 }
 
 #[test]
-fn device_of_killed_switch_can_be_used_again() {
+fn next_switch_can_use_device_of_killed_switch() {
     let bed = bed(1).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 0, 0, 99).into(), 24).unwrap();
     let ping =
@@ -124,7 +124,7 @@ fn device_of_killed_switch_can_be_used_again() {
 
 // proves: verdict, devices
 #[test]
-fn detached_xdp_program_is_reattached() {
+fn switch_reattaches_its_detached_xdp_program() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"\nmode = \"generic\""));
     let (a, b) = (bed.host(1), bed.host(2));

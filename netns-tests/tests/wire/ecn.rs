@@ -65,7 +65,7 @@ fn frames_not_capable_of_ecn_are_never_marked() {
 }
 
 #[test]
-fn lossless_class_is_marked_without_loss() {
+fn switch_marks_lossless_class_without_losing_frames() {
     unstalled(|| {
         let bed = bed(3).build();
         let class = "[class.3]\necn_min = \"auto\"\n";

@@ -133,7 +133,7 @@ fn incast_experiment_is_lossless_with_qcn_and_ecn() {
 }
 
 #[test]
-fn victim_experiment_reports_light_senders() {
+fn victim_experiment_reports_no_broken_light_message() {
     let numbers = [
         "/sweep/3/light_percent",
         "/sweep/3/heavy/xoff_sent",
@@ -159,7 +159,7 @@ fn victim_experiment_reports_light_senders() {
 }
 
 #[test]
-fn ofc_fig1_experiment_reports_three_switches() {
+fn ofc_fig1_experiment_completes_f0_under_pfc_and_ofc() {
     let numbers = [
         "/f0/solo_mbps/p50",
         "/f0/share_of_solo/p50",
@@ -180,7 +180,7 @@ fn ofc_fig1_experiment_reports_three_switches() {
 fn report_of_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
-        // Runs in which the machine stalled are not judged. Of three runs, at least one should be.
+        // The report leaves out runs in which the machine stalled; at least one of three runs should count.
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade", &["pfc", "capfc-stop-max"], &three_runs, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
@@ -380,7 +380,7 @@ fn tcp_experiment_retransmits_drops_of_lossy_class() {
 }
 
 #[test]
-fn seed_of_shared_memory_experiment_repeats_traffic() {
+fn same_seed_repeats_traffic_of_shared_memory_experiment() {
     unstalled(|| {
         let args = ["shared-memory", "--json", "--speed", "50M", "--seed", "2", "--policy"];
         let policies = ["pfc-wdrop", "capfc-max-wstop"];
@@ -466,7 +466,7 @@ fn raw_data_of_experiment_agree_with_report() {
 
 /// The pipeline forwards a frame every 143 us; the line could carry one every 123 us.
 #[test]
-fn rate_of_pipeline_limits_goodput() {
+fn pipeline_rate_below_line_rate_limits_goodput() {
     let set = |key: &'static str| ["--set", key];
     let sets = ["pipeline.rate=7kpps", "pipeline.delay=25us", "pipeline.ingress=fifo"].map(set).concat();
     let more = [&["--speed", "100M"], &sets[..]].concat();
@@ -486,7 +486,7 @@ fn rate_of_pipeline_limits_goodput() {
 }
 
 #[test]
-fn interrupted_experiment_leaves_nothing() {
+fn interrupted_experiment_leaves_no_namespace() {
     let _alone = one_bed_at_a_time(super::BINARY);
     let mut run = experiment(&["incast"]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let inside = wait_for("hosts and switch to run", || {

@@ -72,7 +72,7 @@ fn link_flap_makes_switch_resend_xoff_of_paused_class() {
 
 // proves: link-down
 #[test]
-fn port_of_deleted_device_keeps_no_frames() {
+fn port_drops_queued_frames_when_its_device_is_deleted() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -121,7 +121,7 @@ fn no_frames_are_queued_at_port_without_link() {
 
 // proves: link-down
 #[test]
-fn host_agent_resumes_after_its_link_returns() {
+fn host_sends_remaining_frames_after_its_link_returns() {
     const FRAMES: u64 = 2_000;
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"\nlossless = []"));

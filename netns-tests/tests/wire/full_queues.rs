@@ -74,7 +74,7 @@ fn full_egress_queue_halts_the_pipeline() {
 }
 
 #[test]
-fn until_forwarded_accounting_counts_only_pipeline_frames() {
+fn until_forwarded_frames_count_at_ingress_only_in_pipeline() {
     let bed = bed(2).build();
     let more = format!("{THREE}xoff = 2000\nxon = 1000");
     let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
@@ -96,7 +96,7 @@ fn until_forwarded_accounting_counts_only_pipeline_frames() {
 
 /// This combination is PFC_wstop of the CaPFC paper.
 #[test]
-fn until_forwarded_accounting_with_stop_is_lossless() {
+fn until_forwarded_accounting_is_lossless_with_halting_pipeline() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";

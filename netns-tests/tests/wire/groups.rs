@@ -95,7 +95,7 @@ print(total)
 
 // proves: group-changes
 #[test]
-fn cut_wire_of_a_group_loses_only_its_own_frames() {
+fn cut_group_wire_loses_only_frames_on_it_or_queued_for_it() {
     const FRAMES: u64 = 1_500;
     for group in ["", "spread = \"adaptive\"\n"] {
         let bed = pair();

@@ -25,7 +25,7 @@ fn assert_pytest_passes(of: &str, tests: &[&str]) {
 }
 
 #[test]
-fn mininet_passes_pingall_and_iperf() {
+fn xoff_switch_in_mininet_passes_pingall_and_iperf() {
     assert_pytest_passes(
         "mininet",
         &[
@@ -36,7 +36,7 @@ fn mininet_passes_pingall_and_iperf() {
 }
 
 #[test]
-fn mininet_adds_and_removes_hosts() {
+fn mininet_hosts_join_and_leave_running_switch() {
     assert_pytest_passes(
         "mininet",
         &[
@@ -47,7 +47,7 @@ fn mininet_adds_and_removes_hosts() {
 }
 
 #[test]
-fn mininet_reports_unsupported_options() {
+fn mininet_link_refuses_unsupported_options() {
     assert_pytest_passes(
         "mininet",
         &[
@@ -92,7 +92,7 @@ fn pytest_fixture_fails_a_test_with_frame_loss() {
 }
 
 #[test]
-fn test_step_of_github_workflow_runs() {
+fn test_step_of_github_workflow_succeeds_locally() {
     assert_pytest_passes(
         "github-actions",
         &[

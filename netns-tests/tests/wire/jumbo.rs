@@ -60,7 +60,7 @@ fn jumbo_frames_cross_in_several_descriptors() {
 }
 
 #[test]
-fn jumbo_frames_gain_and_lose_tags() {
+fn ports_add_and_remove_tags_of_jumbo_frames() {
     let bed = bed_beside_others(2).mtu(9_000).build();
     let config =
         bed.config("speed = \"1G\"\nmtu = 9000").port(2, "untagged = []\ntagged = [1]\npvid = \"none\"");
@@ -86,7 +86,7 @@ fn jumbo_frames_gain_and_lose_tags() {
 }
 
 #[test]
-fn frames_above_port_mtu_are_dropped() {
+fn port_drops_frames_above_its_own_mtu_at_ingress_and_egress() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let switch =
         bed.start(&bed.config("speed = \"1G\"\nmtu = 9000").port(2, "mtu = 2000").port(3, "mtu = 1500"));
@@ -128,7 +128,7 @@ fn hosts_exchange_large_pings_with_jumbo_frames() {
 
 /// Only the shortest of the dropped frames fits into a receive chunk.
 #[test]
-fn overlong_frames_are_dropped_and_counted() {
+fn frames_above_receive_chunk_or_mtu_are_dropped_and_counted() {
     let sizes = [(3_000, 1_792), (9_000, 1_792), (9_000, 3_840)];
     for ((device_mtu, chunk), receive) in
         sizes.into_iter().flat_map(|size| [(size, "whole"), (size, "small")])

@@ -30,7 +30,7 @@ fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
 
 const SMALL_CHUNKS: &str = "receive_chunks = \"small\"";
 
-/// Stops the switch while frames of these classes and lengths arrive, `before` of them ahead of the stop. `memory` has keys of `[memory]`.
+/// Sends frames of these classes and lengths, and stops the switch process after the first `before` frames until all are sent.
 fn stall_of(
     memory: &str,
     mode: &str,
@@ -125,7 +125,7 @@ fn kernel_drops_of_lossless_frames_count_once() {
 }
 
 #[test]
-fn class_lost_before_the_switch_counts_as_lossless() {
+fn lossless_class_lost_wholly_in_a_stall_breaks_the_promise() {
     let StallOutcome { missing, received_of_class_3, verdict, exit, .. } =
         stall("native", &[(0, MANY), (3, 50)]);
     assert_eq!(received_of_class_3, 0);
@@ -187,7 +187,7 @@ fn stall_with_mixed_frame_lengths_loses_nothing() {
     }
 }
 
-/// A sleeping worker counts a stall from the end of its sleep on. That is at most as long as no frame came, or a quarter of the budget.
+/// A worker counts a stall only after its sleep, which lasts at most as long as no frame came, or a quarter of the budget.
 #[test]
 fn stall_after_traffic_is_reported_in_full() {
     let bed = bed(2).build();

@@ -103,7 +103,7 @@ fn lab_of_five_lines_accounts_for_every_frame() {
 /// Each host has more neighbours than the kernel's default `gc_thresh3`.
 // proves: lab-file
 #[test]
-fn hosts_of_a_lab_with_64_hosts_reach_each_other() {
+fn all_hosts_of_a_lab_with_64_hosts_reach_each_other() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 64\nstall_budget = \"5ms\"\nsmallest_frame = 1024\n";
     let file = workspace.file("many", network);
@@ -174,7 +174,7 @@ fn lab_run_exits_with_code_of_its_command() {
 
 /// Senders ignore pauses, and DSCP 24 is lossless. The hosts' kernels drop CNMs, and frames for which no socket is open.
 #[test]
-fn loss_of_lossless_frames_overrides_exit_code_of_lab() {
+fn lab_run_exits_with_1_if_lossless_frames_were_lost() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"10M\"\nnic = false\n[[switch]]\nname = \"s1\"\nhosts = 3\nstall_budget = \"1ms\"\n\
                    [switch.qcn]\negress = [3]\nset_point = 1000\nsample_every = 4000\nframes_per_cnm = 1\n";
@@ -275,7 +275,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
 
 // proves: lab-lifecycle
 #[test]
-fn next_lab_removes_leftovers_of_a_killed_one() {
+fn next_lab_removes_leftovers_of_a_killed_lab() {
     let workspace = Workspace::new();
     let file = workspace.file("killed", FIVE_LINES);
     // With a shared pipe the test would wait for the sleeping program's output.

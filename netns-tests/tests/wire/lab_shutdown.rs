@@ -23,7 +23,7 @@ fn is_up(file: &Path) -> bool {
 }
 
 #[test]
-fn agents_of_a_lab_have_their_own_process_group() {
+fn agents_are_outside_process_group_of_lab_run() {
     let workspace = Workspace::new();
     let script = "ps -o pgid= -p $PPID; ps -o pgid=,args= --ppid $PPID";
     let output = run(&workspace.file("groups", FIVE_LINES), &[], script);
@@ -51,7 +51,7 @@ fn lab_down_kills_command_that_ignores_signals() {
 /// At this speed the pause lasts half a minute.
 // proves: host-guard
 #[test]
-fn agent_with_tampered_queues_fails_the_lab() {
+fn lab_fails_if_queues_of_an_agent_were_tampered_with() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"1M\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
     let pause = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind((\"eth0\", 0))\n\
@@ -166,7 +166,7 @@ fn signal_during_startup_ends_the_lab() {
 
 /// The agents never start: their configuration is a pipe without a writer.
 #[test]
-fn signal_ends_lab_with_slow_agents() {
+fn signal_ends_lab_that_waits_for_its_agents() {
     let workspace = Workspace::new();
     mkfifo(&workspace.directory.path().join("nic.toml"), Mode::S_IRWXU).unwrap();
     let network = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { file = \"nic.toml\" }");
@@ -266,7 +266,7 @@ fn frames_queued_at_the_end_leave_lab_verdict_unproved() {
 }
 
 #[test]
-fn lab_status_watch_ends_with_its_reader() {
+fn lab_status_watch_ends_when_its_output_pipe_closes() {
     let workspace = Workspace::new();
     let output =
         run(&workspace.file("watched", FIVE_LINES), &[], "xoff lab status --watch=100ms | head -n 1");
@@ -274,7 +274,7 @@ fn lab_status_watch_ends_with_its_reader() {
 }
 
 #[test]
-fn program_of_an_ended_lab_does_not_start() {
+fn lab_starts_no_program_after_its_own_process_ended() {
     let workspace = Workspace::new();
     let marker = workspace.directory.path().join("ran");
     let child = |parent: u32| {

@@ -42,7 +42,7 @@ fn config(bed: &Bed) -> xoff_netns_tests::Config {
 
 // proves: headroom, peer-faults
 #[test]
-fn peer_late_within_headroom_loses_nothing() {
+fn peer_that_obeys_late_within_headroom_loses_no_frame() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
@@ -65,7 +65,7 @@ fn peer_late_within_headroom_loses_nothing() {
 
 // proves: headroom, log, start-stop
 #[test]
-fn losses_of_a_peer_beyond_headroom_are_counted() {
+fn lost_frames_of_peer_later_than_headroom_are_counted() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));

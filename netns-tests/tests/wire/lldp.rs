@@ -251,7 +251,7 @@ fn both_ends_report_a_pfc_mismatch() {
 
 // proves: dcbx
 #[test]
-fn automatic_peer_features_follow_lldp() {
+fn automatic_ofc_peer_and_gfc_peer_follow_lldp_neighbor() {
     let bed = bed_beside_others(2).far(1).build();
     let auto = "lldp = true\nspeed = \"100M\"\nofc_peer = \"auto\"\ngfc_peer = \"auto\"";
     let near = bed.start(&bed.config(auto));
@@ -332,7 +332,7 @@ fn lldp_floods_are_bounded_and_counted() {
 }
 
 #[test]
-fn disabled_lldp_neither_sends_nor_receives() {
+fn port_with_disabled_lldp_sends_and_receives_no_lldpdu() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("lldp = true\nspeed = \"100M\"").port(1, "lldp = false");
     let switch = bed.start(&config);

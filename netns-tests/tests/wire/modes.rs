@@ -19,7 +19,7 @@ fn busy_polling_worker_is_lossless() {
 }
 
 #[test]
-fn shared_memory_protects_lossless_frames() {
+fn lossy_overload_of_shared_memory_loses_no_lossless_frame() {
     unstalled(|| {
         let bed = bed(3).build();
         let memory = "[memory]\nmodel = \"shared\"\npool = \"300KB\"\n[class.1]\negress_max = \"1MB\"";
@@ -62,7 +62,7 @@ fn received_802_3x_pause_stops_all_classes() {
 }
 
 #[test]
-fn link_of_switches_with_802_3x_loses_nothing() {
+fn link_between_switches_with_802_3x_loses_no_frame() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.config("speed = \"200M\"").switch(PATIENT).port(3, "pause = \"802.3x\"");

@@ -293,7 +293,7 @@ fn nic_check_describes_device_without_changes() {
 
 // proves: host-guard
 #[test]
-fn deletion_of_its_device_ends_an_agent() {
+fn agent_ends_when_its_device_is_deleted() {
     let wire = wire();
     let mut agent = wire.start(SLOW);
     assert!(wire.run("ip", "link del eth0").1.success());
@@ -304,7 +304,7 @@ fn deletion_of_its_device_ends_an_agent() {
 
 // proves: host-guard
 #[test]
-fn replacement_of_root_qdisc_ends_an_agent() {
+fn agent_ends_when_another_program_replaces_root_qdisc() {
     let wire = wire();
     let offloads = || wire.run("ethtool", "-k eth0").0;
     let before = offloads();
@@ -320,7 +320,7 @@ fn replacement_of_root_qdisc_ends_an_agent() {
 
 // proves: host-guard
 #[test]
-fn undelivered_frames_set_exit_code_of_agent() {
+fn agent_that_drops_queued_frames_at_its_end_exits_with_1() {
     let wire = wire();
     let agent = wire.start("--speed 100K");
     pause_class(&wire, &agent, 3);

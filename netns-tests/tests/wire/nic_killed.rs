@@ -84,7 +84,7 @@ fn nic_restore_works_after_guard_is_killed_too() {
 }
 
 #[test]
-fn next_agent_restores_state_left_by_killed_one() {
+fn next_agent_restores_device_of_killed_agent_and_guard() {
     let wire = Wire::build(BINARY);
     let before = state(&wire);
     for moment in MOMENTS {

@@ -100,7 +100,7 @@ fn agent_obeys_cnm_to_changed_address_of_device() {
 }
 
 #[test]
-fn host_keeps_rate_of_switch_until_its_expiry() {
+fn host_obeys_rate_requested_by_switch_until_it_expires() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 2M --obey-rates");
     let before = kernel_rate(&wire);

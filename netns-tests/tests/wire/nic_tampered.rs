@@ -25,7 +25,7 @@ fn await_repairs(agent: &Agent, times: u64) {
 }
 
 #[test]
-fn changed_queues_during_a_pause_count_as_fault() {
+fn agent_reports_fault_if_queues_change_during_a_pause() {
     let wire = Wire::build(BINARY);
     let _sink = wire.listen(LOSSLESS);
     let before = wire.state();
@@ -67,7 +67,7 @@ fn changed_queues_during_a_pause_count_as_fault() {
 }
 
 #[test]
-fn changed_queues_outside_pauses_count_as_no_fault() {
+fn agent_reports_no_fault_if_queues_change_outside_pauses() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     for (times, words) in (1..).zip(["filter del dev eth0", "class del dev eth0 classid 786e:10"]) {
@@ -86,7 +86,7 @@ fn changed_queues_outside_pauses_count_as_no_fault() {
 }
 
 #[test]
-fn deleted_queue_of_lossless_class_counts_as_fault() {
+fn agent_reports_fault_if_lossless_queue_was_deleted() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     tc(&wire, "class del dev eth0 classid 786e:13");
@@ -99,7 +99,7 @@ fn deleted_queue_of_lossless_class_counts_as_fault() {
 }
 
 #[test]
-fn repeated_changes_of_queues_set_exit_code_of_agent() {
+fn agent_exits_with_1_after_many_foreign_queue_changes() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));

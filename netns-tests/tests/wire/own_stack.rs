@@ -68,7 +68,7 @@ fn kernel_sends_nothing_on_a_port_of_the_switch() {
 }
 
 #[test]
-fn next_switch_restores_address_mode_of_a_killed_one() {
+fn next_switch_restores_ipv6_address_mode_of_killed_switch() {
     let bed = with_ipv6();
     for killed in 0..2 {
         start(&bed).kill();
@@ -89,7 +89,7 @@ fn state(bed: &Bed) -> String {
 
 // proves: host-guard
 #[test]
-fn next_switch_restores_address_mode_after_early_kill() {
+fn next_switch_restores_ipv6_mode_after_kill_during_start() {
     let bed = with_ipv6();
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -109,7 +109,7 @@ fn next_switch_restores_address_mode_after_early_kill() {
 
 // proves: host-guard
 #[test]
-fn address_mode_is_restored_after_change_of_address() {
+fn next_switch_restores_ipv6_mode_after_mac_address_changed() {
     let bed = with_ipv6();
     let switch = start(&bed);
     ip(&bed, "link set p1 address 02:00:00:00:00:77");
@@ -121,7 +121,7 @@ fn address_mode_is_restored_after_change_of_address() {
 
 // proves: host-guard
 #[test]
-fn agent_restores_address_mode_of_killed_switch() {
+fn agent_restores_ipv6_address_mode_of_killed_switch() {
     let bed = with_ipv6();
     let before = state(&bed);
     let nic = |arguments: &str| {
@@ -143,7 +143,7 @@ fn agent_restores_address_mode_of_killed_switch() {
 }
 
 #[test]
-fn returned_device_gets_no_kernel_address() {
+fn kernel_makes_no_ipv6_address_on_returned_device() {
     let bed = with_ipv6();
     let switch = start(&bed);
     ip(&bed, "link del p1");

@@ -111,7 +111,7 @@ fn pause_time_zero_resumes_class_at_once() {
 }
 
 #[test]
-fn last_of_several_pause_times_counts() {
+fn last_received_pause_time_of_a_class_counts() {
     for (first, last) in [(10_000, 2_000), (2_000, 10_000)] {
         let it = PauseFixture::new();
         let pfc = |quanta| frames::pfc(it.bed.host(2).mac(), &[(3, quanta)]);
@@ -150,7 +150,7 @@ fn pauses_of_classes_expire_independently() {
 
 // proves: pause-modes
 #[test]
-fn reserved_fields_of_pfc_frames_make_no_difference() {
+fn port_obeys_pfc_frames_whatever_their_reserved_fields() {
     let it = PauseFixture::new();
     let source = it.bed.host(2).mac();
     let mut reserved = frames::pfc(source, &[(0, 4_000)]);

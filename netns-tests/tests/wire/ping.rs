@@ -14,7 +14,7 @@ fn hosts_ping_over_ipv4_and_ipv6() {
 }
 
 #[test]
-fn largest_pings_and_fragmented_ones_pass() {
+fn pings_of_maximum_size_and_fragmented_pings_pass() {
     let bed = bed_beside_others(2).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -50,7 +50,7 @@ fn per_queue(port: &xoff_lab::Device) -> Vec<u64> {
 }
 
 #[test]
-fn device_queues_form_one_port() {
+fn port_receives_frames_of_all_queues_of_its_device() {
     let bed = bed(2).queues(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -80,7 +80,7 @@ const TOO_MANY: u32 = 10_000;
 
 /// While the port is opened, its rings overflow.
 #[test]
-fn frames_before_a_port_is_added_count_as_no_loss() {
+fn frames_that_arrive_before_port_is_added_count_as_no_loss() {
     unstalled(|| {
         let bed = bed(8).build();
         let (to, late) = (bed.host(1), bed.host(3));
@@ -139,7 +139,7 @@ fn frames_before_a_port_is_added_count_as_no_loss() {
 }
 
 #[test]
-fn frames_while_a_port_is_removed_count_as_no_loss() {
+fn frames_that_arrive_while_port_is_removed_are_no_loss() {
     let bed = bed(3).build();
     let switch = bed.start(&config(2));
     let (a, leaving) = (bed.host(1), bed.host(3));

@@ -26,7 +26,7 @@ fn start_with_held_sender(bed: &Bed) -> Switch {
 }
 
 #[test]
-fn stopped_switch_sends_xon_for_classes_that_it_paused() {
+fn stopping_switch_sends_xon_for_classes_that_it_paused() {
     let bed = bed(2).build();
     let switch = start_with_held_sender(&bed);
     let a = bed.host(1);
@@ -41,7 +41,7 @@ fn stopped_switch_sends_xon_for_classes_that_it_paused() {
 }
 
 #[test]
-fn stopped_switch_sends_nothing_without_paused_peers() {
+fn stopping_switch_sends_no_xon_if_no_peer_is_paused() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -101,6 +101,6 @@ fn peers_of_killed_switch_resume_when_pauses_expire() {
 }
 
 #[test]
-fn switch_replaces_xdp_program_of_a_killed_one() {
+fn next_switch_replaces_xdp_program_of_killed_switch() {
     kill_while_sender_is_held("generic");
 }

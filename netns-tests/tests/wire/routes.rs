@@ -193,7 +193,7 @@ fn packets_above_the_mtu_are_fragmented_or_refused() {
 
 // proves: routing
 #[test]
-fn smaller_mtu_of_a_route_is_used() {
+fn router_obeys_mtu_of_a_route_below_interface_mtu() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     for address in ["172.20.0.9/32", "fd16:20::9/128 nodad"] {
@@ -281,7 +281,7 @@ fn switch_follows_all_kinds_of_route_changes() {
 }
 
 #[test]
-fn flapping_of_other_routes_costs_no_frame() {
+fn flapping_routes_cost_no_frame_of_a_stable_route() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
@@ -398,7 +398,7 @@ fn missed_route_messages_make_switch_read_all_routes() {
 }
 
 #[test]
-fn removal_of_a_host_interface_affects_no_other() {
+fn removal_of_a_host_interface_affects_no_other_interface() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link set p2 down");
@@ -427,7 +427,7 @@ fn removal_of_a_host_interface_affects_no_other() {
 }
 
 #[test]
-fn host_interface_works_under_a_new_name() {
+fn renamed_host_interface_still_routes() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     for line in ["link set p2 down", "link set p2 name uplink", "link set uplink up"] {
@@ -497,7 +497,7 @@ fn faults_of_host_interfaces_are_reported() {
 
 // proves: slow-path
 #[test]
-fn limit_of_punted_frames_protects_forwarded_ones() {
+fn punt_limit_protects_forwarded_frames_from_punted_frames() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
     fabric.ping(1, "172.16.2.2");
     let flood = (0..2_000).map(|number| fabric.packet_of(0, 1, [172, 16, 1, 1], number));

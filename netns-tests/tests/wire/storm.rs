@@ -40,7 +40,7 @@ fn class_in_pause_storm_stops_without_pausing_its_sender() {
 
 // proves: scheduling
 #[test]
-fn other_classes_keep_their_rate_during_a_storm() {
+fn unpaused_classes_keep_their_rate_during_a_pause_storm() {
     unstalled(|| {
         let bed = bed(2).build();
         // Room for frames during stalls of the machine, except in the class of the storm.

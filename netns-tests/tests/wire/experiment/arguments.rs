@@ -2,7 +2,7 @@ use super::experiment;
 
 // proves: experiments
 #[test]
-fn wrong_key_is_refused_before_an_experiment_runs() {
+fn experiment_refuses_wrong_key_before_it_starts() {
     for (set, why) in [
         ("class.3.xof=80KB", "did you mean `xoff`?"),
         ("class.3.xon=90KB", "xon"),
