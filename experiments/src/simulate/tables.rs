@@ -89,7 +89,7 @@ pub const CLASSES: Table = Table {
         "xoff_received", "frames", "XOFFs received, repetitions included";
         "held_ns", "ns", "time in which the peer was paused";
         "paused_ns", "ns", "time in which the peer paused the class";
-        "ingress_max_bytes", "bytes", "maximum of received bytes that have not left";
+        "ingress_max_bytes", "bytes", "maximum of received bytes that have not left the switch";
         "headroom_max_bytes", "bytes", "maximum of received bytes beyond XOFF";
         "egress_max_bytes", "bytes", "maximum length of the egress queue";
         "egress_mean_bytes", "bytes", "mean length of the egress queue in samples after warm_up; empty without samples";
