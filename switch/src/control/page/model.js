@@ -1,5 +1,5 @@
-// What the page knows of switches: what changed between two answers of /status, the pauses of the last two minutes, and who waits
-// for whom. Nothing here touches the page.
+// What the page knows of switches: what changed between two answers of /status, the pauses of the last two minutes, and who pauses
+// whom. Nothing here touches the page.
 
 export const SAMPLES = 120;
 // Preamble, start of frame and gap between frames, which a line also takes for each frame.
@@ -110,19 +110,19 @@ export class Switch {
   }
 }
 
-/** Who waits for whom, over all switches: places by name, and the steps from one to the next. */
-export function holds(switches) {
+/** Who pauses whom, over all switches: places by name, and the steps from one to the next. */
+export function causes(switches) {
   const places = new Map();
   const steps = [];
   const known = switches.map((it) => it.status).filter(Boolean);
   const place = (kind, text, brief) => {
-    if (!places.has(text)) places.set(text, { kind, text, brief, column: 0, inCircle: false });
+    if (!places.has(text)) places.set(text, { kind, text, brief, column: 0, inCycle: false });
     return places.get(text);
   };
   const port = (status, it, number) =>
     place("port", `${status.name} pauses the peer of ${it.name}, class ${number}`, [
       `${status.name} ${it.name}`,
-      `holds its peer, class ${number}`,
+      `pauses its peer, class ${number}`,
     ]);
   const queue = (status, name, number) =>
     place("queue", `egress queue ${status.name} ${name}, class ${number}`, [`${status.name} ${name}`, `egress queue, class ${number}`]);
@@ -131,16 +131,16 @@ export function holds(switches) {
     for (const at of status.ports) {
       for (const of of at.classes) {
         if (of.pause_sent.now) {
-          const held = port(status, at, of.class);
+          const pausing = port(status, at, of.class);
           for (const culprit of of.culprits) {
-            const because = `${bytes(culprit.bytes)} wait there`;
-            steps.push({ from: held, to: queue(status, culprit.port, culprit.class), because });
+            const because = `${bytes(culprit.bytes)} queued`;
+            steps.push({ from: pausing, to: queue(status, culprit.port, culprit.class), because });
           }
         }
         if (at.pause_peer && (of.pause_received.now || of.flows?.paused > 0)) {
           const peer = known.flatMap((other) => other.ports.map((it) => [other, it])).find(([, it]) => it.mac === at.pause_peer);
-          const holder = peer ? port(peer[0], peer[1], of.class) : station(at.pause_peer, of.class);
-          steps.push({ from: queue(status, at.name, of.class), to: holder, because: "paused by" });
+          const pausing = peer ? port(peer[0], peer[1], of.class) : station(at.pause_peer, of.class);
+          steps.push({ from: queue(status, at.name, of.class), to: pausing, because: "paused by" });
         }
       }
     }
@@ -149,7 +149,7 @@ export function holds(switches) {
   return { places: [...places.values()], steps };
 }
 
-// Each place one column behind the last that waits for it. Who reaches himself is in a circle, and circles are not followed twice.
+// Each place one column behind the last that waits for it. A place that reaches itself is in a cycle; cycles are not followed twice.
 function arrange(places, steps) {
   const onward = new Map([...places.values()].map((it) => [it, steps.filter((step) => step.from === it).map((step) => step.to)]));
   const reaches = (from, goal) => {
@@ -165,14 +165,14 @@ function arrange(places, steps) {
     }
     return false;
   };
-  for (const place of places.values()) place.inCircle = reaches(place, place);
+  for (const place of places.values()) place.inCycle = reaches(place, place);
   for (let round = 0; round < places.size; round++) {
     for (const { from, to } of steps) {
-      if (!(from.inCircle && to.inCircle) && to.column <= from.column) to.column = from.column + 1;
+      if (!(from.inCycle && to.inCycle) && to.column <= from.column) to.column = from.column + 1;
     }
   }
   let turn = 0;
-  for (const place of places.values()) if (place.inCircle) place.column += turn++ % 2;
+  for (const place of places.values()) if (place.inCycle) place.column += turn++ % 2;
 }
 
 /** Units as people read them. */
@@ -191,12 +191,12 @@ function scaled(value, units) {
     unit++;
   }
   const digits = unit === 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return `${value.toFixed(digits)} ${units[unit]}`;
+  return `${value.toFixed(digits)}\u00a0${units[unit]}`;
 }
 
 export function percent(share) {
   if (share === 0) return "0";
-  return share < 0.01 ? "< 1 %" : `${Math.round(100 * share)} %`;
+  return share < 0.01 ? "<\u00a01\u00a0%" : `${Math.round(100 * share)}\u00a0%`;
 }
 
 export function duration(nanos) {

@@ -10,7 +10,7 @@ const byId = (id) => document.getElementById(id);
 // The others stand in the address of the page, so that it can be kept and sent.
 const others = () => new URLSearchParams(location.hash.slice(1)).getAll("join");
 let switches = [new Switch(location.origin)];
-let still = false;
+let frozen = false;
 
 function choose() {
   const known = new Map(switches.map((it) => [it.url, it]));
@@ -36,13 +36,13 @@ async function ask(it) {
     if (!named) choose();
   } catch (error) {
     const own = it.url === location.origin;
-    const hint = own ? "" : `; it answers pages of other switches where these have its own address, or a name of its http_hosts`;
+    const hint = own ? "" : `; it serves pages of other switches only if they have its address or a name in its http_hosts`;
     it.trouble = `${it.name} at ${it.url} does not answer (${error.message})${hint}`;
   }
 }
 
 async function look() {
-  if (!still && !document.hidden) {
+  if (!frozen && !document.hidden) {
     const log = get("/log").then((answer) => answer.text());
     await Promise.all(switches.map(ask));
     await log.then(view.log, () => {});
@@ -72,9 +72,9 @@ byId("theme").addEventListener("click", () => {
   theme(!document.documentElement.classList.contains("dark"));
   draw();
 });
-byId("hold").addEventListener("click", () => {
-  still = !still;
-  byId("hold").setAttribute("aria-pressed", still);
+byId("freeze").addEventListener("click", () => {
+  frozen = !frozen;
+  byId("freeze").setAttribute("aria-pressed", frozen);
 });
 for (const id of ["which", "class"]) byId(id).addEventListener("change", draw);
 document.addEventListener("draw", draw);

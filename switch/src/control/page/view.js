@@ -1,7 +1,7 @@
 // What the page shows of the model. Rows stay where they are and only their texts change, so that a reader, a keyboard and a
 // screen reader keep their place.
 
-import { bits, bytes, duration, holds, percent, SAMPLES } from "./model.js";
+import { bits, bytes, causes, duration, percent, SAMPLES } from "./model.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -51,8 +51,9 @@ export function header(own) {
     "not-proved": `no loss is known; not proved: ${unproved.join("; ")}`,
   };
   const stalls = status.workers.reduce((sum, worker) => sum + worker.stalls, 0);
+  const stalled = stalls ? `; ${stalls} ${stalls === 1 ? "stall" : "stalls"}` : "";
   const verdict = byId("verdict");
-  say(verdict, `${words[promise] ?? promise}; up for ${duration(status.uptime_nanos)}${stalls ? `; ${stalls} stalls` : ""}`);
+  say(verdict, `${words[promise] ?? promise}; up for ${duration(status.uptime_nanos)}${stalled}`);
   verdict.className = promise === "kept" ? "good" : promise === "not-kept" ? "bad" : "";
 }
 
@@ -89,20 +90,23 @@ export function ports(switches, { which, number }) {
   keep(byId("rows"), rows, keys, (key) => row(key, facts.get(key)));
   for (const [key, { title, port, of, now }] of facts) {
     const shown = rows.get(key);
-    if (title) say(shown.firstChild, title);
+    if (title) say(shown.firstChild.firstChild, title);
     else fill(shown, port, of, now);
   }
 }
 
 function wanted(which, port, classes, now) {
   if (which === "moving") return now.inBits + now.outBits > 0;
-  const isHeld = (of) => of.pause_sent.now || of.pause_received.now || of.culprits.length > 0;
-  if (which === "held") return now.sent + now.received > 0 || classes.some(isHeld);
+  const isPaused = (of) => of.pause_sent.now || of.pause_received.now || of.culprits.length > 0;
+  if (which === "paused") return now.sent + now.received > 0 || classes.some(isPaused);
   return true;
 }
 
 function row(key, { title, port, of }) {
-  if (title) return make("tr", { class: "switch" }, make("th", { scope: "rowgroup", colspan: COLUMNS.length + 1 }));
+  if (title) {
+    const head = make("th", { scope: "rowgroup", colspan: COLUMNS.length + 1 }, make("span"));
+    return make("tr", { class: "switch" }, head);
+  }
   const cells = COLUMNS.map((name) => make("td", { class: ["link", "drops"].includes(name) ? name : `n ${name}` }));
   if (of) {
     const name = `class ${of.class}, ${of.lossless ? "lossless" : "lossy"}`;
@@ -128,7 +132,7 @@ function fill(shown, port, of, now) {
   filled(cells.egress, now.egress, of ? now.egressRoom : 0);
   say(cells.sent, percent(now.sent));
   say(cells.received, percent(now.received));
-  const drops = now.drops.map(([reason, count]) => `${reason} ${grouped(count)}`).join(", ");
+  const drops = now.drops.map(([reason, count]) => `${reason} ${grouped(count)}`).join(",\n");
   say(cells.drops, drops || "0");
   cells.drops.classList.toggle("bad", now.lost > 0);
 }
@@ -159,7 +163,7 @@ export function pauses(switches) {
   keep(byId("pauses"), strips, [...shown.keys()], () => make("li", {}, make("span"), make("canvas", { "aria-hidden": "true" })));
   for (const [name, past] of shown) {
     const [text, canvas] = strips.get(name).children;
-    say(text, `${name}: holds ${percent(past.sent.at(-1))}, held ${percent(past.received.at(-1))}`);
+    say(text, `${name}: pauses its peer ${percent(past.sent.at(-1))}, paused by it ${percent(past.received.at(-1))}`);
     strip(canvas, past);
   }
   const none = byId("no-pauses");
@@ -190,19 +194,19 @@ function strip(canvas, past) {
   pen.fillRect(0, middle, width, 1);
 }
 
-const [BOX, TALL, ACROSS, DOWN] = [150, 40, 250, 56];
+const [BOX, TALL, ACROSS, DOWN] = [160, 40, 260, 56];
 let announced = "";
 
-/** Who holds whom: as a drawing, and as a list that says the same. */
+/** Who pauses whom: as a drawing, and as a list that says the same. */
 export function graph(switches) {
-  const { places, steps } = holds(switches);
+  const { places, steps } = causes(switches);
   const lines = steps.map(({ from, to, because }) => `${from.text} – ${because}: ${to.text}`);
-  const circle = places.filter((it) => it.inCircle).map((it) => it.text);
-  if (circle.length) lines.push(`CIRCLE, a deadlock if it lasts: ${circle.join(", ")}`);
+  const cycle = places.filter((it) => it.inCycle).map((it) => it.text);
+  if (cycle.length) lines.push(`CYCLE, a deadlock if it lasts: ${cycle.join(", ")}`);
   if (!lines.length) lines.push(...(places.length ? places.map((it) => it.text) : ["No peer is paused."]));
   if (lines.join("\n") === announced) return;
   announced = lines.join("\n");
-  byId("holds").replaceChildren(...lines.map((line) => make("li", line.startsWith("CIRCLE") ? { class: "bad" } : {}, line)));
+  byId("causes").replaceChildren(...lines.map((line) => make("li", line.startsWith("CYCLE") ? { class: "bad" } : {}, line)));
   byId("graph").replaceChildren(...(places.length ? [drawing(places, steps)] : []));
 }
 
@@ -232,7 +236,7 @@ function drawing(places, steps) {
   for (const place of places) {
     const [x, y] = at(place);
     const round = { port: 2, queue: 12, station: TALL / 2 }[place.kind];
-    picture.append(drawn("rect", { x, y, width: BOX, height: TALL, rx: round, class: place.inCircle ? "circle" : "" }));
+    picture.append(drawn("rect", { x, y, width: BOX, height: TALL, rx: round, class: place.inCycle ? "cycle" : "" }));
     place.brief.forEach((line, at) => {
       picture.append(drawn("text", { x: x + BOX / 2, y: y + 17 + 15 * at, "text-anchor": "middle" }, line));
     });
