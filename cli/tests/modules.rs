@@ -102,7 +102,6 @@ impl Modules {
         modules
     }
 
-    /// Returns, for each parent module, the graph of its children.
     fn graphs(&self) -> BTreeMap<Names, Graph> {
         let mut graphs: BTreeMap<Names, Graph> = BTreeMap::new();
         for module in self.uses.keys() {
@@ -128,7 +127,6 @@ impl Modules {
         graphs
     }
 
-    /// Returns the child of `parent` that provides the re-exported `item`.
     fn re_exported(&self, parent: &[String], item: &str) -> Option<&String> {
         let re_exports = |path: &&Names| {
             path.len() > parent.len() + 1
@@ -231,7 +229,6 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// Returns whether the attribute is `#[cfg(test)]` or the like.
 fn is_of_tests(attribute: &Attribute) -> bool {
     let tokens = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
     let words: Vec<&str> = tokens.split(|c: char| !c.is_alphanumeric()).collect();

@@ -181,9 +181,6 @@ fn load(
 }
 
 /// Detaches the program that a killed xoff left on the interface, if any.
-///
-/// # Errors
-/// Those of [`may_replace`], and the kernel's.
 pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     let ifindex = claim.ifindex();
     let stdin = io::stdin();

@@ -67,9 +67,6 @@ impl Claim {
     }
 
     /// Claims an interface, and waits up to `patience` for its release.
-    ///
-    /// # Errors
-    /// Those of [`Claim::take`].
     pub fn take_within(patience: Duration, device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         let (device, deadline) = (device.to_owned(), Instant::now() + patience);
         loop {

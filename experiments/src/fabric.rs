@@ -128,7 +128,6 @@ impl Fabric {
         self.start()?.run(load, patience, watch)
     }
 
-    /// Returns the reaction point with the seed of this host.
     fn reaction(&self, host: HostId) -> Option<ReactionSettings> {
         self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of })
     }

@@ -2,12 +2,6 @@
 //!
 //! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]), watched ([`Live`]) and accounted for ([`Account`]). Live
 //! hosts and switches are threads in namespaces; the simulator drives them by events.
-//!
-//! ```text
-//!   experiment --> Setup --> Fabric --> Started --> Account
-//!                                          |
-//!                                    RunningFabric     of the simulator, or of this machine (namespaces)
-//! ```
 
 #![forbid(unsafe_code)]
 

@@ -49,7 +49,6 @@ pub struct Overwrite {
     bytes: Vec<u8>,
 }
 
-/// Builds the control frame from `address`, then applies `distortion`.
 #[must_use]
 pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Vec<u8> {
     let mut bytes = control.encode(address);

@@ -126,7 +126,6 @@ impl Sender {
         }
     }
 
-    /// Chooses the next frame, of a class that is not in `paused`.
     #[inline]
     pub fn choose(&mut self, now: Nanos, paused: ClassSet) -> Choice {
         if self.line.free_at() > now {

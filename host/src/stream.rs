@@ -107,9 +107,6 @@ impl fmt::Display for StreamErrors {
 impl std::error::Error for StreamErrors {}
 
 /// Parses streams.
-///
-/// # Errors
-/// Returns all errors, with the allowed values.
 pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamErrors> {
     let mut errors = Vec::new();
     let mut streams = Vec::new();

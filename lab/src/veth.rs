@@ -24,7 +24,6 @@ impl Default for VethOptions {
     }
 }
 
-/// Settings of a veth end; see [`Namespace::end`].
 #[derive(Clone, Debug)]
 pub struct VethEnd<'a> {
     namespace: &'a Namespace,

@@ -61,7 +61,6 @@ impl Wire {
         self.device.mac()
     }
 
-    /// Runs a program at the host; returns output and exit status.
     #[must_use]
     pub fn run(&self, program: impl AsRef<Path>, args: &str) -> (String, ExitStatus) {
         let mut command = Command::new(program.as_ref());
@@ -221,7 +220,6 @@ impl Agent {
         self.wait()
     }
 
-    /// Waits for the end; returns exit status and log.
     pub fn wait(&mut self) -> (ExitStatus, String) {
         let status = wait_for("the end of the agent", || self.child.try_wait().unwrap());
         (status, self.stderr())

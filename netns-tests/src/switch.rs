@@ -98,7 +98,6 @@ impl Switch {
         self.status().ports.swap_remove(number - 1)
     }
 
-    /// Returns one class of port `number`, from 1.
     #[must_use]
     pub fn class(&self, number: usize, class: usize) -> ClassStatus {
         self.port(number).classes.swap_remove(class)

@@ -50,7 +50,6 @@ impl Tap {
         self.captured.lock().unwrap().clone()
     }
 
-    /// Returns the `wanted` captured frames.
     pub fn matching(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).cloned().collect()
     }
@@ -73,7 +72,6 @@ impl Tap {
         self.captured.lock().unwrap().iter().filter_map(|frame| frames::sequence(&frame.bytes)).collect()
     }
 
-    /// Waits for the first frame with this number.
     pub fn numbered(&self, number: u32) -> CapturedFrame {
         self.wait(1, |bytes| frames::sequence(bytes) == Some(number)).swap_remove(0)
     }

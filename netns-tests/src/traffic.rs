@@ -172,7 +172,6 @@ impl RunningTraffic {
         self.total(|progress| &progress.received)
     }
 
-    /// Returns the frames of a class that a host received.
     #[must_use]
     pub fn received_at(&self, host: &Host, class: usize) -> u64 {
         let running_host = self.hosts.iter().find(|running_host| running_host.number == host.number());
@@ -243,7 +242,6 @@ impl Reports {
         &self.reports[place.expect("the host did not take part in the traffic")]
     }
 
-    /// Returns a stream of host `from` as received by host `to`.
     #[must_use]
     pub fn received(&self, from: &Host, stream: u8, to: &Host) -> &ReceivedStream {
         let key = (u16::from(from.number()), stream);

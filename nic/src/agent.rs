@@ -131,9 +131,6 @@ impl Agent {
     }
 
     /// Obeys pauses until `stop` becomes readable, then restores the device.
-    ///
-    /// # Errors
-    /// The device is gone, or the kernel refuses.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Removed, AgentError> {
         self.hurry();
         self.logged_response = self.view.expected_response();

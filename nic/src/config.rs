@@ -162,9 +162,6 @@ impl NicWishes {
     }
 
     /// Replaces missing settings by defaults.
-    ///
-    /// # Errors
-    /// A setting is missing or impossible.
     pub fn settings(self) -> Result<NicSettings, NicMissing> {
         let device = self.device.ok_or(NicMissing::Device)?;
         let speed = self.speed.ok_or_else(|| NicMissing::Speed(device.clone()))?;

@@ -192,9 +192,6 @@ impl Guard {
 }
 
 /// Runs the guard; standard input is its socket.
-///
-/// # Errors
-/// There is no tree, or the device cannot be restored.
 pub fn run_guard(device: &str) -> Result<(), EgressError> {
     let system = |fault| move |source| EgressError::system(fault, device, source);
     // The guard outlives its agent, so it ignores these signals. The kernel sends SIGHUP to a stopped guard whose agent died.

@@ -42,7 +42,6 @@ pub struct NicView {
     pub real_time: AtomicBool,
     /// Time of the start, on the clock of the counters.
     pub started_at: Nanos,
-    /// Time of the start, on the wall clock.
     pub started: SystemTime,
 }
 

@@ -226,7 +226,7 @@ impl<'a> Record<'a> {
         rest.0.is_empty().then_some(record)
     }
 
-    /// Describes the record as text; `names` are the names of the ports.
+    /// Describes the record; `names` are those of the ports.
     #[must_use]
     pub fn describe(&self, names: &[String]) -> String {
         let at =

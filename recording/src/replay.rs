@@ -115,9 +115,6 @@ impl Replay {
     }
 
     /// Repeats all calls of `records`, except the last one of a truncated recording (`is_cut`).
-    ///
-    /// # Errors
-    /// A record cannot be read, or its call cannot be repeated.
     pub fn run<E: From<Broken>>(
         &mut self,
         records: impl Iterator<Item = Result<Vec<u8>, E>>,

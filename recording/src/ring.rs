@@ -81,9 +81,6 @@ impl Records {
     }
 
     /// Passes all available records to `each`. Returns false if there were none.
-    ///
-    /// # Errors
-    /// Returns the first error of `each`.
     pub fn take(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
         let Ok(chunk) = self.bytes.read_chunk(self.bytes.slots()) else { return Ok(false) };
         let (first, second) = chunk.as_slices();

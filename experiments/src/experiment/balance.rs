@@ -1,7 +1,7 @@
 //! `balance`: messages over the four paths between two leaves.
 //!
 //! With hashing by flow, messages that share a path are paused while others are free. Spraying by frame avoids this,
-//! but reorders frames; `balance/tcp.rs` measures its effect on TCP.
+//! but reorders frames.
 
 mod paths;
 mod tcp;

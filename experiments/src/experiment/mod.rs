@@ -69,7 +69,6 @@ pub enum Length {
 }
 
 impl Length {
-    /// Returns the duration in seconds.
     #[must_use]
     pub const fn seconds(self) -> u32 {
         match self {

@@ -1,6 +1,6 @@
 //! Live fabrics: switches (`xoff run`) and hosts (`xoff traffic`) are threads in their own namespaces.
 //!
-//! Kernel hosts use sockets (`tcp.rs`); routers have routing daemons. Nothing outlives the process ([`xoff_lab`]).
+//! Nothing outlives the process ([`xoff_lab`]).
 
 mod gaps;
 mod routing;

@@ -1,6 +1,4 @@
 //! Overrides of a scenario's keys: by `--set`, and by the points of its sweep.
-//!
-//! Values of `--set` are appended to the text, so that errors can show them, and then moved to their places.
 
 use toml_span::Value;
 use toml_span::value::ValueInner;

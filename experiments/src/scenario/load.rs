@@ -232,7 +232,7 @@ fn read(
         _ => [optional, &["kind", "name", "class", "jitter", "rate"]].concat(),
     };
     super::of_kind(table, "[[load]]", kind.word(), LoadKeys::KEYS, (required, &optional), problems);
-    // A load of kind "incast" without `gap` and `end` consists of one query, so it has an end.
+    // An incast without `gap` and `end` has one query, so it ends.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.is_endless() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(

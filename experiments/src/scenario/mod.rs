@@ -1,6 +1,4 @@
 //! Scenario of the simulator: fabric, switches, hosts, loads, output and sweep.
-//!
-//! `edits` applies `--set` and points of the sweep to the text, which is then read as a `Scenario`.
 
 mod changes;
 #[cfg(test)]

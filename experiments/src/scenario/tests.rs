@@ -380,7 +380,7 @@ fn every_load_kind_accepts_begin() {
         let text = format!("{}begin = \"20us\"\n{keys}\n", FINE.replace("permutation", kind));
         let load = read(&text).unwrap().point(0).unwrap().loads.remove(0);
         assert_eq!(load.begin, Nanos::from_micros(20), "{kind}");
-        // A load of kind "incast" without `gap` and `end` consists of one query, so it has an end.
+        // An incast without `gap` has one query.
         assert_eq!(load.end == Some(Nanos(20_001)), kind == "incast", "{kind}");
     }
 }

@@ -220,9 +220,6 @@ fn no_number_error(table: &Table, column: &str, found: &SelectedRows) -> miette:
 }
 
 /// Computes a statistic from a run's results.
-///
-/// # Errors
-/// Without a run, or if the column is missing or has no numbers.
 pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<Statistics> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {

@@ -126,9 +126,6 @@ impl Station {
     }
 
     /// Returns descriptors that become readable when a frame arrives.
-    ///
-    /// # Errors
-    /// If the process has no free descriptor.
     pub fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         duplicates(self.port.sockets())
     }

@@ -39,7 +39,6 @@ impl Held {
     }
 }
 
-/// Finds a host's existing namespaces, if any.
 pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
     let no_place = |reason: String| NetworkError::NoPlace { host: host.name.clone(), reason };
     let of_process = |pid: &str, what: &str| -> Result<Option<Found>, NetworkError> {

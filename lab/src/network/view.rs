@@ -133,9 +133,6 @@ impl NetworkView {
     }
 
     /// Reads all counters.
-    ///
-    /// # Errors
-    /// The system lacks resources to query workers.
     pub fn status(&self) -> std::io::Result<NetworkStatus> {
         let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
         let ask = |view: &Arc<SwitchView>| {

@@ -202,9 +202,6 @@ impl Egress {
     }
 
     /// Finds a device's tree, even if another process created it.
-    ///
-    /// # Errors
-    /// The device is missing, or the kernel refuses.
     pub fn find(ifindex: i32) -> Result<Option<Egress>, EgressError> {
         let mut egress = Egress::found(&name_of(ifindex)?, ifindex)?;
         Ok(Tree::is_in(&egress.tc.qdiscs(ifindex)?).then_some(egress))
@@ -248,9 +245,6 @@ impl Egress {
     }
 
     /// Stops a class. No frame leaves its leaf after the return; one may still be in the driver.
-    ///
-    /// # Errors
-    /// The kernel refuses: the device or the tree may be gone.
     pub fn stop(&mut self, class: Class) -> Result<(), EgressError> {
         self.stopped.insert(class);
         Ok(self.tc.send(self.tree.stop(class))?)

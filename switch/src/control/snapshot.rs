@@ -34,7 +34,6 @@ pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
 }
 
-/// Returns the status; `answers` has each worker's ledger.
 #[must_use]
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     let fdb_total = addresses::address_count(view);

@@ -1,6 +1,6 @@
 //! AF_XDP by the crate `xsk-rs`, which has libxdp's rings, and by xoff, at the two ends of a veth pair.
 //!
-//! The tests need root. A veth never requests a wakeup for the fill ring; tests in `socket.rs` cover wakeups.
+//! The tests need root. A veth never requests a wakeup for the fill ring.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
