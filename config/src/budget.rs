@@ -11,7 +11,7 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::sizing::largest;
 use crate::written::mebibytes;
-use crate::{Config, Machine, Remedy, defaults, quantity, remedies, shared};
+use crate::{Config, Machine, Remedy, build, defaults, quantity, remedies, shared};
 
 const TERMS: usize = 4;
 
@@ -42,30 +42,48 @@ pub(crate) fn apply(
     if machine.running.is_some() {
         return Some(());
     }
-    let longest = config.switch.ports.iter().map(|port| Bytes::of_frame(port.mtu_frame + TAGS).0).max()?;
-    let places = config.switch.ports.len() as u64 + u64::from(config.shell.spare_ports);
-    let least = 2 * longest * places;
+    let least = least(config);
     let smallest = plan(config, machine, least);
     if smallest.needed() > key.value {
         problems.push(refusal(&smallest, key.value, key.span, &savings(document, machine)));
         return None;
     }
-    let most = shared::lossy_queues(&config.switch.ports, config.shell.spare_ports).0.max(least);
+    let most = shared::unlimiting_pool(&config.switch.ports, config.shell.spare_ports).0.max(least);
     let largest_plan = mebibytes(plan(config, machine, most).needed());
     if key.value.0 > largest_plan << 20 {
-        problems.push(
-            Problem::warning(format!(
-                "`budget` is {}, but the switch can use only {largest_plan} MiB",
-                quantity::bytes(key.value)
-            ))
-            .at(key.span, "cannot be used")
-            .help(format!("write budget = \"{largest_plan}MiB\", or raise `egress_max` of lossy classes")),
-        );
+        let value = quantity::bytes(key.value);
+        let text = format!("`budget` is {value}, but the switch takes only {largest_plan} MiB");
+        let problem = Problem::warning(text).at(key.span, "cannot be used");
+        problems.push(problem.help(format!("write budget = \"{largest_plan}MiB\"")));
     }
     let fits = |pool| plan(config, machine, pool).needed() <= key.value;
     let pool = if fits(most) { most } else { largest(least, most, fits) };
     config.switch.lossy_pool = defaults::lossy_pool(Bytes(pool));
     Some(())
+}
+
+/// Returns changes of single keys that cause no error, the largest saving first; with a `budget`, only a smaller one.
+pub(crate) fn remedies(document: &Document, machine: &Machine) -> Vec<Remedy> {
+    match document.memory.budget {
+        Some(_) => smallest(document, machine).into_iter().collect(),
+        None => remedies::of(document, machine),
+    }
+}
+
+fn smallest(document: &Document, machine: &Machine) -> Option<Remedy> {
+    let ignored = &mut Problems::default();
+    let mut config = build::build(document, ignored)?;
+    apply(&mut config, machine, document, ignored)?;
+    let needed = [config.plan(machine), plan(&config, machine, least(&config))].map(|plan| plan.needed());
+    let saved = needed[0].saturating_sub(needed[1]);
+    (saved > Bytes::ZERO).then_some(Remedy { change: "the smallest possible `budget`", saved })
+}
+
+/// Returns the smallest lossy pool: two of the longest frames for each port and spare port.
+fn least(config: &Config) -> u64 {
+    let longest = config.switch.ports.iter().map(|port| Bytes::of_frame(port.mtu_frame + TAGS).0).max();
+    let places = config.switch.ports.len() as u64 + u64::from(config.shell.spare_ports);
+    2 * longest.unwrap_or(0) * places
 }
 
 fn savings(document: &Document, machine: &Machine) -> String {

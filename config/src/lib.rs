@@ -137,10 +137,15 @@ impl Config {
         let mut config = build::build(&document, problems)?;
         budget::apply(&mut config, machine, &document, problems)?;
         let misfits = machine::misfits(&config, machine, Some(&document)).into_iter();
-        misfits
-            .chain(shortage::of(&config, machine, Some(&document)))
-            .for_each(|problem| problems.push(problem));
+        misfits.chain(shortage::of(&config, machine, &document)).for_each(|problem| problems.push(problem));
         Some(config)
+    }
+
+    /// Returns changes of single keys that cause no error, the largest saving first.
+    #[must_use]
+    pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
+        let own = machine.own_policy.as_ref();
+        budget::remedies(&Document::read(root, hardware, own, &mut Problems::default()), machine)
     }
 
     #[must_use]
@@ -155,10 +160,10 @@ impl Config {
         placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
     }
 
-    /// Returns the requirements that the machine does not meet: errors, and warnings about narrow margins.
+    /// Returns the requirements that the machine does not meet, except for memory.
     #[must_use]
     pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
-        machine::misfits(self, machine, None).into_iter().chain(shortage::of(self, machine, None)).collect()
+        machine::misfits(self, machine, None)
     }
 
     /// Returns the error if `device` does not suit the port.

@@ -1,14 +1,15 @@
 //! Remedies for a lack of memory: plans the memory again for each remedy, with one key changed.
 
-use toml_span::{Span, Spanned, Value};
+use toml_span::{Span, Spanned};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
 
 use crate::document::{Document, Port};
-use crate::keys::ClassKeys;
+use crate::keys::{ClassKeys, PortKeys};
 use crate::reader::Problems;
 use crate::reader::value;
 use crate::shell::ReceiveChunks;
-use crate::{Config, Hardware, Machine, build, defaults};
+use crate::written::grouped;
+use crate::{Machine, build, defaults};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
@@ -20,7 +21,7 @@ pub struct Remedy {
 
 type Change = (&'static str, fn(&mut Document));
 
-const CHANGES: [Change; 7] = [
+const CHANGES: [Change; 14] = [
     ("smallest_frame = 1024", |document| document.switch.smallest_frame = key(1024)),
     ("stall_budget = \"5ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(5))),
     ("stall_budget = \"1ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(1))),
@@ -30,6 +31,19 @@ const CHANGES: [Change; 7] = [
     ("the default `headroom` of each class", |document| {
         classes(document).for_each(|class| class.headroom = None);
     }),
+    ("the default `egress_max` of each class", |document| {
+        classes(document).for_each(|class| (class.egress_max, class.egress_max_frames) = (None, None));
+    }),
+    ("the default `ingress_max` of each class", |document| {
+        classes(document).for_each(|class| class.ingress_max = None);
+    }),
+    ("the default `burst` of each port", |document| ports(document).for_each(|port| port.burst = None)),
+    ("the default `commit` of each port", |document| ports(document).for_each(|port| port.commit = None)),
+    ("the default `peer_response` of each port", |document| {
+        ports(document).for_each(|port| port.peer_response = None);
+    }),
+    ("no `spare_ports`", |document| document.switch.spare_ports = None),
+    ("the default `flows` of [policy.ofc]", |document| document.ofc.flows = None),
 ];
 
 const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |document| {
@@ -41,9 +55,6 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
         let config = build::build(document, &mut Problems::default())?;
         Some(config.plan(machine).needed())
     };
-    if document.memory.budget.is_some() {
-        return Vec::new(); // the lossy pool takes all memory that the rest leaves
-    }
     let Some(now) = needed(document) else { return Vec::new() };
     let remedy = |(change, apply): Change| {
         let mut document = document.clone();
@@ -55,16 +66,15 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     largest_first(possible.filter_map(remedy).collect())
 }
 
-impl Config {
-    /// Returns changes of single keys that cause no error, the largest saving first.
-    #[must_use]
-    pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
-        let own = machine.own_policy.as_ref();
-        of(&Document::read(root, hardware, own, &mut Problems::default()), machine)
-    }
-}
-
 impl Remedy {
+    /// Formats what the change saves, and whether a need of `needed` then fits into `allowed`.
+    #[must_use]
+    pub fn advice(&self, needed: Bytes, allowed: Bytes) -> String {
+        let suffices =
+            if needed.saturating_sub(self.saved) <= allowed { "suffices" } else { "does not suffice alone" };
+        format!("{} helps most: it saves {} MiB, and {suffices}", self.change, grouped(self.saved.0 >> 20))
+    }
+
     /// Sums the savings of equal changes in several switches, the largest first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
@@ -86,6 +96,10 @@ fn largest_first(mut remedies: Vec<Remedy>) -> Vec<Remedy> {
 
 fn key<T>(value: T) -> Option<Spanned<T>> {
     Some(Spanned::with_span(value, Span::default()))
+}
+
+fn ports(document: &mut Document) -> impl Iterator<Item = &mut PortKeys> {
+    document.ports.iter_mut().map(|port| &mut port.keys)
 }
 
 fn classes(document: &mut Document) -> impl Iterator<Item = &mut ClassKeys> {
@@ -112,6 +126,7 @@ fn keep_one_class(port: &mut Port) {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::{Config, Hardware};
 
     fn remedies(switch: &str, port: &str) -> Vec<Remedy> {
         let ports = ["a", "b"].map(|name| {
@@ -152,11 +167,32 @@ mod tests {
     }
 
     #[test]
-    fn default_is_suggested_instead_of_huge_xoff_or_headroom() {
-        for key in ["xoff", "headroom"] {
-            let best = remedies("", &format!("class.3.{key} = \"10GB\""));
-            assert_eq!(best[0].change, format!("the default `{key}` of each class"));
-            assert!(best[0].saved > Bytes(20_000_000_000), "{best:?}");
+    fn default_is_suggested_instead_of_huge_value() {
+        for (key, of) in [
+            ("class.3.xoff = \"10GB\"", "`xoff` of each class"),
+            ("class.3.headroom = \"10GB\"", "`headroom` of each class"),
+            ("peer_response = \"9s\"", "`peer_response` of each port"),
+            ("burst = \"60MB\"", "`burst` of each port"),
+        ] {
+            assert_eq!(remedies("", key)[0].change, format!("the default {of}"));
+        }
+        let text = |keys: &str| format!("{keys}\n[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n");
+        for (keys, change) in [
+            (
+                "[class.0]\negress_max = \"10GB\"\n[memory]\nlossy_pool = \"none\"",
+                "the default `egress_max` of each class",
+            ),
+            (
+                "[switch]\npolicy = \"ofc\"\n[policy.ofc]\nflows = 1048576",
+                "the default `flows` of [policy.ofc]",
+            ),
+            ("[switch]\nspare_ports = 200", "no `spare_ports`"),
+            ("[memory]\nbudget = \"1GB\"", "the smallest possible `budget`"),
+        ] {
+            let text = text(keys);
+            let of =
+                Config::remedies(&toml_span::parse(&text).unwrap(), Hardware::default(), &Machine::default());
+            assert!(changes(&of).contains(&change), "{keys}: {of:?}");
         }
         assert!(!changes(&remedies("", "")).iter().any(|change| change.starts_with("the default")));
     }

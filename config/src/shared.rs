@@ -107,16 +107,17 @@ pub(crate) fn lossy_pool(
             LossyPool::UNLIMITED
         }
         Some((OrOff::Is(bytes), span)) => {
-            let most = lossy_queues(ports, spare);
+            let most = unlimiting_pool(ports, spare);
             if bytes > most && !is_running {
+                let text = format!(
+                    "`lossy_pool` is {}, but one of {} bytes already limits no queue",
+                    quantity::bytes(bytes),
+                    most.0
+                );
                 problems.push(
-                    Problem::warning(format!(
-                        "`lossy_pool` is {}, but all lossy queues together hold at most {} bytes",
-                        quantity::bytes(bytes),
-                        most.0
-                    ))
-                    .at(span, "cannot be filled")
-                    .help("lower `lossy_pool`, or raise `egress_max` of lossy classes"),
+                    Problem::warning(text)
+                        .at(span, "no limit")
+                        .help("write lossy_pool = \"none\", or a smaller one"),
                 );
             }
             defaults::lossy_pool(bytes)
@@ -128,8 +129,9 @@ pub(crate) fn lossy_pool(
     }
 }
 
-/// Returns the size of the queues of all classes that are lossy at every port. Each of `spare` more ports counts as the largest port.
-pub(crate) fn lossy_queues(ports: &[PortSettings], spare: u8) -> Bytes {
+/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy everywhere, because a queue may take only
+/// what is free. Each of `spare` more ports counts as the largest.
+pub(crate) fn unlimiting_pool(ports: &[PortSettings], spare: u8) -> Bytes {
     let is_lossy = |class: &Class| ports.iter().all(|port| !port.classes[class.index()].lossless);
     let classes: Vec<Class> = Class::ALL.into_iter().filter(is_lossy).collect();
     let of_port = |port: &PortSettings| {
@@ -138,7 +140,7 @@ pub(crate) fn lossy_queues(ports: &[PortSettings], spare: u8) -> Bytes {
     };
     let largest = ports.iter().map(of_port).max().unwrap_or_default();
     let of_spare = Bytes(largest.0.saturating_mul(spare.into()));
-    ports.iter().map(of_port).fold(of_spare, Bytes::saturating_add)
+    Bytes(ports.iter().map(of_port).fold(of_spare, Bytes::saturating_add).0.saturating_mul(2))
 }
 
 fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {

@@ -2,33 +2,34 @@ use xoff_wire::units::Bytes;
 
 use crate::document::Document;
 use crate::reader::problem::Problem;
-use crate::written::mebibytes;
-use crate::{Config, Machine, Remedy, remedies};
+use crate::written::{grouped, mebibytes};
+use crate::{Config, Machine, budget};
 
-pub(crate) fn of(config: &Config, machine: &Machine, document: Option<&Document>) -> Option<Problem> {
+/// Returns the lack of memory for a switch, or for the ports that a reload adds.
+pub(crate) fn of(config: &Config, machine: &Machine, document: &Document) -> Option<Problem> {
     let available = machine.memory.as_ref()?; // a simulated switch needs no plan
-    let needed = config.plan(machine).needed();
-    let needs = mebibytes(needed);
+    let without_spare =
+        |config: &Config| config.memory(&config.workers(&machine.cores), &config.queues(machine)).needed();
+    let (what, needed) = match &machine.running {
+        Some(running) => ("the change", without_spare(config).saturating_sub(without_spare(running))),
+        None => ("the switch", config.plan(machine).needed()),
+    };
     let half = Bytes(available.bytes.0 / 2);
+    let text = |than: &str| {
+        format!("{what} needs {} MiB of memory, more than {than} {available}", grouped(mebibytes(needed)))
+    };
     let (problem, allowed) = if needed > available.bytes {
-        let text = format!("the switch needs {needs} MiB of memory, more than the {available}");
-        (Problem::error(text), available.bytes)
-    } else if needed > half {
-        let text = format!("the switch needs {needs} MiB of memory, more than half of the {available}");
-        (Problem::warning(text), half)
+        (Problem::error(text("the")), available.bytes)
+    } else if needed > half && machine.running.is_none() {
+        (Problem::warning(text("half of the")), half)
     } else {
         return None;
     };
-    let remedies = document.map(|document| remedies::of(document, machine)).unwrap_or_default();
-    let first = match remedies.first() {
-        Some(Remedy { change, saved }) => {
-            let alone =
-                if needed.saturating_sub(*saved) <= allowed { "suffices" } else { "does not suffice alone" };
-            format!("{change} helps most: it saves {} MiB, and {alone}; ", saved.0 >> 20)
-        }
-        None if config.shell.budget.is_some() => "lower `budget` in [memory]; ".to_owned(),
-        None => String::new(),
-    };
+    if machine.running.is_some() {
+        return Some(problem.help("add fewer ports, or end other programs"));
+    }
+    let remedies = budget::remedies(document, machine);
+    let first = remedies.first().map_or_else(String::new, |remedy| remedy.advice(needed, allowed) + "; ");
     Some(problem.help(format!(
         "{first}shorten stall_budget, raise smallest_frame (where lossless frames are larger on average), list fewer `queues`, or make \
          fewer classes lossless; `xoff check -v` shows the memory of each consumer, with --elsewhere on any machine"

@@ -83,12 +83,12 @@ fn memory_plan_one_byte_above_available_memory_is_refused() {
 
 #[test]
 fn error_for_lack_of_memory_names_cgroup_and_remedy() {
-    let on = |memory: u64, has_small_chunks: fn() -> bool| {
+    let on = |memory: u64| {
         let memory = AvailableMemory {
             bytes: Bytes(memory),
             cgroup_limit: Some("/sys/fs/cgroup/a/memory.max".into()),
         };
-        let machine = Machine { memory: Some(memory), has_small_chunks, ..Machine::default() };
+        let machine = Machine { memory: Some(memory), has_small_chunks: || false, ..Machine::default() };
         let error = Config::from_toml("test.toml", PORTS, machine).unwrap_err();
         let ConfigError::Invalid(invalid) = error else { panic!("{error:?}") };
         let problem = invalid.problems()[0].clone();
@@ -96,12 +96,12 @@ fn error_for_lack_of_memory_names_cgroup_and_remedy() {
     };
     let shorter = read(&format!("[switch]\nstall_budget = \"1ms\"\n{PORTS}")).unwrap();
     let least = shorter.memory(&shorter.workers(&[]), &[]).needed().0;
-    let (message, help) = on(least, || false);
+    let (message, help) = on(least);
     let limit = " MiB available memory (limit of the cgroup: /sys/fs/cgroup/a/memory.max)";
     assert!(message.ends_with(limit), "{message}");
     assert!(help.starts_with("stall_budget = \"1ms\" helps most: it saves "), "{help}");
     assert!(help.contains(" MiB, and suffices; "), "{help}");
-    let (_, help) = on(least - 1, || false);
+    let (_, help) = on(least - 1);
     assert!(help.contains(" MiB, and does not suffice alone; "), "{help}");
 }
 
@@ -140,12 +140,31 @@ fn budget_one_byte_below_smallest_memory_plan_is_refused() {
     assert!(help.contains("receive_chunks = \"small\" in [memory] saves "), "{help}");
 }
 
+#[test]
+fn memory_of_added_port_must_be_available() {
+    let one = PORTS.split_once("[[port]]").unwrap().1.split("[[port]]").next().unwrap();
+    let one = read(&format!("[[port]]{one}")).unwrap();
+    let needed =
+        |config: &Config| config.memory(&config.workers(&[]), &config.queues(&Machine::default())).needed();
+    let added = needed(&read(PORTS).unwrap()).saturating_sub(needed(&one)).0;
+    let reload = |memory: u64| {
+        let running = Some(std::sync::Arc::new(one.clone()));
+        Config::from_toml(
+            "t",
+            PORTS,
+            Machine { memory: Some(Bytes(memory).into()), running, ..Machine::default() },
+        )
+    };
+    assert!(reload(added).is_ok());
+    assert!(format!("{:?}", reload(added - 1).unwrap_err()).contains("the change needs"));
+}
+
 // proves: shared-memory
 #[test]
-fn lossy_pool_above_size_of_all_lossy_queues_warns() {
+fn lossy_pool_or_budget_beyond_use_warns() {
     let config = read(PORTS).unwrap();
     let queues = config.switch.ports.iter().flat_map(|port| &port.classes);
-    let most: u64 = queues.filter(|class| !class.lossless).map(|class| class.egress_max.0).sum();
+    let most: u64 = queues.filter(|class| !class.lossless).map(|class| 2 * class.egress_max.0).sum();
     let warned = |memory: &str| {
         let warnings = read(&format!("[memory]\n{memory}\n{PORTS}")).unwrap().warnings;
         warnings.iter().any(|warning| {

@@ -2,15 +2,18 @@
 //! this machine's addresses.
 
 use std::io::{self, Read as _, Write as _};
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use ureq::config::Config;
 use ureq::config::ConfigBuilder;
 use ureq::http::Response;
+use ureq::http::Uri;
 use ureq::typestate::AgentScope;
-use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
@@ -125,7 +128,7 @@ fn of(base: &str, config: ConfigBuilder<AgentScope>) -> (Agent, String) {
     let config = config.proxy(None).http_status_as_error(false).build();
     match base.strip_prefix(UNIX) {
         Some(path) => {
-            let agent = Agent::with_parts(config, Socket(path.into()), DefaultResolver::default());
+            let agent = Agent::with_parts(config, Socket(path.into()), NoAddress);
             (agent, "http://127.0.0.1".to_owned()) // accepted by every switch
         }
         None => (config.new_agent(), base.trim_end_matches('/').to_owned()),
@@ -147,6 +150,18 @@ impl Connector for Socket {
         let buffers =
             LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(Connection { stream, buffers }))
+    }
+}
+
+/// Resolves every name to an address that [`Socket`] ignores. The default resolver starts a thread, which a limit may refuse.
+#[derive(Debug)]
+struct NoAddress;
+
+impl Resolver for NoAddress {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+        let mut addresses = self.empty();
+        addresses.push((Ipv4Addr::UNSPECIFIED, 0).into());
+        Ok(addresses)
     }
 }
 

@@ -54,10 +54,11 @@ pub fn secret() -> HashSeed {
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// Returns the memory of the whole machine, free or in use.
+/// Returns the memory of the whole machine, or the least limit of this process's cgroups, free or in use.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
-    Some(Bytes(sysinfo().ok()?.ram_total()))
+    let machine = sysinfo().ok().map(|info| Bytes(info.ram_total()));
+    machine.into_iter().chain(cgroup::limit()).min()
 }
 
 /// Returns the lesser of the machine's available memory and what the limits of cgroups leave.

@@ -234,7 +234,7 @@ pub fn start_from(
     let open_files = Allowed::raise()?;
     let listen = |at| control::listen(at, shell.http_netns.as_deref(), &shell.http_hosts);
     let http = shell.http.as_ref().map(listen).transpose()?;
-    let machine = machine::here();
+    let machine = machine::here(); // the memory was checked with the file
     if let Some(misfit) = config.misfits(&machine).into_iter().find(Problem::is_error) {
         return Err(RunError::Misfit { misfit });
     }

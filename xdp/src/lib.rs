@@ -56,7 +56,7 @@ pub use host_interface::HostInterface;
 pub use interface::Interface;
 pub use journal::{Journal, Left, Owner};
 pub use layout::{ReceiveChunks, SMALL as SMALL_CHUNK};
-pub use limits::thread_refused;
+pub use limits::{spawn, thread_refused};
 pub use losses::{Losses, Overlap};
 pub use monitor::{Look, Monitor, PortDriver, Unread, XdpStatistics};
 pub use offloads::{Offloads, OffloadsBefore, finish_frames};

@@ -1,15 +1,24 @@
 //! Remedies for memory and threads that the kernel refuses.
 
 use std::io;
+use std::thread::{self, JoinHandle};
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+
+/// Starts a thread.
+///
+/// # Errors
+/// The system refuses the thread; the error names the limits to raise.
+pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().spawn(work).map_err(|error| thread_refused(&error))
+}
 
 /// Returns the `error` of a thread that could not be started, and adds which limit to raise.
 #[must_use]
 pub fn thread_refused(error: &io::Error) -> io::Error {
     let threads = "raise the limit on threads (`ulimit -u`, and `pids.max` of the cgroup)";
-    let remedy = raise_address_space(address_space()).unwrap_or_else(|| threads.into());
-    io::Error::new(error.kind(), format!("{error}; {remedy}"))
+    let or = raise_address_space(address_space()).map_or_else(String::new, |remedy| format!(", or {remedy}"));
+    io::Error::new(error.kind(), format!("{error}; {threads}{or}"))
 }
 
 pub(crate) fn memory_remedy(error: &io::Error) -> String {

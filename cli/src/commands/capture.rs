@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 use miette::IntoDiagnostic as _;
@@ -78,6 +77,8 @@ pub enum CaptureError {
     Refused(String),
     #[error("the reply of {url} is not a capture of this version of xoff: {error}")]
     Foreign { url: String, error: NoBlock },
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     #[error("cannot write {file}: {error}")]
     File { file: String, error: io::Error },
 }
@@ -118,7 +119,7 @@ fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let mut file = open(args)?;
     if waited_for.is_ok() {
         let url = url.to_owned();
-        thread::spawn(move || end_on(&signals, &url, &id));
+        xoff_xdp::spawn(move || end_on(&signals, &url, &id)).map_err(CaptureError::Thread)?;
     }
     carry(&mut answer.body_mut().as_reader(), &mut file, url, &args.out.to_string_lossy())
 }

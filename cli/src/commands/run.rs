@@ -2,7 +2,6 @@
 
 use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 
 use miette::IntoDiagnostic as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -80,7 +79,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     service::runs(&format!("{} ports", config.switch.ports.len()));
     let end = running.end();
     let reloads = running.reloads().filter(|_| config.shell.sighup == Sighup::Reload).cloned();
-    thread::spawn(move || {
+    let watch = xoff_xdp::spawn(move || {
         for signal in signals.forever() {
             match &reloads {
                 Some(reloads) if signal == SIGHUP => reloads.now(),
@@ -88,6 +87,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             }
         }
     });
+    watch.into_diagnostic()?; // dropping the switch stops it
     running.wait();
     service::ends();
     let outcome = running.stop();

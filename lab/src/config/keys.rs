@@ -119,10 +119,10 @@ impl File {
         for table in Config::TABLES.iter().filter(|table| !own.contains(table)) {
             if let Some(value) = root.value(table) {
                 let problem = Problem::error(format!("`{table}` is not a key at the top level"));
-                let header = format!("[switch.{table}]");
-                let header = if value.as_array().is_some() { format!("[{header}]") } else { header };
-                let help = format!("write {header} after the [[switch]] that it belongs to");
-                problems.push(problem.at(value.span, "setting of a switch").help(help));
+                problems.push(problem.at(value.span, "setting of a switch").help(
+                    "begin the header with `switch.` after the [[switch]], such as [switch.memory], or with `defaults.switch.` for \
+                     all switches",
+                ));
             }
         }
         root.no_others(&[TopKeys::KEYS, &own, Config::TABLES], problems);

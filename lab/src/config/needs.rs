@@ -1,7 +1,7 @@
 //! Estimate of a network's memory.
 
 use xoff_config::memory::{PROCESS, Plan};
-use xoff_config::written::mebibytes;
+use xoff_config::written::{grouped, mebibytes};
 use xoff_config::{Machine, Problem, Remedy};
 use xoff_wire::units::Bytes;
 
@@ -43,22 +43,13 @@ impl Needs {
         }
         let problem = Problem::error(format!(
             "the network needs {} MiB of memory ({} MiB for switches, {} MiB for agents of hosts), more than the {available}",
-            mebibytes(needed),
-            mebibytes(Bytes(needed.0 - self.of_agents().0)),
-            mebibytes(self.of_agents()),
+            grouped(mebibytes(needed)),
+            grouped(mebibytes(Bytes(needed.0 - self.of_agents().0))),
+            grouped(mebibytes(self.of_agents())),
         ));
         Some(match remedies().first() {
-            Some(Remedy { change, saved }) => {
-                let left = needed.saturating_sub(*saved);
-                let fit = if left <= available.bytes {
-                    "the network then fits"
-                } else {
-                    "the network still does not fit"
-                };
-                problem.help(format!(
-                    "{change} for every switch helps most: this setting saves {} MiB, and {fit}",
-                    saved.0 >> 20
-                ))
+            Some(remedy) => {
+                problem.help(format!("in [defaults.switch], {}", remedy.advice(needed, available.bytes)))
             }
             None => problem.help("reduce the number of hosts, or end other programs"),
         })
@@ -124,12 +115,10 @@ mod tests {
         let after = |change: &str| total(&format!("{TWO}[defaults.switch]\n{change}\n"));
         let best = changes.into_iter().min_by_key(|change| after(change)).unwrap();
         let saved = (total(TWO) - after(best)) >> 20;
-        for (memory, fit) in [(after(best) - 1, "still does not fit"), (after(best), "then fits")] {
+        for (memory, fit) in [(after(best) - 1, "does not suffice alone"), (after(best), "suffices")] {
             let [problem] = &problem(memory)[..] else { panic!("one error") };
             assert!(problem.message.starts_with("the network needs "), "{problem}");
-            let help = format!(
-                "{best} for every switch helps most: this setting saves {saved} MiB, and the network {fit}"
-            );
+            let help = format!("in [defaults.switch], {best} helps most: it saves {saved} MiB, and {fit}");
             assert_eq!(problem.help, Some(help));
         }
     }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use procfs::ProcessCGroups;
 use procfs::process::{MountInfo, MountInfos, Process};
+use procfs::{FromRead as _, ProcessCGroups};
 use xoff_config::AvailableMemory;
 use xoff_wire::units::Bytes;
 
@@ -17,8 +17,24 @@ const LIMITS: [(&str, &str); 3] = [
 
 /// Returns the memory that the limits leave to this process, or `None` without a limit.
 pub(super) fn available() -> Option<AvailableMemory> {
-    let process = Process::myself().ok()?;
-    least(&process.cgroups().ok()?, &process.mountinfo().ok()?)
+    least(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
+}
+
+/// Reads mounts whose paths may be no UTF-8, which procfs refuses.
+fn mounts() -> Option<MountInfos> {
+    let text = fs::read("/proc/self/mountinfo").ok()?;
+    MountInfos::from_read(String::from_utf8_lossy(&text).as_bytes()).ok()
+}
+
+/// Returns the least limit of the cgroups of this process, whatever is used of it.
+pub(super) fn limit() -> Option<Bytes> {
+    let (cgroups, mounts) = (Process::myself().ok()?.cgroups().ok()?, mounts()?);
+    let levels = mounts.iter().flat_map(|mount| levels(mount, &cgroups).unwrap_or_default());
+    levels.flat_map(|level| LIMITS.map(|(limit, _)| number(&level, limit))).flatten().min().map(Bytes)
+}
+
+fn number(level: &Path, file: &str) -> Option<u64> {
+    fs::read_to_string(level.join(file)).ok()?.trim().parse().ok()
 }
 
 fn least(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Option<AvailableMemory> {
@@ -43,7 +59,6 @@ fn levels(mount: &MountInfo, cgroups: &ProcessCGroups) -> Option<Vec<PathBuf>> {
 }
 
 fn left(level: &Path, (limit, used): (&str, &str)) -> Option<AvailableMemory> {
-    let number = |file| fs::read_to_string(level.join(file)).ok()?.trim().parse::<u64>().ok();
     let stat = fs::read_to_string(level.join("memory.stat")).unwrap_or_default();
     // In version 1 only the `total_` lines count descendants, in version 2 all lines do.
     let pages = |key: &str| {
@@ -51,7 +66,7 @@ fn left(level: &Path, (limit, used): (&str, &str)) -> Option<AvailableMemory> {
         of(&format!("total_{key} ")).or_else(|| of(&format!("{key} "))).unwrap_or(0)
     };
     let reclaimable = pages("active_file").saturating_add(pages("inactive_file"));
-    let left = number(limit)?.saturating_sub(number(used)?.saturating_sub(reclaimable));
+    let left = number(level, limit)?.saturating_sub(number(level, used)?.saturating_sub(reclaimable));
     Some(AvailableMemory { bytes: Bytes(left), cgroup_limit: Some(level.join(limit)) })
 }
 
@@ -59,8 +74,6 @@ fn left(level: &Path, (limit, used): (&str, &str)) -> Option<AvailableMemory> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use procfs::FromRead as _;
-
     use super::*;
 
     /// Returns the bytes left to a process in `/a/b`, and the limit's file below the mount point.
@@ -71,8 +84,11 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
-        let mount = format!("32 31 0:29 {mounted} {} rw - {version} none rw,memory\n", root.path().display());
-        let cgroups = ProcessCGroups::from_read("4:memory:/a/b\n1:cpu:/c\n0::/a/b\n".as_bytes()).unwrap();
+        let mount = |controller| {
+            format!("32 31 0:29 {mounted} {} rw - {version} none rw,{controller}\n", root.path().display())
+        };
+        let mount = mount("cpu") + &mount("memory");
+        let cgroups = ProcessCGroups::from_read("1:cpu:/c\n4:memory:/a/b\n0::/a/b\n".as_bytes()).unwrap();
         let found = least(&cgroups, &MountInfos::from_read(mount.as_bytes()).unwrap())?;
         let file = found.cgroup_limit.unwrap();
         Some((found.bytes.0, file.strip_prefix(root.path()).unwrap().display().to_string()))

@@ -7,7 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitCode, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use miette::IntoDiagnostic as _;
@@ -24,7 +23,6 @@ use xoff_lab::network::control::{self, Claim, Event};
 use xoff_lab::network::{Account, NetworkError, RunningNetwork, enter, leftovers};
 use xoff_switch::confine::Confinement;
 use xoff_switch::control::logging::{self, Log};
-use xoff_xdp::thread_refused;
 
 /// Default log filter; `RUST_LOG` overrides it.
 const LOG: &str = "warn";
@@ -91,8 +89,7 @@ impl Kept {
 }
 
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), NetworkError> {
-    let spawned = thread::Builder::new().spawn(work).map_err(|error| thread_refused(&error));
-    spawned.map(drop).map_err(NetworkError::io("start a thread"))
+    xoff_xdp::spawn(work).map(drop).map_err(NetworkError::io("start a thread"))
 }
 
 pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::Result<ExitCode> {
