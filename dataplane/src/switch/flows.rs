@@ -77,14 +77,20 @@ impl Switch {
         let class = list.class;
         match list.operation {
             Operation::Pause(_) if all_are_paused => (),
-            Operation::Pause(_) => {
+            Operation::Pause(time) => {
                 self.expire_pauses(port);
-                let peer = &self.ports[port.index()].peer;
-                let already = peer.paused.classes().contains(class) && !peer.paused_for_flows.contains(class);
-                self.pause_classes(port, pfc.classes, &pfc.times);
-                if !already {
-                    self.ports[port.index()].peer.paused_for_flows.insert(class);
-                    self.report_class_pause(port, class);
+                let at = &self.ports[port.index()];
+                let end = self.now.after(at.settings.speed.time_of_quanta(time));
+                let of_class = at.peer.paused.until(class);
+                match of_class.filter(|_| !at.peer.paused_for_flows.contains(class)) {
+                    // A list does not shorten a pause of the class.
+                    Some(until) if until >= end => (),
+                    Some(_) => self.pause_classes(port, pfc.classes, &pfc.times),
+                    None => {
+                        self.pause_classes(port, pfc.classes, &pfc.times);
+                        self.ports[port.index()].peer.paused_for_flows.insert(class);
+                        self.report_class_pause(port, class);
+                    }
                 }
             }
             // Resume the class only when none of its flows is paused, because frames of paused flows may be queued

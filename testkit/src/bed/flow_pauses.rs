@@ -30,15 +30,15 @@ pub enum OfClass {
 impl FlowPauses {
     /// Processes a flow list. Returns `None` if the frame contains none.
     ///
-    /// With `by_flow` the list pauses single flows, otherwise their class. `paused` says whether the class was paused
-    /// before.
+    /// With `by_flow` the list pauses single flows, otherwise their class. `until` is the end of the class's
+    /// pause, which a list does not shorten unless a list began it.
     pub fn received(
         &mut self,
         now: Nanos,
         speed: BitRate,
         bytes: &[u8],
         by_flow: bool,
-        paused: bool,
+        until: Nanos,
     ) -> Option<OfClass> {
         if bytes.get(34..38) != Some(b"OFC1") {
             return None;
@@ -60,10 +60,11 @@ impl FlowPauses {
         Some(match pauses {
             true if by_flow => OfClass::Nothing,
             true => {
-                if !paused {
+                if now >= until {
                     self.stopped.insert(class);
                 }
-                OfClass::Stops(now.after(time))
+                let end = now.after(time);
+                OfClass::Stops(if self.stopped.contains(class) { end } else { end.max(until) })
             }
             false if stopped => {
                 self.clear(class);

@@ -70,7 +70,7 @@ impl Watch {
         if let Some(class) = class.filter(|class| self.port.ofc_peer && obeyed.contains(*class)) {
             let by_flow = self.by_flow.contains(class);
             let until = &mut self.paused_until[class.index()];
-            match self.flow_pauses.received(now, self.port.speed, bytes, by_flow, now < *until) {
+            match self.flow_pauses.received(now, self.port.speed, bytes, by_flow, *until) {
                 Some(OfClass::Stops(then)) => return *until = then,
                 Some(OfClass::Resumes) => return *until = now,
                 Some(OfClass::Nothing) => return,

@@ -247,7 +247,7 @@ impl Driver {
         }
         let (now, speed) = (self.now, settings.speed);
         let flow_pauses = &mut self.flow_pauses[usize::from(port)];
-        match flow_pauses.received(now, speed, list, by_flow, now < *until) {
+        match flow_pauses.received(now, speed, list, by_flow, *until) {
             Some(OfClass::Stops(then)) => *until = then,
             Some(OfClass::Resumes) => *until = self.now,
             Some(OfClass::Nothing) | None => (),

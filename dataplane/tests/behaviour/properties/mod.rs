@@ -141,6 +141,22 @@ fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     plan
 }
 
+// proves: ofc
+#[test]
+fn flow_list_does_not_shorten_class_pause() {
+    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+    plan.settings.ports[1].ofc_peer = true; // the policy is not OFC, so lists pause the class
+    let mut driver = Driver::new(plan, Batches::Large);
+    driver.step(&Step::Receive { port: 0, to: 1, pcp: Some(3), len: 100 });
+    driver.step(&Step::Forward { worker: 0 });
+    let flows = vec![(0, 1)];
+    driver.step(&Step::Pause { port: 1, classes: 1 << 3, quanta: 2 });
+    driver.step(&Step::Flows { port: 1, class: 3, resume: false, quanta: 1, flows });
+    driver.step(&Step::Advance { by: 512 });
+    driver.step(&Step::Transmit { port: 1 });
+    driver.drain();
+}
+
 // proves: bridging
 #[test]
 fn refused_source_address_of_halted_frame_is_counted_once() {
