@@ -123,7 +123,7 @@ pub(crate) fn lossy_pool(
             defaults::lossy_pool(bytes)
         }
         Some((OrOff::Off, _)) => LossyPool::UNLIMITED,
-        // A pipeline that halts needs no limit here, because frames are limited at ingress and none is dropped.
+        // A pipeline that stops when full drops no frame, so ingress limits suffice.
         None if is_shared || stops => LossyPool::UNLIMITED,
         None => document.hardware.lossy_pool(ports),
     }

@@ -50,7 +50,7 @@ pub(crate) fn classes(
     ports
 }
 
-/// Returns the bytes that would be queued in all ports, without headroom, if memory were unlimited.
+/// Returns the sum of all XOFF thresholds and lossy egress limits: the bytes that ports may queue without headroom.
 pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)

@@ -1,4 +1,4 @@
-//! Tests of settings that follow from a file.
+//! Tests of the settings that a configuration file yields.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::memory::Held;

@@ -140,8 +140,7 @@ pub struct Started<'a> {
 }
 
 impl Started<'_> {
-    /// Finds a UDP source port whose flow leaves a router by port `by`. To find it, sends frames of another class before the receiver
-    /// opens.
+    /// Returns a UDP source port with which a flow leaves the router by port `by`. Finds the port by probes in a class without streams.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.running, &self.counted())

@@ -149,9 +149,13 @@ mod tests {
         assert_eq!(
             onward(&leaf, neighbour(near, 1)),
             Err(PuntReason::Local),
-            "the router of the host is not punted"
+            "a packet to the host's router is not punted"
         );
-        assert_eq!(onward(&leaf, [172, 16, 0, 0]), Err(PuntReason::Local), "the end of a wire is not punted");
+        assert_eq!(
+            onward(&leaf, [172, 16, 0, 0]),
+            Err(PuntReason::Local),
+            "a packet to the leaf's own trunk address is not punted"
+        );
         assert_eq!(onward(&leaf, neighbour(near, 3)), Err(PuntReason::Unresolved));
         assert_eq!(onward(&leaf, [192, 0, 2, 1]), Err(PuntReason::NoRoute));
         for last in [1, 2, 3] {

@@ -261,7 +261,7 @@ impl PauseController {
         self.gate.until(class)
     }
 
-    /// Returns three counts of received CNMs: the well-formed ones, the same by class, and the malformed ones by defect.
+    /// Returns counts of received CNMs: well-formed, well-formed by class, malformed by defect.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())

@@ -58,7 +58,7 @@ impl Memory {
         let len = len.filter(|len| *len > 0 && (by <= 0 || shift < held.bytes.len()));
         let Some(len) = len else { return false };
         if by < 0 {
-            // Use zeros, because the new bytes are unspecified: a real chunk would show its earlier contents.
+            // Bytes before a frame are unspecified (old contents of the chunk); use zeros here.
             held.bytes.splice(..0, std::iter::repeat_n(0, shift));
         } else {
             held.bytes.drain(..shift);

@@ -1,5 +1,5 @@
-//! Records of calls and answers at the boundary between driver and dataplane. Answers include the dataplane's requests
-//! to the frame store. A record is a byte string.
+//! Records at the boundary between driver and dataplane: the driver's calls, and the dataplane's answers and requests to
+//! the frame store. A record is a byte string.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;

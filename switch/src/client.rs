@@ -86,7 +86,7 @@ pub enum AskError {
     Silent(#[from] Silent),
     #[error("{0}")]
     Refused(String),
-    #[error("the server at {url} is no switch of this version of xoff: {error}")]
+    #[error("the server at {url} is another program, or another version of xoff: {error}")]
     Foreign { url: String, error: serde_json::Error },
 }
 

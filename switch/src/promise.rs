@@ -9,7 +9,7 @@ pub enum Promise {
     Kept,
     /// Lossless frames were lost, or frames are missing from the ledger.
     NotKept,
-    /// No lossless loss is known, but one cannot be excluded: a counter is or was unreadable, or the class of a loss is not proved.
+    /// No lossless loss is known, but one cannot be excluded: a counter is or was unreadable, or the class of a loss is unknown.
     #[default]
     NotProved,
 }

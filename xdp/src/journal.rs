@@ -55,8 +55,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Returns the page of a device in the calling thread's network namespace. `permanent_address` is zero if there is
-    /// none.
+    /// Returns the journal of a device in the calling thread's network namespace. `permanent_address` is zero if the device
+    /// has none.
     #[must_use]
     pub fn of(owner: Owner, permanent_address: MacAddr) -> Journal {
         Journal {

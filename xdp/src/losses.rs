@@ -16,21 +16,20 @@ use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
 use crate::reading::DeviceDrops;
 
-/// Set of drops that the driver counts again in the device's `rx_dropped`, although sockets or XDP program have counted
-/// them.
+/// Drops in the device's `rx_dropped` that sockets or the XDP program count as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// The driver counts none of these drops again.
+    /// `rx_dropped` includes neither.
     None,
-    /// Drops by sockets are counted again.
+    /// `rx_dropped` includes drops by sockets.
     Sockets,
-    /// Drops by sockets and by the XDP program are counted again.
+    /// `rx_dropped` includes drops by sockets and by the XDP program.
     SocketsAndProgram,
     /// Unknown, because the driver is untested.
     Unknown,
 }
 
-/// Overlap per driver in native mode, from the drivers' sources. In generic mode no driver counts drops again.
+/// Overlap per driver in native mode, from the drivers' sources. In generic mode there is none.
 const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
 
 impl Overlap {

@@ -63,7 +63,7 @@ where
     }
 }
 
-/// Reads one of these words as its value.
+/// Returns a parser that accepts one of `words` and yields the paired value.
 pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
     move |value| {
         let word = value.as_str().unwrap_or_default();

@@ -108,8 +108,8 @@ impl Batch<'_> {
         is_due
     }
 
-    /// Records a link change. A port without link forgets learned addresses, and pauses and rates that its peer
-    /// requested, and drops queued frames. When the link is back, pauses are sent again. Pauses by the peer are obeyed
+    /// Records a link change. A port without link drops queued frames, and forgets learned addresses and the peer's
+    /// requests (pauses, rates). When the link returns, the port repeats its own requests. It obeys the peer's pauses
     /// even before the link is reported up.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);

@@ -1,10 +1,10 @@
 //! Choice of the group member by which a frame leaves ([`crate::forward::WeightedPaths`]).
 //!
 //! In a group that spreads by flow, a frame waits until the member of its flow has queue space. In other groups, frames
-//! avoid closed and full members if possible, and a waiting frame chooses again. A frame handed over to another worker
-//! keeps its port, unless that port has been closed.
+//! avoid full and closed members (no link, or watchdog) if possible, and a waiting frame chooses again. A frame handed
+//! over to another worker keeps its port, unless that port has been closed.
 //!
-//! Known occupancies of other workers' ports exclude frames on their way to these workers.
+//! The known occupancy of another worker's port excludes frames on their way to that worker.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::FlowKey;

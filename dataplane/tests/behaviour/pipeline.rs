@@ -97,7 +97,7 @@ fn late_driver_batch_moves_all_frames_due_in_pipeline() {
     let mut star = Star::new(plan);
     let stream = short(&star, 0, C0, 30);
     star.start(1, 0, stream);
-    // The driver polls every 100 us, which brings one frame into the pipeline. One more frame follows every 10 us.
+    // The driver polls every 100 us. Its first poll forwards one frame, each later poll the ten due since (one per 10 us).
     for (micros, left) in [(100, 29), (200, 19), (300, 9), (400, 0)] {
         star.run_until(Nanos::from_micros(micros));
         let waiting = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C0);
@@ -185,7 +185,7 @@ fn pipeline_halt_delays_only_frames_received_during_it() {
 }
 
 #[test]
-fn switch_with_halting_pipeline_loses_no_lossless_frame() {
+fn pipeline_that_stops_when_full_loses_no_lossless_frame() {
     let papers = PipelineSettings {
         rate: per_second(500_000),
         delay: Nanos::from_micros(25),

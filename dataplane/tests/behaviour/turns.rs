@@ -174,7 +174,7 @@ fn driver_loop_takes_its_steps_in_documented_order() {
 }
 
 #[test]
-fn driver_releases_at_all_ports_before_it_receives() {
+fn driver_releases_sent_frames_of_all_ports_before_receiving() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(1_010)), Calls::default());
     turns.come(0, C3);
     turns.turn(&mut calls);

@@ -250,7 +250,7 @@ impl Display for DemoReport {
             ),
             Promise::NotProved => writeln!(
                 f,
-                "No loss is known, but it is NOT proved that there was none: {}.",
+                "No loss is known, but a loss CANNOT be excluded: {}.",
                 self.conduct.unproved.join("; ")
             ),
             Promise::NotKept => {
@@ -274,8 +274,7 @@ mod tests {
         let reports = [clean, unproved, lost].map(|conduct| DemoReport { conduct, ..DemoReport::default() });
         let promises = reports.each_ref().map(DemoReport::promise);
         assert_eq!(promises, [Promise::Kept, Promise::NotProved, Promise::NotKept]);
-        let words =
-            ["0 lost, 0 duplicated", "NOT proved that there was none: demo: its device is gone.", "NOT kept"];
+        let words = ["0 lost, 0 duplicated", "CANNOT be excluded: demo: its device is gone.", "NOT kept"];
         for (text, words) in reports.map(|report| report.to_string()).iter().zip(words) {
             assert!(text.contains(words), "{text}");
         }

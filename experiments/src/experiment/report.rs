@@ -188,7 +188,7 @@ impl Report {
             match (of.verdict, *promises) {
                 (Verdict::Kept, _) | (Verdict::Unproved, false) => None,
                 (Verdict::Unproved, true) => Some(format!(
-                    "{name}: no loss is known, but it is NOT proved that there was none: {}.",
+                    "{name}: no loss is known, but a loss CANNOT be excluded: {}.",
                     of.unproved.join("; ")
                 )),
                 (Verdict::Lossy, false) => {
@@ -505,7 +505,7 @@ mod tests {
         );
         let of = report([unproved.clone(), clean()]);
         assert_eq!(of.promise(), Promise::NotProved);
-        assert!(of.to_string().contains("NOT proved that there was none: s1: its device is gone."), "{of}");
+        assert!(of.to_string().contains("CANNOT be excluded: s1: its device is gone."), "{of}");
         let broken = Conduct { verdict: Verdict::Broken, ..clean() };
         assert_eq!(report([unproved, broken]).promise(), Promise::NotKept);
     }

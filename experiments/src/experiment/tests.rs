@@ -50,7 +50,7 @@ fn every_policy_is_valid_or_refused() {
 }
 
 #[test]
-fn policy_with_settings_of_another_one_is_its_twin() {
+fn experiment_finds_policies_with_identical_settings() {
     let twins = |name: &str| -> Vec<_> {
         let experiment = Experiment::find(name).unwrap();
         VARIANTS.iter().filter_map(|of| Some((of.name, experiment.twin(of)?))).collect()

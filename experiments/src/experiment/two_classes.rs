@@ -21,7 +21,7 @@ use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, Settings, 
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "two-classes",
-    about: "two lossless classes into one port: rate that the higher class keeps, and paused senders",
+    about: "two lossless classes share one port: what rate the higher class keeps, and which senders are paused",
     length: Length::Fixed(3),
     policies: &["pfc", "g-pfc"],
     settings,

@@ -26,7 +26,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",
-    about: "heavy and light senders into a congested and a free port: paused senders, and the cost for light ones",
+    about: "heavy and light senders to a congested and a free port: which senders are paused, and what light senders pay",
     length: Length::Fixed(20),
     policies: ON_ONE_SWITCH,
     settings: Variant::settings,

@@ -166,8 +166,8 @@ mod tests {
         let line = || vec![(0.0, Some(1.0)), (1.0, Some(1.0))];
         let svg = svg(panel(Content::Lines(vec![("pfc".into(), line()), ("gfc".into(), line())])));
         let count = |text: &str| svg.matches(text).count();
-        assert_eq!(count("stroke-width=\"2\""), 4, "not two lines, and two in the legend");
-        assert_eq!(count("stroke-dasharray=\"9 7\""), 2, "not only the second name's lines are dashed");
+        assert_eq!(count("stroke-width=\"2\""), 4, "the plot lacks two lines, or two legend entries");
+        assert_eq!(count("stroke-dasharray=\"9 7\""), 2, "other lines than the second name's two are dashed");
     }
 
     // proves: experiments

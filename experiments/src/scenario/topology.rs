@@ -211,7 +211,7 @@ fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
         problems.push(
             Problem::error(format!("there is no line from leaf {leaf} to spine {spine}"))
                 .at(failed.span, "no such line")
-                .help("number leaves and spines from 0"),
+                .help("leaves and spines are numbered from 0"),
         );
     }
     let fails = |spine: &u32| {

@@ -65,7 +65,7 @@ impl SparedPair {
         }
         assert_eq!(
             wants, wanted,
-            "intents differ after {step:?} of {size} bytes from {from} to {to}, event hidden: {is_spared}"
+            "intents without events in margins (left) differ: {step:?} of {size} bytes from {from} to {to}, withheld: {is_spared}"
         );
         if is_spared {
             let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));

@@ -48,13 +48,13 @@ impl Default for LossyPool {
 pub struct SharedMemory {
     /// Bytes of the pool, without reserves and reserved headroom.
     pub pool: Bytes,
-    /// Maximum pool bytes of all ingress queues.
+    /// Maximum pool bytes of all ingress queues together.
     pub ingress_limit: Bytes,
-    /// Maximum bytes of all egress queues beyond their reserves.
+    /// Maximum bytes of all egress queues together, beyond their reserves.
     pub egress_limit: Bytes,
-    /// Maximum pool bytes of one port's ingress queues.
+    /// Maximum pool bytes of a port's ingress queues together.
     pub port_limit: Bytes,
-    /// Maximum bytes of one port's egress queues beyond their reserves.
+    /// Maximum bytes of a port's egress queues together, beyond their reserves.
     pub egress_port_limit: Bytes,
     /// Egress queues to which both egress limits apply.
     pub egress_limits: EgressLimits,

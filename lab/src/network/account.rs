@@ -92,7 +92,7 @@ impl Account {
         let _ = match promise {
             Promise::Kept => writeln!(text, "nothing lossless was lost"),
             Promise::NotProved => {
-                writeln!(text, "no loss is known, but it is not proved that there was none")
+                writeln!(text, "no loss is known, but a loss cannot be excluded")
             }
             Promise::NotKept => {
                 let counts = [

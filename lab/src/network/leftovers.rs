@@ -29,7 +29,7 @@ struct Process {
     pid: i32,
     /// Start in clock ticks since boot.
     started: u64,
-    /// Id of the parent; unused in a mark.
+    /// Process id of the parent; unused in a process of a [`Mark`].
     parent: i32,
 }
 
@@ -107,7 +107,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends the processes in `namespaces`, except `spared` and their children; returns their number. The caller keeps the namespaces open.
+/// Ends the processes in `namespaces`, except `spared` ones and children; returns the number ended. The caller keeps the namespaces open.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {
         let mut all = processes();

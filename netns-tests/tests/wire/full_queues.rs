@@ -96,7 +96,7 @@ fn until_forwarded_frames_count_at_ingress_only_in_pipeline() {
 
 /// This combination is PFC_wstop of the CaPFC paper.
 #[test]
-fn until_forwarded_accounting_is_lossless_with_halting_pipeline() {
+fn until_forwarded_accounting_is_lossless_if_pipeline_stops() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";

@@ -370,7 +370,7 @@ impl Egress {
         self.put_back(true)
     }
 
-    /// Restores the device. If the device `had_tree`, any other root belongs to another program, and stays.
+    /// Restores the device, but keeps a root qdisc of another program; warns of it if xoff's own root was installed (`had_tree`).
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();

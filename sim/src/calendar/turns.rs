@@ -195,29 +195,33 @@ mod tests {
             Some((turn.part, turn.horizon.0))
         };
         let never = Picos::NEVER.0;
-        assert_eq!(next([100, 120, 110, never], 1_000), Some((0, 124)), "limit: its own round trip");
+        assert_eq!(
+            next([100, 120, 110, never], 1_000),
+            Some((0, 124)),
+            "the turn does not end after the part's round trip"
+        );
         assert_eq!(
             next([100, 110, 110, never], 1_000),
             Some((0, 122)),
-            "limit: its neighbor's event plus one reach"
+            "the turn does not end one reach (minimum delay to a neighbor) after the neighbor's event"
         );
         assert_eq!(
             next([100, 108, 110, never], 1_000),
             Some((0, 120)),
-            "limit: an earlier event of its neighbor, plus one reach"
+            "the turn does not end one reach (minimum delay to a neighbor) after the neighbor's earlier event"
         );
         assert_eq!(
             next([109, 108, 100, never], 1_000),
             Some((2, 120)),
             "the part that is furthest behind has the turn"
         );
-        assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "limit: the end of the run");
+        assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "the turn does not end with the run");
         assert_eq!(next([100, 110, 110, never], 117), Some((0, 117)));
         let far = 5 + u64::from(FAR) * REACH.0;
         assert_eq!(
             next([never, never, never, 5], 1_000),
             Some((3, far)),
-            "limit: the maximum lead of an isolated part"
+            "the turn does not end at the maximum lead of an isolated part"
         );
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
     }

@@ -21,8 +21,8 @@ pub struct HostSettings {
     pub obeys_flows: bool,
     /// True if hosts obey requested rates (GFC).
     pub obeys_rates: bool,
-    /// Settings of QCN reaction points, which replace the congestion control of RoCE's `control`. Each host and each
-    /// flow adds its number to the seed.
+    /// Settings of QCN reaction points. If given, they replace RoCE's congestion `control`. A flow's seed is this seed plus
+    /// the numbers of host and flow.
     pub qcn: Option<ReactionSettings>,
 }
 

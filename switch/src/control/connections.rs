@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of connections that are served at the same time; as many further ones get status 503.
+/// Maximum number of connections served at the same time; as many more get status 503.
 pub const CONNECTIONS_MAX: usize = 32;
 
 /// Maximum time until the head of a request has arrived, and maximum time for which a connection may be idle.

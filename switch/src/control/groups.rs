@@ -31,11 +31,11 @@ pub struct MemberStatus {
     pub weight: u16,
     /// State of the port's link.
     pub link: Link,
-    /// Frames sent by the port, all classes.
+    /// Frames sent by the port, summed over classes.
     pub tx_frames: u64,
-    /// Bytes of frames sent by the port, all classes.
+    /// Bytes of frames sent by the port, summed over classes.
     pub tx_bytes: u64,
-    /// Bytes queued at the port or committed to its driver, all classes.
+    /// Bytes queued at the port or committed to its driver, summed over classes.
     pub egress_bytes: u64,
 }
 

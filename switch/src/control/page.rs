@@ -15,7 +15,7 @@ xoff
 /log          the last lines of the log
 /policy       the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it
 /reload       PUT: reads the configuration again
-/acknowledge  PUT: what is not proved and is over counts no more
+/acknowledge  PUT: acknowledges past gaps in the proof of losslessness
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";
 

@@ -163,7 +163,7 @@ pub struct PortStatus {
     /// Reason why the sockets do not match the device's receive queues; `None` if they do.
     #[serde(default)]
     pub unfollowed: Option<String>,
-    /// True if the losses of the port are not proved: a counter cannot be read, or frames bypassed the switch.
+    /// True if a loss at the port cannot be excluded: a counter cannot be read, or frames bypassed the switch.
     #[serde(default)]
     pub unproved: bool,
     /// Frames lost outside the switch, by kernel or device, each counted once, by what is known about their class.
@@ -408,9 +408,9 @@ pub struct PauseStatus {
     pub xoff: u64,
     /// XONs: pause times of zero.
     pub xon: u64,
-    /// True during a pause of the peer (sent) or of this port (received).
+    /// True while the peer (pauses sent) or port (pauses received) is paused.
     pub now: bool,
-    /// Time in pause of the peer (sent) or of this port (received), including a running pause.
+    /// Time that the peer (pauses sent) or port (pauses received) was paused, running pause included.
     pub nanos: u64,
     /// Durations of finished pauses.
     pub durations: Spread,

@@ -10,7 +10,7 @@ pub struct Verdict {
     /// State of the promise.
     #[serde(default)]
     pub promise: Promise,
-    /// Reasons why losslessness is not proved, in words: unreadable counters, past gaps, losses of unproved class.
+    /// Reasons why a loss cannot be excluded: unreadable counters, past gaps, losses of unknown class.
     #[serde(default)]
     pub unproved: Vec<String>,
     /// Acknowledged reasons (`xoff acknowledge`), which no longer count.

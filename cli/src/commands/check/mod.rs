@@ -46,7 +46,6 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the errors of a file as JSON.
 pub(super) fn print_errors(file: &str, error: &ConfigError) -> miette::Result<ExitCode> {
     let errors = view::problems(&error.problems());
     print_json(&json!({ "file": file, "valid": false, "errors": errors }))?;

@@ -53,7 +53,7 @@ enum LabCommand {
     ///
     /// Makes the network, runs the command, takes the network down, and prints what became of every frame. Exits with 2 if the network
     /// cannot be made, and with the command's code if the command fails. Otherwise exits with 0 if no lossless frame was lost, with 1 if
-    /// one was, and with 3 if that is not proved.
+    /// one was, and with 3 if that is unknown.
     Run {
         /// Network file (TOML).
         file: PathBuf,
@@ -90,7 +90,7 @@ enum LabCommand {
     /// Take a network down and print the account of all frames.
     ///
     /// Ends the network's programs, switches and devices. Exits with 0 if no lossless frame was lost, with 1 if one
-    /// was, and with 3 if that is not proved.
+    /// was, and with 3 if that is unknown.
     Down {
         #[command(flatten)]
         which: LabArgs,

@@ -111,8 +111,9 @@ fn get(url: &str, path: &str) -> Result<String, StatusError> {
     if answer.status().is_success() {
         return Ok(body);
     }
-    let message = first_line(&body)
-        .unwrap_or_else(|| "the reply is empty; the server may be no switch of this version".into());
+    let message = first_line(&body).unwrap_or_else(|| {
+        "the reply is empty; the server may be another program, or another version of xoff".into()
+    });
     Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), message })
 }
 

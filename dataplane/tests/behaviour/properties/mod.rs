@@ -1,5 +1,5 @@
-//! Properties under any driver and settings: every frame is in one place and ends with a reason, none overtakes another
-//! of its ingress, egress and class, and all leave.
+//! Properties under any driver and settings: every frame is in one place, and is sent or dropped with a reason;
+//! frames of the same ingress, egress and class keep their order; at the end no frame remains.
 
 mod driver;
 mod settings;

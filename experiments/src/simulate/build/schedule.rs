@@ -138,7 +138,7 @@ impl Schedule {
             Impairment::LateCompletions => fabric.at_switch(switch, |node, net| node.complete_late(end, net)),
             Impairment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
-                // Random numbers independent of other faults.
+                // Each fault draws separate random numbers.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
                 fabric.at_switch(switch, |node, net| node.stall_at_random(stalls, seed, net));

@@ -131,7 +131,7 @@ fn import_errors_name_file_and_line() {
     let missing = "the file ends too early: the start of a flow in seconds is missing";
     assert_eq!(why(None, &topology, &broken), format!("{}: line 2: {missing}", broken.display()));
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
-    // The scenario configures switches, but its limit also ends the imported flows.
+    // The time limit of the scenario, 1 s by default, also ends imported flows.
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
     let error = why(Some(&scenario), &topology, &flows);
     assert!(error.contains("a flow starts at 2s, but the run ends at 1s at the latest"), "{error}");

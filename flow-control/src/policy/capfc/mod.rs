@@ -2,10 +2,10 @@
 //!
 //! An egress queue above WARN counts arrivals by ingress port, C(i,o,p). Above XOFF it blames ports, E(i,o,p) = 1,
 //! until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the port with most arrivals; Algorithm 2
-//! (Stop-Calibrate) the fewest ports that together have the share CUT of them.
+//! (Stop-Calibrate) the fewest ports that together have the share CUT of arrivals.
 //!
-//! The paper leaves two points open. Here, the lowest of equal ports is blamed. A port that may not send XOFF is not
-//! counted, because blaming it would hide the next one.
+//! The paper leaves two points open. Here, the lowest of equal ports is blamed. Arrivals at ports that may not send
+//! XOFF do not count: blame of such a port would pause no peer.
 
 use xoff_wire::units::{Bytes, PortId};
 

@@ -169,8 +169,8 @@ pub(super) fn write_classes(
     write_culprits(text, view);
 }
 
-/// Writes how many bytes each egress queue has from each port whose peer is paused. In contrast, `/status` lists only the culprits of each
-/// pause.
+/// Writes the bytes of each port with a paused peer in each egress queue (`culprit`). In contrast, `/status` lists only queues that caused
+/// a pause.
 fn write_culprits(text: &mut Exposition, view: &SwitchView) {
     let help = "Bytes in the culprit's egress queue that arrived through this port, whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);

@@ -116,7 +116,7 @@ const PEER_EXCESS: ConditionKind = ConditionKind {
     is_loss: false,
     began: "the peer sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
     goes_on: "the peer still sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
-    over: "the peer again sends no more after XOFF than declared",
+    over: "the peer again keeps to the declared bytes after XOFF",
     counted: "frames too many",
 };
 const PEER_LATE: ConditionKind = ConditionKind {
@@ -132,9 +132,9 @@ const PEER_LATE: ConditionKind = ConditionKind {
 const PAUSE_UNKNOWN: ConditionKind = ConditionKind {
     event: "pause-mismatch",
     is_loss: false,
-    began: "the peer sends pause frames of another kind than `pause` of the port allows; they are not obeyed",
-    goes_on: "the peer still sends pause frames of another kind than `pause` of the port allows; they are not obeyed",
-    over: "the peer no longer sends pause frames of another kind than `pause` of the port allows",
+    began: "the peer sends pause frames that `pause` of the port forbids; they are not obeyed",
+    goes_on: "the peer still sends pause frames that `pause` of the port forbids; they are not obeyed",
+    over: "the peer has stopped sending pause frames that `pause` of the port forbids",
     counted: "pause frames",
 };
 const MALFORMED: ConditionKind = ConditionKind {

@@ -120,7 +120,7 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
         &["the peer sends faster than the configured `speed`", "bytes too many: 5,000,000", "port=left"],
     );
     has(&lines[2], &["the peer still sends while it is paused", "frames too late: 12", "class=3"]);
-    has(&lines[3], &["of another kind than `pause` of the port allows", "pause frames: 4"]);
+    has(&lines[3], &["that `pause` of the port forbids", "pause frames: 4"]);
     let line = |word: &str| lines.iter().find(|line| line.contains(word)).unwrap();
     has(line("event=loop"), &["between two ports", "the other port is left", "port=right"]);
     has(
