@@ -2,7 +2,7 @@
 //!
 //! * `bytes` include FCS.
 //! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions. Rates are
-//! measured from the end of the first frame to the end of the last.
+//!   measured from the end of the first frame to the end of the last.
 //! * `lost` frames never arrived. Until an end marker arrives, or [`settle`] is called, `sent_known` is false, and
 //!   `sent` is the highest sequence number received plus one.
 //! * `missed_at_start` frames were sent before the host was ready ([`Incoming::missed_at_start`]).

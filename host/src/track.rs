@@ -2,7 +2,7 @@
 //!
 //! * A *reordered* frame arrives after a higher number (RFC 4737).
 //! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]): it may be
-//! new or repeated.
+//!   new or repeated.
 
 pub const WINDOW: u64 = 1 << 16;
 
