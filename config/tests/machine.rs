@@ -141,26 +141,6 @@ fn budget_one_byte_below_smallest_memory_plan_is_refused() {
 }
 
 #[test]
-fn memory_of_added_port_must_be_available() {
-    let one = PORTS.split_once("[[port]]").unwrap().1.split("[[port]]").next().unwrap();
-    let one = read(&format!("[[port]]{one}")).unwrap();
-    let needed =
-        |config: &Config| config.memory(&config.workers(&[]), &config.queues(&Machine::default())).needed();
-    let added = needed(&read(PORTS).unwrap()).saturating_sub(needed(&one)).0;
-    let reload = |memory: u64| {
-        let running = Some(std::sync::Arc::new(one.clone()));
-        Config::from_toml(
-            "t",
-            PORTS,
-            Machine { memory: Some(Bytes(memory).into()), running, ..Machine::default() },
-        )
-    };
-    assert!(reload(added).is_ok());
-    assert!(format!("{:?}", reload(added - 1).unwrap_err()).contains("the change needs"));
-}
-
-// proves: shared-memory
-#[test]
 fn lossy_pool_or_budget_beyond_use_warns() {
     let config = read(PORTS).unwrap();
     let queues = config.switch.ports.iter().flat_map(|port| &port.classes);

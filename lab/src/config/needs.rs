@@ -49,7 +49,7 @@ impl Needs {
         ));
         Some(match remedies().first() {
             Some(remedy) => {
-                problem.help(format!("in [defaults.switch], {}", remedy.advice(needed, available.bytes)))
+                problem.help(format!("for every switch, {}", remedy.advice(needed, available.bytes)))
             }
             None => problem.help("reduce the number of hosts, or end other programs"),
         })
@@ -118,7 +118,7 @@ mod tests {
         for (memory, fit) in [(after(best) - 1, "does not suffice alone"), (after(best), "suffices")] {
             let [problem] = &problem(memory)[..] else { panic!("one error") };
             assert!(problem.message.starts_with("the network needs "), "{problem}");
-            let help = format!("in [defaults.switch], {best} helps most: it saves {saved} MiB, and {fit}");
+            let help = format!("for every switch, {best} helps most: it saves {saved} MiB, and {fit}");
             assert_eq!(problem.help, Some(help));
         }
     }

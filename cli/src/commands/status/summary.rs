@@ -67,8 +67,8 @@ fn peer(port: &PortStatus) -> Option<String> {
         let declared = port.peer.response_declared_nanos.map_or("nothing".into(), span);
         let late = frames(|class| class.response.late_frames);
         format!(
-            "sends while paused, for longer than its declared response of {declared} ({late} frames too late): if the peer is a \
-             Linux host, which ignores PFC, run `xoff nic` there"
+            "has sent while paused, for longer than its declared response of {declared} ({late} frames too late): run `xoff nic` \
+             there if it is a Linux host without PFC in its NIC"
         )
     });
     let faults: Vec<String> = fast.into_iter().chain(late).collect();
@@ -175,6 +175,6 @@ mod tests {
                 "12 frames too many after XOFF",
             ],
         );
-        line(&text, &["PEER: the peer of port right sends while paused", "20.0 ms", "5 frames too late"]);
+        line(&text, &["PEER: the peer of port right has sent while paused", "20.0 ms", "5 frames too late"]);
     }
 }

@@ -262,14 +262,18 @@ export function joined(switches, leave) {
   );
 }
 
+const OF_PEERS = {
+  "peer-late": "sends while paused (run xoff nic there if it is a Linux host without PFC in its NIC)",
+  "peer-excess": "sends more after XOFF than declared",
+  "peer-too-fast": "sends faster than the port's speed",
+};
+
 export function trouble(switches) {
   const unread = switches.filter((it) => it.trouble).map((it) => it.trouble);
-  const peers = switches.flatMap((it) => (it.status?.ports ?? []).flatMap((port) => ofPeer(switches.length > 1 ? `${it.name} ` : "", port)));
-  say(byId("trouble"), [...unread, ...peers].join("; "));
-}
-
-function ofPeer(prefix, { name, peer }) {
-  const late = "sends while paused (if it is a Linux host, which ignores PFC, run xoff nic there)";
-  const faults = [...(peer.too_late ? [late] : []), ...(peer.too_fast ? ["sends faster than the port's speed"] : [])];
-  return faults.length ? [`the peer of port ${prefix}${name} ${faults.join(" and ")}`] : [];
+  const peers = switches.flatMap((it) => {
+    const faults = (it.status?.ongoing ?? []).filter(({ event }) => event in OF_PEERS);
+    const name = switches.length > 1 ? `${it.name} ` : "";
+    return faults.map(({ event, port }) => `the peer of port ${name}${port} ${OF_PEERS[event]}`);
+  });
+  say(byId("trouble"), [...unread, ...new Set(peers)].join("; "));
 }

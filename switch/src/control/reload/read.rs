@@ -84,9 +84,10 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
 }
 
 fn load(Source { path, own_policy }: &Source, running: Arc<Config>) -> Result<Config, NotReloaded> {
-    // Do not check networks, because their devices may come back.
+    // Do not check the memory, because the switch already uses some of it, nor networks, because their devices may come back.
     let machine = Machine {
         own_policy: own_policy.clone(),
+        memory: None,
         running: Some(running),
         ..machine::here().without_networks()
     };

@@ -122,10 +122,10 @@ const PEER_EXCESS: ConditionKind = ConditionKind {
 const PEER_LATE: ConditionKind = ConditionKind {
     event: "peer-late",
     is_loss: false,
-    began: "the peer still sends while it is paused: run `xoff nic` there if it is a Linux host, which ignores PFC; raise `peer_response` \
-            if it stops late",
-    goes_on: "the peer keeps sending while it is paused: run `xoff nic` there if it is a Linux host, which ignores PFC; raise \
-              `peer_response` if it stops late",
+    began: "the peer still sends while it is paused: run `xoff nic` there if it is a Linux host without PFC in its NIC; raise \
+            `peer_response` if it stops late",
+    goes_on: "the peer keeps sending while it is paused: run `xoff nic` there if it is a Linux host without PFC in its NIC; raise \
+            `peer_response` if it stops late",
     over: "the peer again stops in time when it is paused",
     counted: "frames too late",
 };

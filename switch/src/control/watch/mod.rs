@@ -43,6 +43,8 @@ struct Episode {
     before: u64,
     last_observed: Nanos,
     tests: u64,
+    /// Begin of the quiet time after which the fault is over; with tests, the first one since `last_observed`.
+    quiet_since: Option<Nanos>,
     logged_at: Nanos,
     logged_count: u64,
     again_after: Nanos,
@@ -172,6 +174,7 @@ impl ConditionState {
                 before: before.min(count),
                 last_observed: now,
                 tests: tests.unwrap_or(0),
+                quiet_since: tests.is_none().then_some(now),
                 logged_at: now,
                 logged_count: count,
                 again_after: AGAIN_AFTER,
@@ -181,9 +184,11 @@ impl ConditionState {
         };
         if is_observed {
             (episode.last_observed, episode.tests) = (now, tests.unwrap_or(0));
-        } else if now.since(episode.last_observed) >= OVER_AFTER
-            && tests.is_none_or(|tests| tests > episode.tests)
-        {
+            episode.quiet_since = tests.is_none().then_some(now);
+        } else if episode.quiet_since.is_none() && tests > Some(episode.tests) {
+            episode.quiet_since = Some(now);
+        }
+        if episode.quiet_since.is_some_and(|since| now.since(since) >= OVER_AFTER) {
             return self.episode.take().map(|episode| (Phase::Over, episode));
         }
         if !is_observed || now.since(episode.logged_at) < episode.again_after {

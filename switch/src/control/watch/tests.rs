@@ -235,10 +235,14 @@ fn fault_of_unpaused_peer_is_not_over() {
         class.late_frames.add(1);
         (61..=120).for_each(&mut *look);
         class.xoff_sent.add(1);
-        (121..=122).for_each(look);
+        (121..=124).for_each(&mut *look);
+        class.late_frames.add(1); // late frames arrive after the XOFF
+        (125..=180).for_each(&mut *look);
+        class.xoff_sent.add(1);
+        (181..=186).for_each(look);
     });
-    let [began, goes_on, over] = &lines[..] else { panic!("{lines:#?}") };
+    let [began, goes_on, _, over] = &lines[..] else { panic!("{lines:#?}") };
     has(began, &["event=peer-late", "phase=began", "run `xoff nic` there if it is a Linux host"]);
     has(goes_on, &["phase=goes_on", "frames too late: 8"]);
-    has(over, &["phase=over"]);
+    has(over, &["phase=over", "frames too late: 9"]);
 }

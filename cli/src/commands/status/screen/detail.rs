@@ -120,8 +120,7 @@ fn of_port(port: &PortStatus) -> Vec<String> {
         facts.push("PEER TOO FAST: the peer sends faster than the port's speed".into());
     }
     if port.peer.too_late {
-        facts
-            .push("PEER TOO LATE: the peer still sends while paused; on a Linux host, run `xoff nic`".into());
+        facts.push("PEER TOO LATE: the peer has sent while paused; on a Linux host, run `xoff nic`".into());
     }
     if let (Some(other), true) = (&port.loop_with, port.looped) {
         facts.push(format!("LOOP: this port and {other} are connected outside the switch"));
