@@ -246,26 +246,38 @@ impl Config {
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
-        let packet_memory = |port: &PortShell, queues: u64| {
-            let received = receive_chunks(port, queues).saturating_mul(receive_bytes + PER_CHUNK);
-            let transmitted = u64::from(port.transmit_chunks).saturating_mul(chunk + PER_TRANSMIT_CHUNK);
-            received.saturating_add(transmitted).saturating_add(ring_bytes(port, queues))
-        };
         let spare = (0..self.shell.ports.len()).filter(|&port| self.is_spare(port));
-        let spare = spare.map(|port| packet_memory(self.like(port), queues_of(queues, port)));
+        let spare = spare.map(|port| self.packet_memory(self.like(port), queues_of(queues, port)));
         let spare = Bytes(spare.fold(0, u64::saturating_add));
-        // The kernel's memory depends on whole chunks, each of which holds several small chunks.
-        let noted = of_ports(&|port, queues| {
-            let received = receive_chunks(port, queues).saturating_mul(receive_bytes).div_ceil(chunk);
-            let chunks = received.saturating_add(port.transmit_chunks.into());
-            queues.saturating_mul(
-                chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET),
-            )
-        });
-        let bytes = receive.saturating_mul(receive_bytes).saturating_add(transmit.saturating_mul(chunk));
-        let pages = bytes / PAGE;
-        let kernel = Bytes(noted.saturating_add(pages.saturating_mul(KERNEL_PER_PAGE)));
+        let kernel = Bytes(of_ports(&|port, queues| self.kernel_memory(port, queues)));
         Plan { consumers, total, spare, kernel }
+    }
+
+    /// Returns the memory of process and kernel for the sockets and the packet memory of a port.
+    pub(crate) fn port_memory(&self, port: PortId, queues: Option<u32>) -> Bytes {
+        let (port, queues) = (&self.shell.ports[port.index()], u64::from(queues.unwrap_or(1)));
+        Bytes(self.packet_memory(port, queues).saturating_add(self.kernel_memory(port, queues)))
+    }
+
+    fn packet_memory(&self, port: &PortShell, queues: u64) -> u64 {
+        let chunks = &self.shell.chunks;
+        let received =
+            receive_chunks(port, queues).saturating_mul(u64::from(chunks.receive_bytes()) + PER_CHUNK);
+        let transmitted =
+            u64::from(port.transmit_chunks).saturating_mul(u64::from(chunks.bytes) + PER_TRANSMIT_CHUNK);
+        received.saturating_add(transmitted).saturating_add(ring_bytes(port, queues))
+    }
+
+    /// Returns the kernel's memory for the sockets and the packet memory of a port.
+    fn kernel_memory(&self, port: &PortShell, queues: u64) -> u64 {
+        let (chunk, transmitted) = (u64::from(self.shell.chunks.bytes), u64::from(port.transmit_chunks));
+        let received =
+            receive_chunks(port, queues).saturating_mul(u64::from(self.shell.chunks.receive_bytes()));
+        // Of a whole chunk, which may hold several small ones.
+        let chunks = received.div_ceil(chunk).saturating_add(transmitted);
+        let of_socket = chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET);
+        let bytes = received.saturating_add(transmitted.saturating_mul(chunk));
+        queues.saturating_mul(of_socket).saturating_add(bytes.saturating_mul(KERNEL_PER_PAGE) / PAGE)
     }
 
     /// Returns the port at `index`; a spare index counts as the largest port.

@@ -1,9 +1,9 @@
-use xoff_wire::units::Bytes;
+use xoff_wire::units::{Bytes, PortId};
 
 use crate::document::Document;
 use crate::reader::problem::Problem;
 use crate::written::{grouped, mebibytes};
-use crate::{Config, Machine, budget};
+use crate::{AvailableMemory, Config, Device, Machine, budget, sockets};
 
 pub(crate) fn of(config: &Config, machine: &Machine, document: &Document) -> Option<Problem> {
     let available = machine.memory.as_ref()?; // a simulated switch needs no plan
@@ -25,4 +25,27 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: &Document) -> Opt
         "{first}shorten stall_budget, raise smallest_frame (where lossless frames are larger on average), list fewer `queues`, or make \
          fewer classes lossless; `xoff check -v` shows the memory of each consumer, with --elsewhere on any machine"
     )))
+}
+
+impl Config {
+    /// Returns the error if ports that a reload adds need more than the available memory. Their buffer memory exists already.
+    #[must_use]
+    pub fn shortage_of_added(
+        &self,
+        added: &[(PortId, Device)],
+        available: Option<&AvailableMemory>,
+    ) -> Option<Problem> {
+        let available = available?;
+        let of_port = |(port, device): &(PortId, Device)| {
+            self.port_memory(*port, sockets(&self.shell.ports[port.index()], || device.clone()))
+        };
+        let needed = added.iter().map(of_port).fold(Bytes::ZERO, Bytes::saturating_add);
+        (needed > available.bytes).then(|| {
+            Problem::error(format!(
+                "the added ports need {} MiB of memory, more than the {available}",
+                grouped(mebibytes(needed))
+            ))
+            .help("list fewer `queues` for them, or add fewer ports")
+        })
+    }
 }

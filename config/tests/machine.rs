@@ -353,6 +353,26 @@ fn memory_plan_matches_hand_calculation() {
     assert_eq!(plan.needed(), plan.total.saturating_add(plan.kernel));
 }
 
+// proves: memory, reload
+#[test]
+fn added_port_one_byte_above_available_memory_is_refused() {
+    let config = read(PORTS).unwrap();
+    let (receive, transmit) = (13_678 + 31 + 256, 180 + 64);
+    let of_port = |sockets: u64| {
+        let chunks = sockets * receive + transmit;
+        let tables = sockets * receive * 8 + transmit * 32 + sockets * (16_384 + 512) * (8 + 16);
+        chunks * 2_048 + tables + sockets * (chunks * 128 + 204_800) + chunks * 2_048 * 16 / 4_096
+    };
+    let device = Device::Has { index: 7, queues: 3, mtu: 1_500, uses: Uses::default() };
+    let added = [(PortId(0), device), (PortId(1), Device::Unknown)];
+    let shortage = |available: u64| config.shortage_of_added(&added, Some(&Bytes(available).into()));
+    let needed = of_port(3) + of_port(1);
+    assert_eq!(shortage(needed), None);
+    let message = shortage(needed - 1).unwrap().message;
+    assert!(message.starts_with("the added ports need 1"), "{message}");
+    assert_eq!(config.shortage_of_added(&added, None), None);
+}
+
 #[test]
 fn small_receive_chunks_save_three_fifths_of_memory() {
     let plan = |size: &str| {

@@ -33,6 +33,7 @@ use super::mailbox::{Answer, Request};
 use super::opener::{NotOpened, Opener};
 use super::{SwitchView, ask, logging};
 use crate::lldp::dcbx;
+use crate::machine;
 use read::{READ_WITHIN, reach};
 
 #[derive(Clone, Debug)]
@@ -249,7 +250,7 @@ impl Reloader {
     }
 
     async fn misfits(&self, next: &Config, changes: &Changes) -> Result<(), NotReloaded> {
-        let mut problems = Vec::new();
+        let (mut problems, mut added) = (Vec::new(), Vec::new());
         for &id in &changes.added {
             if self.view.ports[id.index()].is_there() {
                 let name = self.view.name_of(id);
@@ -260,7 +261,10 @@ impl Reloader {
             }
             let device = self.opener.look(&next.shell.ports[id.index()].device).await;
             problems.extend(next.misfit(id, &device).iter().map(placed));
+            added.push((id, device));
         }
+        let available = (!added.is_empty()).then(machine::here).and_then(|machine| machine.memory);
+        problems.extend(next.shortage_of_added(&added, available.as_ref()).iter().map(placed));
         match problems.is_empty() {
             true => Ok(()),
             false => Err(NotReloaded::Invalid { path: self.source.path.clone(), problems }),
