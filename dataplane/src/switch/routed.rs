@@ -199,8 +199,8 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // Count as unroutable, because the host would only have sent an error to the sender (RFC 1812 section
-            // 5.3.8).
+            // Count as unroutable, because the host would only have sent an error to the sender, at a limited rate (RFC 1812,
+            // section 4.3.2.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,
