@@ -12,7 +12,7 @@ pub mod control;
 mod descriptors;
 mod handoff;
 mod host_path;
-mod lldp;
+pub mod lldp;
 pub mod machine;
 mod outlet;
 mod port_options;

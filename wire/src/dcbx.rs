@@ -1,4 +1,5 @@
-//! DCBX (IEEE 802.1Qaz): TLVs of [`super::lldp`] about PFC, shares of the line (ETS), and application classes.
+//! DCBX: TLVs of [`super::lldp`] about PFC, shares of the line (ETS), and application classes. IEEE 802.1Qaz is read and written, its
+//! predecessor CEE only read.
 
 use crate::units::{CLASSES, Class, ClassSet};
 
@@ -7,6 +8,9 @@ pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
 pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
 pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
 pub(super) const APPLICATIONS: [u8; 4] = [0x00, 0x80, 0xc2, 0xc];
+/// CIN, the first DCBX, is recognized but not read.
+pub(super) const CIN: [u8; 4] = [0x00, 0x1b, 0x21, 1];
+pub(super) const CEE: [u8; 4] = [0x00, 0x1b, 0x21, 2];
 
 const WILLING: u8 = 1 << 7;
 /// Second flag: in ETS, the port has a credit-based shaper; in PFC, the port cannot bypass MACsec.
@@ -16,8 +20,12 @@ const SECOND: u8 = 1 << 6;
 pub mod algorithm {
     /// Strict priority.
     pub const STRICT: u8 = 0;
+    /// Credit-based shaper.
+    pub const CREDIT_BASED: u8 = 1;
     /// Share of the line (ETS).
     pub const ETS: u8 = 2;
+    /// Algorithm of the vendor.
+    pub const VENDOR_SPECIFIC: u8 = 255;
 }
 
 /// Shares of the line by traffic class.
@@ -38,16 +46,24 @@ pub struct Ets {
 }
 
 impl Ets {
-    pub(super) fn read(bytes: [u8; 21]) -> Ets {
+    /// Returns `None` if the shares exceed 100 %.
+    pub(super) fn read(bytes: [u8; 21]) -> Option<Ets> {
         let [first, rest @ ..] = bytes;
-        Ets {
+        let ets = Ets {
             willing: first & WILLING != 0,
             credit_based: first & SECOND != 0,
             classes_max: first & 0b111,
             traffic_class: std::array::from_fn(|class| rest[class / 2] >> (4 * (1 - class % 2)) & 0xf),
             bandwidth: std::array::from_fn(|class| rest[4 + class]),
             algorithm: std::array::from_fn(|class| rest[12 + class]),
-        }
+        };
+        ets.is_possible().then_some(ets)
+    }
+
+    fn is_possible(&self) -> bool {
+        let shares = self.bandwidth.into_iter().zip(self.algorithm);
+        let shares = shares.filter(|(_, algorithm)| *algorithm == algorithm::ETS);
+        shares.map(|(share, _)| u32::from(share)).sum::<u32>() <= 100
     }
 
     pub(super) fn to_bytes(self) -> [u8; 21] {
@@ -70,6 +86,13 @@ impl Ets {
             let has_share = self.algorithm.get(class) == Some(&algorithm::ETS);
             has_share.then(|| self.bandwidth.get(class).copied()).flatten()
         })
+    }
+
+    /// Returns each priority's [`algorithm`]. Traffic classes above 7 have none, and count as strict.
+    #[must_use]
+    pub fn algorithms(&self) -> [u8; CLASSES] {
+        let of = |class: u8| self.algorithm.get(usize::from(class)).copied();
+        self.traffic_class.map(|class| of(class).unwrap_or(algorithm::STRICT))
     }
 }
 
@@ -107,6 +130,10 @@ impl PfcState {
 pub mod selector {
     /// Application identified by EtherType.
     pub const ETHER_TYPE: u8 = 1;
+    /// Application identified by TCP or SCTP port.
+    pub const TCP_PORT: u8 = 2;
+    /// Application identified by UDP or DCCP port.
+    pub const UDP_PORT: u8 = 3;
     /// Application identified by TCP, UDP, SCTP or DCCP port.
     pub const PORT: u8 = 4;
     /// Application identified by DSCP.
@@ -165,4 +192,86 @@ impl<'a> Applications<'a> {
     pub fn iter(self) -> impl Iterator<Item = Application> + use<'a> {
         self.0.iter().map(|bytes| Application::read(*bytes))
     }
+}
+
+/// DCBX 1.01 (CEE): a TLV with one nested TLV for each feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cee<'a>(&'a [u8]);
+
+impl<'a> Cee<'a> {
+    const PRIORITY_GROUPS: u8 = 2;
+    const PFC: u8 = 3;
+    const APPLICATIONS: u8 = 4;
+    /// Flag of a feature in use.
+    const ENABLED: u8 = 1 << 7;
+    const WILLING: u8 = 1 << 6;
+
+    /// Returns `None` if a nested TLV does not fit.
+    pub(super) fn read(bytes: &'a [u8]) -> Option<Cee<'a>> {
+        let mut left = bytes;
+        while !left.is_empty() {
+            (_, _, left) = nested(left)?;
+        }
+        Some(Cee(bytes))
+    }
+
+    pub(super) fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Returns flags and settings of a feature.
+    fn feature(self, kind: u8) -> Option<(u8, &'a [u8])> {
+        let mut left = self.0;
+        loop {
+            let (found, value, behind) = nested(left)?;
+            // Two versions, flags and a subtype precede the settings.
+            if let (true, &[_, _, flags, _, ref settings @ ..]) = (found == kind, value) {
+                return Some((flags, settings));
+            }
+            left = behind;
+        }
+    }
+
+    fn enabled_feature(self, kind: u8) -> Option<(u8, &'a [u8])> {
+        self.feature(kind).filter(|(flags, _)| flags & Cee::ENABLED != 0)
+    }
+
+    /// Returns the PFC settings, without classes if the feature is off; `None` if not announced.
+    #[must_use]
+    pub fn pfc(self) -> Option<PfcState> {
+        let (flags, &[classes, capability]) = self.feature(Cee::PFC)? else { return None };
+        let classes = ClassSet(if flags & Cee::ENABLED != 0 { classes } else { 0 });
+        let willing = flags & Cee::WILLING != 0;
+        Some(PfcState { willing, bypasses_macsec: false, capability: capability & 0xf, classes })
+    }
+
+    /// Returns the priority groups as traffic classes; group 15 is strict. `None` if the feature is off.
+    #[must_use]
+    pub fn ets(self) -> Option<Ets> {
+        let (flags, settings) = self.enabled_feature(Cee::PRIORITY_GROUPS)?;
+        let &[ref groups @ .., _] = <&[u8; 13]>::try_from(settings).ok()?;
+        let mut bytes = [0; 21];
+        bytes[0] = if flags & Cee::WILLING != 0 { WILLING } else { 0 };
+        bytes[1..13].copy_from_slice(groups);
+        bytes[13..].fill(algorithm::ETS);
+        Ets::read(bytes)
+    }
+
+    /// Returns the applications, with one entry for each class of an application.
+    pub fn applications(self) -> impl Iterator<Item = Application> + use<'a> {
+        let settings = self.enabled_feature(Cee::APPLICATIONS).map_or(&[][..], |(_, settings)| settings);
+        let entries = settings.as_chunks().0;
+        entries.iter().flat_map(|&[high, low, organization, _, _, classes]: &[u8; 6]| {
+            let protocol = u16::from_be_bytes([high, low]);
+            let selector = if organization & 0b11 == 0 { selector::ETHER_TYPE } else { selector::PORT };
+            ClassSet(classes).iter().map(move |class| Application { class, selector, protocol })
+        })
+    }
+}
+
+/// Splits off the first nested TLV: type, value and rest.
+fn nested(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&[high, low], rest) = bytes.split_first_chunk()?;
+    let (value, rest) = rest.split_at_checked(usize::from(high & 1) << 8 | usize::from(low))?;
+    Some((high >> 1, value, rest))
 }

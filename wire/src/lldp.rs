@@ -1,12 +1,12 @@
 //! LLDP (IEEE 802.1AB): frames of TLVs, each with 7 bits of type, 9 bits of length, and a value.
 //!
-//! A frame is rejected if its TLVs do not fit, or do not begin with chassis, port and time to live. Other unreadable
-//! TLVs are skipped.
+//! A frame is rejected if its TLVs do not fit, or do not begin with chassis, port and time to live. Other unreadable TLVs, and a single
+//! byte at the end, are skipped.
 
 use pnet_packet::ethernet::EtherType;
 
 use super::Header;
-use super::dcbx::{self, Applications, Ets, PfcState};
+use super::dcbx::{self, Applications, Cee, Ets, PfcState};
 use crate::units::MacAddr;
 
 /// EtherType of LLDP.
@@ -54,6 +54,8 @@ mod organization {
 pub const BRIDGE: u16 = 1 << 2;
 /// Capability bit of a router.
 pub const ROUTER: u16 = 1 << 4;
+/// Capability bit of an end station.
+pub const STATION: u16 = 1 << 7;
 
 /// Reason to reject an LLDP frame or TLV.
 #[allow(missing_docs)] // the messages say it
@@ -67,6 +69,8 @@ pub enum LldpError {
     Repeated,
     #[error("a TLV is too short or too long for its type")]
     Length,
+    #[error("shares of the line exceed 100 %")]
+    Shares,
 }
 
 named! { LldpError {
@@ -74,6 +78,7 @@ named! { LldpError {
     Mandatory: "mandatory",
     Repeated: "repeated",
     Length: "length",
+    Shares: "shares",
 } }
 
 /// Identifier of a chassis or of a port.
@@ -141,6 +146,10 @@ pub enum Tlv<'a> {
     Pfc(PfcState),
     /// Application classes at the sender.
     Applications(Applications<'a>),
+    /// Settings of the sender in DCBX's version CEE.
+    Cee(Cee<'a>),
+    /// Presence of DCBX's version CIN, with its unread value.
+    Cin(&'a [u8]),
     /// PFC extensions understood by the sender.
     Understands(Understands),
     /// Other TLV: type and value.
@@ -174,7 +183,10 @@ impl<'a> Lldpdu<'a> {
             return Err(LldpError::Mandatory);
         };
         let mut left = rest;
-        while let Some((raw, behind)) = Raw::next(left)? {
+        // A single byte at the end is no TLV, and precedes the padding of some senders.
+        while left.len() > 1
+            && let Some((raw, behind)) = Raw::next(left)?
+        {
             if matches!(raw.kind, kind::CHASSIS_ID | kind::PORT_ID | kind::TTL) {
                 return Err(LldpError::Repeated);
             }
@@ -186,10 +198,13 @@ impl<'a> Lldpdu<'a> {
     /// Returns the TLVs after the mandatory ones, with an error for each unreadable TLV.
     pub fn tlvs(&self) -> impl Iterator<Item = Result<Tlv<'a>, LldpError>> + use<'a> {
         let mut left = self.rest;
-        std::iter::from_fn(move || {
-            let (raw, behind) = Raw::next(left).ok()??;
-            left = behind;
-            Some(raw.read())
+        std::iter::from_fn(move || match Raw::next(std::mem::take(&mut left)) {
+            Ok(next) => {
+                let (raw, behind) = next?;
+                left = behind;
+                Some(raw.read())
+            }
+            Err(error) => Some(Err(error)),
         })
     }
 }
@@ -271,10 +286,14 @@ fn of_organization(value: &[u8]) -> Result<Tlv<'_>, LldpError> {
             let [bits] = exactly(rest)?;
             Tlv::Understands(Understands { flow_lists: bits & 1 != 0, rates: bits & 2 != 0 })
         }
-        dcbx::ETS => Tlv::Ets(Ets::read(exactly(rest)?)),
-        dcbx::ETS_RECOMMENDATION => Tlv::EtsRecommendation(Ets::read(exactly(rest)?)),
+        dcbx::ETS => Tlv::Ets(Ets::read(exactly(rest)?).ok_or(LldpError::Shares)?),
+        dcbx::ETS_RECOMMENDATION => {
+            Tlv::EtsRecommendation(Ets::read(exactly(rest)?).ok_or(LldpError::Shares)?)
+        }
         dcbx::PFC => Tlv::Pfc(PfcState::read(exactly(rest)?)),
         dcbx::APPLICATIONS => Tlv::Applications(Applications::read(rest).ok_or(LldpError::Length)?),
+        dcbx::CEE => Tlv::Cee(Cee::read(rest).ok_or(LldpError::Length)?),
+        dcbx::CIN => Tlv::Cin(rest),
         _ => Tlv::Other(kind::ORGANIZATION, value),
     };
     Ok(tlv)
@@ -364,6 +383,8 @@ impl<'a> Writer<'a> {
                 self.write(applications.bytes());
                 return Some(kind::ORGANIZATION);
             }
+            Tlv::Cee(cee) => return self.organization(dcbx::CEE, cee.bytes()),
+            Tlv::Cin(value) => return self.organization(dcbx::CIN, value),
             Tlv::Understands(Understands { flow_lists, rates }) => {
                 let bits = u8::from(flow_lists) | u8::from(rates) << 1;
                 return self.organization(organization::UNDERSTANDS, &[bits]);

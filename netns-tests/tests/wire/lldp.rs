@@ -13,7 +13,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{BINARY, bed_beside_others};
 
-fn is_lldp(frame: &[u8]) -> bool {
+pub(crate) fn is_lldp(frame: &[u8]) -> bool {
     frame.starts_with(&NEAREST_BRIDGE.0) && frame[12..14] == [0x88, 0xcc]
 }
 
@@ -28,7 +28,7 @@ fn neighbor(switch: &Switch, port: usize) -> NeighborStatus {
     })
 }
 
-fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
+pub(crate) fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, MacAddr([2, 0, 0, 0, 7, number]));
     let chassis = Tlv::ChassisId(Id { subtype: 4, value: &[2, 0, 0, 0, 7, number] });

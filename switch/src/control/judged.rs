@@ -15,7 +15,7 @@ pub struct OngoingStatus {
     pub class: Option<u8>,
     /// Index of the affected worker, if any.
     pub worker: Option<usize>,
-    /// Drop reason of a loss; `pfc`, `ets` or `dscp` of a DCBX mismatch; `None` for other faults.
+    /// Drop reason of a loss; `pfc`, `dscp` or `application` of a DCBX mismatch; `None` for other faults.
     pub cause: Option<String>,
     /// Increase of the fault's counter since the fault began.
     pub count: u64,

@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use xoff_config::Choice as _;
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_flow_control::settings::{Lldp, PortSettings};
-use xoff_wire::dcbx::{Ets, PfcState, selector};
+use xoff_wire::dcbx::{Application, Ets, PfcState, selector};
 use xoff_wire::lldp::LldpError;
 use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::view::SwitchView;
+use crate::lldp::mismatch::{algorithm_name, application_name};
 use crate::lldp::table::Neighbor;
 use crate::lldp::{LldpCounts, Port};
 
@@ -39,8 +40,11 @@ pub struct LldpStatus {
     pub shortened: u64,
     /// Neighbors, the oldest first.
     pub neighbors: Vec<NeighborStatus>,
-    /// Differences between the port and its neighbor, if there is exactly one.
+    /// Differences between the port and the only neighbor that announces DCBX; those of before while several announce it.
     pub mismatches: Vec<MismatchStatus>,
+    /// Reason why the port is compared with no neighbor; `None` if it is compared.
+    #[serde(default)]
+    pub not_compared: Option<String>,
 }
 
 /// LLDP neighbor. Control characters in its texts are escaped.
@@ -76,6 +80,12 @@ pub struct NeighborStatus {
     pub ets: Option<EtsStatus>,
     /// Announced class of each DSCP.
     pub dscp_map: BTreeMap<u16, u8>,
+    /// Announced class of each other application, such as `UDP port 4791`.
+    #[serde(default)]
+    pub applications: BTreeMap<String, u8>,
+    /// Announced versions of DCBX: `ieee`, `cee`, `cin`. The settings are those of the first; those of `cin` are not read.
+    #[serde(default)]
+    pub dcbx: Vec<String>,
     /// True if the neighbor understands lists of flows (OFC).
     pub flow_lists: bool,
     /// True if the neighbor understands rates (GFC).
@@ -98,6 +108,9 @@ pub struct PfcStatus {
 pub struct EtsStatus {
     /// Share of the line in percent, by class; `None` for a class without a share, such as a strict one.
     pub shares: Vec<Option<u8>>,
+    /// Transmission selection by class: `strict`, `credit-based`, `ets` or `vendor specific`.
+    #[serde(default)]
+    pub algorithms: Vec<String>,
     /// True if the neighbor adopts this port's recommendation.
     pub willing: bool,
 }
@@ -105,8 +118,11 @@ pub struct EtsStatus {
 /// Difference between a port and its neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MismatchStatus {
-    /// Subject of the difference: `pfc`, `ets` or `dscp`.
+    /// Subject of the difference: `pfc`, `dscp`, `application`, `ets` or `lossy`.
     pub kind: String,
+    /// True if lossless frames can be lost; otherwise the difference is only information.
+    #[serde(default)]
+    pub can_lose: bool,
     /// Description of the difference, with the values of both ends.
     pub detail: String,
 }
@@ -124,10 +140,12 @@ pub struct PuntStatus {
 
 pub(super) fn status(view: &SwitchView, id: PortId) -> LldpStatus {
     let (settings, ports) = (view.settings(), view.neighbors.lock());
-    of_port(&settings.ports[id.index()], &ports[id.index()], (view.clock)())
+    lldp_status(&settings.ports[id.index()], &ports[id.index()], (view.clock)())
 }
 
-fn of_port(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
+/// Returns the LLDP state of a port or host.
+#[must_use]
+pub fn lldp_status(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
     let LldpCounts {
         frames_in,
         frames_out,
@@ -156,8 +174,13 @@ fn of_port(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
         shortened: *shortened,
         neighbors: port.table.all().iter().map(|neighbor| of_neighbor(neighbor, now)).collect(),
         mismatches: mismatches
-            .map(|it| MismatchStatus { kind: it.kind.name().into(), detail: it.detail.clone() })
+            .map(|it| MismatchStatus {
+                kind: it.kind.name().into(),
+                can_lose: it.kind.can_lose(),
+                detail: it.detail.clone(),
+            })
             .collect(),
+        not_compared: port.not_compared(settings),
     }
 }
 
@@ -168,8 +191,13 @@ fn of_neighbor(neighbor: &Neighbor, now: Nanos) -> NeighborStatus {
         willing: pfc.willing,
         capability: pfc.capability,
     };
-    let ets = |ets: Ets| EtsStatus { shares: ets.shares().into(), willing: ets.willing };
-    let dscp = announced.applications.iter().filter(|it| it.selector == selector::DSCP);
+    let ets = |ets: Ets| EtsStatus {
+        shares: ets.shares().into(),
+        algorithms: ets.algorithms().map(algorithm_name).into(),
+        willing: ets.willing,
+    };
+    let (dscps, others): (Vec<&Application>, Vec<&Application>) =
+        announced.applications.iter().partition(|it| it.selector == selector::DSCP);
     NeighborStatus {
         chassis: chassis.clone(),
         port: port.clone(),
@@ -185,7 +213,9 @@ fn of_neighbor(neighbor: &Neighbor, now: Nanos) -> NeighborStatus {
         max_frame_bytes: announced.max_frame,
         pfc: announced.pfc.map(pfc),
         ets: announced.ets.map(ets),
-        dscp_map: dscp.map(|it| (it.protocol, it.class.get())).collect(),
+        dscp_map: dscps.iter().map(|it| (it.protocol, it.class.get())).collect(),
+        applications: others.iter().map(|it| (application_name(**it), it.class.get())).collect(),
+        dcbx: announced.dcbx.iter().map(|&version| version.to_owned()).collect(),
         flow_lists: announced.understands.flow_lists,
         rates: announced.understands.rates,
     }

@@ -78,6 +78,7 @@ use crate::confine::{ConfineError, Confinement, Part};
 pub use addresses::AddressPage;
 pub(crate) use adoption::log_open;
 pub(crate) use connections::CONNECTIONS_MAX;
+pub use current::Current;
 pub(crate) use judged::OngoingConditions;
 pub use listen::{Http, listen};
 pub use mailbox::Answer;

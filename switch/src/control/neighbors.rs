@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_flow_control::settings::{Lldp, SwitchSettings};
+use xoff_wire::lldp::{BRIDGE, ROUTER};
 use xoff_wire::units::{Nanos, PortId};
 
 use super::reload::Reloads;
@@ -46,9 +47,9 @@ impl Speakers {
         let port = &self.view.ports[id.index()];
         let (chassis, device) = (self.view.ports().next().map(|(_, port)| port.now().mac), port.device.get());
         let mac = port.now().mac;
-        let (chassis, system, routes) =
-            (chassis.unwrap_or(mac), self.view.name.as_str(), self.view.router.is_some());
-        let speaker = Speaker { chassis, mac, system, device: &device, routes };
+        let (chassis, system) = (chassis.unwrap_or(mac), self.view.name.as_str());
+        let capabilities = if self.view.router.is_some() { BRIDGE | ROUTER } else { BRIDGE };
+        let speaker = Speaker { chassis, mac, system, device: &device, capabilities };
         dcbx::frame(&speaker, &self.settings.ports[id.index()], ttl)
     }
 
@@ -111,20 +112,27 @@ impl Speakers {
         let Neighbor { chassis, port: theirs, announced, .. } = neighbor;
         let (port, name) = (self.view.name_of(id), &announced.system_name);
         if comes {
-            tracing::info!(event = "neighbor-new", %port, chassis, neighbor_port = theirs, name, "a neighbor has come");
+            let dcbx = announced.dcbx.join(", ");
+            tracing::info!(event = "neighbor-new", %port, chassis, neighbor_port = theirs, name, dcbx, "a neighbor has come");
         } else {
             tracing::info!(event = "neighbor-gone", %port, chassis, neighbor_port = theirs, name, "a neighbor has gone");
         }
     }
 
     fn compare(&self, id: PortId, at: &mut Port) {
-        let (settings, only) = (&self.settings.ports[id.index()], at.table.only());
-        let announced = only.map(|neighbor| &neighbor.announced);
-        let mismatches = announced.map(|announced| dcbx::mismatches(settings, announced)).unwrap_or_default();
+        let settings = &self.settings.ports[id.index()];
         if let Some(reloads) = self.reloads.as_ref().filter(|_| dcbx::follows(settings)) {
             reloads.neighbors_changed();
         }
-        at.compare(mismatches);
+        if at.compare(settings) {
+            let (port, reason) = (self.view.name_of(id), at.not_compared(settings).unwrap_or_default());
+            tracing::warn!(
+                event = "dcbx-ambiguous",
+                %port,
+                "{reason}; the port is compared with none of them, and settings that follow a neighbor are the configured ones: turn DCBX \
+                 off at all but one"
+            );
+        }
     }
 }
 

@@ -13,7 +13,9 @@ pub use super::addresses::FdbEntry;
 pub use super::books::Books;
 pub use super::groups::{GroupStatus, MemberStatus};
 pub use super::judged::{OngoingStatus, PeerStatus, ResponseStatus, UnseenStatus};
-pub use super::lldp::{EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, PfcStatus, PuntStatus};
+pub use super::lldp::{
+    EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, PfcStatus, PuntStatus, lldp_status,
+};
 use super::notification::CongestionPointStatus;
 pub use super::pipeline::{HaltStatus, PipelineStatus};
 use super::policy_cells::PolicyNames;

@@ -2,14 +2,14 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use xoff_wire::dcbx::{Application, Ets, PfcState};
-use xoff_wire::lldp::{BRIDGE, Id, LldpError, Lldpdu, ManagementAddress, ROUTER, Tlv, Understands};
+use xoff_wire::lldp::{BRIDGE, Id, LldpError, Lldpdu, ManagementAddress, ROUTER, STATION, Tlv, Understands};
 use xoff_wire::units::MacAddr;
 
 const ADDRESSES_MAX: usize = 8;
 
 const CAPABILITIES: [&str; 8] =
     ["other", "repeater", "bridge", "access-point", "router", "telephone", "docsis", "station"];
-const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4);
+const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4 && STATION == 1 << 7);
 
 /// Content of a neighbor's LLDPDU; its texts are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Announcement {
     pub recommendation: Option<Ets>,
     pub pfc: Option<PfcState>,
     pub applications: Vec<Application>,
+    /// Versions of DCBX announced: `ieee`, `cee`, `cin`. The settings are those of the first; those of CIN are not read.
+    pub dcbx: Vec<&'static str>,
     pub understands: Understands,
 }
 
@@ -32,14 +34,25 @@ impl Announcement {
     #[must_use]
     pub fn read(list: &Lldpdu<'_>, discarded: &mut [u64; LldpError::COUNT]) -> Announcement {
         let mut announcement = Announcement::default();
-        let mut received = TlvSet::default();
+        let (mut received, mut cee) = (TlvSet::default(), None);
         for tlv in list.tlvs() {
             let read =
                 tlv.and_then(|tlv| if received.again(&tlv) { Err(LldpError::Repeated) } else { Ok(tlv) });
             match read {
+                Ok(Tlv::Cee(tlv)) => cee = Some(tlv),
                 Ok(tlv) => announcement.take(&tlv),
                 Err(error) => discarded[error.index()] += 1,
             }
+        }
+        let versions = [("ieee", TlvSet::IEEE), ("cee", TlvSet::CEE), ("cin", TlvSet::CIN)];
+        announcement.dcbx = versions
+            .into_iter()
+            .filter(|(_, tlvs)| received.0 & tlvs != 0)
+            .map(|(version, _)| version)
+            .collect();
+        if let Some(cee) = cee.filter(|_| received.0 & TlvSet::IEEE == 0) {
+            (announcement.pfc, announcement.ets) = (cee.pfc(), cee.ets());
+            announcement.applications = cee.applications().collect();
         }
         announcement
     }
@@ -59,9 +72,20 @@ impl Announcement {
             Tlv::Pfc(pfc) => self.pfc = Some(pfc),
             Tlv::Applications(list) => self.applications = list.iter().collect(),
             Tlv::Understands(understands) => self.understands = understands,
-            Tlv::ChassisId(_) | Tlv::PortId(_) | Tlv::Ttl(_) | Tlv::ManagementAddress(_) | Tlv::Other(..) => {
-            }
+            Tlv::ChassisId(_)
+            | Tlv::PortId(_)
+            | Tlv::Ttl(_)
+            | Tlv::ManagementAddress(_)
+            | Tlv::Cee(_)
+            | Tlv::Cin(_)
+            | Tlv::Other(..) => {}
         }
+    }
+
+    /// Returns whether the neighbor announces DCBX, or PFC extensions.
+    #[must_use]
+    pub fn has_dcbx(&self) -> bool {
+        !self.dcbx.is_empty() || self.understands != Understands::default()
     }
 
     #[must_use]
@@ -75,6 +99,10 @@ impl Announcement {
 struct TlvSet(u16);
 
 impl TlvSet {
+    const IEEE: u16 = 0b1_1110_0000;
+    const CEE: u16 = 1 << 10;
+    const CIN: u16 = 1 << 11;
+
     fn again(&mut self, tlv: &Tlv<'_>) -> bool {
         let bit = match tlv {
             Tlv::PortDescription(_) => 0,
@@ -87,6 +115,8 @@ impl TlvSet {
             Tlv::Pfc(_) => 7,
             Tlv::Applications(_) => 8,
             Tlv::Understands(_) => 9,
+            Tlv::Cee(_) => 10,
+            Tlv::Cin(_) => 11,
             Tlv::ChassisId(_) | Tlv::PortId(_) | Tlv::Ttl(_) | Tlv::ManagementAddress(_) | Tlv::Other(..) => {
                 return false;
             }

@@ -1,8 +1,8 @@
-//! DCBX of a port: its TLVs, differences from the neighbor's, and settings that follow the neighbor.
+//! DCBX of a port: its TLVs, and settings that follow the neighbor.
 
 use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
-use xoff_wire::lldp::{BRIDGE, Id, LEN_MAX, ROUTER, TEXT_MAX, Tlv, Understands, Writer};
+use xoff_wire::lldp::{Id, LEN_MAX, TEXT_MAX, Tlv, Understands, Writer};
 use xoff_wire::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
 
 use super::announcement::Announcement;
@@ -10,35 +10,14 @@ use super::announcement::Announcement;
 /// Number of classes that may be paused at the same time.
 const CAPABILITY: u8 = 8;
 
-/// Maximum difference between two shares, in percent, that rounding explains.
-const ROUNDED: u8 = 1;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MismatchKind {
-    Pfc,
-    Ets,
-    Dscp,
-}
-
-xoff_wire::named! { MismatchKind {
-    Pfc: "pfc",
-    Ets: "ets",
-    Dscp: "dscp",
-} }
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    pub kind: MismatchKind,
-    pub detail: String,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub struct Speaker<'a> {
     pub chassis: MacAddr,
     pub mac: MacAddr,
     pub system: &'a str,
     pub device: &'a str,
-    pub routes: bool,
+    /// Capabilities, such as [`BRIDGE`](xoff_wire::lldp::BRIDGE).
+    pub capabilities: u16,
 }
 
 /// Returns a port's LLDP frame, or a shutdown LLDPDU if `ttl` is zero. If the MTU is short, the frame omits the least important TLVs.
@@ -78,8 +57,7 @@ fn write(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16, detail: Detail) -
         say(Tlv::SystemName(short(speaker.system)));
         say(Tlv::SystemDescription(concat!("xoff ", env!("CARGO_PKG_VERSION")).as_bytes()));
     }
-    let capabilities = if speaker.routes { BRIDGE | ROUTER } else { BRIDGE };
-    say(Tlv::Capabilities { has: capabilities, enabled: capabilities });
+    say(Tlv::Capabilities { has: speaker.capabilities, enabled: speaker.capabilities });
     let max_frame = port.mtu_frame + FCS;
     say(Tlv::MaxFrame(u16::try_from(max_frame).unwrap_or(u16::MAX)));
     let understands = understands(port);
@@ -118,7 +96,7 @@ fn understands(port: &PortSettings) -> Understands {
     }
 }
 
-fn pfc(port: &PortSettings) -> PfcState {
+pub(super) fn pfc(port: &PortSettings) -> PfcState {
     let classes = match port.flow_control {
         FlowControl::Pfc { .. } => port.sends(),
         FlowControl::Pause8023x | FlowControl::Ignore => ClassSet::NONE,
@@ -128,7 +106,7 @@ fn pfc(port: &PortSettings) -> PfcState {
 }
 
 /// Returns the port's ETS configuration: each class is a separate traffic class, with a share of the line by its weight.
-fn ets(port: &PortSettings) -> Ets {
+pub(super) fn ets(port: &PortSettings) -> Ets {
     let weights = port.classes.map(|class| match class.service {
         Service::Strict => None,
         Service::Weighted(weight) => Some(weight),
@@ -170,65 +148,12 @@ fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
     (0..).zip(&port.dscp_to_class).filter(move |_| is_trusted).map(of_dscp)
 }
 
-/// Returns the differences between a port and its neighbor. TLVs that the neighbor omits are not compared.
-#[must_use]
-pub fn mismatches(port: &PortSettings, announced: &Announcement) -> Vec<Mismatch> {
-    if port.dcbx == Dcbx::Off {
-        return Vec::new();
-    }
-    let details = [pfc_differs(port, announced), ets_differs(port, announced), dscp_differs(port, announced)];
-    let named = MismatchKind::ALL.into_iter().zip(details);
-    named.filter_map(|(kind, detail)| Some(Mismatch { kind, detail: detail? })).collect()
-}
-
-fn pfc_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
-    let (here, there) = (pfc(port).classes, announced.pfc?.classes);
-    (here != there)
-        .then(|| format!("PFC is used for {} here, for {} at the neighbor", classes(here), classes(there)))
-}
-
-fn classes(set: ClassSet) -> String {
-    let named: Vec<String> = set.iter().map(|class| class.to_string()).collect();
-    match &named[..] {
-        [] => "no class".into(),
-        [one] => format!("class {one}"),
-        _ => format!("classes {}", named.join(", ")),
-    }
-}
-
-fn ets_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
-    let (here, there) = (ets(port).shares(), announced.ets.as_ref()?.shares());
-    let differs = |(here, there): (Option<u8>, Option<u8>)| match (here, there) {
-        (Some(here), Some(there)) => here.abs_diff(there) > ROUNDED,
-        _ => here.is_some() != there.is_some(),
-    };
-    let (class, shares) = (0..).zip(here.into_iter().zip(there)).find(|(_, shares)| differs(*shares))?;
-    let share = |share: Option<u8>| share.map_or("strict".into(), |share| format!("{share} %"));
-    Some(format!("class {class} is {} here, {} at the neighbor", share(shares.0), share(shares.1)))
-}
-
-fn dscp_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
-    let theirs = |dscp: u16| {
-        let named = |it: &&Application| (it.selector, it.protocol) == (selector::DSCP, dscp);
-        announced.applications.iter().find(named).map(|it| it.class)
-    };
-    let mut differing = applications(port)
-        .filter_map(|here| Some((here, theirs(here.protocol)?)))
-        .filter(|(here, there)| here.class != *there);
-    let (here, there) = differing.next()?;
-    let more = match differing.count() {
-        0 => String::new(),
-        more => format!("; {more} more DSCPs differ"),
-    };
-    Some(format!("DSCP {} is class {} here, class {there} at the neighbor{more}", here.protocol, here.class))
-}
-
 #[must_use]
 pub fn follows(port: &PortSettings) -> bool {
     port.dcbx == Dcbx::Willing || port.auto_peer != AutoPeer::default()
 }
 
-/// Adapts the settings that follow the neighbor to `announced`, which is `None` unless there is exactly one neighbor.
+/// Adapts the settings that follow the neighbor to `announced`, which is `None` unless exactly one neighbor announces DCBX.
 pub fn follow(port: &mut PortSettings, announced: Option<&Announcement>) {
     let understands = announced.map(|announced| announced.understands).unwrap_or_default();
     if port.auto_peer.flow_lists {

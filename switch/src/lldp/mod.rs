@@ -3,17 +3,19 @@
 
 pub mod announcement;
 pub mod dcbx;
+pub mod mismatch;
 pub mod table;
 pub mod timer;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use xoff_flow_control::settings::{Dcbx, PortSettings};
 use xoff_wire::Header;
 use xoff_wire::lldp::{LldpError, Lldpdu};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use announcement::Announcement;
-use dcbx::{Mismatch, MismatchKind};
+use mismatch::{Mismatch, MismatchKind};
 use table::{Neighbor, NeighborChange, NeighborTable};
 use timer::Timer;
 
@@ -26,6 +28,8 @@ pub struct Port {
     pub table: NeighborTable,
     pub counts: LldpCounts,
     pub mismatches: Vec<Mismatch>,
+    /// Number of neighbors with DCBX at the last comparison.
+    speakers: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +58,7 @@ impl Neighbors {
 
     #[must_use]
     pub fn announcement(&self, port: PortId) -> Option<Announcement> {
-        self.lock()[port.index()].table.only().map(|neighbor| neighbor.announced.clone())
+        self.lock()[port.index()].table.peer().map(|neighbor| neighbor.announced.clone())
     }
 }
 
@@ -81,12 +85,42 @@ impl Port {
         aged
     }
 
-    pub fn compare(&mut self, mismatches: Vec<Mismatch>) {
+    /// Compares the port with its [peer](NeighborTable::peer). Mismatches stay while several neighbors announce DCBX. Returns whether
+    /// that has just begun.
+    pub fn compare(&mut self, settings: &PortSettings) -> bool {
+        let speakers = self.table.speakers().count();
+        let was = std::mem::replace(&mut self.speakers, speakers);
+        if speakers > 1 && settings.dcbx != Dcbx::Off {
+            return was <= 1;
+        }
+        let peer = self.table.peer();
+        let mismatches = peer.map(|peer| mismatch::all(settings, &peer.announced)).unwrap_or_default();
         let was = std::mem::replace(&mut self.mismatches, mismatches);
         for kind in self.mismatches.iter().map(|it| it.kind) {
             let begins = was.iter().all(|it| it.kind != kind);
             self.counts.mismatches[kind.index()] += u64::from(begins);
         }
+        false
+    }
+
+    /// Explains why the port is compared with no neighbor; `None` if it is compared.
+    #[must_use]
+    pub fn not_compared(&self, settings: &PortSettings) -> Option<String> {
+        let speakers: Vec<&Neighbor> = self.table.speakers().collect();
+        let reason = match (settings.dcbx, &speakers[..]) {
+            (Dcbx::Off, _) => "`dcbx` is \"off\"".into(),
+            (_, []) if self.table.all().is_empty() => "no neighbor announces itself".into(),
+            (_, []) => "no neighbor announces DCBX".into(),
+            (_, [only]) if only.announced.dcbx == ["cin"] => {
+                "the neighbor speaks only CIN, a DCBX from before IEEE 802.1Qaz".into()
+            }
+            (_, [_]) => return None,
+            (_, all) => {
+                let names: Vec<&str> = all.iter().map(|neighbor| neighbor.chassis.as_str()).collect();
+                format!("{} neighbors announce DCBX: {}", all.len(), names.join(", "))
+            }
+        };
+        Some(reason)
     }
 }
 

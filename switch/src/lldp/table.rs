@@ -58,10 +58,16 @@ impl NeighborTable {
         &self.0
     }
 
-    /// Returns the neighbor, if there is exactly one.
+    /// Returns the neighbors that announce DCBX, or PFC extensions.
+    pub fn speakers(&self) -> impl Iterator<Item = &Neighbor> {
+        self.0.iter().filter(|neighbor| neighbor.announced.has_dcbx())
+    }
+
+    /// Returns the only one of the [`speakers`](Self::speakers).
     #[must_use]
-    pub fn only(&self) -> Option<&Neighbor> {
-        if let [only] = &self.0[..] { Some(only) } else { None }
+    pub fn peer(&self) -> Option<&Neighbor> {
+        let mut speakers = self.speakers();
+        speakers.next().filter(|_| speakers.next().is_none())
     }
 
     pub(super) fn update(

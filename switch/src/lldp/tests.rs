@@ -2,7 +2,7 @@
 
 use xoff_flow_control::settings::{AutoPeer, ClassSettings, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, PfcState, algorithm, selector};
-use xoff_wire::lldp::{Id, LEN_MAX, Tlv, Understands, Writer};
+use xoff_wire::lldp::{BRIDGE, Id, LEN_MAX, ROUTER, Tlv, Understands, Writer};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet};
 
 use super::dcbx::Speaker;
@@ -12,7 +12,7 @@ use super::*;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-fn settings() -> PortSettings {
+pub(super) fn settings() -> PortSettings {
     let class = |class: usize| ClassSettings {
         lossless: class == 3 || class == 4,
         service: if class == 7 { Service::Strict } else { Service::Weighted(1) },
@@ -22,12 +22,12 @@ fn settings() -> PortSettings {
     PortSettings::plain("p1", MacAddr([2, 0, 0, 0, 0, 1]), BitRate::from_gbps(1), classes)
 }
 
-fn speaker() -> Speaker<'static> {
+pub(super) fn speaker() -> Speaker<'static> {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
-    Speaker { chassis: mac, mac, system: "leaf1", device: "eth1", routes: false }
+    Speaker { chassis: mac, mac, system: "leaf1", device: "eth1", capabilities: BRIDGE }
 }
 
-fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
+pub(super) fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, MacAddr([2, 0, 0, 0, 1, number]));
     let chassis = Tlv::ChassisId(Id { subtype: 4, value: &[2, 0, 0, 0, 1, number] });
@@ -37,11 +37,11 @@ fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-fn announcement(frame: &[u8]) -> Announcement {
+pub(super) fn announcement(frame: &[u8]) -> Announcement {
     let mut port = Port::default();
     assert_eq!(port.receive(Nanos(0), frame), NeighborChange::New);
     assert_eq!(port.counts.discarded, [0; LldpError::COUNT]);
-    port.table.only().unwrap().announced.clone()
+    port.table.all()[0].announced.clone()
 }
 
 fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
@@ -132,6 +132,11 @@ fn shutdown_lldpdu_removes_only_its_neighbor() {
     assert_eq!(port.receive(Nanos(0), &frame(2, 0, &[])), NeighborChange::Nothing);
     assert!(matches!(port.receive(Nanos(0), &frame(1, 0, &[])), NeighborChange::Removed(_)));
     assert!(port.table.all().is_empty() && port.counts.aged_out == 0);
+    let mut other_cable = frame(1, 120, &[]);
+    let at = other_cable.windows(4).position(|bytes| bytes == b"swp1").unwrap();
+    other_cable[at + 3] = b'2';
+    [frame(1, 120, &[]), other_cable, frame(1, 0, &[])].iter().for_each(|frame| _ = port.receive(Nanos(0), frame));
+    assert_eq!(port.table.all().iter().map(|it| &it.port[..]).collect::<Vec<_>>(), ["swp2"]);
 }
 
 #[test]
@@ -143,7 +148,6 @@ fn flood_of_lldp_neighbors_evicts_no_earlier_neighbor() {
     assert_eq!((port.table.all().len(), port.counts.too_many), (NEIGHBORS_MAX, 100 - NEIGHBORS_MAX as u64));
     assert_eq!(port.receive(Nanos(200), &frame(0, 120, &[])), NeighborChange::Refreshed);
     assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), NeighborChange::TooMany);
-    assert!(port.table.only().is_none(), "several contradict each other");
     port.receive(Nanos(200), &frame(7, 0, &[]));
     assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), NeighborChange::New);
 }
@@ -154,7 +158,7 @@ fn shortened_ttl_of_neighbor_applies_and_is_counted() {
     for ttl in [120, 60, 60, 3, 120] {
         port.receive(Nanos(0), &frame(1, ttl, &[]));
     }
-    assert_eq!((port.counts.shortened, port.table.only().unwrap().ttl), (2, 120));
+    assert_eq!((port.counts.shortened, port.table.all()[0].ttl), (2, 120));
 }
 
 #[test]
@@ -170,7 +174,7 @@ fn malformed_lldp_frames_are_counted_and_remove_no_neighbor() {
     assert_eq!(port.receive(Nanos(0), &whole), NeighborChange::Changed);
     let left_out = [LldpError::Length, LldpError::Repeated].map(|it| port.counts.discarded[it.index()]);
     assert_eq!(left_out, [1, 1]);
-    assert_eq!((port.table.only().unwrap().announced.system_name.as_str(), port.counts.frames_in), ("a", 5));
+    assert_eq!((port.table.all()[0].announced.system_name.as_str(), port.counts.frames_in), ("a", 5));
 }
 
 // proves: configuration
@@ -197,7 +201,8 @@ fn lldp_announcement_has_the_settings_of_the_port() {
     let announced = announcement(&dcbx::frame(&speaker(), &port, TTL));
     assert_eq!((announced.system_name.as_str(), announced.port_description.as_str()), ("leaf1", "eth1"));
     assert_eq!((announced.capabilities(), announced.max_frame), (vec!["bridge"], Some(1518)));
-    let of_router = announcement(&dcbx::frame(&Speaker { routes: true, ..speaker() }, &port, TTL));
+    let of_router =
+        announcement(&dcbx::frame(&Speaker { capabilities: BRIDGE | ROUTER, ..speaker() }, &port, TTL));
     assert_eq!(of_router.capabilities(), ["bridge", "router"]);
     let pfc =
         PfcState { willing: false, bypasses_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
@@ -251,47 +256,6 @@ fn shutdown_lldpdu_has_only_mandatory_tlvs() {
     let frame = dcbx::frame(&speaker(), &settings(), 0);
     let list = read(&frame).unwrap().1;
     assert_eq!((list.ttl, list.tlvs().count(), frame.len()), (0, 0, 60));
-}
-
-// proves: dcbx
-#[test]
-fn lldp_settings_that_differ_from_neighbor_are_listed() {
-    let here = settings();
-    let kinds = |there: &PortSettings| {
-        let announced = announcement(&dcbx::frame(&speaker(), there, TTL));
-        dcbx::mismatches(&here, &announced).into_iter().map(|it| (it.kind, it.detail)).collect::<Vec<_>>()
-    };
-    assert_eq!(kinds(&here), []);
-    let mut there = settings();
-    there.classes[4].lossless = false;
-    there.flow_control = FlowControl::Pfc { obey: ClassSet(8), send: ClassSet(8) };
-    let detail = "PFC is used for classes 3, 4 here, for class 3 at the neighbor".to_owned();
-    assert_eq!(kinds(&there), [(MismatchKind::Pfc, detail)]);
-    let mut there = settings();
-    there.classes[0].service = Service::Strict;
-    assert_eq!(kinds(&there), [(MismatchKind::Ets, "class 0 is 15 % here, strict at the neighbor".into())]);
-    let mut there = settings();
-    there.classes[0].service = Service::Weighted(3);
-    assert_eq!(kinds(&there), [(MismatchKind::Ets, "class 0 is 15 % here, 34 % at the neighbor".into())]);
-    let mut there = settings();
-    (there.dscp_to_class[26], there.dscp_to_class[46]) = (Class::ALL[4], Class::ALL[6]);
-    let detail = "DSCP 26 is class 3 here, class 4 at the neighbor; 1 more DSCPs differ".to_owned();
-    assert_eq!(kinds(&there), [(MismatchKind::Dscp, detail)]);
-    assert_eq!(kinds(&PortSettings { dcbx: Dcbx::Off, ..there.clone() }), [], "nothing is announced");
-    let off = PortSettings { dcbx: Dcbx::Off, ..here.clone() };
-    assert_eq!(dcbx::mismatches(&off, &announcement(&dcbx::frame(&speaker(), &there, TTL))), []);
-}
-
-// proves: dcbx
-#[test]
-fn lldp_mismatch_is_counted_once_when_it_begins() {
-    let mut port = Port::default();
-    let of = |kind| Mismatch { kind, detail: "as it is".into() };
-    for now in [vec![of(MismatchKind::Pfc)], vec![of(MismatchKind::Pfc)], vec![of(MismatchKind::Dscp)]] {
-        port.compare(now.clone());
-        assert_eq!(port.mismatches, now);
-    }
-    assert_eq!(port.counts.mismatches, [1, 0, 1]);
 }
 
 // proves: dcbx

@@ -159,12 +159,13 @@ fn lldp_frame_that_ends_within_a_tlv_is_rejected() {
         let cut = Lldpdu::parse(&whole[..len]).err();
         let expected = match len {
             0 | 9 | 16 => Some(LldpError::Mandatory), // between mandatory TLVs
-            20 => None,                               // before the name, which is optional
+            20 | 21 => None,                          // before the name, which is optional, or one byte later
             _ => Some(LldpError::Truncated),
         };
         assert_eq!(cut, expected, "list cut to {len} bytes");
     }
     assert!(Lldpdu::parse(&whole).is_ok());
+    assert_eq!(read(&whole[..21]), [Err(LldpError::Truncated)], "an odd byte is not counted");
 }
 
 #[test]
@@ -219,6 +220,57 @@ fn dcbx_class_gets_bandwidth_share_of_its_traffic_class() {
     ets.traffic_class = [0, 0, 3, 3, 15, 8, 1, 7];
     ets.algorithm[7] = 255;
     assert_eq!(ets.shares(), [Some(20), Some(20), Some(50), Some(50), None, None, None, None]);
+    assert_eq!(ets.algorithms(), [2, 2, 2, 2, 0, 0, 0, 255]);
+}
+
+#[test]
+fn ets_with_shares_above_100_percent_is_refused() {
+    let of = |bandwidth, algorithm| {
+        let tlv = Tlv::Ets(Ets { bandwidth, algorithm, ..ets() });
+        read(&frame(&[CHASSIS, PORT, Tlv::Ttl(1), tlv])[14..]).remove(0).map(|_| ())
+    };
+    assert_eq!(of([50, 50, 0, 0, 0, 0, 0, 0], [2; 8]), Ok(()));
+    assert_eq!(of([50, 51, 0, 0, 0, 0, 0, 0], [2; 8]), Err(LldpError::Shares));
+    assert_eq!(
+        of([50, 51, 0, 0, 0, 0, 0, 0], [2, 0, 2, 2, 2, 2, 2, 2]),
+        Ok(()),
+        "a strict class has no share"
+    );
+}
+
+// proves: dcbx
+#[test]
+fn cee_features_are_read_as_their_ieee_equivalents() {
+    let of = |features: &[u8]| {
+        let bytes = payload(&tlv(127, &[&[0, 0x1b, 0x21, 2][..], features].concat()));
+        match read(&bytes).remove(0) {
+            Ok(Tlv::Cee(cee)) => Ok((cee.pfc(), cee.ets(), cee.applications().collect::<Vec<_>>())),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error),
+        }
+    };
+    let groups = tlv(2, &[0, 0, 0xc0, 0, 0x01, 0x23, 0x0f, 0xff, 40, 30, 20, 10, 0, 0, 0, 0, 8]);
+    let pfc = |flags| tlv(3, &[0, 0, flags, 0, 0x18, 4]);
+    let applications =
+        tlv(4, &[0, 0, 0x80, 0, 0x89, 0x06, 0, 0x1b, 0x21, 0x08, 0x0c, 0xbc, 1, 0x1b, 0x21, 0x12]);
+    let (state, ets, applications) =
+        of(&[tlv(1, &[0; 10]), groups, pfc(0xc0), applications].concat()).expect("refused");
+    let expected = PfcState { willing: true, bypasses_macsec: false, capability: 4, classes: ClassSet(0x18) };
+    assert_eq!(state, Some(expected));
+    let ets = ets.expect("no priority groups");
+    assert_eq!(ets.shares(), [Some(40), Some(30), Some(20), Some(10), Some(40), None, None, None]);
+    assert!(ets.willing && ets.algorithms()[7] == 0);
+    let application =
+        |class: usize, selector, protocol| Application { class: Class::ALL[class], selector, protocol };
+    let iscsi = [1, 4].map(|class| application(class, selector::PORT, 3260));
+    assert_eq!(applications, [application(3, selector::ETHER_TYPE, 0x8906), iscsi[0], iscsi[1]]);
+    assert_eq!(
+        of(&pfc(0x40)).expect("refused").0.map(|pfc| pfc.classes),
+        Some(ClassSet::NONE),
+        "feature is off"
+    );
+    assert_eq!(of(&[]), Ok((None, None, Vec::new())));
+    assert_eq!(of(&pfc(0x80)[..7]), Err(LldpError::Length));
 }
 
 explore! {

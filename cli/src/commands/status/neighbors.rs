@@ -25,20 +25,34 @@ pub(super) fn tables(ports: &[&PortStatus]) -> String {
                 last_received,
                 span(neighbor.age_nanos),
                 pfc,
+                neighbor.dcbx.join(", "),
                 understands.join(", "),
             ]);
         }
     }
-    let header = ["port", "neighbor", "its port", "is a", "last frame", "there for", "PFC", "understands"];
-    table(&header, rows.into_iter()) + &mismatches(ports) + &refused(ports)
+    let header =
+        ["port", "neighbor", "its port", "is a", "last frame", "there for", "PFC", "DCBX", "understands"];
+    table(&header, rows.into_iter()) + &mismatches(ports) + &not_compared(ports) + &refused(ports)
 }
 
 fn mismatches(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().flat_map(|port| {
         let mismatches = port.lldp.mismatches.iter();
-        mismatches.map(|it| vec![port.name.clone(), it.kind.clone(), it.detail.clone()])
+        mismatches.map(|it| {
+            let severity = if it.can_lose { "can lose frames" } else { "loses nothing" };
+            vec![port.name.clone(), it.kind.clone(), severity.into(), it.detail.clone()]
+        })
     });
-    table(&["port", "mismatch", "detail"], rows)
+    table(&["port", "mismatch", "", "detail"], rows)
+}
+
+/// Lists ports that have neighbors, but are compared with none of them.
+fn not_compared(ports: &[&PortStatus]) -> String {
+    let rows = ports.iter().filter(|port| !port.lldp.neighbors.is_empty()).filter_map(|port| {
+        let reason = port.lldp.not_compared.clone()?;
+        Some(vec![port.name.clone(), reason])
+    });
+    table(&["port", "not compared, because"], rows)
 }
 
 /// Formats the numbers of refused LLDP frames and neighbors: malformed, discarded, and too many.
@@ -90,17 +104,24 @@ mod tests {
             silent_nanos: 2_000_000_000,
             age_nanos: 120_000_000_000,
             pfc: Some(PfcStatus { classes: vec![3, 4], ..Default::default() }),
+            dcbx: vec!["cee".into()],
             rates: true,
             ..Default::default()
         });
-        status.ports[0]
-            .lldp
-            .mismatches
-            .push(MismatchStatus { kind: "pfc".into(), detail: "as it is".into() });
+        status.ports[0].lldp.mismatches.push(MismatchStatus {
+            kind: "pfc".into(),
+            can_lose: true,
+            detail: "as it is".into(),
+        });
+        status.ports[0].lldp.not_compared = Some("two of them".into());
         status.ports[1].lldp.too_many = 7;
         let text = text(&status);
-        line(&text, &["left", &"x".repeat(32), "swp7", "bridge, router", "2.00 s ago", "3, 4", "rates"]);
-        line(&text, &["left", "pfc", "as it is"]);
+        line(
+            &text,
+            &["left", &"x".repeat(32), "swp7", "bridge, router", "2.00 s ago", "3, 4", "cee", "rates"],
+        );
+        line(&text, &["left", "pfc", "can lose frames", "as it is"]);
+        line(&text, &["left", "two of them"]);
         line(&text, &["right", "too many neighbors", "7"]);
     }
 }

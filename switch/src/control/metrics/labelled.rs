@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use xoff_flow_control::drop_reason::DropReason;
 
 use super::super::exposition::{Exposition, Kind};
+use super::super::lldp::LldpStatus;
 use super::super::routes::RouterStatus;
 use super::super::series::Table;
 use super::super::status::{ClassStatus, PortStatus, SocketMemory, Status, XdpMode};
 use super::super::view::{Link, ProgramState, SwitchView};
 use super::{DIGITS, classes, of_class, with};
-use crate::lldp::dcbx::MismatchKind;
+use crate::lldp::mismatch::MismatchKind;
 
 pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
     let mut family =
@@ -57,7 +58,8 @@ pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, stat
     }
     write_losses(text, table, status);
     write_punts(text, table, status);
-    write_neighbors(text, status);
+    let lldp: Vec<_> = status.ports.iter().map(|port| (&port.name[..], &port.lldp)).collect();
+    write_neighbors(text, &lldp);
 }
 
 type State = (&'static str, &'static str, fn(&PortStatus) -> bool);
@@ -102,23 +104,30 @@ fn write_punts(text: &mut Exposition, table: &Table<PortStatus>, status: &Status
     }
 }
 
-fn write_neighbors(text: &mut Exposition, status: &Status) {
+/// Writes neighbors and mismatches of ports, each with its name.
+pub fn write_neighbors(text: &mut Exposition, ports: &[(&str, &LldpStatus)]) {
     let mut family = text.family("xoff_lldp_neighbors", Kind::Gauge, "LLDP neighbors at the port.");
-    for port in &status.ports {
-        family.sample(&[("port", &port.name)], port.lldp.neighbors.len());
+    for (port, lldp) in ports {
+        family.sample(&[("port", port)], lldp.neighbors.len());
     }
     let help = "Time since the last LLDP frame of the longest silent neighbor at the port.";
     let mut family = text.family("xoff_lldp_neighbor_silence_seconds", Kind::Gauge, help);
-    for port in &status.ports {
-        let longest = port.lldp.neighbors.iter().map(|neighbor| neighbor.silent_nanos).max().unwrap_or(0);
-        family.sample(&[("port", &port.name)], super::seconds(longest));
+    for (port, lldp) in ports {
+        let longest = lldp.neighbors.iter().map(|neighbor| neighbor.silent_nanos).max().unwrap_or(0);
+        family.sample(&[("port", port)], super::seconds(longest));
     }
-    let help = "1 while the port and its LLDP neighbor differ in this kind: pfc, ets, dscp.";
+    let help = "1 while exactly one LLDP neighbor announces DCBX and is compared with the port.";
+    let mut family = text.family("xoff_lldp_dcbx_compared", Kind::Gauge, help);
+    for (port, lldp) in ports {
+        family.sample(&[("port", port)], u8::from(lldp.not_compared.is_none()));
+    }
+    let help = "1 while the port and its LLDP neighbor differ in this kind. Frames can be lost by pfc, dscp and application, \
+                not by ets and lossy.";
     let mut family = text.family("xoff_lldp_dcbx_mismatch", Kind::Gauge, help);
-    for port in &status.ports {
+    for (port, lldp) in ports {
         for kind in MismatchKind::ALL.map(MismatchKind::name) {
-            let differs = port.lldp.mismatches.iter().any(|mismatch| mismatch.kind == kind);
-            family.sample(&[("port", &port.name), ("kind", kind)], u8::from(differs));
+            let differs = lldp.mismatches.iter().any(|mismatch| mismatch.kind == kind);
+            family.sample(&[("port", port), ("kind", kind)], u8::from(differs));
         }
     }
 }

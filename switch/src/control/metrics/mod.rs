@@ -9,6 +9,8 @@ use xoff_flow_control::settings::{PolicyKind, WhenFull};
 use xoff_wire::units::{Class, PortId};
 use xoff_xdp::XdpStatistics;
 
+pub use labelled::write_neighbors;
+
 use super::exposition::{Exposition, Format, Kind, seconds};
 use super::mailbox::Answer;
 use super::notification::CongestionPointStatus;

@@ -6,7 +6,7 @@ use xoff_wire::units::{Class, PortId};
 use super::super::external_losses::ExternalLosses;
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
-use crate::lldp::dcbx::MismatchKind;
+use crate::lldp::mismatch::MismatchKind;
 use xoff_config::format::span;
 use xoff_config::written::grouped;
 
@@ -263,7 +263,8 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let malformed = Condition::new(&MALFORMED, place(None), move |view, _| {
         view.counters.port(id).malformed_control.iter().map(|counter| counter.get()).sum()
     });
-    let differs = MismatchKind::ALL.into_iter().map(|kind| {
+    let can_lose = MismatchKind::ALL.into_iter().filter(|kind| kind.can_lose());
+    let differs = can_lose.map(|kind| {
         let now = move |view: &SwitchView| {
             let ports = view.neighbors.lock();
             let differing = ports[id.index()].mismatches.iter().find(|it| it.kind == kind);
