@@ -86,6 +86,12 @@ impl Gate {
         self
     }
 
+    /// Makes only `classes` obey pauses from now on, and ends the pauses and rate limits of others.
+    pub fn set_classes(&mut self, now: Nanos, classes: ClassSet) {
+        self.classes = classes;
+        self.release(now, ClassSet(!classes.0));
+    }
+
     /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses, or does not obey OFC, pauses the
     /// flow's whole class instead.
     #[must_use]
@@ -182,13 +188,17 @@ impl Gate {
     /// Ends all pauses and rate limits, because the link was lost.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
-        let resumed = self.paused.receive(now, ClassSet::ALL, &Default::default());
+        self.release(now, ClassSet::ALL);
+    }
+
+    fn release(&mut self, now: Nanos, classes: ClassSet) {
+        let resumed = self.paused.receive(now, classes, &Default::default());
         self.note(&resumed);
         if let Some(flows) = &mut self.flows {
-            Class::ALL.into_iter().for_each(|class| flows.resume(class));
+            classes.iter().for_each(|class| flows.resume(class));
         }
         if let Some(rates) = &mut self.rates {
-            rates.obey(now, &Rates { classes: ClassSet::ALL, ..Rates::default() });
+            rates.obey(now, &Rates { classes, ..Rates::default() });
         }
     }
 

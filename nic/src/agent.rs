@@ -16,12 +16,14 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
+use xoff_flow_control::settings::Dcbx;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
 use xoff_xdp::PacketSender;
 
 use crate::backlog::{BacklogPause, BacklogWatch};
 use crate::config::NicSettings;
 use crate::controller::{COUNT_EVERY, Change, PauseController};
+use crate::dcbx::{self, LldpThread};
 use crate::egress::{Egress, EgressError, EgressSettings, LeafCounts, Removed};
 use crate::guard::{self, Guard};
 use crate::link::LinkMonitor;
@@ -65,6 +67,7 @@ pub struct Agent {
     link: LinkMonitor,
     view: Arc<NicView>,
     watch: Option<BacklogWatch>,
+    lldp: Option<LldpThread>,
     pending_stops: PendingStops,
     stopped_at: [Nanos; CLASSES],
     next_look: Nanos,
@@ -101,6 +104,7 @@ impl Agent {
             let pause = BacklogPause::new(settings, above);
             BacklogWatch::start(pause, PacketSender::open(ifindex)?, Arc::clone(&view))
         });
+        let lldp = (settings.dcbx != Dcbx::Off).then(|| LldpThread::start(device, Arc::clone(&view)));
         for warning in egress.warnings() {
             tracing::warn!("{warning}");
         }
@@ -111,6 +115,7 @@ impl Agent {
             receiver,
             link,
             watch: watch.transpose().map_err(refused("cannot send pauses"))?,
+            lldp: lldp.transpose().map_err(refused("cannot send and receive LLDP"))?,
             pending_stops: PendingStops::default(),
             stopped_at: [Nanos::ZERO; CLASSES],
             next_look: Nanos::ZERO,
@@ -139,8 +144,9 @@ impl Agent {
             "the agent assumes that the switch's port is configured with this `peer_response`"
         );
         let outcome = self.obey(stop).and_then(|()| self.check_at_end());
-        let Agent { egress, guard, watch, view, .. } = self;
+        let Agent { egress, guard, watch, lldp, view, .. } = self;
         drop(watch); // sends XON to the switch
+        drop(lldp); // sends a shutdown LLDPDU
         let removed = egress.remove();
         for (counter, &dropped) in view.dropped.iter().zip(&removed.dropped) {
             counter.set(counter.get().max(dropped));
@@ -322,6 +328,7 @@ impl Agent {
             Err(error) => self.log_refusal(&error)?,
             Ok(()) => {}
         }
+        self.follow_switch(now)?;
         self.check(now)?;
         let missed = self.receiver.missed().map_err(self.refused("cannot receive MAC control"))?;
         if missed > 0 {
@@ -332,6 +339,34 @@ impl Agent {
             );
         }
         self.log_times(now);
+        Ok(())
+    }
+
+    /// Takes lossless classes and DSCP map of the switch. This happens once a second at most.
+    fn follow_switch(&mut self, now: Nanos) -> Result<(), AgentError> {
+        let own = &self.view.settings;
+        if own.dcbx != Dcbx::Willing {
+            return Ok(());
+        }
+        let announced = self.view.neighbors.announcement(dcbx::PORT);
+        let (next, before) = (dcbx::follow(own, announced.as_ref()), self.view.in_force.get());
+        if next == *before {
+            return Ok(());
+        }
+        if let Err(error) = self.egress.follow_classes(&EgressSettings::new(next.clone())) {
+            return self.log_refusal(&error);
+        }
+        for class in Class::ALL.into_iter().filter(|class| !before.lossless.contains(*class)) {
+            self.view.dropped_lossy[class.index()].set(self.view.dropped[class.index()].get());
+        }
+        self.controller.set_lossless(now, next.lossless);
+        let source = if dcbx::followed(own, announced.as_ref()).is_some() {
+            "lossless classes and DSCP map are those of the switch (DCBX)"
+        } else {
+            "no switch to follow (DCBX): lossless classes and DSCP map are the configured ones"
+        };
+        tracing::info!(event = "dcbx-followed", lossless = %list(next.lossless), "{source}");
+        self.view.in_force.set(next);
         Ok(())
     }
 

@@ -41,10 +41,11 @@ impl BacklogPause {
     }
 
     pub(crate) fn update(&mut self, now: Nanos, backlog: Bytes) -> Option<Pfc> {
-        for class in self.classes.iter() {
-            if backlog >= self.above {
+        for class in Class::ALL {
+            let is_lossless = self.classes.contains(class);
+            if is_lossless && backlog >= self.above {
                 self.held.xoff(now, class);
-            } else if backlog.0 <= self.above.0 / 2 {
+            } else if !is_lossless || backlog.0 <= self.above.0 / 2 {
                 self.held.xon(now, class);
             }
         }
@@ -77,6 +78,7 @@ impl BacklogWatch {
             while !stopped.load(Relaxed) {
                 let backlog = fullest();
                 view.receive_backlog.set(backlog.0);
+                pause.classes = view.in_force.get().lossless;
                 if let Some(pfc) = pause.update(now(), backlog) {
                     send_pause(&view, &sender, &pfc);
                 }

@@ -10,7 +10,7 @@ use xoff_config::reader::{self, Problems, Table, value};
 use xoff_config::shell::{HttpAt, LogFormat};
 use xoff_config::{Choice as _, ConfigError, defaults};
 use xoff_flow_control::congestion::ReactionSettings;
-use xoff_flow_control::settings::Trust;
+use xoff_flow_control::settings::{Dcbx, Trust};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 /// Default of `nic.http`: the port after a switch's default.
@@ -26,6 +26,7 @@ xoff_config::keys! {
         default_class: Class = parse::class;
         pcp_map: [Option<Class>; 8] = parse::class_map;
         dscp_map: [Option<Class>; 64] = parse::class_map;
+        dcbx: Dcbx = parse::choice(Dcbx::WORDS);
         obey_rates: bool = parse::boolean;
         pause_above: OrOff<Bytes> = parse::or_word("off", parse::bytes);
         pause_time: u16 = parse::integer(1..=65_535);
@@ -62,6 +63,7 @@ pub struct NicWishes {
     pub default_class: Option<Class>,
     pub pcp_map: Option<[Option<Class>; 8]>,
     pub dscp_map: Option<[Option<Class>; 64]>,
+    pub dcbx: Option<Dcbx>,
     pub qcn: Option<ReactionSettings>,
     pub obey_rates: Option<bool>,
     pub pause_above: Option<Option<Bytes>>,
@@ -86,6 +88,8 @@ pub struct NicSettings {
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
+    /// Use of LLDP and DCBX; with [`Dcbx::Willing`], lossless classes and DSCP map are those of the switch.
+    pub dcbx: Dcbx,
     /// QCN's reaction points, one per class; `None`: CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     /// True if the host obeys rates (GFC).
@@ -148,6 +152,7 @@ impl NicWishes {
             default_class: self.default_class.or(below.default_class),
             pcp_map: self.pcp_map.or(below.pcp_map),
             dscp_map: self.dscp_map.or(below.dscp_map),
+            dcbx: self.dcbx.or(below.dcbx),
             qcn: self.qcn.or(below.qcn),
             obey_rates: self.obey_rates.or(below.obey_rates),
             pause_above: self.pause_above.or(below.pause_above),
@@ -180,6 +185,7 @@ impl NicWishes {
             default_class: self.default_class.unwrap_or(defaults::DEFAULT_CLASS),
             pcp_to_class: by_code(self.pcp_map, |pcp| pcp),
             dscp_to_class: by_code(self.dscp_map, |dscp| dscp / 8),
+            dcbx: self.dcbx.unwrap_or(Dcbx::Off),
             qcn: self.qcn,
             obey_rates: self.obey_rates.unwrap_or(false),
             pause_above: self.pause_above.flatten(),
@@ -192,6 +198,16 @@ impl NicWishes {
             log_format: self.log_format.unwrap_or_default(),
         })
     }
+}
+
+/// Parses a map of a command line, with the content of the file's: `26=3,40-47=5`.
+pub fn class_map<const N: usize>(text: &str) -> Result<[Option<Class>; N], String> {
+    let text = format!("map = {{ {text} }}");
+    let table = toml_span::parse(&text).ok();
+    let map = table.as_ref().and_then(|root| root.as_table()?.get("map"));
+    map.ok_or_else(String::new).and_then(parse::class_map).map_err(|_| {
+        format!("entries such as 3=3,4-5=0, with classes from 0 to 7 and different keys from 0 to {}", N - 1)
+    })
 }
 
 fn by_code<const N: usize>(map: Option<[Option<Class>; N]>, default: fn(u8) -> u8) -> [Class; N] {
@@ -225,6 +241,7 @@ fn wishes(keys: NicKeys) -> NicWishes {
         default_class: given(keys.default_class),
         pcp_map: given(keys.pcp_map),
         dscp_map: given(keys.dscp_map),
+        dcbx: given(keys.dcbx),
         qcn: None,
         obey_rates: given(keys.obey_rates),
         pause_above: given(keys.pause_above).map(OrOff::into_option),

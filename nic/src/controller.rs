@@ -122,6 +122,11 @@ impl PauseController {
         self.gate.link_lost(now);
     }
 
+    /// Makes only `classes` obey pauses, and ends the pauses of others.
+    pub fn set_lossless(&mut self, now: Nanos, classes: ClassSet) {
+        self.gate.set_classes(now, classes);
+    }
+
     pub const fn set_address(&mut self, address: MacAddr) {
         self.address = address;
     }

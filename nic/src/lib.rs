@@ -13,6 +13,7 @@ mod arrivals;
 mod backlog;
 mod config;
 mod controller;
+mod dcbx;
 pub mod egress;
 pub mod facts;
 pub mod guard;
@@ -25,7 +26,7 @@ mod sockets;
 mod view;
 
 pub use agent::{Agent, AgentError};
-pub use config::{DEFAULT_HTTP, NicMissing, NicSettings, NicWishes};
+pub use config::{DEFAULT_HTTP, NicMissing, NicSettings, NicWishes, class_map};
 pub use controller::{Change, PauseController};
 pub use response::{NEAR_TIMEOUT, Response};
 pub use view::NicView;

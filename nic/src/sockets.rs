@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
@@ -62,6 +63,8 @@ const FILTER: [SockFilter; 12] = {
 pub(crate) struct Device {
     pub(crate) ifindex: u32,
     pub(crate) address: MacAddr,
+    /// True if the link is up.
+    pub(crate) is_running: bool,
 }
 
 impl Device {
@@ -69,7 +72,8 @@ impl Device {
         getifaddrs().ok()?.filter(|interface| interface.interface_name == name).find_map(|interface| {
             let link = *interface.address?.as_link_addr()?;
             let address = MacAddr(link.addr()?);
-            Some(Device { ifindex: u32::try_from(link.ifindex()).ok()?, address })
+            let is_running = interface.flags.contains(InterfaceFlags::IFF_RUNNING);
+            Some(Device { ifindex: u32::try_from(link.ifindex()).ok()?, address, is_running })
         })
     }
 }

@@ -7,6 +7,8 @@ use std::time::SystemTime;
 use xoff_config::format::span;
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::Counters;
+use xoff_switch::control::Current;
+use xoff_switch::lldp::Neighbors;
 use xoff_wire::units::{CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::config::NicSettings;
@@ -17,6 +19,10 @@ use crate::response::Response;
 #[derive(Debug)]
 pub struct NicView {
     pub settings: NicSettings,
+    /// `settings`, with those that follow the switch (DCBX).
+    pub in_force: Current<NicSettings>,
+    /// LLDP state of the device, the only port.
+    pub neighbors: Neighbors,
     pub ifindex: u32,
     pub(crate) address: Counter,
     /// Kind of leaf: `plug` or `tbf`.
@@ -26,6 +32,8 @@ pub struct NicView {
     pub response: Response,
     pub waiting_frames: [Counter; CLASSES],
     pub dropped: [Counter; CLASSES],
+    /// Those of `dropped` that were lossy: dropped before the class became lossless.
+    pub(crate) dropped_lossy: [Counter; CLASSES],
     pub cnms: [Counter; CLASSES],
     pub longest_pause: [Counter; CLASSES],
     pub refused: Counter,
@@ -53,6 +61,8 @@ impl NicView {
         response: Response,
     ) -> NicView {
         NicView {
+            in_force: Current::new(settings.clone()),
+            neighbors: Neighbors::new(1),
             settings,
             ifindex,
             address: Counter::default(),
@@ -61,6 +71,7 @@ impl NicView {
             response,
             waiting_frames: Default::default(),
             dropped: Default::default(),
+            dropped_lossy: Default::default(),
             cnms: Default::default(),
             longest_pause: Default::default(),
             refused: Counter::default(),
@@ -97,11 +108,19 @@ impl NicView {
         MacAddr::from_number(self.address.get())
     }
 
+    /// Returns the number of lossless frames that the host's queues dropped.
+    #[must_use]
+    pub fn dropped_lossless(&self) -> u64 {
+        let dropped = |class: Class| {
+            self.dropped[class.index()].get().saturating_sub(self.dropped_lossy[class.index()].get())
+        };
+        self.in_force.get().lossless.iter().map(dropped).sum()
+    }
+
     /// Describes the faults that keep the agent from obeying pauses.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
-        let dropped: u64 = self.settings.lossless.iter().map(|class| self.dropped[class.index()].get()).sum();
-        let missed = self.missed.get();
+        let (dropped, missed) = (self.dropped_lossless(), self.missed.get());
         let faults = [
             (missed, "pause frames and CNMs were lost, because they arrived faster than the agent read them"),
             (dropped, "frames of lossless classes were dropped in the host's queues"),
@@ -139,7 +158,8 @@ impl NicView {
     /// Describes which queues of lossless classes were deleted.
     #[must_use]
     pub fn deletions(&self) -> Option<String> {
-        let classes = self.settings.lossless.iter().filter(|class| self.deleted[class.index()].get() > 0);
+        let lossless = self.in_force.get().lossless;
+        let classes = lossless.iter().filter(|class| self.deleted[class.index()].get() > 0);
         let classes: ClassSet = classes.collect();
         (!classes.is_empty()).then(|| {
             format!(

@@ -48,6 +48,7 @@ mod lost_xon;
 mod memory;
 mod modes;
 mod nic;
+mod nic_dcbx;
 mod nic_killed;
 mod nic_rates;
 mod nic_tampered;

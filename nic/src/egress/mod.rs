@@ -262,6 +262,11 @@ impl Egress {
         self.tree.follow(&mut self.tc, mtu, self.stopped)
     }
 
+    /// Adapts classifier and queue limits to other classes; no queued frame is lost. After a refusal the previous ones stay.
+    pub fn follow_classes(&mut self, settings: &EgressSettings) -> Result<(), EgressError> {
+        self.tree.follow_classes(&mut self.tc, settings, self.stopped)
+    }
+
     /// Reads the device's queues.
     pub fn dump(&mut self) -> Result<QueueDump, EgressError> {
         Ok(QueueDump::read(&mut self.tc, self.tree.ifindex())?)

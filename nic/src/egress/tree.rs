@@ -129,10 +129,7 @@ impl Tree {
         tree.shaped = settings.shaped_bytes_per_second();
         tree.burst = settings.burst;
         tree.ceils = [tree.shaped; CLASSES];
-        let waker = Filter { priority: WAKE, program: classify::wake_program(), answer: Answer::Verdict };
-        let classes = Classes { control: ROOT.0, class: Class::ALL.map(|class| class_handle(class).0) };
-        let program = classify::program(&settings.nic, &classes);
-        tree.filters = Some([waker, Filter { priority: CLASSIFY, program, answer: Answer::Class }]);
+        tree.filters = Some(filters(settings));
         Ok(tree)
     }
 
@@ -208,6 +205,34 @@ impl Tree {
             self.prepare(self.leaf);
         }
         Ok(sent?)
+    }
+
+    /// Adapts the tree to other classes. Limits only rise, because a queue may hold more than a lower limit allows.
+    pub(super) fn follow_classes(
+        &mut self,
+        tc: &mut Conversation,
+        settings: &EgressSettings,
+        stopped: ClassSet,
+    ) -> Result<(), EgressError> {
+        let limits = Class::ALL.map(|class| self.limits[class.index()].max(settings.limit(class)));
+        let before = std::mem::replace(&mut self.limits, limits);
+        let filters = filters(settings);
+        let sent = Class::ALL
+            .into_iter()
+            .filter(|class| limits[class.index()] != before[class.index()])
+            .try_for_each(|class| {
+                let leaf = self.leaf.creation(limits[class.index()], self.longest, stopped.contains(class));
+                tree(tc.send(&mut leaf.change(leaf_place(self.ifindex, class))))
+            });
+        // Frames get their new classes last, when the queues have room for them.
+        let sent = sent.and_then(|()| tree(tc.send(&mut filters[1].put(self.place(ROOT, FILTER)))));
+        if sent.is_ok() {
+            self.filters = Some(filters);
+        } else {
+            self.limits = before;
+        }
+        self.prepare(self.leaf);
+        sent
     }
 
     fn resize(&mut self, tc: &mut Conversation, stopped: ClassSet) -> Result<(), TcError> {
@@ -479,6 +504,14 @@ impl Tree {
     pub(super) fn ifindex(&self) -> i32 {
         self.ifindex
     }
+}
+
+/// Returns the filters of the root: the waker, then the classifier.
+fn filters(settings: &EgressSettings) -> [Filter; 2] {
+    let waker = Filter { priority: WAKE, program: classify::wake_program(), answer: Answer::Verdict };
+    let classes = Classes { control: ROOT.0, class: Class::ALL.map(|class| class_handle(class).0) };
+    let program = classify::program(&settings.nic, &classes);
+    [waker, Filter { priority: CLASSIFY, program, answer: Answer::Class }]
 }
 
 fn leaf_among(nodes: &[Node]) -> Option<Leaf> {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_switch::control::exposition::{Exposition, Format, Kind};
-use xoff_switch::control::metrics::{DIGITS, PAUSES, PREFIX, RECEIVED, SENT};
+use xoff_switch::control::metrics::{DIGITS, PAUSES, PREFIX, RECEIVED, SENT, write_neighbors};
 use xoff_switch::control::process;
 use xoff_switch::control::series::{Part, Table, series};
 
@@ -24,6 +24,7 @@ static PORT: LazyLock<Table<NicStatus>> = LazyLock::new(|| {
         "nic_queues_broken" Gauge queues_broken;
         "nic_control_missed_total" Counter control_missed;
         "nic_guards_lost_total" Counter guards_lost;
+        "nic_dcbx_followed" Gauge dcbx_followed;
         "nic_receive_backlog_bytes" Gauge receive_backlog_bytes;
         "port_speed_bytes_per_second" Gauge speed_bits_per_second;
         "sent_pause_frames_total" Counter pause_frames_sent;
@@ -59,6 +60,7 @@ pub(super) fn render(view: &NicView, format: Format) -> String {
     let mut text = Exposition::new(format, &[("switch", device)]);
     write_agent(&mut text, view, &status);
     PORT.write(&mut text, PREFIX, &[(vec![("port", device)], &status)]);
+    write_neighbors(&mut text, &[(device, &status.lldp)]);
     write_malformed(
         &mut text,
         device,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::NicView;
+use crate::dcbx;
+use crate::{NicSettings, NicView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::settings::Trust;
@@ -12,7 +13,7 @@ use xoff_wire::{CnmError, MacControlError};
 
 use xoff_switch::control::logging;
 use xoff_switch::control::snapshot::{by_name, spread};
-use xoff_switch::control::status::{PauseStatus, Spread};
+use xoff_switch::control::status::{LldpStatus, PauseStatus, Spread, lldp_status};
 
 /// State of a host's agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +36,15 @@ pub struct NicStatus {
     pub leaf: String,
     /// True if the agent has real-time priority.
     pub real_time: bool,
+    /// LLDP state of the device; disabled unless `dcbx` is `compare` or `willing`.
+    #[serde(default)]
+    pub lldp: LldpStatus,
+    /// True while lossless classes and DSCP map are those of the switch.
+    #[serde(default)]
+    pub dcbx_followed: bool,
+    /// Class of each DSCP, 0 to 63.
+    #[serde(default)]
+    pub dscp_classes: Vec<u8>,
     /// Faults that keep the agent from obeying pauses, as text.
     pub faults: Vec<String>,
     /// Changes of queues that the kernel refused.
@@ -128,6 +138,8 @@ pub struct NicClassStatus {
 impl NicStatus {
     pub(super) fn of(view: &NicView) -> NicStatus {
         let (port, now) = (view.counters.port(PortId(0)), crate::guard::now());
+        let in_force = view.in_force.get();
+        let announced = view.neighbors.announcement(dcbx::PORT);
         NicStatus {
             device: view.settings.device.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -138,6 +150,9 @@ impl NicStatus {
             trust: if view.settings.trust == Trust::Pcp { "pcp" } else { "dscp" }.into(),
             leaf: view.leaf.into(),
             real_time: view.real_time.load(Relaxed),
+            lldp: lldp(view, &in_force, now),
+            dcbx_followed: dcbx::followed(&view.settings, announced.as_ref()).is_some(),
+            dscp_classes: in_force.dscp_to_class.map(Class::get).into(),
             faults: view.faults(),
             changes_refused: view.refused.get(),
             queue_repairs: view.repairs.get(),
@@ -173,13 +188,18 @@ impl NicStatus {
     }
 }
 
+fn lldp(view: &NicView, in_force: &NicSettings, now: Nanos) -> LldpStatus {
+    let port = dcbx::port(in_force, view.address(), 0);
+    lldp_status(&port, &view.neighbors.lock()[dcbx::PORT.index()], now)
+}
+
 fn of_class(view: &NicView, class: Class, now: Nanos) -> NicClassStatus {
     let (counters, index) = (view.counters.class(PortId(0), class), class.index());
     let running = |since: u64| if since == 0 { 0 } else { now.since(Nanos(since)).0 };
     let [received, sent] = [counters.paused_since.get(), counters.held_since.get()];
     NicClassStatus {
         class: class.get(),
-        lossless: view.settings.lossless.contains(class),
+        lossless: view.in_force.get().lossless.contains(class),
         tx_frames: counters.tx_frames.get(),
         tx_bytes: counters.tx_bytes.get(),
         waiting_frames: view.waiting_frames[index].get(),

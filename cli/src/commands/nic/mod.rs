@@ -16,16 +16,16 @@ use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use miette::{IntoDiagnostic as _, miette};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
-use xoff_config::quantity;
 use xoff_config::shell::HttpAt;
+use xoff_config::{Choice as _, quantity};
 use xoff_flow_control::congestion::ReactionSettings;
-use xoff_flow_control::settings::Trust;
+use xoff_flow_control::settings::{Dcbx, Trust};
 use xoff_host::limiter::parse_reaction;
 use xoff_host::values;
 use xoff_nic::egress::{self, Egress, Removed};
 use xoff_nic::facts::{Facts, MacControl};
-use xoff_nic::{Agent, NicSettings, NicView, NicWishes, guard};
-use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos, Quanta};
+use xoff_nic::{Agent, NicSettings, NicView, NicWishes, class_map, guard};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::cli::{self, EXIT_CANNOT};
 use xoff_switch::confine::Confinement;
@@ -68,6 +68,21 @@ struct AgentArgs {
     /// Header field that gives the class of a frame [default: dscp].
     #[arg(long, value_name = "dscp|pcp", value_parser = trust)]
     trust: Option<Trust>,
+    /// Class of frames without the field of --trust [default: 0].
+    #[arg(long, value_name = "CLASS", value_parser = class)]
+    default_class: Option<Class>,
+    /// Class by PCP, as in 5=3,6-7=4 [default: class = PCP].
+    #[arg(long, value_name = "PCP=CLASS,...", value_parser = class_map::<8>)]
+    pcp_map: Option<[Option<Class>; 8]>,
+    /// Class by DSCP, as in 26=3,40-47=5 [default: class = DSCP / 8].
+    #[arg(long, value_name = "DSCP=CLASS,...", value_parser = class_map::<64>)]
+    dscp_map: Option<[Option<Class>; 64]>,
+    /// Announce classes by LLDP, compare or take those of the switch [default: off].
+    ///
+    /// With compare, the agent reports differences to the switch (DCBX). With willing, lossless classes and DSCP map are those of the
+    /// switch, as long as exactly one neighbor announces DCBX.
+    #[arg(long, value_name = "off|compare|willing", value_parser = dcbx)]
+    dcbx: Option<Dcbx>,
     /// Let congestion notifications (CNMs) set the rate of their class.
     ///
     /// Parameters override those of the standard, as in gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
@@ -172,6 +187,15 @@ fn trust(text: &str) -> Result<Trust, String> {
     }
 }
 
+fn class(text: &str) -> Result<Class, String> {
+    text.parse().ok().and_then(Class::new).ok_or_else(|| "a class from 0 to 7".into())
+}
+
+fn dcbx(text: &str) -> Result<Dcbx, String> {
+    let choice = Dcbx::WORDS.iter().find(|(word, _)| *word == text);
+    choice.map(|(_, choice)| *choice).ok_or_else(|| "off, compare or willing".into())
+}
+
 impl AgentArgs {
     fn wishes(&self) -> NicWishes {
         NicWishes {
@@ -179,6 +203,10 @@ impl AgentArgs {
             speed: self.speed,
             lossless: self.lossless,
             trust: self.trust,
+            default_class: self.default_class,
+            pcp_map: self.pcp_map,
+            dscp_map: self.dscp_map,
+            dcbx: self.dcbx,
             qcn: self.qcn,
             obey_rates: self.obey_rates.then_some(true),
             pause_above: self.pause_above.map(Some),
@@ -269,8 +297,7 @@ fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {
 }
 
 fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
-    let lossless = view.settings.lossless;
-    let dropped: u64 = lossless.iter().map(|class| view.dropped[class.index()].get()).sum();
+    let (lossless, dropped) = (view.in_force.get().lossless, view.dropped_lossless());
     let left: u64 = lossless.iter().map(|class| removed.lost[class.index()]).sum();
     if left > 0 {
         tracing::error!(left, "removing the agent's queues dropped queued frames of lossless classes");
@@ -347,9 +374,9 @@ mod tests {
 
     #[test]
     fn nic_options_give_same_settings_as_equal_file() {
-        let line = "--device eth0 --speed 1G --lossless 3,4 --trust pcp --qcn=ai=1M --obey-rates --pause-above 64KB --http off";
+        let line = "--device eth0 --speed 1G --lossless 3,4 --trust pcp --default-class 1 --pcp-map 5=3 --dscp-map 26=4,40-47=5 --dcbx willing --qcn=ai=1M --obey-rates --pause-above 64KB --http off";
         let args = parse(&line.split(' ').collect::<Vec<_>>()).unwrap();
-        let file = "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\ntrust = \"pcp\"\nobey_rates = true\n\
+        let file = "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\ntrust = \"pcp\"\ndefault_class = 1\npcp_map = { 5 = 3 }\ndscp_map = { 26 = 4, 40-47 = 5 }\ndcbx = \"willing\"\nobey_rates = true\n\
                     pause_above = \"64KB\"\nhttp = false\n[qcn]\nai = \"1M\"";
         assert_eq!(args.agent.wishes(), NicWishes::from_toml("nic.toml", file).unwrap());
     }
@@ -358,6 +385,9 @@ mod tests {
     fn invalid_nic_flags_are_refused() {
         for wrong in [
             "--trust both",
+            "--dcbx yes",
+            "--dscp-map 64=3",
+            "--pcp-map 3",
             "--http here",
             "--lossless 8",
             "--pause-time 0",

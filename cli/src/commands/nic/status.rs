@@ -9,6 +9,7 @@ use xoff_config::format::{bytes, scaled, span};
 use xoff_nic::DEFAULT_HTTP;
 use xoff_nic::serve::{NicClassStatus, NicStatus};
 use xoff_switch::client::{self, Silent};
+use xoff_switch::control::status::LldpStatus;
 
 /// Show a running agent.
 #[derive(Debug, clap::Args)]
@@ -70,6 +71,7 @@ fn render(status: &NicStatus) -> String {
         status.pause_frames_ignored,
         status.cnms_received
     );
+    text += &dcbx(status);
     for (reason, frames) in
         status.malformed_control.iter().chain(&status.malformed_cnms).filter(|(_, frames)| **frames > 0)
     {
@@ -92,6 +94,32 @@ fn render(status: &NicStatus) -> String {
             status.classes.iter().filter(used).map(row),
         )
         + "\n"
+}
+
+/// Describes whose classes the host uses, and differences to the switch.
+fn dcbx(status: &NicStatus) -> String {
+    let LldpStatus { enabled, dcbx, neighbors, mismatches, not_compared, .. } = &status.lldp;
+    if !enabled {
+        return String::new();
+    }
+    let state = match not_compared {
+        Some(reason) => format!("{reason}; own classes"),
+        None if status.dcbx_followed => "lossless classes and DSCP map are those of the switch".into(),
+        None if mismatches.iter().any(|it| it.can_lose) => {
+            "own classes, which differ from the switch's".into()
+        }
+        None => "own classes, as at the switch".into(),
+    };
+    let mut text = format!("DCBX ({dcbx}): {state}\n");
+    for neighbor in neighbors {
+        let name = if neighbor.system_name.is_empty() { &neighbor.chassis } else { &neighbor.system_name };
+        text += &format!("neighbor {name}, port {}: DCBX {}\n", neighbor.port, neighbor.dcbx.join(", "));
+    }
+    for mismatch in mismatches {
+        let severity = if mismatch.can_lose { "can lose frames" } else { "loses nothing" };
+        text += &format!("difference ({}, {severity}): {}\n", mismatch.kind, mismatch.detail);
+    }
+    text
 }
 
 fn row(class: &NicClassStatus) -> Vec<String> {

@@ -1,0 +1,325 @@
+//! LLDP and DCBX of a host, in a thread of their own, so that no LLDPDU delays a pause. The host announces its classes; with
+//! `dcbx = "willing"` the agent takes those of its only neighbor with DCBX.
+
+use std::io::{self, PipeReader, PipeWriter, Read as _};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::unistd::gethostname;
+use socket2::{Domain, SockFilter, Socket, Type};
+use xoff_flow_control::settings::{ClassSettings, Dcbx, FlowControl, Lldp, PortSettings, Service};
+use xoff_switch::lldp::announcement::Announcement;
+use xoff_switch::lldp::dcbx::{self, Speaker};
+use xoff_switch::lldp::timer::TTL;
+use xoff_wire::dcbx::selector;
+use xoff_wire::lldp::{LLDP, NEAREST_BRIDGE, STATION};
+use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
+use xoff_xdp::PacketSender;
+
+use crate::config::NicSettings;
+use crate::guard::now;
+use crate::sockets::{AT_MOST, Device};
+use crate::view::NicView;
+
+const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+/// Pause after as many frames as one turn reads, so that a flood occupies no core.
+const AFTER_FLOOD: Duration = Duration::from_millis(10);
+const FRAME_MAX: usize = 9_216;
+const HEADER: u32 = 14;
+
+/// Port of the host's device in [`NicView::neighbors`].
+pub(crate) const PORT: PortId = PortId(0);
+
+/// Returns the announcement whose classes the host takes.
+pub(crate) fn followed<'a>(
+    own: &NicSettings,
+    announced: Option<&'a Announcement>,
+) -> Option<&'a Announcement> {
+    let is_readable = |it: &&Announcement| it.pfc.is_some() || !it.applications.is_empty();
+    let is_willing = |it: &&Announcement| it.pfc.is_some_and(|pfc| pfc.willing);
+    announced.filter(is_readable).filter(|it| own.dcbx == Dcbx::Willing && !is_willing(it))
+}
+
+/// Returns the host's settings with the lossless classes and the DSCP map of the switch, if the host follows it.
+pub(crate) fn follow(own: &NicSettings, announced: Option<&Announcement>) -> NicSettings {
+    let mut settings = own.clone();
+    let Some(announced) = followed(own, announced) else { return settings };
+    if let Some(pfc) = announced.pfc {
+        settings.lossless = pfc.classes;
+    }
+    for application in announced.applications.iter().filter(|it| it.selector == selector::DSCP) {
+        if let Some(class) = settings.dscp_to_class.get_mut(usize::from(application.protocol)) {
+            *class = application.class;
+        }
+    }
+    settings
+}
+
+/// Describes the host as a switch's port, whose announcements and comparisons apply.
+pub(crate) fn port(settings: &NicSettings, address: MacAddr, mtu: u32) -> PortSettings {
+    let lossless = settings.lossless;
+    let class = |class: Class| ClassSettings {
+        lossless: lossless.contains(class),
+        service: Service::Strict,
+        ..ClassSettings::lossy(Bytes::ZERO)
+    };
+    PortSettings {
+        mtu_frame: mtu.saturating_add(HEADER),
+        trust: settings.trust,
+        default_class: settings.default_class,
+        pcp_to_class: settings.pcp_to_class,
+        dscp_to_class: settings.dscp_to_class,
+        flow_control: FlowControl::Pfc { obey: lossless, send: lossless },
+        lldp: if settings.dcbx == Dcbx::Off { Lldp::Off } else { Lldp::Switch },
+        dcbx: settings.dcbx,
+        gfc_peer: settings.obey_rates,
+        ..PortSettings::plain(&settings.device, address, settings.speed, Class::ALL.map(class))
+    }
+}
+
+/// Thread that sends and receives LLDP until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct LldpThread {
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LldpThread {
+    pub(crate) fn start(device: Device, view: Arc<NicView>) -> io::Result<LldpThread> {
+        let ifindex = i32::try_from(device.ifindex).map_err(io::Error::other)?;
+        let socket = receiver(ifindex)?;
+        let sender = PacketSender::open(ifindex)?;
+        let (stopped, stop) = io::pipe()?;
+        let system = gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
+        let host =
+            LldpHost { device, view, socket, sender, system, last_frame: Vec::new(), next_look: Nanos::ZERO };
+        let thread = thread::Builder::new().name("xoff-lldp".into()).spawn(move || host.run(&stopped))?;
+        Ok(LldpThread { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for LldpThread {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct LldpHost {
+    device: Device,
+    view: Arc<NicView>,
+    socket: Socket,
+    sender: PacketSender,
+    system: String,
+    last_frame: Vec<u8>,
+    next_look: Nanos,
+}
+
+impl LldpHost {
+    fn run(mut self, stopped: &PipeReader) {
+        loop {
+            let deadline = self.look(now());
+            let mut on = [stopped.as_fd(), self.socket.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            let span = Duration::from_nanos(deadline.since(now()).0);
+            let _ = ppoll(&mut on, Some(TimeSpec::from(span)), None); // an interrupted wait is a short one
+            if on[0].any().unwrap_or(true) {
+                break;
+            }
+            if self.receive() == AT_MOST {
+                thread::sleep(AFTER_FLOOD);
+            }
+        }
+        if self.view.neighbors.lock()[PORT.index()].timer.is_on() {
+            let _ = self.sender.send(&self.frame(0)); // without link, it expires
+        }
+    }
+
+    /// Ages neighbors and sends what is due. Returns when this is due again.
+    fn look(&mut self, now: Nanos) -> Nanos {
+        if now >= self.next_look {
+            self.next_look = now.after(LOOK_EVERY);
+            self.follow_link(now);
+        }
+        let frame = self.frame(TTL);
+        let view = Arc::clone(&self.view);
+        let mut ports = view.neighbors.lock();
+        let port = &mut ports[PORT.index()];
+        if !port.age(now).is_empty() {
+            self.compare(port);
+        }
+        if self.last_frame != frame {
+            self.last_frame = frame;
+            self.compare(port);
+            port.timer.changed(now);
+        }
+        if port.timer.sends(now) {
+            match self.sender.send(&self.last_frame) {
+                Ok(()) => port.counts.frames_out += 1,
+                Err(_) => {
+                    port.counts.not_sent += 1;
+                    port.timer.again(now);
+                }
+            }
+        }
+        port.timer.next().min(port.table.next_expiry()).min(self.next_look)
+    }
+
+    /// Forgets all neighbors while the link is down.
+    fn follow_link(&mut self, now: Nanos) {
+        let device = Device::find(&self.view.settings.device);
+        let is_up = device.is_some_and(|device| device.is_running);
+        self.device.address = device.map_or(self.device.address, |device| device.address);
+        let view = Arc::clone(&self.view);
+        let port = &mut view.neighbors.lock()[PORT.index()];
+        match (port.timer.is_on(), is_up) {
+            (false, true) => port.timer.begin(now),
+            (true, false) => {
+                port.timer.end();
+                port.table.clear();
+                self.compare(port);
+            }
+            (false, false) | (true, true) => {}
+        }
+    }
+
+    fn settings(&self) -> PortSettings {
+        let mtu = xoff_xdp::mtu(&self.view.settings.device).unwrap_or(1_500);
+        port(&self.view.in_force.get(), self.device.address, mtu)
+    }
+
+    fn frame(&self, ttl: u16) -> Vec<u8> {
+        let (mac, system) = (self.device.address, self.system.as_str());
+        let device = &self.view.settings.device;
+        let speaker = Speaker { chassis: mac, mac, system, device, capabilities: STATION };
+        dcbx::frame(&speaker, &self.settings(), ttl)
+    }
+
+    fn compare(&self, port: &mut xoff_switch::lldp::Port) {
+        let settings = self.settings();
+        if port.compare(&settings) {
+            let reason = port.not_compared(&settings).unwrap_or_default();
+            tracing::warn!(
+                event = "dcbx-ambiguous",
+                "{reason}; this host follows none of them: turn DCBX off at all but one"
+            );
+        }
+    }
+
+    /// Returns the number of received frames.
+    fn receive(&self) -> usize {
+        let mut buffer = vec![0; FRAME_MAX];
+        for count in 0..AT_MOST {
+            let Ok(len) = (&self.socket).read(&mut buffer) else { return count };
+            let mut ports = self.view.neighbors.lock();
+            let port = &mut ports[PORT.index()];
+            if port.timer.is_on() {
+                port.receive(now(), &buffer[..len]);
+                self.compare(port);
+            }
+        }
+        AT_MOST
+    }
+}
+
+/// Opens a socket for untagged LLDP, which also receives beside another LLDP daemon, and before a kernel bridge.
+fn receiver(ifindex: i32) -> io::Result<Socket> {
+    const LOAD_HALF: u16 = 0x28;
+    const LOAD_WORD: u16 = 0x20;
+    const IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const PROTOCOL: u32 = 0xffff_f000;
+    const TAG_PRESENT: u32 = 0xffff_f000 + 48;
+    let filter = [
+        SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),
+        SockFilter::new(IF_EQUAL, 0, 3, LLDP.0.into()),
+        SockFilter::new(LOAD_WORD, 0, 0, TAG_PRESENT),
+        SockFilter::new(IF_EQUAL, 0, 1, 0),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ];
+    const ALL: u16 = 3;
+    let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)?;
+    socket.attach_filter(&filter)?;
+    xoff_xdp::host::receive_only(socket.as_fd())?;
+    xoff_xdp::host::join_group(socket.as_fd(), ifindex, NEAREST_BRIDGE)?;
+    xoff_xdp::host::bind(socket.as_fd(), ifindex, ALL)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_flow_control::settings::Trust;
+    use xoff_switch::lldp::mismatch::{self, MismatchKind};
+    use xoff_wire::dcbx::{Application, PfcState};
+    use xoff_wire::units::{BitRate, ClassSet};
+
+    use super::*;
+    use crate::config::NicWishes;
+
+    fn settings(dcbx: Dcbx, trust: Trust) -> NicSettings {
+        let wishes = NicWishes {
+            device: Some("eth0".into()),
+            speed: Some(BitRate::from_gbps(1)),
+            dcbx: Some(dcbx),
+            trust: Some(trust),
+            ..NicWishes::default()
+        };
+        wishes.settings().unwrap()
+    }
+
+    fn announced(willing: bool, classes: u8) -> Announcement {
+        Announcement {
+            pfc: Some(PfcState { willing, classes: ClassSet(classes), ..PfcState::default() }),
+            applications: vec![
+                Application { class: Class::ALL[4], selector: selector::DSCP, protocol: 26 },
+                Application { class: Class::ALL[4], selector: selector::UDP_PORT, protocol: 27 },
+                Application { class: Class::ALL[4], selector: selector::DSCP, protocol: 64 },
+            ],
+            dcbx: vec!["ieee"],
+            ..Announcement::default()
+        }
+    }
+
+    // proves: host-dcbx
+    #[test]
+    fn willing_host_takes_classes_and_dscp_map_of_its_switch() {
+        let of = |own: &NicSettings, announced: Option<&Announcement>| {
+            let settings = follow(own, announced);
+            (settings.lossless.0, [26, 27].map(|dscp| settings.dscp_to_class[dscp].get()))
+        };
+        let own = (0b1000, [3, 3]);
+        let willing = settings(Dcbx::Willing, Trust::Dscp);
+        assert_eq!(of(&willing, Some(&announced(false, 0b11_0000))), (0b11_0000, [4, 3]));
+        assert_eq!(of(&willing, Some(&announced(false, 0))), (0, [4, 3]));
+        assert_eq!(of(&willing, Some(&announced(true, 0b11_0000))), own, "both are willing");
+        assert_eq!(of(&willing, None), own, "the switch is gone");
+        assert_eq!(of(&willing, Some(&Announcement::default())), own);
+        assert_eq!(of(&settings(Dcbx::Compare, Trust::Dscp), Some(&announced(false, 0b11_0000))), own);
+    }
+
+    // proves: host-dcbx
+    #[test]
+    fn host_announces_and_compares_its_own_classes() {
+        let port = port(&settings(Dcbx::Willing, Trust::Dscp), MacAddr([2, 0, 0, 0, 0, 9]), 1_500);
+        let kinds = |announced: &Announcement| {
+            mismatch::all(&port, announced).into_iter().map(|it| it.kind).collect::<Vec<_>>()
+        };
+        use MismatchKind::{Application, Dscp, Pfc};
+        assert_eq!(kinds(&announced(false, 0b11_0000)), [Pfc, Dscp]);
+        assert_eq!(kinds(&Announcement { applications: Vec::new(), ..announced(false, 0b1000) }), []);
+        let by_port = Announcement {
+            applications: vec![announced(false, 0).applications[1]],
+            ..announced(false, 0b1_1000)
+        };
+        assert_eq!(kinds(&by_port), [Pfc, Application]);
+        assert_eq!((port.sends(), port.mtu_frame, port.dcbx), (ClassSet(0b1000), 1_514, Dcbx::Willing));
+    }
+}
