@@ -1,5 +1,6 @@
 //! File of a network for `xoff lab`. All errors are reported at once, with their places.
 
+mod classes;
 mod keys;
 mod loops;
 mod needs;

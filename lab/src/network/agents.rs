@@ -56,8 +56,9 @@ impl Agents {
             parallel::each(all.iter().collect(), |(host, index, device)| -> Result<_, NetworkError> {
                 let link = &network.links[host.interfaces[*index].link];
                 let http = serves_at(&network.name, host, *index);
-                let command =
-                    command(&http, host, device, link.speed.bits_per_second()).map_err(cannot(host))?;
+                let arguments = network.agent_arguments(host, *index);
+                let command = command(&http, &arguments, device, link.speed.bits_per_second());
+                let command = command.map_err(cannot(host))?;
                 let child = device.namespace().spawn(command).map_err(cannot(host))?;
                 Ok(Agent { host: host.name.clone(), child })
             });
@@ -145,15 +146,19 @@ fn serves_at(network: &str, host: &Host, index: usize) -> String {
     }
 }
 
-fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Result<Command> {
+fn command(
+    http: &str,
+    arguments: &[(String, String)],
+    device: &Device,
+    speed: u64,
+) -> std::io::Result<Command> {
     let mut command = enter::child();
     command.arg(std::env::current_exe()?).arg("nic");
     // Leave the terminal's process group, so that Ctrl-C does not end the agent: hosts must obey pauses until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
-    let settings = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);
     command.arg(format!("--http={http}"));
-    for (key, value) in settings {
+    for (key, value) in arguments {
         match value.as_str() {
             file if key == AGENT_FILE => _ = command.arg(file),
             "true" => _ = command.arg(format!("--{key}")),

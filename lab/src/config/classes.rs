@@ -1,0 +1,69 @@
+//! Classes that hosts' agents share with the ports of their switches.
+
+use xoff_config::defaults;
+use xoff_flow_control::settings::{FlowControl, PortSettings, Trust};
+use xoff_nic::NicWishes;
+use xoff_wire::units::Class;
+
+use super::{AGENT_FILE, End, Host, Network};
+
+impl Network {
+    /// Returns the arguments of the agent at a host's device: the host's own, and for keys that neither they nor their file give, those of
+    /// the switch's port.
+    #[must_use]
+    pub fn agent_arguments(&self, host: &Host, interface: usize) -> Vec<(String, String)> {
+        let own = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);
+        let ends = self.links[host.interfaces[interface].link].ends;
+        let port = ends.into_iter().find_map(|end| match end {
+            End::Port { switch, port } => Some(&self.switches[switch].config.switch.ports[port]),
+            End::Host { .. } => None,
+        });
+        let file = own.iter().find(|(key, _)| key == AGENT_FILE);
+        // The agent itself reports a file that it cannot read.
+        let file = file.and_then(|(_, path)| NicWishes::load(path.as_ref()).ok()).unwrap_or_default();
+        let is_given = |key: &str| {
+            own.iter().any(|(name, _)| name == key)
+                || match key {
+                    "lossless" => file.lossless.is_some(),
+                    "trust" => file.trust.is_some(),
+                    "default-class" => file.default_class.is_some(),
+                    "pcp-map" => file.pcp_map.is_some(),
+                    _ => file.dscp_map.is_some(),
+                }
+        };
+        let of_port = port.into_iter().flat_map(of_port);
+        let of_port = of_port.filter(|(key, _)| !is_given(key)).map(|(key, value)| (key.to_owned(), value));
+        own.iter().cloned().chain(of_port).collect()
+    }
+}
+
+/// Returns the arguments with which an agent classifies and obeys as a port; defaults are left out.
+fn of_port(port: &PortSettings) -> Vec<(&'static str, String)> {
+    let lossless = match port.flow_control {
+        FlowControl::Pfc { send, .. } if !send.is_empty() => send,
+        _ => defaults::LOSSLESS,
+    };
+    let classes: Vec<String> = lossless.iter().map(|class| class.to_string()).collect();
+    let mut dscp_to_class = port.dscp_to_class;
+    if port.trust == Trust::Port {
+        dscp_to_class = [port.default_class; 64];
+    }
+    let arguments = [
+        ("lossless", Some(classes.join(",")).filter(|_| lossless != defaults::LOSSLESS)),
+        ("trust", (port.trust == Trust::Pcp).then(|| "pcp".to_owned())),
+        (
+            "default-class",
+            (port.default_class != defaults::DEFAULT_CLASS).then(|| port.default_class.to_string()),
+        ),
+        ("pcp-map", map(&port.pcp_to_class, |pcp| pcp)),
+        ("dscp-map", map(&dscp_to_class, |dscp| dscp / 8)),
+    ];
+    arguments.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
+/// Writes the entries that differ from the default; `None` if there are none.
+fn map(classes: &[Class], default: fn(usize) -> usize) -> Option<String> {
+    let others = classes.iter().enumerate().filter(|(code, class)| class.index() != default(*code));
+    let entries: Vec<String> = others.map(|(code, class)| format!("{code}={class}")).collect();
+    (!entries.is_empty()).then(|| entries.join(","))
+}
