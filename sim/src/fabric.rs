@@ -165,7 +165,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         plan: &Plan,
         seed: Seed,
         mut switch: impl FnMut(Place, SwitchSettings, SlotCounts) -> S,
-        mut host: impl FnMut(Place, Line) -> H,
+        mut host: impl FnMut(Place, &[Line]) -> H,
     ) -> Fabric<S, H> {
         let directions = plan.directions().unwrap_or_else(|error| panic!("{error}"));
         let mut first_links = FirstLinks(0);
@@ -176,9 +176,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
             switch(Place::new(id, first_links.next(settings.ports.len())), settings, slots)
         };
         let switches: Vec<S> = (0..).map(NodeId).zip(plan.settings()).map(make).collect();
-        let hosts = (plan.switches()..).map(NodeId).zip(directions.iter().skip(first_links.0 as usize));
-        let hosts: Vec<H> =
-            hosts.map(|(id, (_, _, line))| host(Place::new(id, first_links.next(1)), *line)).collect();
+        let hosts = (plan.switches()..).map(NodeId).zip(plan.links_of_hosts().map(usize::from));
+        let make = |(id, links): (NodeId, usize)| {
+            let first = first_links.next(links);
+            let own = directions[first as usize..].iter().take(links);
+            host(Place::new(id, first), &own.map(|(.., line)| *line).collect::<Vec<_>>())
+        };
+        let hosts: Vec<H> = hosts.map(make).collect();
         let parts = parts(switches.len() + hosts.len(), &directions);
         let reach = reach(&directions);
         let lead = Picos(reach.0.saturating_mul(parts.lead().max(2).into()));
@@ -288,7 +292,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
             let End { node, port } = self.net.links.from(link);
             let at = match node.0.checked_sub(switches) {
                 None => At::Switch(node.0, port.0),
-                Some(host) => At::Host(host),
+                Some(host) => At::Host(host, port.0),
             };
             (at, fault_counts)
         })
@@ -300,7 +304,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         match at {
             At::Switch(number, port) => End { node: NodeId(number), port: PortId(port) },
-            At::Host(host) => End { node: NodeId(switches + host), port: PortId(0) },
+            At::Host(host, link) => End { node: NodeId(switches + host), port: PortId(link) },
         }
     }
 

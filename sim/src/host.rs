@@ -57,7 +57,7 @@ pub(crate) const fn ip(number: u32) -> [u8; 4] {
 }
 
 impl Host {
-    pub(crate) fn new(place: Place, line: Line) -> Host {
+    pub(crate) fn new(place: Place, lines: &[Line]) -> Host {
         Host {
             place,
             is_free: true,
@@ -73,7 +73,7 @@ impl Host {
             last_received: Picos::ZERO,
             out_of_order: 0,
             expected: 0,
-            gate: Box::new(Gate::new(line.rate, Obedience::Obey, false)),
+            gate: Box::new(Gate::new(lines[0].rate, Obedience::Obey, false)),
         }
     }
 

@@ -3,24 +3,27 @@
 //! ```text
 //!   topology                                   flows
 //!   nodes switches links                       flows
-//!   number of each switch                      from to class port bytes start     repeated for each flow
+//!   number of each switch                      from to class port bytes start     a line for each flow
 //!   a b rate delay error_rate   for each link
 //! ```
 //!
-//! Line breaks are ignored, and so are words after the announced number of entries. Switches and hosts share one
-//! numbering from 0. Interfaces count from 1 at each node, in the order of links.
+//! Switches and hosts share one numbering from 0. Interfaces count from 1 at each node, in the order of links.
+//!
+//! The first line of SimAI's topologies is `nodes gpus_per_server nvlink_switches switches links gpu_type`, and NVLink
+//! switches are listed before others. Flows of ConWeave's simulator have no port. The reader recognizes these forms.
 
-use std::fmt;
-use std::str::FromStr;
-use std::str::{Lines, SplitWhitespace};
+mod flows;
+mod tokens;
+
+pub use flows::{ImportedFlow, ImportedFlows, flows};
+
+use std::collections::BTreeMap;
 
 use thiserror::Error;
-use xoff_wire::units::Class;
 
-use crate::flows::{FLOW_BYTES_MAX, FlowPlan};
 use crate::plan::{At, Plan};
-use crate::time::Picos;
 use crate::topology::{Build, EdgeError, Edges, Name, line_of};
+use tokens::{DELAY, RATE, RATES, TIMES, Tokens};
 
 /// Maximum number of nodes, because host addresses have 16 bits for a node's number.
 const NODES_MAX: u32 = 65_536;
@@ -41,29 +44,57 @@ pub struct Imported {
     pub nodes: Nodes,
     /// Sending ends of lossy links, each with its share of lost frames.
     pub lossy: Vec<(At, f64)>,
+    /// Parts of the file that the plan lacks.
+    pub notes: Vec<String>,
 }
 
 /// Translation of node numbers between file and plan. The file numbers all nodes together, the plan hosts and switches
 /// separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
-    names: Vec<Name>,
-    hosts: Vec<u32>,
-    switches: Vec<u32>,
-    interfaces: Vec<Vec<u32>>,
+    /// Nodes in the plan; NVLink switches are in none.
+    names: Vec<Option<Name>>,
+    hosts: Vec<FileNode>,
+    switches: Vec<FileNode>,
+}
+
+/// Node's number in the file, and those of its interfaces by port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FileNode {
+    id: u32,
+    interfaces: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Host,
+    Switch,
+    NvLink,
 }
 
 impl Nodes {
-    fn new(nodes: u32, is_switch: &[bool]) -> Nodes {
-        let mut of =
-            Nodes { names: Vec::new(), hosts: Vec::new(), switches: Vec::new(), interfaces: Vec::new() };
-        for id in 0..nodes {
-            let ids = if is_switch[id as usize] { &mut of.switches } else { &mut of.hosts };
-            let number = u32::try_from(ids.len()).expect("more nodes than 32 bits can count");
-            ids.push(id);
-            of.names.push(if is_switch[id as usize] { Name::Switch(number) } else { Name::Host(number) });
+    fn new(kinds: &[Kind]) -> Nodes {
+        let mut of = Nodes { names: Vec::new(), hosts: Vec::new(), switches: Vec::new() };
+        for (id, kind) in (0..).zip(kinds) {
+            let (nodes, name): (_, fn(u32) -> Name) = match kind {
+                Kind::Host => (&mut of.hosts, Name::Host),
+                Kind::Switch => (&mut of.switches, Name::Switch),
+                Kind::NvLink => {
+                    of.names.push(None);
+                    continue;
+                }
+            };
+            of.names.push(Some(name(u32::try_from(nodes.len()).expect("NODES_MAX fits 32 bits"))));
+            nodes.push(FileNode { id, interfaces: Vec::new() });
         }
         of
+    }
+
+    fn node(&self, name: Name) -> &FileNode {
+        match name {
+            Name::Host(host) => &self.hosts[host as usize],
+            Name::Switch(switch) => &self.switches[switch as usize],
+        }
     }
 
     /// Returns a node's number in the file.
@@ -72,10 +103,7 @@ impl Nodes {
     /// Without such an end.
     #[must_use]
     pub fn id(&self, at: At) -> u32 {
-        match at {
-            At::Host(host) => self.hosts[host as usize],
-            At::Switch(switch, _) => self.switches[switch as usize],
-        }
+        self.node(end(at).0).id
     }
 
     /// Returns an interface's number in the file, from 1 at each node.
@@ -84,24 +112,86 @@ impl Nodes {
     /// Without such an end.
     #[must_use]
     pub fn interface(&self, at: At) -> u32 {
-        match at {
-            At::Host(_) => 1,
-            At::Switch(switch, port) => self.interfaces[switch as usize][usize::from(port)],
-        }
+        let (name, port) = end(at);
+        self.node(name).interfaces[usize::from(port)]
     }
 
     /// Returns the number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
-        u32::try_from(self.hosts.len()).expect("more nodes than 32 bits can count")
+        u32::try_from(self.hosts.len()).expect("NODES_MAX fits 32 bits")
     }
 
-    fn id_of(&self, name: Name) -> u32 {
+    /// Returns the end of a link in the plan.
+    fn at(&self, name: Name, interface: u32) -> At {
+        let port = self.node(name).interfaces.iter().position(|own| *own == interface);
+        let port = port.and_then(|port| u8::try_from(port).ok()).expect("a link has no port");
         match name {
-            Name::Host(host) => self.id(At::Host(host)),
-            Name::Switch(switch) => self.id(At::Switch(switch, 0)),
+            Name::Host(host) => At::Host(host, port),
+            Name::Switch(switch) => At::Switch(switch, port),
         }
     }
+}
+
+fn end(at: At) -> (Name, u8) {
+    match at {
+        At::Host(host, link) => (Name::Host(host), link),
+        At::Switch(switch, port) => (Name::Switch(switch), port),
+    }
+}
+
+/// First line of a topology.
+struct Header<'a> {
+    count: u32,
+    nvlink: u32,
+    switches: u32,
+    links: u32,
+    /// Type of all GPUs, in files of SimAI.
+    gpu: Option<&'a str>,
+}
+
+impl<'a> Header<'a> {
+    fn read(tokens: &mut Tokens<'a>) -> Result<Header<'a>, ImportError> {
+        let first = tokens.next_line();
+        let is_simai = first.len() == 6 && first.last().is_some_and(|word| word.parse::<f64>().is_err());
+        let count: u32 = tokens.number("the total number of nodes")?;
+        let mut nvlink: u32 = 0;
+        if is_simai {
+            let _: u32 = tokens.number("the number of GPUs in a server")?;
+            nvlink = tokens.number("the number of NVLink switches")?;
+        }
+        let switches: u32 = tokens.number("the number of switches")?;
+        let links: u32 = tokens.number("the number of links")?;
+        let gpu = if is_simai { Some(tokens.next(&"the type of GPUs")?) } else { None };
+        if count > NODES_MAX || nvlink.saturating_add(switches) > count {
+            return Err(tokens.wrong(format!(
+                "{} switches among {count} nodes; at most {NODES_MAX} nodes are allowed, \
+                 and no more switches than nodes",
+                nvlink.saturating_add(switches)
+            )));
+        }
+        Ok(Header { count, nvlink, switches, links, gpu })
+    }
+
+    fn kinds(&self, tokens: &mut Tokens<'_>) -> Result<Vec<Kind>, ImportError> {
+        let mut kinds = vec![Kind::Host; self.count as usize];
+        for number in 0..self.nvlink + self.switches {
+            let id: u32 = tokens.number("the node number of a switch")?;
+            let kind = kinds.get_mut(id as usize);
+            let kind = kind.ok_or_else(|| tokens.wrong(no_node(id, self.count)))?;
+            if *kind != Kind::Host {
+                return Err(tokens.wrong(format!("switch {id} is listed twice")));
+            }
+            *kind = if number < self.nvlink { Kind::NvLink } else { Kind::Switch };
+        }
+        Ok(kinds)
+    }
+}
+
+/// Link of a file, with the interfaces at its ends.
+struct FileLink {
+    ends: [(Name, u32); 2],
+    lost: f64,
 }
 
 /// Reads a topology, with shortest paths.
@@ -110,85 +200,89 @@ impl Nodes {
 /// Names the first invalid line.
 pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     let mut tokens = Tokens::new(text);
-    let count: u32 = tokens.number("the total number of nodes")?;
-    let switches: u32 = tokens.number("the number of switches")?;
-    let links: u32 = tokens.number("the number of links")?;
-    if count > NODES_MAX || switches > count {
-        return Err(tokens.wrong(format!(
-            "{switches} switches among {count} nodes; at most {NODES_MAX} nodes are allowed, \
-                 and no more switches than nodes"
-        )));
-    }
-    let mut is_switch = vec![false; count as usize];
-    for _ in 0..switches {
-        let id: u32 = tokens.number("the node number of a switch")?;
-        let flag = is_switch.get_mut(id as usize);
-        let flag = flag.ok_or_else(|| tokens.wrong(no_node(id, count)))?;
-        if std::mem::replace(flag, true) {
-            return Err(tokens.wrong(format!("switch {id} is listed twice")));
-        }
-    }
-    let mut nodes = Nodes::new(count, &is_switch);
+    let header = Header::read(&mut tokens)?;
+    let count = header.count;
+    let mut nodes = Nodes::new(&header.kinds(&mut tokens)?);
     let mut edges = Edges::default();
-    let (mut used, mut ends, mut shares) = (vec![0_u32; count as usize], Vec::new(), Vec::new());
-    for _ in 0..links {
+    let (mut used, mut links, mut omitted) = (vec![0_u32; count as usize], Vec::new(), 0);
+    for _ in 0..header.links {
         let mut node = || {
             let id: u32 = tokens.number("the node number of a link's end")?;
-            nodes.names.get(id as usize).copied().ok_or_else(|| tokens.wrong(no_node(id, count)))
+            let name = nodes.names.get(id as usize).ok_or_else(|| tokens.wrong(no_node(id, count)))?;
+            let used = &mut used[id as usize];
+            *used += 1;
+            Ok((*name, *used))
         };
         let (a, b) = (node()?, node()?);
         let (rate, delay) = (tokens.quantity(&RATES, RATE)?, tokens.quantity(&TIMES, DELAY)?);
+        let lost: f64 = tokens.number("the share of lost frames of a link")?;
+        let ((Some(name_a), at_a), (Some(name_b), at_b)) = (a, b) else {
+            omitted += 1;
+            continue;
+        };
         let line = line_of(rate, delay).ok_or_else(|| {
             tokens.wrong("a link must have a rate from 1 Mb/s to 1.6 Tb/s and a delay of at most 5 ms".into())
         })?;
-        let share: f64 = tokens.number("the share of lost frames of a link")?;
-        if !(0.0..=1.0).contains(&share) {
+        if !(0.0..=1.0).contains(&lost) {
             return Err(
-                tokens.wrong(format!("the share of lost frames of a link is {share}; allowed: 0 to 1"))
+                tokens.wrong(format!("the share of lost frames of a link is {lost}; allowed: 0 to 1"))
             );
         }
-        edges.add(tokens.line, a, b, line).map_err(|error| tokens.wrong(describe(&nodes, &error)))?;
-        let [at_a, at_b] = [a, b].map(|end| {
-            let used = &mut used[nodes.id_of(end) as usize];
-            *used += 1;
-            *used
-        });
-        ends.extend([(a, b, at_a), (b, a, at_b)]);
-        shares.push(share);
+        edges
+            .add(tokens.line(), name_a, name_b, line)
+            .map_err(|error| tokens.wrong(describe(&nodes, &error)))?;
+        links.push(FileLink { ends: [(name_a, at_a), (name_b, at_b)], lost });
     }
-    if let Some((id, _)) = (0..count).zip(&used).find(|(_, used)| **used == 0) {
-        return Err(tokens.wrong(format!("node {id} has no link")));
+    set_interfaces(&mut nodes, &links);
+    let all = nodes.hosts.iter().chain(&nodes.switches);
+    if let Some(id) = all.filter(|node| node.interfaces.is_empty()).map(|node| node.id).min() {
+        let besides = if header.nvlink > 0 { " besides NVLink" } else { "" };
+        return Err(tokens.wrong(format!("node {id} has no link{besides}")));
     }
-    nodes.interfaces = interfaces(switches, &ends);
     let graph = edges.graph().map_err(|error| tokens.wrong(error.to_string()))?;
     let plan = graph.plan(build);
-    let at = |name: Name, interface: u32| match name {
-        Name::Host(host) => At::Host(host),
-        Name::Switch(switch) => {
-            let ports = &nodes.interfaces[switch as usize];
-            let port =
-                ports.iter().position(|own| *own == interface).expect("a link of the switch has no port");
-            At::Switch(switch, u8::try_from(port).expect("PORTS_MAX is 256"))
-        }
-    };
-    let both = shares.iter().zip(ends.chunks(2)).filter(|(share, _)| **share > 0.0);
-    let lossy = both.flat_map(|(share, ends)| ends.iter().map(move |end| (end, *share)));
-    let lossy = lossy.map(|(&(from, _, interface), share)| (at(from, interface), share)).collect();
-    Ok(Imported { plan, nodes, lossy })
+    let lossy = links.iter().filter(|link| link.lost > 0.0);
+    let lossy =
+        lossy.flat_map(|link| link.ends.map(|(name, interface)| (nodes.at(name, interface), link.lost)));
+    let lossy = lossy.collect();
+    let mut notes = Vec::new();
+    if let Some(gpu) = header.gpu {
+        notes.push(format!(
+            "the topology is SimAI's: its {} NVLink switches and {omitted} NVLink links are left out, so flows within \
+             a server take the network; the GPU type {gpu} has no effect",
+            header.nvlink
+        ));
+    }
+    let more = tokens.following(5);
+    if more > 0 {
+        notes.push(format!(
+            "the topology announces {} links, and {more} more follow, which are not read",
+            header.links
+        ));
+    }
+    Ok(Imported { plan, nodes, lossy, notes })
 }
 
-fn interfaces(switches: u32, ends: &[(Name, Name, u32)]) -> Vec<Vec<u32>> {
-    let mut by_switch: Vec<Vec<(bool, u32, u32)>> = vec![Vec::new(); switches as usize];
-    for &(from, to, interface) in ends {
-        if let Name::Switch(switch) = from {
-            by_switch[switch as usize].push(match to {
-                Name::Host(host) => (false, host, interface),
-                Name::Switch(_) => (true, interface, interface),
-            });
+/// Sets the interfaces of all nodes in the order of ports: first those to hosts, by host, then those to switches.
+fn set_interfaces(nodes: &mut Nodes, links: &[FileLink]) {
+    let mut ports = BTreeMap::<Name, Vec<(u32, u32)>>::new();
+    for FileLink { ends: [a, b], .. } in links {
+        for ((from, interface), (to, _)) in [(a, b), (b, a)] {
+            let host = match to {
+                Name::Host(host) => *host,
+                Name::Switch(_) => u32::MAX,
+            };
+            ports.entry(*from).or_default().push((host, *interface));
         }
     }
-    by_switch.iter_mut().for_each(|ports| ports.sort_unstable());
-    by_switch.iter().map(|ports| ports.iter().map(|(.., interface)| *interface).collect()).collect()
+    for (name, mut ports) in ports {
+        ports.sort_unstable();
+        let node = match name {
+            Name::Host(host) => &mut nodes.hosts[host as usize],
+            Name::Switch(switch) => &mut nodes.switches[switch as usize],
+        };
+        node.interfaces = ports.into_iter().map(|(_, interface)| interface).collect();
+    }
 }
 
 fn no_node(id: u32, count: u32) -> String {
@@ -197,149 +291,10 @@ fn no_node(id: u32, count: u32) -> String {
 
 fn describe(nodes: &Nodes, error: &EdgeError) -> String {
     match *error {
-        EdgeError::Twice { host, .. } => {
-            format!("host {} has a second link; a host can have only one", nodes.id_of(Name::Host(host)))
-        }
-        EdgeError::Ports { switch, .. } => {
-            format!(
-                "switch {} has more than 256 links; a switch has at most 256 ports",
-                nodes.id_of(Name::Switch(switch))
-            )
+        EdgeError::Ports { node, .. } => {
+            format!("node {} has more than {} links", nodes.node(node).id, node.links_max())
         }
         _ => "the link connects two hosts, or a switch with itself; a link must connect two switches, or a switch and a host".into(),
-    }
-}
-
-/// Flow read from a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
-pub struct ImportedFlow {
-    pub plan: FlowPlan,
-    /// UDP port of the receiver, which is only repeated in results.
-    pub port: u16,
-}
-
-/// Reads flows between the hosts of a topology.
-///
-/// # Errors
-/// Names the first invalid line.
-pub fn flows(text: &str, nodes: &Nodes) -> Result<Vec<ImportedFlow>, ImportError> {
-    let mut tokens = Tokens::new(text);
-    let count: u32 = tokens.number("the number of flows")?;
-    let mut flows = Vec::new();
-    for _ in 0..count {
-        let mut host = |what: &str| {
-            let id: u32 = tokens.number(what)?;
-            match nodes.names.get(id as usize) {
-                Some(Name::Host(host)) => Ok(*host),
-                Some(Name::Switch(_)) => {
-                    Err(tokens.wrong(format!("node {id} is a switch; only hosts send and receive flows")))
-                }
-                None => Err(tokens.wrong(no_node(id, u32::try_from(nodes.names.len()).unwrap_or(u32::MAX)))),
-            }
-        };
-        let (from, to) =
-            (host("the node number of a flow's sender")?, host("the node number of a flow's receiver")?);
-        let group: u8 = tokens.number("the priority group of a flow")?;
-        let class = Class::new(group).ok_or_else(|| {
-            tokens.wrong(format!("the priority group of a flow is {group}; allowed: 0 to 7"))
-        })?;
-        let port = tokens.number("the port of a flow's receiver")?;
-        let bytes: u64 = tokens.number("the size of a flow in bytes")?;
-        let start: f64 = tokens.number("the start of a flow in seconds")?;
-        if from == to {
-            return Err(tokens.wrong(format!(
-                "node {} sends a flow to itself; name another receiver",
-                nodes.id(At::Host(from))
-            )));
-        }
-        if !(1..=FLOW_BYTES_MAX).contains(&bytes) || !(0.0..=SECONDS_MAX).contains(&start) {
-            return Err(
-                tokens.wrong("a flow must have 1 byte to 128 GiB and start within the first hour".into())
-            );
-        }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within SECONDS_MAX
-        let start = Picos((start * 1e12).round() as u64);
-        flows.push(ImportedFlow { plan: FlowPlan { from, to, class, bytes, start, tag: 0 }, port });
-    }
-    Ok(flows)
-}
-
-const SECONDS_MAX: f64 = 3_600.0;
-const RATE: &str = "the rate of a link, such as 100Gbps";
-const DELAY: &str = "the delay of a link, such as 1us or 0.001ms";
-
-const RATES: [(&str, f64); 24] = [
-    ("", 1.0),
-    ("bps", 1.0),
-    ("b/s", 1.0),
-    ("Bps", 8.0),
-    ("B/s", 8.0),
-    ("kbps", 1e3),
-    ("kb/s", 1e3),
-    ("Kbps", 1e3),
-    ("Kb/s", 1e3),
-    ("kBps", 8e3),
-    ("kB/s", 8e3),
-    ("KBps", 8e3),
-    ("KB/s", 8e3),
-    ("Kib/s", 1024.0),
-    ("Mbps", 1e6),
-    ("Mb/s", 1e6),
-    ("MBps", 8e6),
-    ("MB/s", 8e6),
-    ("Mib/s", 1_048_576.0),
-    ("Gbps", 1e9),
-    ("Gb/s", 1e9),
-    ("GBps", 8e9),
-    ("GB/s", 8e9),
-    ("Gib/s", 1_073_741_824.0),
-];
-const TIMES: [(&str, f64); 7] =
-    [("", 1.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("ps", 1e-12), ("fs", 1e-15)];
-
-struct Tokens<'a> {
-    lines: Lines<'a>,
-    rest: SplitWhitespace<'a>,
-    line: usize,
-}
-
-impl<'a> Tokens<'a> {
-    fn new(text: &'a str) -> Tokens<'a> {
-        Tokens { lines: text.lines(), rest: "".split_whitespace(), line: 0 }
-    }
-
-    fn next(&mut self, wanted: &dyn fmt::Display) -> Result<&'a str, ImportError> {
-        loop {
-            if let Some(word) = self.rest.next() {
-                return Ok(word);
-            }
-            let Some(line) = self.lines.next() else {
-                return Err(ImportError {
-                    line: self.line.max(1),
-                    what: format!("the file ends too early: {wanted} is missing"),
-                });
-            };
-            self.line += 1;
-            self.rest = line.split_whitespace();
-        }
-    }
-
-    fn number<T: FromStr>(&mut self, wanted: &str) -> Result<T, ImportError> {
-        let word = self.next(&wanted)?;
-        word.parse().map_err(|_| self.wrong(format!("{word:?} is not {wanted}")))
-    }
-
-    fn quantity(&mut self, units: &[(&str, f64)], wanted: &str) -> Result<f64, ImportError> {
-        let word = self.next(&wanted)?;
-        let number = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '/');
-        let unit = units.iter().find(|(unit, _)| *unit == &word[number.len()..]);
-        let quantity = unit.and_then(|(_, factor)| Some(number.parse::<f64>().ok()? * factor));
-        quantity.ok_or_else(|| self.wrong(format!("{word:?} is not {wanted}")))
-    }
-
-    fn wrong(&self, what: String) -> ImportError {
-        ImportError { line: self.line, what }
     }
 }
 
@@ -350,6 +305,7 @@ mod tests {
 
     use super::*;
     use crate::ends::Line;
+    use crate::time::Picos;
 
     const TOPOLOGY: &str =
         "5 2 4\n4 1\n1 4 400Gbps 1us 0\n2 1 100Gbps 0.001ms 0\n0 1 25Gb/s 500ns 0.25\n4 3 1GBps 2us 0\n";
@@ -363,7 +319,7 @@ mod tests {
         let made = read(TOPOLOGY).expect("the topology is invalid");
         let (plan, nodes) = (&made.plan, &made.nodes);
         assert_eq!((plan.hosts(), plan.switches(), plan.check()), (3, 2, Ok(())));
-        assert_eq!([0, 1, 2].map(|host| nodes.id(At::Host(host))), [0, 2, 3]);
+        assert_eq!([0, 1, 2].map(|host| nodes.id(At::Host(host, 0))), [0, 2, 3]);
         assert_eq!([0, 1].map(|switch| nodes.id(At::Switch(switch, 0))), [1, 4]);
         // Host 0 is at port 0, although its link is the third one of switch 1 in the file.
         assert_eq!([0, 1, 2].map(|port| nodes.interface(At::Switch(0, port))), [3, 2, 1]);
@@ -372,46 +328,61 @@ mod tests {
         let of = |from: At| {
             plan.links().iter().find(|(a, b, _)| *a == from || *b == from).expect("the host has no link").2
         };
-        assert_eq!(of(At::Host(0)), line(25, 500));
-        assert_eq!(of(At::Host(1)), line(100, 1_000));
-        assert_eq!(of(At::Host(2)), line(8, 2_000));
+        assert_eq!(of(At::Host(0, 0)), line(25, 500));
+        assert_eq!(of(At::Host(1, 0)), line(100, 1_000));
+        assert_eq!(of(At::Host(2, 0)), line(8, 2_000));
         assert_eq!(of(At::Switch(1, 1)), line(400, 1_000));
-        assert_eq!(made.lossy, [(At::Host(0), 0.25), (At::Switch(0, 0), 0.25)]);
+        assert_eq!(made.lossy, [(At::Host(0, 0), 0.25), (At::Switch(0, 0), 0.25)]);
     }
 
     #[test]
-    fn hpcc_flow_file_yields_flows_between_hosts() {
-        let nodes = read(TOPOLOGY).expect("the topology is invalid").nodes;
-        let text = "2\n0 3 3 100 1000 2.000001\n3 2 1 200 5\n2\n0 1 nobody reads this";
-        let parsed = flows(text, &nodes).expect("flows");
-        let plan = |from, to, class: usize, bytes, micros| FlowPlan {
-            from,
-            to,
-            class: Class::ALL[class],
-            bytes,
-            start: Picos::from_micros(micros),
-            tag: 0,
-        };
-        assert_eq!(parsed[0], ImportedFlow { plan: plan(0, 2, 3, 1_000, 2_000_001), port: 100 });
-        assert_eq!(parsed[1], ImportedFlow { plan: plan(2, 1, 1, 5, 2_000_000), port: 200 });
-        assert_eq!(parsed.len(), 2);
-        let why = |text: &str| flows(text, &nodes).expect_err("no flows").to_string();
-        assert_eq!(why(""), "line 1: the file ends too early: the number of flows is missing");
+    fn dual_homed_hosts_have_a_port_per_link() {
+        let line = |ends: &str| format!("{ends} 25Gbps 1us 0\n");
+        let links = ["0 3", "1 3", "0 4", "3 2", "4 2", "1 4", "0 3"].map(line).concat();
+        let made = read(&format!("5 3 7\n2 3 4\n{links}")).expect("the topology is invalid");
+        assert_eq!((made.plan.hosts(), made.plan.check()), (2, Ok(())));
+        let end =
+            |a: At| made.plan.links().iter().find(|(from, ..)| *from == a).expect("a link is missing").1;
+        let ends = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)].map(|(host, link)| end(At::Host(host, link)));
         assert_eq!(
-            why("2\n0 3 3 100 9 2\n"),
-            "line 2: the file ends too early: the node number of a flow's sender is missing"
+            ends,
+            [(1, 0), (2, 0), (1, 1), (1, 2), (2, 1)].map(|(switch, port)| At::Switch(switch, port))
         );
-        assert_eq!(why("1\n0 1 3 100 9 2"), "line 2: node 1 is a switch; only hosts send and receive flows");
-        assert_eq!(why("1\n0 5 3 100 9 2"), "line 2: node 5 does not exist; nodes are numbered from 0 to 4");
-        assert_eq!(why("1\n0 0 3 100 9 2"), "line 2: node 0 sends a flow to itself; name another receiver");
-        assert_eq!(why("1\n\n0 3 8 100 9 2"), "line 3: the priority group of a flow is 8; allowed: 0 to 7");
-        assert_eq!(why("1\n0 3 3 65536 9 2"), "line 2: \"65536\" is not the port of a flow's receiver");
-        for wrong in ["0 2", "9 -1", "9 3601"] {
-            let why = why(&format!("1\n0 3 3 100 {wrong}"));
-            assert_eq!(why, "line 2: a flow must have 1 byte to 128 GiB and start within the first hour");
-        }
-        let of = |bytes: u64| flows(&format!("1\n0 3 3 100 {bytes} 2"), &nodes);
-        assert!(of(FLOW_BYTES_MAX).is_ok() && of(FLOW_BYTES_MAX + 1).is_err());
+        assert_eq!([0, 1, 2].map(|port| made.nodes.interface(At::Switch(1, port))), [1, 4, 2]);
+        assert_eq!([0, 1, 2].map(|link| made.nodes.interface(At::Host(0, link))), [1, 2, 3]);
+    }
+
+    /// Link 0 of each GPU leads to an NVLink switch.
+    #[test]
+    fn simai_topology_is_read_without_nvlink() {
+        let text = include_str!("../tests/field/simai-header.txt");
+        let made = read(text).expect("the topology is invalid");
+        assert_eq!((made.plan.hosts(), made.plan.switches(), made.plan.check()), (4, 4, Ok(())));
+        assert_eq!([0, 3].map(|switch| made.nodes.id(At::Switch(switch, 0))), [6, 9]);
+        assert_eq!(made.nodes.interface(At::Host(3, 0)), 2);
+        assert_eq!(
+            made.notes,
+            [
+                "the topology is SimAI's: its 2 NVLink switches and 4 NVLink links are left out, so flows within a server \
+              take the network; the GPU type A100 has no effect"
+            ]
+        );
+        let flow = |from: u32| flows(&format!("1\n{from} 3 3 100 1000 2\n"), &made.nodes);
+        assert!(flow(0).is_ok());
+        let error = flow(5).expect_err("an NVLink switch sends a flow").to_string();
+        assert_eq!(error, "line 2: node 5 is a switch; only hosts send and receive flows");
+        let alone = read("3 2 1 0 2 H20\n2\n0 2 2400Gbps 0ms 0\n1 2 2400Gbps 0ms 0\n");
+        assert_eq!(alone.err().as_deref(), Some("line 4: node 0 has no link besides NVLink"));
+    }
+
+    #[test]
+    fn links_beyond_their_announced_number_are_noted() {
+        let more = read(&format!("{TOPOLOGY}0 1 25Gb/s 500ns 0\nnumber of a link's ends: a and b\n"));
+        assert_eq!(
+            more.expect("the topology is invalid").notes,
+            ["the topology announces 4 links, and 1 more follow, which are not read"]
+        );
+        assert!(read(TOPOLOGY).expect("the topology is invalid").notes.is_empty());
     }
 
     #[test]
@@ -447,8 +418,9 @@ mod tests {
             "line 3: the link connects two hosts, or a switch with itself; a link must connect two switches, or a switch and a host"
         );
         let line = "1Gbps 1us 0\n";
-        let twice = links(&format!("1 0 {line}1 0 {line}"));
-        assert_eq!(twice, "line 4: host 1 has a second link; a host can have only one");
+        let hosts: String = (0..4_000).map(|host| format!("{host} {} {line}", 4_000 + host / 1_000)).collect();
+        let many = why(&format!("4004 4 4000\n4000 4001 4002 4003\n{hosts}"));
+        assert_eq!(many, "line 259: node 4000 has more than 256 links");
         let few = why(&format!("4 1 2\n0\n1 0 {line}2 0 {line}"));
         assert_eq!(few, "line 4: node 3 has no link");
     }

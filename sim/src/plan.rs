@@ -41,15 +41,16 @@ struct PlannedSwitch {
 pub enum At {
     /// Port of a switch, by the numbers of the switch and the port.
     Switch(u32, u8),
-    /// Host, by its number.
-    Host(u32),
+    /// Link of a host, by the numbers of the host and of the link.
+    Host(u32, u8),
 }
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             At::Switch(number, port) => write!(f, "port {port} of switch {number}"),
-            At::Host(number) => write!(f, "host {number}"),
+            At::Host(number, 0) => write!(f, "host {number}"),
+            At::Host(number, link) => write!(f, "link {link} of host {number}"),
         }
     }
 }
@@ -72,7 +73,8 @@ pub enum PlanError {
 #[derive(Debug, Default)]
 pub struct Plan {
     switches: Vec<PlannedSwitch>,
-    hosts: u32,
+    /// Number of links of each host.
+    hosts: Vec<u8>,
     links: Vec<(At, At, Line)>,
 }
 
@@ -85,10 +87,21 @@ impl Plan {
 
     /// Adds a host at a switch's port; returns its number.
     pub fn add_host(&mut self, switch: u32, port: u8, line: Line) -> u32 {
-        let host = self.hosts;
-        self.hosts += 1;
-        self.link(At::Host(host), At::Switch(switch, port), line);
+        self.hosts.push(0);
+        let host = self.hosts() - 1;
+        self.attach(host, switch, port, line);
         host
+    }
+
+    /// Adds another link of a host, to a switch's port.
+    ///
+    /// # Panics
+    /// Without such a host, or if it has 255 links.
+    pub fn attach(&mut self, host: u32, switch: u32, port: u8, line: Line) {
+        let links = &mut self.hosts[host as usize];
+        let link = *links;
+        *links = link.checked_add(1).expect("a host has at most 255 links");
+        self.link(At::Host(host, link), At::Switch(switch, port), line);
     }
 
     /// Adds a link, equal in both directions.
@@ -99,7 +112,12 @@ impl Plan {
     /// Returns the number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
-        self.hosts
+        number(self.hosts.len())
+    }
+
+    /// Yields each host's number of links.
+    pub(crate) fn links_of_hosts(&self) -> impl Iterator<Item = u8> {
+        self.hosts.iter().copied()
     }
 
     /// Returns the number of switches.
@@ -128,15 +146,16 @@ impl Plan {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
 
-    pub(crate) fn gateways(&self) -> Vec<Option<MacAddr>> {
-        let mut gateways = vec![None; self.hosts as usize];
+    /// Returns the routers at the links of each host.
+    pub(crate) fn gateways(&self) -> Vec<Vec<Option<MacAddr>>> {
+        let mut gateways: Vec<_> = self.links_of_hosts().map(|links| vec![None; links.into()]).collect();
         for &(a, b, _) in &self.links {
-            if let (At::Host(host), At::Switch(switch, port)) | (At::Switch(switch, port), At::Host(host)) =
-                (a, b)
+            if let (At::Host(host, link), At::Switch(switch, port))
+            | (At::Switch(switch, port), At::Host(host, link)) = (a, b)
             {
                 let fib = self.switches[switch as usize].forwarding.fib.as_ref();
                 let interface = fib.and_then(|fib| fib.interface(Site::Port(PortId(port))));
-                gateways[host as usize] = interface.map(|interface| interface.mac);
+                gateways[host as usize][usize::from(link)] = interface.map(|interface| interface.mac);
             }
         }
         gateways
@@ -205,20 +224,20 @@ impl Plan {
                 .switches
                 .get(number as usize)
                 .is_some_and(|switch| usize::from(port) < switch.kind.settings.ports.len()),
-            At::Host(number) => number < self.hosts,
+            At::Host(number, link) => self.hosts.get(number as usize).is_some_and(|links| link < *links),
         }
     }
 
     fn at(&self, end: End) -> At {
         match end.node.0.checked_sub(self.switches()) {
-            Some(host) => At::Host(host),
+            Some(host) => At::Host(host, end.port.0),
             None => At::Switch(end.node.0, end.port.0),
         }
     }
 
     fn ends(&self) -> impl Iterator<Item = End> {
         let ports = self.switches.iter().map(|switch| switch.kind.settings.ports.len());
-        let ports = ports.chain((0..self.hosts).map(|_| 1));
+        let ports = ports.chain(self.links_of_hosts().map(usize::from));
         (0..).map(NodeId).zip(ports).flat_map(|(node, count)| {
             (0..=u8::MAX).map(PortId).take(count).map(move |port| End { node, port })
         })
@@ -227,7 +246,7 @@ impl Plan {
     fn end(&self, at: At) -> End {
         match at {
             At::Switch(number, port) => End { node: NodeId(number), port: PortId(port) },
-            At::Host(host) => End { node: NodeId(self.switches() + host), port: PortId(0) },
+            At::Host(host, link) => End { node: NodeId(self.switches() + host), port: PortId(link) },
         }
     }
 }

@@ -93,7 +93,7 @@ struct Running {
 impl TrafficHost {
     /// Creates an idle host.
     #[must_use]
-    pub const fn new(place: Place, _: Line) -> TrafficHost {
+    pub const fn new(place: Place, _: &[Line]) -> TrafficHost {
         TrafficHost { place, sending: VecDeque::new(), due: Nanos::NEVER, running: None }
     }
 

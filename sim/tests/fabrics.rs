@@ -176,12 +176,13 @@ fn run_processed_node_by_node_equals_run_in_time_order() {
         let run = |by_event: bool| {
             let mut fabric = Fabric::new(&plan, Seed(3));
             (0..plan.hosts()).skip(1).for_each(|host| fabric.begin(host, &flow(host / 4, 10_000)));
-            (0..6).for_each(|host| fabric.harm_control(At::Host(host), faults, Seed(3)));
+            (0..6).for_each(|host| fabric.harm_control(At::Host(host, 0), faults, Seed(3)));
             (0..3).for_each(|switch| {
                 (0..4).for_each(|port| fabric.harm_control(At::Switch(switch, port), faults, Seed(3)));
             });
             let mut results = Vec::new();
-            for (end, goes) in [(20_123, At::Switch(1, 0)), (33_457, At::Switch(1, 0)), (60_000, At::Host(2))]
+            for (end, goes) in
+                [(20_123, At::Switch(1, 0)), (33_457, At::Switch(1, 0)), (60_000, At::Host(2, 0))]
             {
                 let end = Picos::from_nanos(end);
                 while by_event && fabric.step(end).is_some() {}

@@ -26,7 +26,7 @@ fn frames_in_flight_at_link_loss_are_lost_and_counted() {
     fabric.begin(0, &flow(1, 1_000));
     for round in 1..=20 {
         fabric.run_until(Picos::from_micros(5 * round));
-        fabric.set_link(At::Host(1), round % 2 == 0);
+        fabric.set_link(At::Host(1, 0), round % 2 == 0);
     }
     fabric.run_to_rest();
     let received = fabric.hosts()[1].received();
@@ -128,7 +128,7 @@ fn invalid_plan_error_names_the_link_end_at_fault() {
     let [first, second] = [0, 1].map(|port| At::Switch(0, port));
     assert_eq!(plan(&[]), Err(PlanError::Unlinked(second)));
     assert_eq!(plan(&[(first, second)]), Err(PlanError::LinkedTwice(first)));
-    assert_eq!(plan(&[(second, At::Host(1))]), Err(PlanError::NoSuchEnd(At::Host(1))));
+    assert_eq!(plan(&[(second, At::Host(1, 0))]), Err(PlanError::NoSuchEnd(At::Host(1, 0))));
     assert_eq!(plan(&[(second, At::Switch(0, 2))]), Err(PlanError::NoSuchEnd(At::Switch(0, 2))));
     assert_eq!(plan(&[(At::Switch(1, 0), second)]), Err(PlanError::NoSuchEnd(At::Switch(1, 0))));
     assert_eq!(

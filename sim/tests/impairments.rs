@@ -481,7 +481,7 @@ fn frame_arriving_in_a_random_stall_leaves_at_its_end() {
 fn link_loss_is_noticed_at_once_while_a_line_is_blocked() {
     let mut fabric = star(3, "", |_| ());
     impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_micros(40), net));
-    fabric.set_link(At::Host(0), false);
+    fabric.set_link(At::Host(0, 0), false);
     assert!(!fabric.switches()[0].switch().bridge().is_up(PortId(0)));
 }
 
@@ -492,7 +492,7 @@ fn link_loss_during_a_stall_is_noticed_at_its_end() {
     fabric.run_until(Picos::from_micros(10));
     let end = Nanos::from_micros(40);
     impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
-    fabric.set_link(At::Host(0), false);
+    fabric.set_link(At::Host(0, 0), false);
     run_until_before(&mut fabric, end);
     let dropped = |fabric: &Fabric| fabric.switches()[0].counters().dropped(DropReason::LinkDown);
     assert_eq!(dropped(&fabric), 0);
@@ -505,7 +505,7 @@ fn link_loss_during_a_stall_is_noticed_at_its_end() {
 fn link_loss_wakes_a_sleeping_driver() {
     let (mut fabric, _) = held();
     impair(&mut fabric, 0, |switch, net| switch.wake_after(Nanos::from_micros(7), net));
-    fabric.set_link(At::Host(0), false);
+    fabric.set_link(At::Host(0, 0), false);
     run_until_before(&mut fabric, Nanos::from_micros(1_007));
     let dropped = |fabric: &Fabric| fabric.switches()[0].counters().dropped(DropReason::LinkDown);
     assert_eq!(dropped(&fabric), 0);

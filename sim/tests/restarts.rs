@@ -235,7 +235,7 @@ fn link_change_during_a_restart_reaches_the_new_switch() {
     fabric.run_until(Picos::from_micros(3));
     let begins = Nanos::from_micros(40);
     restart(&mut fabric, &plan, 0, begins);
-    fabric.set_link(At::Host(2), false);
+    fabric.set_link(At::Host(2, 0), false);
     let is_up = |fabric: &Fabric| fabric.switches()[0].switch().bridge().is_up(PortId(2));
     fabric.run_until(Picos(Picos::from(begins).0 - 1));
     assert!(is_up(&fabric));
@@ -252,7 +252,7 @@ fn link_change_queued_behind_restart_reaches_new_switch() {
     let [polls, begins] = [20, 40].map(Nanos::from_micros);
     fabric.at_switch(0, |switch, net| switch.stall(polls, net));
     restart(&mut fabric, &plan, 0, begins);
-    fabric.set_link(At::Host(2), false);
+    fabric.set_link(At::Host(2, 0), false);
     let state = |fabric: &Fabric| {
         let switch = &fabric.switches()[0];
         (switch.impairment_counts().restarts, switch.switch().bridge().is_up(PortId(2)))
@@ -329,7 +329,7 @@ fn restarted_switch_sends_until_peers_refresh_pauses() {
 fn switch_restarts_despite_stall_blocked_line_or_down_link() {
     let (plan, mut fabric) = two_to_one(5_000);
     fabric.run_until(Picos::from_micros(20));
-    fabric.set_link(At::Host(2), false);
+    fabric.set_link(At::Host(2, 0), false);
     fabric.at_switch(0, |switch, net| {
         switch.stall(Nanos::from_micros(30), net);
         switch.refuse(PortId(0), Nanos::from_micros(70), net);
@@ -350,7 +350,7 @@ fn switch_restarts_despite_stall_blocked_line_or_down_link() {
     fabric.run_until(Picos::from_micros(90));
     assert_eq!(fabric.switches()[0].impairment_counts().restarts, 3);
     assert!(!fabric.switches()[0].switch().bridge().is_up(PortId(2)));
-    fabric.set_link(At::Host(2), true);
+    fabric.set_link(At::Host(2, 0), true);
     fabric.run_to_rest();
     check(&fabric);
     let node = &fabric.switches()[0];

@@ -26,7 +26,7 @@ pub struct Args {
     /// Scenario file (TOML).
     #[arg(required_unless_present = "import")]
     file: Option<PathBuf>,
-    /// Import topology and flows from files of ns-3's HPCC simulator.
+    /// Import topology and flows of the simulators of HPCC, ConWeave or SimAI.
     ///
     /// The files replace [topology] of the scenario, which may be omitted.
     #[arg(long, num_args = 2, value_names = ["TOPOLOGY", "FLOWS"])]

@@ -39,7 +39,10 @@ fn of_control(value: &Value<'_>) -> Parsed<f64> {
 
 fn place(value: &Value<'_>) -> Parsed<FaultLocation> {
     let place = value.as_str().and_then(|text| match text.split_at_checked(1)? {
-        ("h", host) => host.parse().ok().map(|host| FaultLocation::End(At::Host(host))),
+        ("h", rest) => {
+            let (host, link) = rest.split_once('p').unwrap_or((rest, "0"));
+            Some(FaultLocation::End(At::Host(host.parse().ok()?, link.parse().ok()?)))
+        }
         ("s", rest) => Some(match rest.split_once('p') {
             Some((switch, port)) => FaultLocation::End(At::Switch(switch.parse().ok()?, port.parse().ok()?)),
             None => FaultLocation::Switch(rest.parse().ok()?),
@@ -47,7 +50,7 @@ fn place(value: &Value<'_>) -> Parsed<FaultLocation> {
         _ => (text == "all").then_some(FaultLocation::AllSwitches),
     });
     place.ok_or_else(|| {
-        "an end of a link (\"h3\" is host 3, \"s1p2\" is port 2 of switch 1), a switch (\"s1\"), or \"all\" switches".into()
+        "an end of a link (\"h3\" is host 3, \"h3p1\" its link 1, \"s1p2\" is port 2 of switch 1), a switch (\"s1\"), or \"all\" switches".into()
     })
 }
 
@@ -298,7 +301,7 @@ fn switch(kind: FaultKind, keys: FaultKeys, run_end: Nanos, problems: &mut Probl
         FaultLocation::End(At::Switch(switch, port)) => (Some(switch), Some(port)),
         FaultLocation::Switch(switch) => (Some(switch), None),
         FaultLocation::AllSwitches if kind != FaultKind::Refusal => (None, None),
-        FaultLocation::End(At::Host(_)) | FaultLocation::AllSwitches => {
+        FaultLocation::End(At::Host(..)) | FaultLocation::AllSwitches => {
             misplaced(kind, &at, problems);
             return None;
         }

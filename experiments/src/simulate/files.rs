@@ -15,7 +15,7 @@ pub(super) const LINKS: FileKind = FileKind {
 
 pub(super) const IMPORTED: FileKind = FileKind {
     name: "the imported file",
-    help: "give --import a topology and flows in the formats of ns-3's simulator for HPCC",
+    help: "give --import a topology and flows in the formats of ns-3's simulator for HPCC, ConWeave or SimAI",
     bytes_max: DATA_MAX,
 };
 

@@ -68,7 +68,7 @@ fn flows(import: &Import, records: &[FlowRecord]) -> String {
     let mut next_of_load = vec![0; import.ports.len()];
     let mut lines = Vec::new();
     for record in records {
-        let [from, to] = [record.from, record.to].map(|host| import.nodes.id(At::Host(host)));
+        let [from, to] = [record.from, record.to].map(|host| import.nodes.id(At::Host(host, 0)));
         let port_from = next_port.entry((from, to)).or_insert(PORT_FIRST);
         let place = usize::from(record.tag);
         let port_to = import.ports[place].get(next_of_load[place]).copied().unwrap_or(0);

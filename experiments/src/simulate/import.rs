@@ -42,8 +42,9 @@ fn alone(topology: &Path, flows: &Path) -> miette::Result<String> {
     let made = hpcc::topology(&read_text(topology, IMPORTED)?, &Build::ideal())
         .map_err(|error| miette!("{}: {error}", topology.display()))?;
     let flows = hpcc::flows(&read_text(flows, IMPORTED)?, &made.nodes)
-        .map_err(|error| miette!("{}: {error}", flows.display()))?;
-    let of_hosts = made.plan.links().iter().filter(|(a, ..)| matches!(a, At::Host(_)));
+        .map_err(|error| miette!("{}: {error}", flows.display()))?
+        .flows;
+    let of_hosts = made.plan.links().iter().filter(|(a, ..)| matches!(a, At::Host(..)));
     let slowest = of_hosts.map(|(.., line)| line.rate.bits_per_second()).min().unwrap_or_default();
     let [ecn_min, ecn_max] = ECN.map(|bytes| (slowest / 1_000_000).saturating_mul(bytes) / 1_000);
     let starts = || flows.iter().map(|flow| flow.plan.start.floor());

@@ -329,7 +329,7 @@ fn drops(model: &Model, key: &[String; 2]) -> Vec<Row> {
     }
     for (number, host) in (0..).zip(model.fabric.fabric().hosts()) {
         for (class, count) in dropped_by(host).filter(|(_, count)| *count > 0) {
-            let (at, none) = (named(At::Host(number)), String::new);
+            let (at, none) = (named(At::Host(number, 0)), String::new);
             let place = [none(), "host".to_owned(), none(), at, class.to_string()];
             rows.push(row(key, place.into_iter().chain([SLOW_RECEIVER.to_owned(), count.to_string()])));
         }
@@ -391,10 +391,13 @@ fn pause_row(switch: usize, pause: &super::pauses::Pause, model: &Model, key: &[
 }
 
 fn pauses_of_receivers(model: &Model, key: &[String; 2]) -> Vec<Row> {
-    let slow = (0..).zip(model.fabric.fabric().hosts()).filter(|(_, host)| !host.pauses().is_empty());
-    let all = slow.flat_map(|(number, host)| {
-        let peer = switch_port(model, &named(At::Host(number)));
-        host.pauses().iter().map(move |pause| {
+    let hosts = (0..).zip(model.fabric.fabric().hosts());
+    let links = hosts.flat_map(|(number, host)| {
+        (0..=u8::MAX).map(move |link| (At::Host(number, link), host.pauses(link)))
+    });
+    let all = links.filter(|(_, pauses)| !pauses.is_empty()).flat_map(|(at, pauses)| {
+        let peer = switch_port(model, &named(at));
+        pauses.iter().map(move |pause| {
             let end = pause.end.map(|end| end.0.to_string()).unwrap_or_default();
             let (class, peer) = (pause.class.to_string(), peer.clone());
             let request = [pause.start.0.to_string(), end, String::new(), String::new(), class.clone(), peer];

@@ -4,6 +4,7 @@
 
 mod changes;
 mod faults;
+mod foreign;
 mod golden;
 mod mean;
 

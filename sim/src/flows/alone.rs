@@ -15,12 +15,18 @@ use crate::time::{Pace, Picos};
 #[derive(Clone, Debug)]
 pub struct Alone {
     payload_max: u32,
-    hosts: Vec<(Line, At)>,
+    /// Links of each host, and their other ends.
+    hosts: Vec<Vec<(Line, At)>>,
     ports: Vec<Vec<(Line, At)>>,
     next: Vec<Vec<u8>>,
 }
 
 const NONE: u8 = u8::MAX;
+
+fn in_order(mut links: Vec<(u8, Line, At)>) -> Vec<(Line, At)> {
+    links.sort_unstable_by_key(|(link, ..)| *link);
+    links.into_iter().map(|(_, line, to)| (line, to)).collect()
+}
 
 fn routed(fib: &Fib, host: u32) -> Option<PortId> {
     let at = Address::V4(u32::from_be_bytes(ip(host)));
@@ -35,12 +41,12 @@ impl Alone {
     /// Creates the calculator for a plan. All equal-cost paths of the plan must have equal lines.
     #[must_use]
     pub fn new(plan: &Plan, payload_max: u32) -> Alone {
-        let mut hosts = vec![None; plan.hosts() as usize];
+        let mut hosts = vec![Vec::new(); plan.hosts() as usize];
         let mut ports: Vec<Vec<Option<(Line, At)>>> = vec![Vec::new(); plan.switches() as usize];
         for &(a, b, line) in plan.links() {
             for (from, to) in [(a, b), (b, a)] {
                 match from {
-                    At::Host(host) => hosts[host as usize] = Some((line, to)),
+                    At::Host(host, link) => hosts[host as usize].push((link, line, to)),
                     At::Switch(switch, port) => {
                         let ports = &mut ports[switch as usize];
                         ports.resize(ports.len().max(usize::from(port) + 1), None);
@@ -65,16 +71,16 @@ impl Alone {
         });
         Alone {
             payload_max,
-            hosts: hosts.into_iter().flatten().collect(),
+            hosts: hosts.into_iter().map(in_order).collect(),
             next: next.collect(),
             ports: ports.into_iter().map(|ports| ports.into_iter().flatten().collect()).collect(),
         }
     }
 
-    /// Returns the lines on the path between two hosts, or `None` without a path.
+    /// Returns the lines on the path from a host's link to another host, or `None` without a path.
     #[must_use]
-    pub fn way(&self, from: u32, to: u32) -> Option<Vec<Line>> {
-        let (line, mut at) = *self.hosts.get(from as usize)?;
+    pub fn way(&self, (from, link): (u32, u8), to: u32) -> Option<Vec<Line>> {
+        let (line, mut at) = *self.hosts.get(from as usize)?.get(usize::from(link))?;
         let mut lines = vec![line];
         while let At::Switch(switch, _) = at {
             let port = *self.next[switch as usize].get(to as usize)?;
@@ -86,22 +92,16 @@ impl Alone {
                 return None;
             }
         }
-        (at == At::Host(to)).then_some(lines)
+        matches!(at, At::Host(host, _) if host == to).then_some(lines)
     }
 
-    /// Returns a host's line.
+    /// Returns the completion time of a flow that is alone, and leaves by this link; [`Picos::NEVER`] without a path.
     #[must_use]
-    pub fn line(&self, host: u32) -> Line {
-        self.hosts[host as usize].0
-    }
-
-    /// Returns the completion time of a flow that is alone; [`Picos::NEVER`] without a path.
-    #[must_use]
-    pub fn time_of(&self, plan: &FlowPlan) -> Picos {
+    pub fn time_of(&self, plan: &FlowPlan, link: u8) -> Picos {
         let count = frames(plan.bytes, self.payload_max);
         let on_line = |sequence| Bytes::on_line(frame_len(payload(plan.bytes, self.payload_max, sequence)));
         let (first, last) = (on_line(0), on_line(count - 1));
-        let Some(way) = self.way(plan.from, plan.to) else { return Picos::NEVER };
+        let Some(way) = self.way((plan.from, link), plan.to) else { return Picos::NEVER };
         // `before`, `end`: arrivals of the last two frames at the end of each link. `slowest`: time of a full frame on
         // the slowest line so far, which spaces all frames but the last.
         let (mut before, mut end, mut slowest) = (0, 0, 0);

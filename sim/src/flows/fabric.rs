@@ -72,9 +72,9 @@ impl<S: Node> FlowFabric<S> {
         let settings = Arc::new(settings);
         let switches = plan.switches();
         let gateways = plan.gateways();
-        let host = |place: Place, line: Line| {
+        let host = |place: Place, lines: &[Line]| {
             let number = place.id().0 - switches;
-            FlowHost::new(place, number, line, &settings).behind(gateways[number as usize])
+            FlowHost::new(place, number, (lines, &gateways[number as usize]), &settings)
         };
         FlowFabric {
             fabric: Fabric::of(plan, seed, switch, host),
@@ -259,7 +259,7 @@ impl<S: Node> FlowFabric<S> {
             bytes: plan.bytes,
             start: plan.start,
             finish: received.finish(),
-            ideal: self.alone.time_of(&plan),
+            ideal: self.alone.time_of(&plan, sender.link_of(sent)),
             frames_sent: sender.frames_sent(number),
             frames_resent: sent.resent,
             timeouts: sent.timeouts,

@@ -15,7 +15,7 @@ use super::dcqcn::NotificationPoint;
 use super::frames::frame_len;
 use super::intake::{Arrived, Intake};
 use super::receiving::Receiving;
-use super::segment::{Envelope, Kind, Segment, port};
+use super::segment::{Envelope, Kind, Segment, link_of, port};
 use super::sending::{Sending, Wait, frames, payload};
 use super::transport::{Control, HostSettings, RoceSettings, Transport};
 use crate::ends::Line;
@@ -24,8 +24,6 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::{Pace, Picos};
 
 const UNDER_WAY: &str = "the flow has ended";
-
-const LINE: PortId = PortId(0);
 
 /// Kinds of timers, in the order in which timers of equal time fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,40 +41,46 @@ struct Reply {
 
 /// Host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
 ///
-/// It sends answers before data, and data in round robin over classes and flows.
+/// It sends answers before data, and data in round robin over classes and flows. A hash of each flow chooses the link
+/// of its data, and of its answers.
 #[derive(Debug)]
 pub struct FlowHost {
     place: Place,
-    is_free: bool,
-    has_data: ClassSet,
-    has_replies: ClassSet,
-    paused: ClassSet,
-    turn: usize,
-    gate_change: Nanos,
     woken: Picos,
-    pace: Pace,
     number: u32,
-    gateway: Option<MacAddr>,
-    held: u32,
     settings: Arc<HostSettings>,
+    links: Box<[HostLink]>,
     sending: Vec<Sending>,
     reactions: Vec<Reaction>,
     most: Vec<Option<Pace>>,
     receiving: Vec<Receiving>,
     notification_points: Vec<NotificationPoint>,
     timers: BinaryHeap<Reverse<(Picos, Timer)>>,
+    ended: Vec<u32>,
+    notices: Box<Notices>,
+}
+
+/// Link of a host, with the frames that wait for it.
+#[derive(Debug)]
+struct HostLink {
+    is_free: bool,
+    has_data: ClassSet,
+    has_replies: ClassSet,
+    paused: ClassSet,
+    turn: usize,
+    gate_change: Nanos,
+    pace: Pace,
+    /// Router at the other end, if the host has a network of its own.
+    gateway: Option<MacAddr>,
+    held: u32,
     turns: [VecDeque<u32>; CLASSES],
     replies: [VecDeque<Reply>; CLASSES],
-    ended: Vec<u32>,
     gate: Box<Gate>,
-    notices: Box<Notices>,
     intake: Option<Box<Intake>>,
 }
 
-impl FlowHost {
-    /// Creates the host.
-    #[must_use]
-    pub fn new(place: Place, number: u32, line: Line, settings: &Arc<HostSettings>) -> FlowHost {
+impl HostLink {
+    fn new(line: Line, gateway: Option<MacAddr>, settings: &HostSettings) -> HostLink {
         let mut gate = Gate::new(line.rate, settings.obedience, false);
         if settings.obeys_flows {
             gate = gate.obeying_flows(line.rate);
@@ -84,39 +88,61 @@ impl FlowHost {
         if settings.obeys_rates {
             gate = gate.obeying_rates(line.rate);
         }
-        FlowHost {
-            place,
+        HostLink {
             is_free: true,
             has_data: ClassSet::NONE,
             has_replies: ClassSet::NONE,
             paused: ClassSet::NONE,
             turn: 0,
             gate_change: Nanos::NEVER,
-            woken: Picos::NEVER,
             pace: Pace::of(line.rate),
-            number,
-            gateway: None,
+            gateway,
             held: 0,
+            turns: Default::default(),
+            replies: Default::default(),
+            gate: Box::new(gate),
+            intake: None,
+        }
+    }
+
+    fn wakeup(&mut self, now: Nanos) -> Picos {
+        let next = self.intake.as_mut().map_or(Picos::NEVER, |intake| intake.next(now));
+        let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
+        // Only a free line needs a wakeup, because the gate is checked anyway when a frame on the line ends.
+        let is_blocked = self.is_free && (!waits.is_empty() || self.held > 0);
+        if is_blocked && self.gate_change < Nanos::NEVER {
+            next.min(Picos::from(self.gate_change))
+        } else {
+            next
+        }
+    }
+}
+
+impl FlowHost {
+    /// Creates the host, with the lines and routers of its links.
+    #[must_use]
+    pub(super) fn new(
+        place: Place,
+        number: u32,
+        (lines, gateways): (&[Line], &[Option<MacAddr>]),
+        settings: &Arc<HostSettings>,
+    ) -> FlowHost {
+        let links = lines.iter().zip(gateways).map(|(line, via)| HostLink::new(*line, *via, settings));
+        FlowHost {
+            place,
+            woken: Picos::NEVER,
+            number,
             settings: Arc::clone(settings),
+            links: links.collect(),
             sending: Vec::new(),
             reactions: Vec::new(),
             most: Vec::new(),
             receiving: Vec::new(),
             notification_points: Vec::new(),
             timers: BinaryHeap::new(),
-            turns: Default::default(),
-            replies: Default::default(),
             ended: Vec::new(),
-            gate: Box::new(gate),
             notices: Box::new(Notices::new(false)),
-            intake: None,
         }
-    }
-
-    /// Puts the host behind a router, into a network of its own.
-    #[must_use]
-    pub fn behind(self, gateway: Option<MacAddr>) -> FlowHost {
-        FlowHost { gateway, ..self }
     }
 
     pub(super) fn send_flow(
@@ -134,12 +160,13 @@ impl FlowHost {
         });
         let most = u16::try_from(most).expect("more loads than 16 bits can count");
         self.sending.push(Sending::new(plan, peer, port(flow), most));
+        let pace = self.links[self.link(number)].pace;
         self.reactions.extend(match (&self.settings.qcn, &self.settings.transport) {
             (Some(qcn), _) => {
                 let seed = qcn.seed.wrapping_add(u64::from(self.number) << 32 | u64::from(number));
-                Some(Reaction::of_qcn(qcn, self.pace, seed))
+                Some(Reaction::of_qcn(qcn, pace, seed))
             }
-            (None, Transport::Roce(roce)) => Reaction::new(&roce.control, self.pace),
+            (None, Transport::Roce(roce)) => Reaction::new(&roce.control, pace),
             (None, Transport::LineRate) => None,
         });
         self.timers.push(Reverse((start, Timer::Next(number))));
@@ -185,10 +212,21 @@ impl FlowHost {
         self.reactions.get_mut(number as usize)?.rate(now)
     }
 
-    /// Returns the gate, which obeys and counts received pauses.
+    /// Returns the gate of the first link, which obeys and counts received pauses.
     #[must_use]
     pub fn gate(&self) -> &Gate {
-        &self.gate
+        &self.links[0].gate
+    }
+
+    pub(super) fn link_of(&self, flow: &Sending) -> u8 {
+        let link = link_of((self.number, flow.to), flow.port, self.links.len());
+        u8::try_from(link).expect("a host has at most 255 links")
+    }
+
+    #[inline]
+    fn link(&self, number: u32) -> usize {
+        let flow = &self.sending[number as usize];
+        link_of((self.number, flow.to), flow.port, self.links.len())
     }
 
     fn roce(&self) -> Option<&RoceSettings> {
@@ -200,12 +238,16 @@ impl FlowHost {
 
     #[inline]
     fn go_on(&mut self, net: &mut Net) {
-        if self.intake.is_some() {
-            self.take_waiting(net);
+        for link in 0..self.links.len() {
+            if self.links[link].intake.is_some() {
+                self.take_waiting(link, net);
+            }
         }
         self.fire(net.now());
-        if self.is_free {
-            self.start_next(net);
+        for link in 0..self.links.len() {
+            if self.links[link].is_free {
+                self.start_next(link, net);
+            }
         }
         self.ask_to_be_woken(net);
     }
@@ -228,13 +270,8 @@ impl FlowHost {
 
     fn ask_to_be_woken(&mut self, net: &mut Net) {
         let mut next = self.timers.peek().map_or(Picos::NEVER, |Reverse((time, _))| *time);
-        if let Some(intake) = &mut self.intake {
-            next = next.min(intake.next(net.now().floor()));
-        }
-        let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // Only a free line needs a wakeup, because the gate is checked anyway when a frame on the line ends.
-        if self.is_free && (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
-            next = next.min(Picos::from(self.gate_change));
+        for link in &mut self.links {
+            next = next.min(link.wakeup(net.now().floor()));
         }
         if next < self.woken {
             self.woken = next;
@@ -244,35 +281,39 @@ impl FlowHost {
 
     #[inline]
     fn queue(&mut self, number: u32) {
+        let link = self.link(number);
         let flow = &mut self.sending[number as usize];
         let is_held = flow.under_way.as_ref().is_some_and(|under_way| under_way.is_held);
         flow.wait = if is_held { Wait::Resume } else { Wait::Turn };
         if !is_held {
-            self.turns[flow.class.index()].push_back(number);
-            self.has_data.insert(flow.class);
+            self.links[link].turns[flow.class.index()].push_back(number);
+            self.links[link].has_data.insert(flow.class);
         }
     }
 
-    fn start_next(&mut self, net: &mut Net) {
+    fn start_next(&mut self, at: usize, net: &mut Net) {
         let now = net.now();
-        if let Some(pause) = self.intake.as_mut().and_then(|intake| intake.announce(now.floor())) {
-            self.is_free = false;
+        let link = &mut self.links[at];
+        if let Some(pause) = link.intake.as_mut().and_then(|intake| intake.announce(now.floor())) {
             let packet = net.pool.add_whole(&pause);
-            return net.start(self.place, LINE, packet);
+            return self.start(at, packet, net);
         }
-        if now.floor() >= self.gate_change || self.settings.obeys_rates {
-            self.look_at_gate(now.floor());
+        if now.floor() >= link.gate_change || self.settings.obeys_rates {
+            self.look_at_gate(at, now.floor());
         }
-        let open = |classes: ClassSet| ClassSet(classes.0 & !self.paused.0);
-        if let Some(class) = open(self.has_replies).highest() {
-            return self.start_reply(class, net);
+        let link = &self.links[at];
+        if let Some(class) = ClassSet(link.has_replies.0 & !link.paused.0).highest() {
+            return self.start_reply(at, class, net);
         }
-        while let Some(class) = next_in_turn(ClassSet(self.has_data.0 & !self.paused.0), self.turn) {
-            self.turn = class.index();
-            let turns = &mut self.turns[class.index()];
+        loop {
+            let link = &mut self.links[at];
+            let waits = ClassSet(link.has_data.0 & !link.paused.0);
+            let Some(class) = next_in_turn(waits, link.turn) else { return };
+            link.turn = class.index();
+            let turns = &mut link.turns[class.index()];
             let number = turns.pop_front();
             if turns.is_empty() {
-                self.has_data.remove(class);
+                link.has_data.remove(class);
             }
             let Some(number) = number else { continue };
             let flow = &mut self.sending[number as usize];
@@ -283,26 +324,27 @@ impl FlowHost {
                 // While the flow waited to retransmit, all of its frames were acknowledged.
                 self.settle(number, now);
             } else {
-                return self.start_data(number, net);
+                return self.start_data(at, number, net);
             }
         }
     }
 
-    fn start_reply(&mut self, class: Class, net: &mut Net) {
-        let replies = &mut self.replies[class.index()];
+    fn start_reply(&mut self, at: usize, class: Class, net: &mut Net) {
+        let link = &mut self.links[at];
+        let replies = &mut link.replies[class.index()];
         let reply = replies.pop_front();
         if replies.is_empty() {
-            self.has_replies.remove(class);
+            link.has_replies.remove(class);
         }
         let Some(Reply { segment, to, port }) = reply else { return };
-        let (from, via) = (self.number, self.gateway);
+        let (from, via) = (self.number, link.gateway);
         let envelope = Envelope { from, to, via, class, port, is_ecn_capable: false };
         let len = segment.kind.reply_len();
-        self.start(&segment, &envelope, len, net);
+        self.start_segment(at, &segment, &envelope, len, net);
     }
 
     #[inline]
-    fn start_data(&mut self, number: u32, net: &mut Net) {
+    fn start_data(&mut self, at: usize, number: u32, net: &mut Net) {
         let now = net.now();
         let timeout = self.roce().map(|roce| roce.timeout);
         let flow = &mut self.sending[number as usize];
@@ -314,7 +356,7 @@ impl FlowHost {
         let envelope = Envelope {
             from: self.number,
             to: flow.to,
-            via: self.gateway,
+            via: self.links[at].gateway,
             class: flow.class,
             port: flow.port,
             is_ecn_capable: timeout.is_some(),
@@ -338,17 +380,21 @@ impl FlowHost {
                 self.timers.push(Reverse((under_way.deadline, Timer::Patience(number))));
             }
         }
-        self.start(&segment, &envelope, len, net);
-        self.settle(number, now.after(self.pace.time_of(bytes)));
+        self.start_segment(at, &segment, &envelope, len, net);
+        self.settle(number, now.after(self.links[at].pace.time_of(bytes)));
     }
 
-    fn start(&mut self, segment: &Segment, envelope: &Envelope, len: u32, net: &mut Net) {
-        self.is_free = false;
+    fn start_segment(&mut self, at: usize, segment: &Segment, envelope: &Envelope, len: u32, net: &mut Net) {
         if self.settings.obeys_rates {
-            self.gate.sent(net.now().floor(), envelope.class, Bytes::on_line(len));
+            self.links[at].gate.sent(net.now().floor(), envelope.class, Bytes::on_line(len));
         }
         let packet = net.pool.add(&segment.encode(envelope, len), len);
-        net.start(self.place, LINE, packet);
+        self.start(at, packet, net);
+    }
+
+    fn start(&mut self, at: usize, packet: Packet, net: &mut Net) {
+        self.links[at].is_free = false;
+        net.start(self.place, port_of(at), packet);
     }
 
     #[inline]
@@ -446,17 +492,17 @@ impl FlowHost {
 
 impl Node for FlowHost {
     #[inline]
-    fn arrived(&mut self, _: PortId, packet: Packet, net: &mut Net) {
+    fn arrived(&mut self, at: PortId, packet: Packet, net: &mut Net) {
         let head = net.pool.head(packet);
         if is_mac_control(head) {
-            self.obey(net.now().floor(), head);
+            self.obey(at.index(), net.now().floor(), head);
         } else if !is_ipv4(head) {
             self.heed(net.now(), head);
         } else if let Some((segment, is_marked)) = Segment::parse(head) {
             match segment.kind {
                 Kind::Data => {
                     let class = Segment::class(head);
-                    self.receive(Arrived { segment, is_marked, class, len: packet.len }, net);
+                    self.receive(at.index(), Arrived { segment, is_marked, class, len: packet.len }, net);
                 }
                 Kind::Ack | Kind::Nak | Kind::Cnp => self.hear(&segment, net.now()),
             }
@@ -466,8 +512,8 @@ impl Node for FlowHost {
     }
 
     #[inline]
-    fn left(&mut self, _: PortId, net: &mut Net) {
-        self.is_free = true;
+    fn left(&mut self, at: PortId, net: &mut Net) {
+        self.links[at.index()].is_free = true;
         self.go_on(net);
     }
 
@@ -478,14 +524,15 @@ impl Node for FlowHost {
         self.go_on(net);
     }
 
-    fn linked(&mut self, _: PortId, is_up: bool, net: &mut Net) {
-        if let Some(intake) = &mut self.intake {
-            intake.link_changed(net.now().floor());
+    fn linked(&mut self, at: PortId, is_up: bool, net: &mut Net) {
+        let now = net.now().floor();
+        let link = &mut self.links[at.index()];
+        if let Some(intake) = &mut link.intake {
+            intake.link_changed(now);
         }
         if !is_up {
-            let now = net.now().floor();
-            self.gate.link_lost(now);
-            self.look_at_gate(now);
+            link.gate.link_lost(now);
+            self.look_at_gate(at.index(), now);
         }
         self.go_on(net);
     }
@@ -499,6 +546,10 @@ impl Node for FlowHost {
 fn next_in_turn(classes: ClassSet, last: usize) -> Option<Class> {
     let order = (1..=CLASSES).map(|ahead| Class::ALL[(last + ahead) % CLASSES]);
     order.into_iter().find(|class| classes.contains(*class))
+}
+
+fn port_of(link: usize) -> PortId {
+    PortId(u8::try_from(link).expect("a host has at most 255 links"))
 }
 
 fn index(count: usize) -> u32 {

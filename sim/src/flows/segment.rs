@@ -66,6 +66,18 @@ pub(super) const fn port(flow: u32) -> u16 {
     0xc000 | bits >> 2
 }
 
+/// Returns the link that a flow leaves by, chosen by a hash of the flow among its sender's links.
+#[inline]
+pub(super) fn link_of((from, to): (u32, u32), port: u16, links: usize) -> usize {
+    if links == 1 {
+        return 0;
+    }
+    let hash = mix(mix(u64::from(from) << 32 | u64::from(to)) ^ u64::from(port));
+    #[allow(clippy::cast_possible_truncation)] // a host has at most 255 links
+    let link = (hash % links as u64) as usize;
+    link
+}
+
 impl Segment {
     pub(super) fn encode(&self, envelope: &Envelope, len: u32) -> [u8; HEAD] {
         let &Envelope { from, to, via, class, port, is_ecn_capable } = envelope;

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt;
 
 use thiserror::Error;
 use xoff_wire::units::BitRate;
@@ -22,8 +23,6 @@ pub enum EdgeError {
          a link must connect two switches (s0, s1, ..), or a switch and a host (h0, h1, ..)"
     )]
     Ends { line: usize },
-    #[error("line {line}: host h{host} has a second link; a host can have only one")]
-    Twice { line: usize, host: u32 },
     #[error("{kind}{number} has no link; number switches and hosts from 0 without gaps")]
     Missing {
         /// Letter of the missing node: `s` for a switch, `h` for a host.
@@ -31,19 +30,39 @@ pub enum EdgeError {
         /// First number that is missing.
         number: u32,
     },
-    #[error("line {line}: s{switch} has more than 256 links; a switch has at most 256 ports")]
-    Ports { line: usize, switch: u32 },
+    #[error("line {line}: {node} has more than {max} links", max = node.links_max())]
+    Ports { line: usize, node: Name },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
+/// Node in a list of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // the names say it
+pub enum Name {
     Switch(u32),
     Host(u32),
 }
 
+impl Name {
+    pub(crate) const fn links_max(self) -> usize {
+        match self {
+            Name::Switch(_) => xoff_wire::units::PORTS_MAX,
+            Name::Host(_) => u8::MAX as usize,
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Switch(number) => write!(f, "s{number}"),
+            Name::Host(number) => write!(f, "h{number}"),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Edges {
-    hosts: BTreeMap<u32, (u32, Line)>,
+    hosts: BTreeMap<u32, Vec<(u32, Line)>>,
     links: Vec<(u32, u32, Line)>,
     ports: BTreeMap<u32, usize>,
 }
@@ -56,8 +75,11 @@ impl Edges {
                 &[a, b]
             }
             (Name::Switch(switch), Name::Host(host)) | (Name::Host(host), Name::Switch(switch)) => {
-                if self.hosts.insert(host, (switch, line)).is_some() {
-                    return Err(EdgeError::Twice { line: number, host });
+                let links = self.hosts.entry(host).or_default();
+                links.push((switch, line));
+                let node = Name::Host(host);
+                if links.len() > node.links_max() {
+                    return Err(EdgeError::Ports { line: number, node });
                 }
                 &[switch]
             }
@@ -66,8 +88,9 @@ impl Edges {
         for &switch in switches {
             let ports = self.ports.entry(switch).or_default();
             *ports += 1;
-            if *ports > xoff_wire::units::PORTS_MAX {
-                return Err(EdgeError::Ports { line: number, switch });
+            let node = Name::Switch(switch);
+            if *ports > node.links_max() {
+                return Err(EdgeError::Ports { line: number, node });
             }
         }
         Ok(())
@@ -79,7 +102,15 @@ impl Edges {
         all_there('h', hosts.keys())?;
         let mut graph = Graph::default();
         layers(ports.len(), hosts, links).into_iter().for_each(|layer| _ = graph.add_switch(layer));
-        hosts.values().for_each(|&(switch, line)| _ = graph.add_host(switch, line));
+        for own in hosts.values() {
+            let mut host = None;
+            for &(switch, line) in own {
+                match host {
+                    None => host = Some(graph.add_host(switch, line)),
+                    Some(host) => graph.attach(host, switch, line),
+                }
+            }
+        }
         links.iter().for_each(|&(a, b, line)| graph.link(a, b, line));
         Ok(graph)
     }
@@ -92,7 +123,7 @@ impl Edges {
 /// A switch's layer is its distance from the nearest switch with hosts.
 ///
 /// # Errors
-/// If a line is malformed, a host has two links, or a number is missing.
+/// If a line is malformed, a node has too many links, or a number is missing.
 pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
     let mut edges = Edges::default();
     for (number, text) in (1..).zip(text.lines()) {
@@ -107,9 +138,9 @@ pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
     Ok(edges.graph()?.plan(build))
 }
 
-fn layers(switches: usize, hosts: &BTreeMap<u32, (u32, Line)>, links: &[(u32, u32, Line)]) -> Vec<u8> {
+fn layers(switches: usize, hosts: &BTreeMap<u32, Vec<(u32, Line)>>, links: &[(u32, u32, Line)]) -> Vec<u8> {
     let mut layers = vec![u8::MAX; switches];
-    hosts.values().for_each(|(switch, _)| layers[*switch as usize] = 0);
+    hosts.values().flatten().for_each(|(switch, _)| layers[*switch as usize] = 0);
     loop {
         let mut has_changed = false;
         for &(a, b, _) in links {
@@ -181,7 +212,6 @@ mod tests {
         }
         assert_eq!(why("h0 h1 100 1"), EdgeError::Ends { line: 1 });
         assert_eq!(why("s0 s0 100 1"), EdgeError::Ends { line: 1 });
-        assert_eq!(why("h0 s0 100 1\nh0 s1 100 1"), EdgeError::Twice { line: 2, host: 0 });
         assert_eq!(why("h0 s1 100 1"), EdgeError::Missing { kind: 's', number: 0 });
         assert_eq!(why("h0 s0 100 1\nh2 s0 100 1"), EdgeError::Missing { kind: 'h', number: 1 });
     }

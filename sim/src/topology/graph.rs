@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use xoff_flow_control::settings::{GroupSettings, Member, Spread, SwitchSettings};
@@ -64,6 +64,19 @@ enum Neighbour {
     Host,
 }
 
+/// Switch, port and line of a host's link.
+type HostLink = (u32, u8, Line);
+
+/// Ports of a switch toward a host.
+struct Toward<'a> {
+    /// Ports at which the host is.
+    direct: Vec<u8>,
+    /// Ports to nearer switches; none at a switch of the host.
+    onward: &'a [u8],
+    /// First switch of the host.
+    switch: u32,
+}
+
 #[derive(Clone, Debug, Default)]
 struct GraphSwitch {
     layer: u8,
@@ -74,7 +87,8 @@ struct GraphSwitch {
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     switches: Vec<GraphSwitch>,
-    hosts: Vec<(u32, u8, Line)>,
+    /// Links of each host.
+    hosts: Vec<Vec<HostLink>>,
     links: Vec<(At, At, Line)>,
 }
 
@@ -90,9 +104,19 @@ impl Graph {
     /// # Panics
     /// Without such a switch or a free port number.
     pub fn add_host(&mut self, switch: u32, line: Line) -> u32 {
+        self.hosts.push(Vec::new());
+        let host = number(self.hosts.len() - 1);
+        self.attach(host, switch, line);
+        host
+    }
+
+    /// Adds another link of a host. A hash of each flow chooses among the links of its sender.
+    ///
+    /// # Panics
+    /// Without such a host, such a switch or a free port number.
+    pub fn attach(&mut self, host: u32, switch: u32, line: Line) {
         let port = self.port(switch, Neighbour::Host, line);
-        self.hosts.push((switch, port, line));
-        number(self.hosts.len() - 1)
+        self.hosts[host as usize].push((switch, port, line));
     }
 
     /// Adds a link between two switches.
@@ -130,17 +154,17 @@ impl Graph {
     ///
     /// Switches with routed ports route to the network of each host, over all equal-cost paths.
     ///
-    /// Other switches bridge, with a group of ports toward each other switch that has hosts. If the groups toward two
-    /// such switches overlap without being equal, each uses a single port, chosen by the number of the destination
-    /// switch.
+    /// Other switches bridge, with a group of ports toward each other switch that has hosts, or toward all switches of
+    /// a host with several links. If two groups overlap without being equal, each uses a single port, chosen by the
+    /// number of the destination switch.
     ///
     /// Do not mix both kinds, because bridges do not know the addresses of routers.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
-        let distances: BTreeMap<u32, Vec<u32>> =
-            self.hosts.iter().map(|(switch, ..)| (*switch, self.distances(*switch))).collect();
+        let distances: BTreeMap<Vec<u32>, Vec<u32>> =
+            self.places().into_iter().map(|place| (place.clone(), self.distances(&place))).collect();
         self.plan_by(build, |at, to| {
-            let distances = &distances[&to];
+            let distances = &distances[to];
             let is_nearer = |(_, (end, _)): &(u8, &(Neighbour, Line))| match end {
                 Neighbour::Switch(next, _) => distances[*next as usize] < distances[at as usize],
                 Neighbour::Host => false,
@@ -150,36 +174,50 @@ impl Graph {
         })
     }
 
-    /// Builds the plan with given paths: `paths` returns the ports of the first switch that lead to the second switch.
+    /// Builds the plan with given paths: `paths` returns the ports of the first switch that lead to the nearest of the
+    /// other switches.
     #[must_use]
-    pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
+    pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, &[u32]) -> Vec<u8>) -> Plan {
+        let places = self.places();
+        let of_host: Vec<usize> =
+            self.hosts.iter().map(|links| places.binary_search(&place(links)).unwrap_or_default()).collect();
         let mut plan = Plan::default();
         for (at, drawn) in (0..).zip(&self.switches) {
             let lines: Vec<Line> = drawn.ports.iter().map(|(_, line)| *line).collect();
             let kind = (build.kind)(&lines, drawn.layer);
-            let by_place = self.by_place(at, &paths);
+            // Ports to the switches of a host, unless this is one of them.
+            let to_place = |to: &Vec<u32>| if to.contains(&at) { Vec::new() } else { paths(at, to) };
+            let by_place: Vec<Vec<u8>> = places.iter().map(to_place).collect();
+            let toward = |(links, to): (&Vec<HostLink>, &usize)| Toward {
+                direct: ports_at(links, at),
+                onward: &by_place[*to],
+                switch: links[0].0,
+            };
+            let by_host: Vec<Toward<'_>> = self.hosts.iter().zip(&of_host).map(toward).collect();
             let is_router = kind.settings.ports.iter().any(|port| port.routed);
             let forwarding = match is_router {
-                true => self.routing(at, &kind.settings, build, &by_place),
-                false => self.bridging(at, build, &by_place),
+                true => self.routing(at, &kind.settings, build, &by_host),
+                false => self.bridging(at, build, &by_place, &by_host),
             };
             plan.add_switch(&kind, forwarding);
         }
-        for &(switch, port, line) in &self.hosts {
-            plan.add_host(switch, port, line);
+        for links in &self.hosts {
+            let mut host = None;
+            for &(switch, port, line) in links {
+                match host {
+                    None => host = Some(plan.add_host(switch, port, line)),
+                    Some(host) => plan.attach(host, switch, port, line),
+                }
+            }
         }
         self.links.iter().for_each(|&(a, b, line)| plan.link(a, b, line));
         plan
     }
 
-    fn by_place(&self, at: u32, paths: &impl Fn(u32, u32) -> Vec<u8>) -> BTreeMap<u32, Vec<u8>> {
-        let mut by_place: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-        for (switch, ..) in &self.hosts {
-            by_place
-                .entry(*switch)
-                .or_insert_with(|| if *switch == at { Vec::new() } else { paths(at, *switch) });
-        }
-        by_place
+    /// Returns the different sets of switches that hosts are linked to, sorted.
+    fn places(&self) -> Vec<Vec<u32>> {
+        let all: BTreeSet<Vec<u32>> = self.hosts.iter().map(|links| place(links)).collect();
+        all.into_iter().collect()
     }
 
     fn routing(
@@ -187,7 +225,7 @@ impl Graph {
         at: u32,
         settings: &SwitchSettings,
         build: &Build,
-        by_place: &BTreeMap<u32, Vec<u8>>,
+        by_host: &[Toward<'_>],
     ) -> Forwarding {
         let drawn = &self.switches[at as usize];
         let ports = (0..=u8::MAX).take(drawn.ports.len());
@@ -196,9 +234,9 @@ impl Graph {
             Neighbour::Switch(next, there) => Some((PortId(*port), router_address(next, there))),
             Neighbour::Host => None,
         };
-        for (host, (switch, port, _)) in (0..).zip(&self.hosts) {
-            let here = (*switch == at).then(|| (PortId(*port), address(host)));
-            let stations: Vec<_> = here.into_iter().chain(by_place[switch].iter().filter_map(next)).collect();
+        for (host, toward) in (0..).zip(by_host) {
+            let direct = toward.direct.iter().map(|port| (PortId(*port), address(host)));
+            let stations: Vec<_> = direct.chain(toward.onward.iter().filter_map(next)).collect();
             if !stations.is_empty() {
                 router.lead((ip(host).into(), 32), stations);
             }
@@ -207,54 +245,62 @@ impl Graph {
         Forwarding { fib: Some(Arc::new(fib)), ..Forwarding::default() }
     }
 
-    fn bridging(&self, at: u32, build: &Build, by_place: &BTreeMap<u32, Vec<u8>>) -> Forwarding {
-        let mut sets: Vec<&Vec<u8>> = by_place.values().filter(|set| !set.is_empty()).collect();
+    fn bridging(&self, at: u32, build: &Build, by_place: &[Vec<u8>], by_host: &[Toward<'_>]) -> Forwarding {
+        let to_hosts = by_host.iter().map(|toward| &toward.direct[..]).filter(|set| set.len() > 1);
+        let to_places = by_place.iter().map(|set| &set[..]).filter(|set| !set.is_empty());
+        let mut sets: Vec<&[u8]> = to_places.chain(to_hosts).collect();
         sets.sort_unstable();
         sets.dedup();
-        let is_alone = |set: &Vec<u8>| {
+        let is_alone = |set: &[u8]| {
             sets.iter()
                 .filter(|other| **other != set)
                 .all(|other| !other.iter().any(|port| set.contains(port)))
         };
-        let grouped: Vec<&Vec<u8>> =
-            sets.iter().copied().filter(|set| set.len() > 1 && is_alone(set)).collect();
+        let grouped: Vec<&[u8]> = sets.iter().copied().filter(|set| set.len() > 1 && is_alone(set)).collect();
         let drawn = &self.switches[at as usize];
         let is_up = |port: &u8| match drawn.ports[usize::from(*port)].0 {
             Neighbour::Switch(next, _) => self.switches[next as usize].layer > drawn.layer,
             Neighbour::Host => false,
         };
-        let group = |(number, set): (usize, &&Vec<u8>)| {
+        let group = |(number, set): (usize, &&[u8])| {
             let uplinks = set.iter().all(is_up);
             let name = if grouped.len() == 1 && uplinks { "up".to_owned() } else { format!("group{number}") };
             let members = set.iter().map(|port| Member { port: PortId(*port), weight: 1 }).collect();
             GroupSettings { name, members, spread: (build.spread)(drawn.layer), uplinks, salt: 0 }
         };
-        let port = |(host, (switch, port, _)): (u32, &(u32, u8, Line))| {
-            let set = &by_place[switch];
+        let port = |(host, toward): (u32, &Toward<'_>)| {
+            let set = if toward.direct.is_empty() { toward.onward } else { &toward.direct[..] };
             let port = match set.len() {
-                0 if *switch == at => *port,
                 0 => return None,
                 _ if grouped.contains(&set) => set[0],
-                count => set[*switch as usize % count],
+                count => set[toward.switch as usize % count],
             };
             Some((address(host), PortId(port)))
         };
         Forwarding {
-            statics: (0..).zip(&self.hosts).filter_map(port).collect(),
+            statics: (0..).zip(by_host).filter_map(port).collect(),
             groups: grouped.iter().enumerate().map(group).collect(),
             fib: None,
         }
     }
 
-    fn distances(&self, to: u32) -> Vec<u32> {
+    fn distances(&self, to: &[u32]) -> Vec<u32> {
         let neighbors = |at: usize| {
             self.switches[at].ports.iter().filter_map(|(end, _)| match *end {
                 Neighbour::Switch(other, _) => Some(other as usize),
                 Neighbour::Host => None,
             })
         };
-        distances(self.switches.len(), to as usize, neighbors)
+        distances(self.switches.len(), to.iter().map(|switch| *switch as usize), neighbors)
     }
+}
+
+fn place(links: &[HostLink]) -> Vec<u32> {
+    links.iter().map(|(switch, ..)| *switch).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn ports_at(links: &[HostLink], at: u32) -> Vec<u8> {
+    links.iter().filter(|(switch, ..)| *switch == at).map(|(_, port, _)| *port).collect()
 }
 
 fn router_address(switch: u32, port: u8) -> MacAddr {

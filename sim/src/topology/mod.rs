@@ -5,8 +5,8 @@ mod fat_tree;
 mod graph;
 mod shapes;
 
-pub use edges::{EdgeError, edge_list};
-pub(crate) use edges::{Edges, Name, line_of};
+pub use edges::{EdgeError, Name, edge_list};
+pub(crate) use edges::{Edges, line_of};
 pub use fat_tree::FatTree;
 pub use graph::{Build, Graph};
 pub use shapes::{Dumbbell, LeafSpine, Ring, ofc_fig1};

@@ -48,7 +48,7 @@ fn pause_that_expires_while_other_class_sends_costs_no_time() {
         [LOSSLESS, LOSSY]
             .into_iter()
             .for_each(|class| _ = fabric.add(FlowPlan { class, ..flow(0, 1, 100 * 1_456) }));
-        let all = fabric.alone().time_of(&flow(0, 1, 200 * 1_456));
+        let all = fabric.alone().time_of(&flow(0, 1, 200 * 1_456), 0);
         let step = |fabric: &mut FlowFabric<PausesOnce>| fabric.fabric_mut().step(Picos::from_micros(1_000));
         assert!((0..2_000).any(|_| step(&mut fabric).is_none()), "events do not end");
         assert_eq!(fabric.fabric().hosts()[0].gate().counts(fabric.fabric().now().floor()).pfc_frames, 1);

@@ -47,7 +47,7 @@ fn at_port(fabric: &FlowFabric, counter: impl Fn(&ClassCounters) -> u64) -> u64 
 #[test]
 fn slow_receiver_processes_frames_at_exactly_its_rate() {
     let (fabric, record) = frames(SLOW, LOSSLESS, 2_000);
-    let first = fabric.alone().time_of(&flow(0, 1, PAYLOAD));
+    let first = fabric.alone().time_of(&flow(0, 1, PAYLOAD), 0);
     assert_eq!(record.took(), Some(Picos(first.0 + 2_000 * TAKES.0)));
     assert_eq!((dropped(&fabric), fabric.fabric().hosts()[1].dropped(LOSSLESS)), (0, 0));
     assert!(at_port(&fabric, |class| class.paused_nanos.get()) > 0, "the slow receiver sent no pause");
@@ -140,7 +140,7 @@ fn held_at_ten(rate: BitRate) -> FlowFabric {
 #[test]
 fn slow_receiver_records_pauses_from_xoff_to_xon() {
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
-    let pauses = |fabric: &FlowFabric| fabric.fabric().hosts()[1].pauses().to_vec();
+    let pauses = |fabric: &FlowFabric| fabric.fabric().hosts()[1].pauses(0).to_vec();
     while at_port(&fabric, |class| class.xoff_received.get()) == 0 {
         fabric.fabric_mut().step(Picos::NEVER);
     }
@@ -169,12 +169,12 @@ fn slow_receiver_repeats_pause_after_link_recovery() {
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
     fabric.run_until(Picos::from_micros(5));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 1);
-    fabric.fabric_mut().set_link(At::Host(1), false);
+    fabric.fabric_mut().set_link(At::Host(1, 0), false);
     fabric.run_until(Picos::from_micros(6));
-    fabric.fabric_mut().set_link(At::Host(1), true);
+    fabric.fabric_mut().set_link(At::Host(1, 0), true);
     fabric.run_until(Picos::from_micros(10));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 2);
-    let [first, lost, again] = fabric.fabric().hosts()[1].pauses() else {
+    let [first, lost, again] = fabric.fabric().hosts()[1].pauses(0) else {
         panic!("number of recorded pauses is not three")
     };
     assert_eq!(

@@ -119,7 +119,7 @@ fn each_router_rewrites_mac_addresses_and_decrements_ttl() {
         observed.len()
     };
     // A leaf has hosts at ports 0 and 1, and spines at ports 2 and 3.
-    assert_eq!(all(&[At::Host(0)], [address(0), router(0, 0)], 64), frames);
+    assert_eq!(all(&[At::Host(0, 0)], [address(0), router(0, 0)], 64), frames);
     let by_spine = [2, 3].map(|spine: u8| {
         let up = all(&[At::Switch(0, spine)], [router(0, spine), router(spine, 0)], 63);
         let down = all(&[At::Switch(spine.into(), 1)], [router(spine, 1), router(1, spine)], 62);

@@ -4,14 +4,14 @@ use xoff_flow_control::settings::{Spread, Turns};
 use xoff_sim::flows::{Alone, FlowFabric, HostSettings, RoceSettings, Transport};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::load::{Listed, permutation, ring};
-use xoff_sim::topology::{self, Build, FatTree, LeafSpine, Ring};
-use xoff_sim::{Line, Picos, Plan, Seed};
-use xoff_wire::units::{Bytes, ClassSet};
+use xoff_sim::topology::{self, Build, FatTree, Graph, LeafSpine, Ring};
+use xoff_sim::{At, Line, Picos, Plan, Seed};
+use xoff_wire::units::{Bytes, ClassSet, PortId};
 
 use super::{LINE, LOSSLESS, check, dropped, line, run};
 
 fn rates(plan: &Plan, from: u32, to: u32) -> Vec<u64> {
-    let way = Alone::new(plan, 1_456).way(from, to).expect("no path between the hosts");
+    let way = Alone::new(plan, 1_456).way((from, 0), to).expect("no path between the hosts");
     way.iter().map(|line: &Line| line.rate.bits_per_second() / 1_000_000_000).collect()
 }
 
@@ -92,6 +92,62 @@ fn flows_around_a_ring_can_deadlock_without_loss() {
     assert_eq!(before, after, "frames arrived although the ring is deadlocked");
     check(&fabric);
     assert_eq!(dropped(&fabric), 0);
+}
+
+/// Two racks of four hosts, each with a link to both switches of its rack, and two spines.
+fn racks(build: &Build) -> Plan {
+    let mut graph = Graph::default();
+    let racks = [[0; 2]; 2].map(|pair| pair.map(|layer| graph.add_switch(layer)));
+    let spines = [1; 2].map(|layer| graph.add_switch(layer));
+    for [one, other] in racks {
+        for _ in 0..4 {
+            let host = graph.add_host(one, LINE);
+            graph.attach(host, other, LINE);
+        }
+    }
+    racks.iter().flatten().for_each(|at| spines.iter().for_each(|spine| graph.link(*at, *spine, LINE)));
+    graph.plan(build)
+}
+
+// proves: sim-fabrics
+#[test]
+fn dual_homed_hosts_use_both_links_in_order() {
+    for roce in [false, true] {
+        let plan = racks(&Build::ideal());
+        assert_eq!([(0, 3), (0, 4)].map(|(from, to)| rates(&plan, from, to).len()), [2, 4]);
+        let transport = if roce { Transport::Roce(RoceSettings::default()) } else { Transport::LineRate };
+        let mut fabric =
+            FlowFabric::new(&plan, Seed(1), HostSettings { transport, ..HostSettings::default() });
+        for from in 0..8 {
+            (0..8).filter(|to| *to != from).for_each(|to| _ = fabric.add(super::flow(from, to, 60_000)));
+        }
+        let records = run(&mut fabric);
+        assert_eq!(records.iter().map(|record| record.out_of_order).sum::<u32>(), 0);
+        assert_eq!(dropped(&fabric), 0);
+        for switch in &fabric.fabric().switches()[..4] {
+            let frames = |port| {
+                let counters = switch.counters().class(PortId(port), LOSSLESS);
+                [counters.rx_frames.get(), counters.tx_frames.get()]
+            };
+            assert!((0..4).map(frames).all(|[rx, tx]| rx > 0 && tx > 0), "a link of a host is idle");
+        }
+    }
+}
+
+#[test]
+fn flow_keeps_to_its_link_of_dual_homed_host() {
+    let mut fabric = FlowFabric::new(&racks(&Build::ideal()), Seed(1), HostSettings::default());
+    (0..16).for_each(|_| _ = fabric.add(super::flow(0, 5, 30_000)));
+    fabric.fabric_mut().set_link(At::Host(0, 1), false);
+    assert!(!fabric.run_to_end(Picos::from_micros(500)));
+    let ended = fabric.records().filter(|record| record.finish.is_some()).count();
+    assert!((4..=12).contains(&ended), "{ended} of 16 flows have ended without link 1");
+    let alone = |link| {
+        let mut fabric = FlowFabric::new(&racks(&Build::ideal()), Seed(1), HostSettings::default());
+        fabric.add(super::flow(link, 5, 30_000));
+        run(&mut fabric)[0]
+    };
+    (0..4).for_each(|host| assert_eq!(alone(host).took(), Some(alone(host).ideal)));
 }
 
 #[test]

@@ -326,7 +326,7 @@ impl Bed {
     fn at(&self, End { node, port }: End) -> At {
         match self.nodes[node.0] {
             Number::Switch(number) => At::Switch(number, port.0),
-            Number::Host(number) => At::Host(number),
+            Number::Host(number) => At::Host(number, 0),
         }
     }
 

@@ -1,19 +1,22 @@
 //! Connected parts of a fabric. A flow from one part to another would never end, so it is an error.
 
+use std::collections::BTreeSet;
+
 use miette::miette;
 use xoff_sim::{At, Plan};
 
 use crate::scenario::LoadSettings;
 
 pub(super) struct Components {
-    hosts: Vec<u32>,
+    /// Parts at the links of each host.
+    hosts: Vec<BTreeSet<u32>>,
 }
 
 impl Components {
     pub fn of(plan: &Plan) -> Components {
         // Union-find: another switch of the part, or itself as representative.
         let mut joined: Vec<u32> = (0..plan.switches()).collect();
-        let mut hosts = vec![0; plan.hosts() as usize];
+        let mut hosts = vec![BTreeSet::new(); plan.hosts() as usize];
         for (a, b, _) in plan.links() {
             if let (At::Switch(a, _), At::Switch(b, _)) = (a, b) {
                 let [a, b] = [a, b].map(|at| root(&mut joined, *at));
@@ -21,9 +24,10 @@ impl Components {
             }
         }
         for (a, b, _) in plan.links() {
-            if let (At::Host(host), At::Switch(switch, _)) | (At::Switch(switch, _), At::Host(host)) = (a, b)
+            if let (At::Host(host, _), At::Switch(switch, _)) | (At::Switch(switch, _), At::Host(host, _)) =
+                (a, b)
             {
-                hosts[*host as usize] = root(&mut joined, *switch);
+                hosts[*host as usize].insert(root(&mut joined, *switch));
             }
         }
         Components { hosts }
@@ -34,6 +38,7 @@ impl Components {
         load: &LoadSettings,
         pairs: impl IntoIterator<Item = (u32, u32)>,
     ) -> miette::Result<()> {
+        // A hash chooses the links of frames and answers, so all links of both hosts must be in the same parts.
         let is_apart = |(from, to): &(u32, u32)| self.hosts[*from as usize] != self.hosts[*to as usize];
         match pairs.into_iter().find(is_apart) {
             None => Ok(()),

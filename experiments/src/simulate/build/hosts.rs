@@ -30,8 +30,10 @@ pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Pla
                     "a [[receiver]] names host {host}, but this fabric has hosts 0 to {last}"
                 ));
             }
-            let is_own = |(a, b, _): &&(At, At, Line)| [a, b].contains(&&At::Host(*host));
-            let line = plan.links().iter().find(is_own).map(|(.., line)| line.rate);
+            let is_own = |(a, b, _): &&(At, At, Line)| {
+                [a, b].iter().any(|at| matches!(at, At::Host(number, _) if number == host))
+            };
+            let line = plan.links().iter().filter(is_own).map(|(.., line)| line.rate).min();
             if let Some(line) = line.filter(|line| receiver.slow.rate > *line) {
                 let [rate, line] = [receiver.slow.rate, line].map(quantity::rate);
                 return Err(miette!(

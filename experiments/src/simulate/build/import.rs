@@ -1,10 +1,10 @@
-//! Flows of imported files (HPCC's ns-3 simulator), and their node numbers.
+//! Flows of imported files, and their node numbers.
 
 use std::path::Path;
 
 use miette::miette;
 use xoff_config::file::read_text;
-use xoff_sim::hpcc::{self, ImportedFlow, Nodes};
+use xoff_sim::hpcc::{self, ImportedFlow, ImportedFlows, Nodes};
 use xoff_sim::{At, Line, Plan};
 
 use super::super::files::IMPORTED;
@@ -35,10 +35,12 @@ impl Import {
     }
 }
 
+/// Reads the flows of each load. `notes` gets what is odd about the files.
 pub(super) fn flows(
     scenario: &Scenario,
     nodes: Option<&Nodes>,
     path: &Path,
+    notes: &mut Vec<String>,
 ) -> miette::Result<Vec<Vec<ImportedFlow>>> {
     let mut all = Vec::new();
     for load in &scenario.loads {
@@ -54,8 +56,9 @@ pub(super) fn flows(
             ));
         };
         let file = scenario::relative_to(path, &load.file);
-        let flows = hpcc::flows(&read_text(&file, IMPORTED)?, nodes)
+        let ImportedFlows { flows, notes: of_file } = hpcc::flows(&read_text(&file, IMPORTED)?, nodes)
             .map_err(|error| miette!("{}: {error}", file.display()))?;
+        notes.extend(of_file.iter().map(|note| format!("{}: {note}", load.file.display())));
         loads::check_start_times(&file, flows.iter().map(|flow| flow.plan.start), scenario)?;
         all.push(flows);
     }

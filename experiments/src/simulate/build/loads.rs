@@ -38,12 +38,17 @@ fn check_hosts(load: &LoadSettings, hosts: &[u32], count: u32) -> miette::Result
     }
 }
 
+/// Returns the rate of the slowest host, over all of its links.
 pub(super) fn host_rate(plan: &Plan) -> BitRate {
-    let lines = plan.links().iter().filter(|(a, b, _)| [a, b].iter().any(|at| matches!(at, At::Host(_))));
-    lines
-        .map(|(.., line)| line.rate)
-        .min_by_key(|rate| rate.bits_per_second())
-        .expect("a fabric has no hosts")
+    let mut rates = vec![0; plan.hosts() as usize];
+    for (a, b, line) in plan.links() {
+        for at in [a, b] {
+            if let At::Host(host, _) = at {
+                rates[*host as usize] += line.rate.bits_per_second();
+            }
+        }
+    }
+    rates.into_iter().min().and_then(BitRate::new).expect("a fabric has no hosts")
 }
 
 pub(super) fn check_start_times(

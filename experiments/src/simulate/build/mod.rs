@@ -39,8 +39,9 @@ pub struct Model {
 /// Builds a run. Load files are relative to `path`. The memory must suffice for `runs` such runs.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
-    let bare = plan::plan(&scenario, path, &Build::ideal())?;
-    let imported = import::flows(&scenario, bare.nodes.as_ref(), path)?;
+    let mut bare = plan::plan(&scenario, path, &Build::ideal())?;
+    let mut notes = std::mem::take(&mut bare.notes);
+    let imported = import::flows(&scenario, bare.nodes.as_ref(), path, &mut notes)?;
     let (ports, peers) = plan::ports(&bare.plan, &scenario.hosts);
     let kinds = plan::kinds(&scenario, &bare.plan);
     let classes = imported.iter().flatten().map(|flow| flow.plan.class);
@@ -74,7 +75,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     let mut faults = scenario.faults.clone();
     faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(at, lost)));
     let schedule = Schedule::new((faults, configured.revisions), plan, &mut fabric, Seed(seed))?;
-    let warnings = configured.warnings;
+    let warnings = configured.warnings.into_iter().chain(notes).collect();
     Ok(Model { fabric, kinds, peers, payload_max, loads, schedule, import, warnings })
 }
 

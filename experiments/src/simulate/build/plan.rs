@@ -17,6 +17,7 @@ pub(super) struct Planned {
     pub plan: Plan,
     pub nodes: Option<Nodes>,
     pub lossy: Vec<(At, f64)>,
+    pub notes: Vec<String>,
 }
 
 fn line(port: PortLine) -> Line {
@@ -36,13 +37,15 @@ fn fits(what: &str, ports: u32) -> miette::Result<()> {
 
 pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Planned> {
     if scenario.topology.kind == TopologyKind::Hpcc {
-        let Imported { plan, nodes, lossy } = imported(scenario, path, build)?;
+        let Imported { plan, nodes, lossy, notes } = imported(scenario, path, build)?;
         spreads(&plan)?;
-        return Ok(Planned { plan, nodes: Some(nodes), lossy });
+        let of_file = |note: String| format!("{}: {note}", scenario.topology.file.display());
+        let notes = notes.into_iter().map(of_file).collect();
+        return Ok(Planned { plan, nodes: Some(nodes), lossy, notes });
     }
     let plan = of_kind(scenario, path, build)?;
     spreads(&plan)?;
-    Ok(Planned { plan, nodes: None, lossy: Vec::new() })
+    Ok(Planned { plan, nodes: None, lossy: Vec::new(), notes: Vec::new() })
 }
 
 fn spreads(plan: &Plan) -> miette::Result<()> {
@@ -155,7 +158,8 @@ pub(super) fn kinds(scenario: &Scenario, plan: &Plan) -> Vec<&'static str> {
 
 pub fn named(at: At) -> String {
     match at {
-        At::Host(host) => format!("h{host}"),
+        At::Host(host, 0) => format!("h{host}"),
+        At::Host(host, link) => format!("h{host}p{link}"),
         At::Switch(switch, port) => format!("s{switch}p{port}"),
     }
 }

@@ -1,8 +1,8 @@
 use xoff_wire::units::Nanos;
 use xoff_wire::{Cnm, FlowKey, Header};
 
-use super::super::segment::about;
-use super::super::sending::Wait;
+use super::super::segment::{about, link_of};
+use super::super::sending::{Sending, Wait};
 use super::FlowHost;
 use crate::host::{address, ip};
 use crate::time::Picos;
@@ -28,33 +28,39 @@ impl FlowHost {
     }
 
     #[cold]
-    pub(super) fn obey(&mut self, now: Nanos, head: &[u8]) {
+    pub(super) fn obey(&mut self, at: usize, now: Nanos, head: &[u8]) {
         if let Ok(header) = Header::parse(head) {
-            self.gate.receive(now, &header, head);
+            self.links[at].gate.receive(now, &header, head);
         }
-        self.look_at_gate(now);
+        self.look_at_gate(at, now);
     }
 
     #[cold]
-    pub(super) fn look_at_gate(&mut self, now: Nanos) {
-        self.paused = self.gate.paused(now);
+    pub(super) fn look_at_gate(&mut self, at: usize, now: Nanos) {
+        let link = &mut self.links[at];
+        link.paused = link.gate.paused(now);
         if self.settings.obeys_flows {
-            self.look_at_flows(now);
+            self.look_at_flows(at, now);
         }
-        self.gate_change = self.gate.next_change();
+        let link = &mut self.links[at];
+        link.gate_change = link.gate.next_change();
     }
 
-    fn look_at_flows(&mut self, now: Nanos) {
-        let Some(held) = self.gate.changed_flows(now) else { return };
-        let src = ip(self.number);
+    fn look_at_flows(&mut self, at: usize, now: Nanos) {
+        let (own, links) = (self.number, self.links.len());
+        let link = &mut self.links[at];
+        let Some(held) = link.gate.changed_flows(now) else { return };
+        let src = ip(own);
         let mut resumed = Vec::new();
-        self.held = 0;
-        for (number, flow) in (0..).zip(&mut self.sending).filter(|(_, flow)| flow.wait != Wait::End) {
+        link.held = 0;
+        let is_of_link = |flow: &Sending| link_of((own, flow.to), flow.port, links) == at;
+        let flows = (0..).zip(&mut self.sending);
+        for (number, flow) in flows.filter(|(_, flow)| flow.wait != Wait::End && is_of_link(flow)) {
             let ports = [flow.port, ROCE];
             let key = FlowKey::V4 { protocol: UDP, ports, src, dst: ip(flow.to) };
             let is_held = held.holds(flow.class, &key);
             flow.hold(is_held);
-            self.held += u32::from(is_held);
+            link.held += u32::from(is_held);
             if !is_held && flow.wait == Wait::Resume {
                 resumed.push(number);
             }

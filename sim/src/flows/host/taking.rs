@@ -1,7 +1,7 @@
 use xoff_wire::units::Class;
 
 use super::super::intake::{Arrived, Intake, ReceiverPause, SlowReceiver};
-use super::super::segment::{Kind, Segment, port};
+use super::super::segment::{Kind, Segment, link_of, port};
 use super::super::transport::{Control, Transport};
 use super::{FlowHost, Reply};
 use crate::host::address;
@@ -9,28 +9,31 @@ use crate::node::Net;
 
 impl FlowHost {
     pub(in crate::flows) fn slow_down(&mut self, receiver: SlowReceiver) {
-        assert!(self.intake.is_none(), "host {} is already a slow receiver", self.number);
-        self.intake = Some(Box::new(Intake::new(receiver, self.pace, address(self.number))));
+        for link in &mut self.links {
+            assert!(link.intake.is_none(), "host {} is already a slow receiver", self.number);
+            link.intake = Some(Box::new(Intake::new(receiver, link.pace, address(self.number))));
+        }
     }
 
     /// Returns how many frames a slow receiver dropped.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
-        self.intake.as_ref().map_or(0, |intake| intake.dropped(class))
+        self.links.iter().flat_map(|link| &link.intake).map(|intake| intake.dropped(class)).sum()
     }
 
-    /// Returns a slow receiver's pauses, in order.
+    /// Returns the pauses that a slow receiver sent on a link, in order.
     #[must_use]
-    pub fn pauses(&self) -> &[ReceiverPause] {
-        self.intake.as_ref().map_or(&[], |intake| intake.pauses())
+    pub fn pauses(&self, link: u8) -> &[ReceiverPause] {
+        let intake = self.links.get(usize::from(link)).and_then(|link| link.intake.as_ref());
+        intake.map_or(&[], |intake| intake.pauses())
     }
 
     #[inline]
-    pub(super) fn receive(&mut self, frame: Arrived, net: &mut Net) {
-        if self.intake.is_some() {
-            self.take_waiting(net);
+    pub(super) fn receive(&mut self, at: usize, frame: Arrived, net: &mut Net) {
+        if self.links[at].intake.is_some() {
+            self.take_waiting(at, net);
         }
-        let taken = match &mut self.intake {
+        let taken = match &mut self.links[at].intake {
             None => Some(frame),
             Some(intake) => intake.offer(frame, net.now()),
         };
@@ -40,8 +43,8 @@ impl FlowHost {
     }
 
     #[cold]
-    pub(super) fn take_waiting(&mut self, net: &mut Net) {
-        while let Some(frame) = self.intake.as_mut().and_then(|intake| intake.take(net.now())) {
+    pub(super) fn take_waiting(&mut self, at: usize, net: &mut Net) {
+        while let Some(frame) = self.links[at].intake.as_mut().and_then(|intake| intake.take(net.now())) {
             self.take(&frame.segment, frame.is_marked, net);
         }
     }
@@ -56,6 +59,8 @@ impl FlowHost {
             return self.tell_end(segment.number, is_last, net);
         };
         let (peer, to, port) = (flow.peer, flow.from, port(flow.flow));
+        let link = link_of((self.number, to), port, self.links.len());
+        let link = &mut self.links[link];
         let reply = |kind, sequence| {
             let segment = Segment { kind, number: peer, sequence, sent: segment.sent };
             Reply { segment, to, port }
@@ -65,14 +70,14 @@ impl FlowHost {
             && self.notification_points[segment.number as usize].notifies(now, dcqcn.cnp_interval)
         {
             flow.cnps += 1;
-            self.replies[dcqcn.cnp_class.index()].push_back(reply(Kind::Cnp, 0));
-            self.has_replies.insert(dcqcn.cnp_class);
+            link.replies[dcqcn.cnp_class.index()].push_back(reply(Kind::Cnp, 0));
+            link.has_replies.insert(dcqcn.cnp_class);
         }
         let class = roce.ack_class.unwrap_or(flow.class);
         let (answer, is_last) = flow.take_in_order(now, segment.sequence, roce.ack_every);
         if let Some(answer) = answer {
-            self.replies[class.index()].push_back(reply(answer.kind, answer.sequence));
-            self.has_replies.insert(class);
+            link.replies[class.index()].push_back(reply(answer.kind, answer.sequence));
+            link.has_replies.insert(class);
         }
         self.tell_end(segment.number, is_last, net);
     }

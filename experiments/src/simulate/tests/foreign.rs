@@ -1,0 +1,48 @@
+//! Files of other simulators.
+
+use super::*;
+
+fn field(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/field").join(name)
+}
+
+// proves: sim-fabrics
+#[test]
+fn oddities_of_imported_files_are_warnings() {
+    let files = [field("simai-header.txt"), field("count-leftover-digit.txt")];
+    let source = import(None, [&files[0], &files[1]], &[]).unwrap();
+    let mut warnings = Vec::new();
+    let path = Path::new("");
+    let request = Request { source: &source, path, seeds: None, shard: None, threads: 1, out: None };
+    let summary = run(&request, &mut |line| warnings.push(line)).unwrap();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    for part in ["simai-header.txt: the topology is SimAI's", "digit.txt: the first line announces 982 flows"]
+    {
+        assert!(
+            warnings.iter().any(|line| line.starts_with("warning: ") && line.contains(part)),
+            "{warnings:?}"
+        );
+    }
+    assert!(summary.text().contains("import"), "{}", summary.text());
+}
+
+/// A thousand flows of a bandwidth-delay product (50 KB) at one instant, from 255 hosts.
+// proves: sim-fabrics
+#[test]
+fn imported_incast_of_full_switch_loses_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let write = |name: &str, head: &str, lines: &mut dyn Iterator<Item = String>| {
+        fs::write(place.path().join(name), head.to_owned() + &lines.collect::<String>()).unwrap();
+        place.path().join(name)
+    };
+    let mut links = (0..256).map(|host| format!("{host} 256 100Gbps 1us 0\n"));
+    let topology = write("topology", "257 1 256\n256\n", &mut links);
+    let mut lines = (0..1_000).map(|flow| format!("{} 0 3 100 50000 2\n", 1 + flow % 255));
+    let flows = write("flows", "1000\n", &mut lines);
+    let source = import(None, [&topology, &flows], &[]).unwrap();
+    let path = Path::new("");
+    let rows = job::run(&source, path, Job { point: 0, seed: 1 }, 1, &job::Progress::default()).unwrap();
+    let cells =
+        ["flows_done", "lost_frames", "resent_frames"].map(|name| rows[&RUNS][0][RUNS.at(name)].clone());
+    assert_eq!(cells, ["1000", "0", "0"]);
+}
