@@ -51,10 +51,15 @@ fn offered(value: &Value<'_>) -> Parsed<f64> {
         .ok_or_else(|| "a share of a host's line, above 0 and up to 10, such as 0.6".into())
 }
 
+/// Parses a size, a range, or the name of a table. Other texts that do not begin with a digit are paths.
 fn size(value: &Value<'_>) -> Parsed<Size> {
     let table = value.as_str().and_then(|text| Sizes::names().find(|name| *name == text));
     if let Some(name) = table {
         return Ok(Size::Table(name));
+    }
+    let is_path = |text: &str| !text.is_empty() && !text.starts_with(|first: char| first.is_ascii_digit());
+    if value.as_str().is_some_and(is_path) {
+        return file(value).map(Size::File);
     }
     if let Some((least, most)) = value.as_str().and_then(|text| text.split_once("..")) {
         let ends = quantity::parse_bytes(least.trim()).zip(quantity::parse_bytes(most.trim()));
@@ -72,7 +77,7 @@ fn size(value: &Value<'_>) -> Parsed<Size> {
     };
     bytes.filter(|bytes| (1..=FLOW_BYTES_MAX).contains(bytes)).map(Size::Fixed).ok_or_else(|| {
         let names = Sizes::names().collect::<Vec<_>>().join(", ");
-        format!("a size up to 128GiB such as \"64KB\", a range such as \"1KB..150KB\", or the name of a table of sizes: {names}")
+        format!("a size up to 128GiB such as \"64KB\", a range such as \"1KB..150KB\", the name of a table of sizes ({names}), or a path such as \"./sizes.txt\"")
     })
 }
 
@@ -147,11 +152,12 @@ impl LoadKind {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Size {
     Fixed(u64),
     Uniform(u64, u64),
     Table(&'static str),
+    File(PathBuf),
 }
 
 /// Settings of a load; unused fields have defaults.
@@ -263,7 +269,7 @@ fn read(
         );
     }
     if let Some(between) = keys.between.as_ref()
-        && keys.size.as_ref().is_some_and(|size| !matches!(size.value, Size::Table(_)))
+        && keys.size.as_ref().is_some_and(|size| !matches!(size.value, Size::Table(_) | Size::File(_)))
     {
         problems.push(
             Problem::error("`between` has no effect: `size` is not a table of sizes")

@@ -86,15 +86,19 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn size_range_has_two_ascending_ends() {
+fn size_is_range_table_or_path() {
     let of = |size: &str| {
         let on_off = "kind = \"on-off\"\npairs = [[0, 1]]\ngap = \"1us\"\nend = \"1ms\"";
         let text = FINE.replace("kind = \"permutation\"", on_off);
         text.replace("size = 1000", &format!("size = \"{size}\""))
     };
-    let size = |text: &str| read(&of(text)).unwrap().point(0).unwrap().loads[0].size;
+    let size = |text: &str| read(&of(text)).unwrap().point(0).unwrap().loads[0].size.clone();
     assert_eq!(size("1KB..150KB"), Size::Uniform(1_000, 150_000));
-    for wrong in ["2KB..2KB", "2KB..1KB", "..1KB", "1KB..", "1KB..much"] {
+    assert_eq!(size("web-search"), Size::Table("web-search"));
+    for path in ["../sizes.txt", "./64KB", "websearch"] {
+        assert_eq!(size(path), Size::File(path.into()));
+    }
+    for wrong in ["2KB..2KB", "2KB..1KB", "1KB..", "1KB..much"] {
         let (_, message, help) = problem(&of(wrong));
         assert!(format!("{message} {help}").contains("1KB..150KB"), "{wrong}: {message} {help}");
     }
@@ -178,7 +182,7 @@ fn command_line_overrides_the_file() {
     };
     let set = source(FINE, &["topology.hosts=5", "load.0.size=64KB", "policy=ofc"]).unwrap();
     let scenario = set.point(0).unwrap();
-    assert_eq!((scenario.topology.hosts, scenario.loads[0].size), (5, Size::Fixed(64_000)));
+    assert_eq!((scenario.topology.hosts, scenario.loads[0].size.clone()), (5, Size::Fixed(64_000)));
     let swept = format!("{FINE}[[sweep]]\ntopology.hosts = [2, 3]\n");
     assert_eq!(
         source(&swept, &["topology.hosts=9"]).unwrap().points(),

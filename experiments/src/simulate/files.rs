@@ -7,6 +7,12 @@ pub(super) const FLOWS: FileKind = FileKind {
     bytes_max: DATA_MAX,
 };
 
+pub(super) const SIZES: FileKind = FileKind {
+    name: "the table of sizes,",
+    help: "set `size` of the [[load]] to a built-in table, or to the path of a table, relative to the scenario's directory",
+    bytes_max: DATA_MAX,
+};
+
 pub(super) const LINKS: FileKind = FileKind {
     name: "the file of links,",
     help: "set `file` of [topology] to the path of a list of links, relative to the scenario's directory",

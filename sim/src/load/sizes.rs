@@ -1,8 +1,10 @@
-//! Distributions of flow sizes: tables of sizes with cumulative percentages.
+//! Distributions of flow sizes: tables of sizes with cumulative percentages or shares.
 //!
 //! The means of the tables EDU1 and EDU2 are three times as large with linear as with logarithmic interpolation.
 
 use thiserror::Error;
+
+use crate::flows::FLOW_BYTES_MAX;
 
 /// Interpolation between two rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +27,13 @@ xoff_wire::named! { Between {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum SizesError {
-    #[error("line {line}: {text:?} is not a size in bytes and a percentage, such as \"1500 62.5\"")]
+    #[error(
+        "line {line}: {text:?} is not a size in bytes to 128 GiB and a percentage or share, such as \"1500 62.5\""
+    )]
     Line { line: usize, text: String },
-    #[error("line {line}: a size or percentage is less than that of the previous row; sort the rows")]
+    #[error("line {line}: a size, percentage or share is less than that of the previous row; sort the rows")]
     Order { line: usize },
-    #[error("the last percentage is not 100; add a row for the largest flows")]
+    #[error("the last percentage is not 100, nor the last share 1; add a row for the largest flows")]
     End,
 }
 
@@ -73,10 +77,10 @@ impl Sizes {
         TABLES.iter().map(|(name, _)| *name)
     }
 
-    /// Parses lines of size in bytes and cumulative percentage. `#` begins a comment.
+    /// Parses lines of size in bytes and cumulative percentage, or share if the last one is 1. `#` begins a comment.
     ///
     /// # Errors
-    /// If a line is malformed, values decrease, or the last percentage is not 100.
+    /// If a line is malformed, values decrease, or the last value is neither 100 nor 1.
     pub fn parse(text: &str, between: Between) -> Result<Sizes, SizesError> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
@@ -84,18 +88,17 @@ impl Sizes {
             if content.is_empty() {
                 continue;
             }
-            let (bytes, percent) =
-                numbers(content).ok_or_else(|| SizesError::Line { line, text: text.to_owned() })?;
-            let point = (bytes, percent / 100.0);
+            let point = numbers(content).ok_or_else(|| SizesError::Line { line, text: text.to_owned() })?;
             if points.last().is_some_and(|last| point.0 < last.0 || point.1 < last.1) {
                 return Err(SizesError::Order { line });
             }
             points.push(point);
         }
-        match points.last() {
-            Some((_, share)) if (share - 1.0).abs() < 1e-9 => Ok(Sizes { points, between }),
-            _ => Err(SizesError::End),
-        }
+        let last = points.last().map_or(0.0, |(_, share)| *share);
+        let whole = [100.0, 1.0].into_iter().find(|whole| (last / whole - 1.0).abs() < 1e-9);
+        let whole = whole.ok_or(SizesError::End)?;
+        points.iter_mut().for_each(|(_, share)| *share /= whole);
+        Ok(Sizes { points, between })
     }
 
     /// Returns the interpolation.
@@ -151,8 +154,9 @@ impl Sizes {
 fn numbers(line: &str) -> Option<(f64, f64)> {
     let mut words = line.split_whitespace().map(str::parse::<f64>);
     let (bytes, percent) = (words.next()?.ok()?, words.next()?.ok()?);
-    let are_fit =
-        words.next().is_none() && bytes >= 0.0 && bytes.is_finite() && (0.0..=100.0).contains(&percent);
+    let are_fit = words.next().is_none()
+        && (0.0..=FLOW_BYTES_MAX as f64).contains(&bytes)
+        && (0.0..=100.0).contains(&percent);
     are_fit.then_some((bytes, percent))
 }
 
@@ -176,6 +180,17 @@ mod tests {
         let range = Sizes::uniform(1_000, 3_000);
         assert_eq!([0.0, 0.25, 0.5, 1.0].map(|share| range.at(share)), [1_000, 1_500, 2_000, 3_000]);
         assert!((range.mean() - 2_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn table_of_shares_equals_table_of_percentages() {
+        let shares = include_str!("../../tests/field/shares-0-to-1.txt");
+        let percent = "150 0\n300 12\n300 20\n600 20\n500000 100\n";
+        let read = |text| Sizes::parse(text, Between::Step).expect("the table is invalid");
+        assert_eq!(read(shares), read(percent));
+        let one_percent =
+            Sizes::parse("10 0.5\n20 1\n30 100\n", Between::Step).expect("the table is invalid");
+        assert_eq!([0.004, 0.009, 0.02].map(|share| one_percent.at(share)), [10, 20, 30]);
     }
 
     #[test]
@@ -212,6 +227,7 @@ mod tests {
         assert_eq!(why("0 0\n# fine\n-1 100"), SizesError::Line { line: 3, text: "-1 100".to_owned() });
         assert_eq!(why("0 0\n10 40\n9 100"), SizesError::Order { line: 3 });
         assert_eq!(why("0 0\n10 40"), SizesError::End);
+        assert_eq!(why("0 0\n10 0.99"), SizesError::End);
         assert_eq!(why(""), SizesError::End);
     }
 }

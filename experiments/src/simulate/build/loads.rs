@@ -12,17 +12,22 @@ use xoff_sim::load::{
 use xoff_sim::{At, Picos, Plan, Seed};
 use xoff_wire::units::{BitRate, Class};
 
-use super::super::files::FLOWS;
+use super::super::files::{FLOWS, SIZES};
 use super::components::Components;
 use super::picos;
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario, Size};
 
-pub(super) fn sizes(load: &LoadSettings) -> miette::Result<Sizes> {
-    match load.size {
-        Size::Fixed(bytes) => Ok(Sizes::fixed(bytes)),
-        Size::Uniform(least, most) => Ok(Sizes::uniform(least, most)),
+pub(super) fn sizes(load: &LoadSettings, path: &Path) -> miette::Result<Sizes> {
+    match &load.size {
+        Size::Fixed(bytes) => Ok(Sizes::fixed(*bytes)),
+        Size::Uniform(least, most) => Ok(Sizes::uniform(*least, *most)),
         Size::Table(name) => {
             Sizes::named(name, load.between).ok_or_else(|| miette!("there is no table of sizes `{name}`"))
+        }
+        Size::File(file) => {
+            let file = scenario::relative_to(path, file);
+            Sizes::parse(&read_text(&file, SIZES)?, load.between)
+                .map_err(|error| miette!("{}: {error}", file.display()))
         }
     }
 }
@@ -107,7 +112,7 @@ pub(super) fn add(
             let flows = Poisson {
                 hosts: from,
                 class,
-                sizes: sizes(load)?,
+                sizes: sizes(load, path)?,
                 load: load.load,
                 line: host_rate(plan),
                 payload_max,
@@ -136,7 +141,7 @@ pub(super) fn add(
                 fan_in: load.fan_in,
                 class,
                 question: load.question.0,
-                answer: sizes(load)?,
+                answer: sizes(load, path)?,
                 gap: load.gap,
                 is_open: load.is_open,
                 deadline: load.deadline.map(picos),
@@ -164,13 +169,13 @@ pub(super) fn add(
             check_hosts(load, &both, hosts)?;
             components.check(load, load.pairs.iter().copied())?;
             let times = [begin, until];
-            Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, load.gap, times, seed))
+            Box::new(OnOff::new(load.pairs.clone(), class, sizes(load, path)?, load.gap, times, seed))
         }
         LoadKind::Draw => {
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
             check_hosts(load, &both, hosts)?;
             let (pairs, flows) = (load.pairs.clone(), load.flows);
-            listed(draw(&Draw { pairs, flows, class, sizes: sizes(load)?, start: begin }, seed))?
+            listed(draw(&Draw { pairs, flows, class, sizes: sizes(load, path)?, start: begin }, seed))?
         }
         LoadKind::Flows => {
             let file = scenario::relative_to(path, &load.file);

@@ -87,14 +87,16 @@ pub(super) fn flows<'scenario>(
         Ok(match load.kind {
             LoadKind::Poisson => {
                 let hosts = load.hosts.as_ref().map_or(hosts, |hosts| hosts.len() as f64);
-                hosts * load.load * line * span / mean_on_line(&sizes(load)?, payload_max)
+                hosts * load.load * line * span / mean_on_line(&sizes(load, path)?, payload_max)
             }
             LoadKind::Incast => {
                 let askers = load.askers.as_ref().map_or(1, Vec::len) as f64;
                 let (fan_in, ways) = (f64::from(load.fan_in), if load.question.0 > 0 { 2.0 } else { 1.0 });
-                askers * fan_in * ways * rounds(fan_in * mean_on_line(&sizes(load)?, payload_max))
+                askers * fan_in * ways * rounds(fan_in * mean_on_line(&sizes(load, path)?, payload_max))
             }
-            LoadKind::OnOff => load.pairs.len() as f64 * rounds(mean_on_line(&sizes(load)?, payload_max)),
+            LoadKind::OnOff => {
+                load.pairs.len() as f64 * rounds(mean_on_line(&sizes(load, path)?, payload_max))
+            }
             LoadKind::Draw => load.flows.into(),
             LoadKind::Permutation | LoadKind::Ring => hosts,
             LoadKind::Flows => {

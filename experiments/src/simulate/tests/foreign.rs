@@ -1,9 +1,35 @@
-//! Files of other simulators.
+//! Files of other simulators, and tables of sizes.
 
 use super::*;
 
 fn field(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/field").join(name)
+}
+
+// proves: scenarios
+#[test]
+fn table_of_sizes_is_read_beside_scenario() {
+    let place = tempfile::tempdir().unwrap();
+    fs::copy(field("shares-0-to-1.txt"), place.path().join("sizes.txt")).unwrap();
+    let path = place.path().join("scenario.toml");
+    let scenario = |size: &str| {
+        format!(
+            "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 4\n[[load]]\nkind = \"draw\"\nflows = 200\n\
+             pairs = [[0, 1], [2, 3]]\nsize = \"{size}\"\nbetween = \"step\"\n"
+        )
+    };
+    fs::write(&path, scenario("sizes.txt")).unwrap();
+    let source = Source::load(&path, &[]).unwrap();
+    let rows = job::run(&source, &path, Job { point: 0, seed: 1 }, 1, &job::Progress::default()).unwrap();
+    let sizes: BTreeSet<&str> = rows[&FLOWS].iter().map(|row| row[FLOWS.at("size_bytes")].as_str()).collect();
+    assert_eq!(sizes, ["300", "500000"].into());
+    let why = |size: &str| {
+        let source = Source::from_toml("x.toml", &scenario(size), &[]).unwrap();
+        build::model(&source, 0, 1, &path, 1).map(|_| ()).unwrap_err().to_string()
+    };
+    assert!(why("websearch").contains("cannot read the table of sizes"), "{}", why("websearch"));
+    fs::write(place.path().join("short.txt"), "1 0\n9 99\n").unwrap();
+    assert!(why("short.txt").contains("short.txt: the last percentage is not 100, nor the last share 1"));
 }
 
 // proves: sim-fabrics
