@@ -303,13 +303,18 @@ pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
 
 /// Formats two significant digits if all `decimals` would be zero.
 fn with_significance(value: f64, decimals: usize) -> String {
-    let is_nonzero =
-        |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
-    let decimals = match (decimals..9).find(is_nonzero) {
+    let decimals = match decimals_reaching(1.0, value, decimals) {
         Some(needed) if needed > decimals => needed + 1,
         _ => decimals,
     };
     format!("{value:.decimals$}")
+}
+
+/// Returns the number of decimals, at least `from`, whose last digit counts `value` as `reached` or more.
+fn decimals_reaching(reached: f64, value: f64, from: usize) -> Option<usize> {
+    let is_enough =
+        |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= reached;
+    (from..9).find(is_enough)
 }
 
 pub(super) fn ms(span: Nanos) -> String {
@@ -334,12 +339,17 @@ pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> Strin
 }
 
 pub(super) fn median_completion(spread: Option<Spread>) -> String {
-    spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| with_significance(spread.p50, 0))
+    spread.map_or_else(
+        || NONE_COMPLETED.to_owned(),
+        |spread| with_significance(spread.p50, decimals_reaching(100.0, spread.p50, 0).unwrap_or(0)),
+    )
 }
 
 pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
     let Some(Spread { min, p25, p50, p75, max, .. }) = spread else { return NONE_COMPLETED.to_owned() };
-    [min, p25, p50, p75, max].map(|value| with_significance(value, decimals)).join(" / ")
+    // The median has three digits, so that short times differ.
+    let decimals = decimals_reaching(100.0, p50, decimals).unwrap_or(decimals);
+    [min, p25, p50, p75, max].map(|value| format!("{value:.decimals$}")).join(" / ")
 }
 
 pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>) {
@@ -387,6 +397,15 @@ mod tests {
     fn clean() -> Conduct {
         let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
         Conduct { lossless, ledger_balanced: true, ..Conduct::default() }
+    }
+
+    #[test]
+    fn completion_times_have_three_digits_of_median() {
+        let spread =
+            |p50: f64| Some(Spread { count: 5, min: p50 * 0.9, p25: p50, p50, p75: p50, max: p50 * 12.0 });
+        assert_eq!(completion(spread(0.2345), 1), "0.211 / 0.234 / 0.234 / 0.234 / 2.814");
+        assert_eq!(completion(spread(123.4), 0), "111 / 123 / 123 / 123 / 1481");
+        assert_eq!(completion(spread(0.0), 1), "0.0 / 0.0 / 0.0 / 0.0 / 0.0");
     }
 
     #[test]
