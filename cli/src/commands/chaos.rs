@@ -110,7 +110,12 @@ mod tests {
         let text = render(&Report { tally, ..Report::default() }, 500);
         let reason = "7 of the dropped frames were lossless, all in 1 of 1 runs that may lose frames";
         assert!(text.contains(reason) && text.ends_with("no promise was broken\n"), "{text}");
-        assert!(!render(&Report::default(), 500).contains("lossless"));
+        assert!(!render(&Report::default(), 500).contains("loss"));
+        let mut drops = [0; DropReason::COUNT];
+        drops[DropReason::EgressFull.index()] = 12;
+        drops[DropReason::Hairpin.index()] = 3;
+        let text = render(&Report { tally: Tally { drops, ..tally }, ..Report::default() }, 500);
+        assert!(text.contains("5 of the dropped frames were in lossy classes, and 3 had no egress port"), "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use xoff_flow_control::cause::Trigger;
-use xoff_flow_control::drop_reason::DropReason;
+use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_wire::units::Nanos;
 
 use crate::bed::Promise;
@@ -130,6 +130,18 @@ impl fmt::Display for Report {
                 f,
                 "{exempt_losses} of the dropped frames were lossless, all in {exempt_runs} of {seeds} runs that may lose frames: there a \
                  link fails, a switch stalls or restarts, frames wait in a ring, or a peer ignores, loses or delays pauses"
+            )?;
+        }
+        let of_kind = |kind| -> u64 {
+            let drops = DropReason::ALL.into_iter().zip(self.tally.drops);
+            drops.filter(|(reason, _)| reason.kind() == kind).map(|(_, count)| count).sum()
+        };
+        let (filtered, lost) = (of_kind(DropKind::Filtered), of_kind(DropKind::Lost));
+        let lossy = lost.saturating_sub(exempt_losses);
+        if filtered + lossy > 0 && self.found.is_none() {
+            writeln!(
+                f,
+                "{lossy} of the dropped frames were in lossy classes, and {filtered} had no egress port: no promise covers them"
             )?;
         }
         let Some(found) = &self.found else { return writeln!(f, "no promise was broken") };
