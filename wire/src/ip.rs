@@ -195,23 +195,23 @@ fn sum(header: &[u8]) -> u16 {
 
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // two folds leave sixteen bits
-const fn ones_complement(sum: u32) -> u16 {
+pub(crate) const fn ones_complement(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
     ((once & 0xffff) + (once >> 16)) as u16
 }
 
 #[inline]
-fn be16(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 #[inline]
-fn be32(bytes: &[u8; IPV4_LEN], at: usize) -> u32 {
+pub(crate) fn be32(bytes: &[u8; IPV4_LEN], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[inline]
-fn be128(bytes: &[u8; IPV6_LEN], at: usize) -> u128 {
+pub(crate) fn be128(bytes: &[u8; IPV6_LEN], at: usize) -> u128 {
     u128::from_be_bytes(std::array::from_fn(|index| bytes[at + index]))
 }
 
