@@ -22,6 +22,8 @@ pub enum DropReason {
     Isolated,
     /// Frame without an egress port: no other port of its VLAN has a link, or flooding is off.
     NoDestination,
+    /// Frame to a multicast group that no other port wants, in a VLAN with snooping.
+    NoListener,
     /// Flooded frame above the rate limit of its ingress port.
     StormLimit,
     /// Flooded frame at a port that takes no part in floods because of a loop.
@@ -90,6 +92,7 @@ xoff_wire::named! { DropReason {
     Hairpin: "hairpin",
     Isolated: "isolated",
     NoDestination: "no_destination",
+    NoListener: "no_listener",
     StormLimit: "storm_limit",
     Loop: "loop",
     NoRouter: "no_router",
@@ -130,6 +133,7 @@ impl DropReason {
             | DropReason::Hairpin
             | DropReason::Isolated
             | DropReason::NoDestination
+            | DropReason::NoListener
             | DropReason::NoRouter
             | DropReason::Blackhole
             | DropReason::Unroutable
@@ -173,7 +177,7 @@ mod tests {
     fn only_listed_drop_reasons_count_as_filtered_not_lost() {
         let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);
         let names: Vec<&str> = filtered.map(DropReason::name).collect();
-        let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated no_destination storm_limit loop \
+        let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated no_destination no_listener storm_limit loop \
                         no_router other_station bad_ip martian blackhole unroutable host_control";
         assert_eq!(names.join(" "), expected);
     }

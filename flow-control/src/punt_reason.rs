@@ -28,6 +28,8 @@ pub enum PuntReason {
     /// Copy of a lossless packet whose neighbour's MAC address is unknown. The host resolves the address, but does not
     /// forward the copy.
     Resolve,
+    /// Copy of a report about multicast members, a query, or a PIM hello, in a VLAN with snooping.
+    Membership,
 }
 
 xoff_wire::named! { PuntReason {
@@ -43,6 +45,7 @@ xoff_wire::named! { PuntReason {
     Elsewhere: "elsewhere",
     Other: "other",
     Resolve: "resolve",
+    Membership: "membership",
 } }
 
 impl PuntReason {
@@ -61,6 +64,7 @@ impl PuntReason {
             | PuntReason::Arp
             | PuntReason::Group
             | PuntReason::Local
+            | PuntReason::Membership
             | PuntReason::Other => false,
         }
     }

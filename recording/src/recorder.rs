@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_dataplane::driver::Boundary;
+use xoff_dataplane::forward::MulticastTable;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::routing::Fib;
@@ -383,6 +384,11 @@ impl<K: Sink> Boundary for Recorder<K> {
     fn set_fib(&mut self, batch: &mut Batch<'_>, fib: Arc<Fib>) -> Arc<Fib> {
         self.writer.end(Ending::Routes);
         batch.set_fib(fib)
+    }
+
+    fn set_multicast(&mut self, batch: &mut Batch<'_>, table: Arc<MulticastTable>) -> Arc<MulticastTable> {
+        self.writer.end(Ending::Settings);
+        batch.set_multicast(table)
     }
 
     fn was_away(&mut self, switch: &mut Switch, now: Nanos) {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use xoff_wire::units::{MacAddr, Nanos, PortId, Site};
 
+use crate::forward::MulticastTable;
 use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
@@ -129,6 +130,13 @@ pub trait Boundary {
     #[must_use = "the returned old routing table may be large: drop it outside the packet loop"]
     fn set_fib(&mut self, batch: &mut Batch<'_>, fib: Arc<Fib>) -> Arc<Fib> {
         batch.set_fib(fib)
+    }
+
+    /// Calls [`Batch::set_multicast`].
+    #[inline(always)]
+    #[must_use = "the returned old table may be large: drop it outside the packet loop"]
+    fn set_multicast(&mut self, batch: &mut Batch<'_>, table: Arc<MulticastTable>) -> Arc<MulticastTable> {
+        batch.set_multicast(table)
     }
 
     /// Calls [`Switch::was_away`].

@@ -6,6 +6,7 @@
 mod fdb;
 mod groups;
 mod loops;
+mod multicast;
 mod router;
 mod spread;
 mod table;
@@ -14,9 +15,12 @@ mod vlan;
 pub use fdb::{Fdb, FdbEntry, FdbUpdate};
 pub(crate) use groups::{GroupId, Groups};
 pub use loops::{HOLD as LOOP_HOLD, MOVES as LOOP_MOVES};
+pub use multicast::{MulticastPorts, MulticastTable, SnoopedVlan};
 pub(crate) use spread::{PathSet, WeightedPaths, shortest};
 pub use table::table_bytes;
 pub(crate) use vlan::Vlans;
+
+use std::sync::Arc;
 
 use fdb::Learned;
 use loops::Loops;
@@ -31,7 +35,8 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 pub(crate) enum Decision {
     Unicast(PortId),
     Group(GroupId),
-    /// Each of these ports gets a copy. A group's [first member](Groups::at) stands for one of its members.
+    /// Each of these ports gets a copy, if it wants a multicast frame of a snooped VLAN. Only there, the set may be
+    /// empty. A group's [first member](Groups::at) stands for one of its members.
     Flood(PortSet, Flooded),
     Route(Site),
     Drop(DropReason),
@@ -69,6 +74,7 @@ pub struct Bridge {
     up: PortSet,
     teaches: PortSet,
     isolated: PortSet,
+    multicast: Arc<MulticastTable>,
     loops: Loops,
     looped: PortSet,
     flood_unknown: PortSet,
@@ -89,6 +95,7 @@ impl Bridge {
             up: ports_where(ports, |_, _| true),
             teaches: PortSet::NONE,
             isolated: ports_where(ports, |_, port| port.isolated),
+            multicast: Arc::default(),
             loops: Loops::new(ports.iter().map(|port| port.loop_detection)),
             looped: PortSet::NONE,
             flood_unknown: ports_where(ports, |_, port| port.flood_unknown),
@@ -191,6 +198,15 @@ impl Bridge {
     #[must_use]
     pub(crate) fn is_tagged(&self, port: PortId, vid: u16) -> bool {
         self.vlans.get(vid).tagged.contains(port)
+    }
+
+    #[inline]
+    pub(crate) fn multicast(&self) -> &MulticastTable {
+        &self.multicast
+    }
+
+    pub(crate) fn set_multicast(&mut self, table: Arc<MulticastTable>) -> Arc<MulticastTable> {
+        std::mem::replace(&mut self.multicast, table)
     }
 
     /// Records a link change. A port without link forgets its addresses, unless another port of its group has a link.
@@ -301,6 +317,8 @@ impl Bridge {
         let ports = exits.and(members);
         if self.looped.contains(self.exits[ingress.index()].at) {
             Decision::Drop(DropReason::Loop)
+        } else if ports.is_empty() && kind == Flooded::Multicast && self.multicast.is_snooped(vid) {
+            Decision::Flood(ports, kind)
         } else if ports.is_empty() && router.is_some() && dst.is_group() {
             Decision::Route(Site::Vlan(vid)) // the only destination left
         } else if ports.is_empty() {

@@ -19,6 +19,13 @@ impl Switch {
         store: &mut S,
     ) {
         let meta = *self.nodes.meta(&frame);
+        let ports = match kind {
+            Flooded::Multicast => self.wanting(ports, &frame, store),
+            Flooded::Broadcast | Flooded::Unknown => ports,
+        };
+        if ports.is_empty() {
+            return self.end_unwanted(frame, store);
+        }
         let ports = self.with_members(ports, &frame, store);
         let (ports, missed, full) = self.find_room(ports, &meta);
         if let Some(full) = full {

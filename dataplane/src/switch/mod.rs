@@ -27,6 +27,7 @@ mod revision;
 mod room;
 mod routed;
 mod run;
+mod snooping;
 mod storm_control;
 mod storms;
 mod taps;

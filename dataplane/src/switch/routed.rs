@@ -142,13 +142,18 @@ impl Switch {
     #[inline]
     pub(super) fn show_router<S: FrameStore>(&mut self, frame: &Frame, store: &S) {
         let &FrameMeta { ingress, vid, origin, layout, .. } = self.nodes.meta(frame);
-        if self.bridge.router(vid).is_none() || origin == Origin::Host {
+        let (is_routed, is_snooped) =
+            (self.bridge.router(vid).is_some(), self.bridge.multicast().is_snooped(vid));
+        if origin == Origin::Host || !is_routed && !is_snooped {
             return;
         }
         let header = Header::read(layout, store.head(frame));
-        if header.dst.is_group() {
-            let _ = self.punt((ingress, vid), reason_of_group(&header), frame, store); // a copy; its loss is counted there
-        }
+        let reason = match is_snooped && self.is_membership(frame, store) {
+            true => PuntReason::Membership,
+            false if is_routed && header.dst.is_group() => reason_of_group(&header),
+            false => return,
+        };
+        let _ = self.punt((ingress, vid), reason, frame, store); // a copy; its loss is counted there
     }
 
     pub(super) fn end_here<S: FrameStore>(&mut self, reason: DropReason, frame: Frame, store: &mut S) {
@@ -166,7 +171,13 @@ impl Switch {
     }
 
     #[cold]
-    fn punt_admitted<S: FrameStore>(&mut self, site: Site, reason: PuntReason, frame: Frame, store: &mut S) {
+    pub(super) fn punt_admitted<S: FrameStore>(
+        &mut self,
+        site: Site,
+        reason: PuntReason,
+        frame: Frame,
+        store: &mut S,
+    ) {
         self.end_run();
         let port = self.nodes.meta(&frame).ingress;
         match self.punt((port, site.vid()), reason, &frame, store) {

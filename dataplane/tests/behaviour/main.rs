@@ -28,6 +28,7 @@ mod qcn;
 mod revisions;
 mod robustness;
 mod routes;
+mod snooping;
 mod stalls;
 mod storm_control;
 mod turns;

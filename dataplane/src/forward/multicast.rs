@@ -1,0 +1,73 @@
+//! Ports of multicast groups in snooped VLANs (RFC 4541). The control plane replaces the whole table after a change.
+
+use pnet_packet::ethernet::{EtherType, EtherTypes};
+use xoff_wire::ip::Address;
+use xoff_wire::multicast::{Role, role};
+use xoff_wire::units::PortSet;
+
+/// Ports for frames of one IP version in a snooped VLAN; `None` stands for all ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MulticastPorts {
+    /// Ports for reports.
+    pub reports: Option<PortSet>,
+    /// Ports for frames to groups that the table does not have.
+    pub unknown: Option<PortSet>,
+}
+
+/// Snooped VLAN, with its ports for IPv4 and for IPv6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnoopedVlan {
+    /// VLAN identifier.
+    pub vid: u16,
+    /// Ports for IPv4.
+    pub ipv4: MulticastPorts,
+    /// Ports for IPv6.
+    pub ipv6: MulticastPorts,
+}
+
+/// Multicast forwarding table. The first member of a group of ports stands for the group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MulticastTable {
+    vlans: Box<[SnoopedVlan]>,
+    groups: Box<[((u16, Address), PortSet)]>,
+}
+
+impl MulticastTable {
+    /// Creates a table of snooped VLANs, and of the ports of multicast groups by VLAN and address.
+    #[must_use]
+    pub fn new(mut vlans: Vec<SnoopedVlan>, mut groups: Vec<((u16, Address), PortSet)>) -> MulticastTable {
+        vlans.sort_unstable_by_key(|vlan| vlan.vid);
+        groups.sort_unstable_by_key(|(key, _)| *key);
+        MulticastTable { vlans: vlans.into(), groups: groups.into() }
+    }
+
+    #[inline]
+    pub(crate) fn is_snooped(&self, vid: u16) -> bool {
+        !self.vlans.is_empty() && self.vlan(vid).is_some()
+    }
+
+    fn vlan(&self, vid: u16) -> Option<&SnoopedVlan> {
+        let at = self.vlans.binary_search_by_key(&vid, |vlan| vlan.vid).ok()?;
+        Some(&self.vlans[at])
+    }
+
+    /// Returns the ports that want the packet of a frame to a group address; `None` for all ports.
+    #[must_use]
+    pub fn exits(&self, vid: u16, ether_type: EtherType, packet: &[u8]) -> Option<PortSet> {
+        let vlan = self.vlan(vid)?;
+        let ports = if ether_type == EtherTypes::Ipv4 { &vlan.ipv4 } else { &vlan.ipv6 };
+        match role(ether_type, packet) {
+            Role::Flooded | Role::OfRouter => None,
+            Role::Report => ports.reports,
+            Role::Data(group) => match self.groups.binary_search_by_key(&(vid, group), |(key, _)| *key) {
+                Ok(at) => Some(self.groups[at].1),
+                Err(_) => ports.unknown,
+            },
+        }
+    }
+
+    /// Returns whether the control plane needs a copy of the frame.
+    pub(crate) fn wants(&self, vid: u16, ether_type: EtherType, packet: &[u8]) -> bool {
+        self.is_snooped(vid) && matches!(role(ether_type, packet), Role::Report | Role::OfRouter)
+    }
+}
