@@ -17,8 +17,8 @@ use crate::reader::value;
 use crate::sizing::Line;
 use crate::written::names;
 use crate::{
-    Config, bridge, defaults, groups, lldp, ofc, own, pipeline, qcn, quantity, router, shared, sockets,
-    spare, thresholds, unreached,
+    Config, bridge, defaults, groups, lldp, multicast, ofc, own, pipeline, qcn, quantity, router, shared,
+    sockets, spare, thresholds, unreached,
 };
 
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
@@ -33,6 +33,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     let vlans = bridge::vlans(&drafts, problems);
     let groups = groups::settings(document, &drafts, problems);
     let fdb = bridge::fdb(document, &drafts, &vlans, &groups, problems);
+    let multicast = multicast::settings(document, &vlans, problems);
     let routed_vlans = router::routed_vlans(document, &vlans, problems);
     let classes = thresholds::classes(document, &drafts, problems);
     let ports =
@@ -54,6 +55,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         vlans,
         groups,
         routed_vlans,
+        multicast,
     };
     ofc::check(document, &drafts, &switch, problems);
     pipeline::check(document, &switch, problems);
@@ -145,6 +147,8 @@ fn settings(
         loop_detection: value(keys.loop_detection.as_ref(), Default::default()),
         flood_unknown: value(keys.flood_unknown.as_ref(), defaults::FLOOD),
         flood_group: value(keys.flood_group.as_ref(), defaults::FLOOD),
+        multicast_router: value(keys.multicast_router.as_ref(), false),
+        fast_leave: value(keys.fast_leave.as_ref(), false),
         isolated: value(keys.isolated.as_ref(), defaults::ISOLATED),
         routed: draft.is_routed(),
         flow_control: flow_control(draft),

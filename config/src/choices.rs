@@ -1,5 +1,6 @@
 use xoff_flow_control::settings::{
-    Accounting, CountUnit, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns,
+    Accounting, CountUnit, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust,
+    Turns, UnknownGroups,
 };
 
 use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
@@ -63,6 +64,7 @@ choices! {
     SpreadKind: "flow" => Flow, "frame" => Frame, "adaptive" => Adaptive;
     Trust: "both" => Both, "pcp" => Pcp, "dscp" => Dscp, "port" => Port;
     Turns: "round-robin" => RoundRobin, "random" => Random;
+    UnknownGroups: "flood" => Flood, "routers" => Routers;
     CountUnit: "frames" => Frames, "bytes" => Bytes;
     ZeroCopy: "auto" => Auto, "on" => On, "off" => Off;
 }

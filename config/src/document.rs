@@ -9,8 +9,9 @@ use xoff_wire::units::{CLASSES, Class};
 use crate::Config;
 use crate::hardware::Hardware;
 use crate::keys::{
-    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
-    PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys, SwitchKeys, VlanKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, MulticastKeys, OfcKeys,
+    PPfcKeys, PipelineKeys, PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys,
+    SwitchKeys, VlanKeys,
 };
 use crate::own::{self, OwnPolicy};
 use crate::reader::Table;
@@ -62,6 +63,7 @@ pub(crate) struct Document {
     pub(crate) gfc: GfcKeys,
     pub(crate) custom: Option<Custom>,
     pub(crate) fdb: FdbKeys,
+    pub(crate) multicast: MulticastKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) groups: Vec<Group>,
     pub(crate) router: RouterKeys,
@@ -76,8 +78,20 @@ pub(crate) struct Document {
 }
 
 pub(crate) const TOP: &[&str] = &[
-    "switch", "pipeline", "memory", "policy", "qcn", "fdb", "defaults", "class", "group", "router", "punt",
-    "vlan", "port",
+    "switch",
+    "pipeline",
+    "memory",
+    "policy",
+    "qcn",
+    "fdb",
+    "multicast",
+    "defaults",
+    "class",
+    "group",
+    "router",
+    "punt",
+    "vlan",
+    "port",
 ];
 const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 const CLASS_TABLES: [&str; CLASSES] =
@@ -120,6 +134,10 @@ impl Document {
         }
         if let Some(table) = root.table("fdb", problems) {
             document.read_fdb(&table, problems);
+        }
+        if let Some(table) = root.table("multicast", problems) {
+            table.no_others(&[MulticastKeys::KEYS], problems);
+            document.multicast = MulticastKeys::read(&table, problems);
         }
         for table in root.tables("group", problems) {
             table.no_others(&[GroupKeys::KEYS], problems);

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::keys::{
-    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
-    PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys, SwitchKeys, VlanKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, MulticastKeys, OfcKeys,
+    PPfcKeys, PipelineKeys, PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys,
+    SwitchKeys, VlanKeys,
 };
 use crate::{Config, Machine, defaults, quantity};
 
@@ -27,7 +28,7 @@ speed = "1G"
 
 type Documented = (&'static str, &'static str, &'static [&'static str]);
 
-const TABLES: [Documented; 17] = [
+const TABLES: [Documented; 18] = [
     ("\n## `[switch]`", "[switch]\n", SwitchKeys::KEYS),
     ("\n## `[[port]]`", "[defaults]\n", PortKeys::KEYS),
     ("\n## `[class.N]`", "[class.5]\n", ClassKeys::KEYS),
@@ -41,6 +42,7 @@ const TABLES: [Documented; 17] = [
     ("\n## `[memory]`", "[memory]\n", MemoryKeys::KEYS),
     ("\n## `[fdb]`", "[fdb]\n", FdbKeys::KEYS),
     ("\n`[[fdb.static]]`", "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n", StaticKeys::KEYS),
+    ("\n## `[multicast]`", "[multicast]\nsnooping = true\n", MulticastKeys::KEYS),
     ("\n## `[[group]]`", "[[group]]\nname = \"g\"\nports = [\"b\", \"c\"]\n", GroupKeys::KEYS),
     ("\n## `[router]`", "[router]\n", RouterKeys::KEYS),
     ("\n`[punt]`", "[punt]\n", PuntKeys::KEYS),

@@ -1,15 +1,17 @@
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
 use xoff_flow_control::settings::{
     Accounting, CountUnit, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder,
-    LoopDetection, MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, WEIGHT_MAX,
-    WatchdogAction, WhenFull,
+    LoopDetection, MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, UnknownGroups,
+    WEIGHT_MAX, WatchdogAction, WhenFull,
 };
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::choices::{Choice as _, SpreadKind};
+use crate::multicast;
 use crate::profile::Profile;
 use crate::reader::Parsed;
 use crate::reader::parse::{self, OrOff};
@@ -132,6 +134,15 @@ crate::keys! {
 }
 
 crate::keys! {
+    struct MulticastKeys {
+        snooping: bool = parse::boolean;
+        unknown: UnknownGroups = parse::choice(UnknownGroups::WORDS);
+        querier: OrOff<Ipv4Addr> = parse::or_word("off", multicast::querier);
+        groups: usize = parse::integer(1..=8_192);
+    }
+}
+
+crate::keys! {
     struct StaticKeys {
         mac: MacAddr = parse::mac;
         port: String = parse::name;
@@ -172,6 +183,7 @@ crate::keys! {
     struct VlanKeys {
         vid: u16 = parse::vid;
         router: bool = parse::boolean;
+        snooping: bool = parse::boolean;
         name: String = parse::name;
     }
 }
@@ -223,6 +235,8 @@ crate::keys! {
         loop_detection: LoopDetection = parse::choice(LoopDetection::WORDS);
         flood_unknown: bool = parse::boolean;
         flood_group: bool = parse::boolean;
+        multicast_router: bool = parse::boolean;
+        fast_leave: bool = parse::boolean;
         isolated: bool = parse::boolean;
         routed: bool = parse::boolean;
     }

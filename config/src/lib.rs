@@ -28,6 +28,7 @@ mod keys;
 mod lldp;
 mod machine;
 pub mod memory;
+mod multicast;
 mod ofc;
 mod own;
 mod pipeline;

@@ -180,6 +180,8 @@ fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Pr
         ("loop_detection", keys.loop_detection.as_ref().map(|key| key.span)),
         ("flood_unknown", keys.flood_unknown.as_ref().map(|key| key.span)),
         ("flood_group", keys.flood_group.as_ref().map(|key| key.span)),
+        ("multicast_router", keys.multicast_router.as_ref().map(|key| key.span)),
+        ("fast_leave", keys.fast_leave.as_ref().map(|key| key.span)),
         ("storm_limit", keys.storm_limit.as_ref().filter(|_| !limits_floods).map(|key| key.span)),
     ];
     for (key, span) in bridging_keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {

@@ -92,6 +92,8 @@ fn bridging_keys_of_routed_port_are_refused() {
         ("loop_detection", "\"block\""),
         ("flood_unknown", "false"),
         ("flood_group", "false"),
+        ("multicast_router", "true"),
+        ("fast_leave", "true"),
         ("storm_limit", "{ unknown = \"10M\" }"),
     ] {
         let line = format!("{key} = {value}");

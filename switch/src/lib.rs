@@ -20,6 +20,7 @@ mod promise;
 mod recording;
 pub mod router;
 pub mod run;
+mod snooping;
 mod spin;
 mod turns;
 pub mod unix_socket;

@@ -41,6 +41,10 @@ pub enum CannotRecord {
         "--record needs a switch that does not route, because a recording does not contain the kernel's routes"
     )]
     Router,
+    #[error(
+        "--record needs a switch without IGMP and MLD snooping, because a recording does not contain its groups: leave `snooping` out"
+    )]
+    Snooping,
     #[error("cannot start the thread that writes the recording: {0}")]
     Thread(#[from] ConfineError),
 }
@@ -56,6 +60,7 @@ impl RecordingFile {
         let routes = config.shell.router.is_some() || !config.switch.routed_vlans.is_empty();
         match workers {
             1 if routes => Err(CannotRecord::Router),
+            1 if !config.switch.multicast.vlans.is_empty() => Err(CannotRecord::Snooping),
             1 => Ok(()),
             _ => Err(CannotRecord::Workers(workers)),
         }

@@ -32,6 +32,7 @@ use crate::control::neighbors::Speakers;
 use crate::control::opener::{self, Opener};
 use crate::control::policy_cells::PolicyCells;
 use crate::control::reload::{Reloader, Reloads, Reserved, Source, commit_time};
+use crate::control::snooping::MulticastSnooper;
 use crate::control::status::Status;
 use crate::control::{
     self, ControlEnded, ControlError, ControlHandle, Http, Link, OngoingConditions, SwitchView, WorkerFacts,
@@ -45,6 +46,7 @@ use crate::lldp::Neighbors;
 use crate::machine;
 use crate::recording::{CannotRecord, Recording, RecordingFile};
 use crate::router::{self, RouterError, RouterView};
+use crate::snooping::Snooping;
 use crate::worker::{Connections, Outcome, Worker};
 use open::{OpenedPorts, in_terms_of, open, owner, shares};
 use xoff_xdp::clock;
@@ -306,6 +308,7 @@ pub fn start_from(
         books: LossBooks::new(owners.len()),
         ongoing: OngoingConditions::default(),
         neighbors: Neighbors::new(owners.len()),
+        snooping: Snooping::default(),
         host_bell: Arc::clone(&bell),
     });
     let (opener, opening) = opener::start(config, privileges)?;
@@ -339,13 +342,15 @@ pub fn start_from(
     running.opening = Some(opening);
     running.recording = recording;
     let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), send_counts);
+    let snooper = MulticastSnooper::new(Arc::clone(&running.view));
     let interfaces = router.map(|router::OpenedRouter { taps, mirror, handle }| {
         let to_tell = handle.clone();
         running.mirroring = Some(mirroring::start(mirror, handle, Arc::clone(&running.view), privileges)?);
         Ok::<_, ConfineError>(HostInterfaces::new(taps, Arc::clone(&running.view), to_tell))
     });
     let interfaces = interfaces.transpose()?;
-    running.host_path = Some(host_path::start(host_end, &bell, (speakers, interfaces), privileges)?);
+    running.host_path =
+        Some(host_path::start(host_end, &bell, ((speakers, snooper), interfaces), privileges)?);
     // Start the workers last, so that `/healthz` answers 200 from then on, and every other thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));

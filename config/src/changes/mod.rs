@@ -7,7 +7,7 @@ mod notation;
 mod places;
 
 use xoff_flow_control::settings::{
-    ClassSettings, FdbSettings, FlowControl, PolicySettings, PortSettings, SwitchSettings,
+    ClassSettings, FdbSettings, FlowControl, MulticastSettings, PolicySettings, PortSettings, SwitchSettings,
 };
 use xoff_wire::units::{Class, PortId};
 
@@ -80,6 +80,7 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         vlans: other,
         groups: other,
         routed_vlans: restart "vlan.router",
+        multicast: other,
         qcn: restart "qcn",
     });
     for class in Class::ALL {
@@ -99,6 +100,12 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
             seed: other, // a secret, which stays
         }
     );
+    differences!(changes, "multicast.", &old.multicast, &new.multicast, MulticastSettings {
+        vlans: live "snooping (VLANs)",
+        unknown: live,
+        querier: live,
+        groups_max: live "groups",
+    });
     of_statics(old, new, changes);
     of_groups(old, new, changes);
     for (index, (old_port, new_port)) in (0_u8..).zip(old.ports.iter().zip(&new.ports)) {
@@ -229,6 +236,8 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
         loop_detection: live,
         flood_unknown: live,
         flood_group: live,
+        multicast_router: live,
+        fast_leave: live,
         isolated: live,
         routed: restart,
         flow_control: other,

@@ -4,7 +4,7 @@ use xoff_flow_control::settings::{
     Accounting, AutoPeer, CountUnit, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings,
     GroupSettings, Lldp, LoopDetection, LossyPool, Member, Memory, OfcSettings, PPfcSettings,
     PipelineSettings, PolicyKind, PortSettings, PuntLimit, QcnSettings, QueueKind, Service, SharedMemory,
-    Spread, StormLimit, Trust, WatchdogSettings, WhenFull,
+    Spread, StormLimit, Trust, UnknownGroups, WatchdogSettings, WhenFull,
 };
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
@@ -30,7 +30,7 @@ macro_rules! notation_by_display {
         }
     })* };
 }
-notation_by_display!(bool, u8, u16, u32, usize, f64, String, Class, HttpAt);
+notation_by_display!(bool, u8, u16, u32, usize, f64, String, Class, HttpAt, std::net::Ipv4Addr);
 
 macro_rules! notation_by_word {
     ($($type:ty),*) => { $(impl Notation for $type {
@@ -50,6 +50,7 @@ notation_by_word!(
     Sighup,
     Trust,
     CountUnit,
+    UnknownGroups,
     ZeroCopy
 );
 

@@ -31,6 +31,7 @@ fn settings(ports: u8) -> SwitchSettings {
         groups: vec![],
         vlans: vec![],
         routed_vlans: vec![],
+        multicast: Default::default(),
         qcn: Default::default(),
     }
 }

@@ -54,6 +54,7 @@ fn settings_of(
         fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
         vlans: Vec::new(),
         routed_vlans: Vec::new(),
+        multicast: Default::default(),
         groups: Vec::new(),
         qcn: Default::default(),
     }

@@ -46,6 +46,7 @@ impl Bench {
             fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
             vlans: Vec::new(),
             routed_vlans: Vec::new(),
+            multicast: Default::default(),
             groups: Vec::new(),
         };
         for port in &mut settings.ports {

@@ -231,6 +231,7 @@ mod tests {
             },
             vlans: Vec::new(),
             routed_vlans: Vec::new(),
+            multicast: Default::default(),
             groups: Vec::new(),
             qcn: Default::default(),
         };

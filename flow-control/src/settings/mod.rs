@@ -3,6 +3,7 @@
 mod custom;
 mod group;
 mod memory;
+mod multicast;
 mod pipeline;
 mod plain;
 mod policy;
@@ -11,6 +12,7 @@ mod qcn;
 pub use custom::{Custom, PolicyFactory};
 pub use group::{GroupSettings, MEMBERS_MAX, Member, Spread, Turns, WEIGHT_MAX};
 pub use memory::{EgressLimits, HeadroomPlace, LossyPool, Memory, SharedMemory};
+pub use multicast::{MulticastSettings, UnknownGroups};
 pub use pipeline::{FrameRate, IngressOrder, PipelineSettings};
 pub use policy::{
     CountUnit, GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings,
@@ -49,6 +51,8 @@ pub struct SwitchSettings {
     pub groups: Vec<GroupSettings>,
     /// VLANs that have a router, each with the router's MAC address.
     pub routed_vlans: Vec<(u16, MacAddr)>,
+    /// IGMP and MLD snooping.
+    pub multicast: MulticastSettings,
     /// Congestion points (QCN).
     pub qcn: QcnSettings,
 }
@@ -251,6 +255,10 @@ pub struct PortSettings {
     pub flood_unknown: bool,
     /// True if the port sends floods to group addresses.
     pub flood_group: bool,
+    /// True if a multicast router is at the port, even if it sends no queries.
+    pub multicast_router: bool,
+    /// True if a leave ends a membership at once, because the port has a single host.
+    pub fast_leave: bool,
     /// True if no frames pass to or from other isolated ports.
     pub isolated: bool,
     /// True if the port is a router interface, which bridges nothing.

@@ -34,6 +34,7 @@ impl SwitchSettings {
             vlans: Vec::new(),
             groups: Vec::new(),
             routed_vlans: Vec::new(),
+            multicast: Default::default(),
             qcn: Default::default(),
         }
     }
@@ -70,6 +71,8 @@ impl PortSettings {
             loop_detection: Default::default(),
             flood_unknown: true,
             flood_group: true,
+            multicast_router: false,
+            fast_leave: false,
             isolated: false,
             routed: false,
             flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: lossless },

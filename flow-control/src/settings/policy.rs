@@ -259,6 +259,7 @@ mod tests {
             vlans: Vec::new(),
             groups: Vec::new(),
             routed_vlans: Vec::new(),
+            multicast: Default::default(),
             qcn: Default::default(),
         };
         let class = Class::ALL[3];

@@ -74,6 +74,7 @@ mod restart;
 mod rewrite;
 mod routes;
 mod service;
+mod snooping;
 mod sockets;
 mod start_errors;
 mod storm;

@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
+use xoff_dataplane::forward::MulticastTable;
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::routing::Fib;
 use xoff_dataplane::switch::{PolicySwap, Revision};
@@ -63,6 +64,10 @@ pub enum Request {
     SetFib {
         fib: Arc<Fib>,
         done: oneshot::Sender<Arc<Fib>>,
+    },
+    SetMulticast {
+        table: Arc<MulticastTable>,
+        done: oneshot::Sender<Arc<MulticastTable>>,
     },
     PutTap {
         id: TapId,

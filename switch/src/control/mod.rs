@@ -28,6 +28,7 @@ pub(crate) mod loss_books;
 pub mod mailbox;
 pub mod metrics;
 pub(crate) mod mirroring;
+mod multicast;
 pub(crate) mod neighbors;
 mod notification;
 pub(crate) mod opener;
@@ -46,6 +47,7 @@ pub mod schema;
 pub mod series;
 pub mod service;
 pub mod snapshot;
+pub(crate) mod snooping;
 pub mod status;
 mod storms;
 #[cfg(any(test, feature = "testing"))]

@@ -24,7 +24,9 @@ use super::status::{
     SocketMemory, Spread, Status, UnseenStatus, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
-use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
+use super::{
+    addresses, groups, lldp, logging, loops, multicast, notification, pipeline, proof, routes, storms,
+};
 
 /// Maximum time for workers to answer. It is long, because virtual machines may stall for long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -62,6 +64,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         policies: view.policies.names(),
         pipeline: pipeline::status(&view.settings()),
         groups: groups::status(view),
+        multicast: multicast::status(view),
         router: routes::status(view),
         ports,
         workers,

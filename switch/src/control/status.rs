@@ -16,6 +16,7 @@ pub use super::judged::{OngoingStatus, PeerStatus, ResponseStatus, UnseenStatus}
 pub use super::lldp::{
     EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, PfcStatus, PuntStatus, lldp_status,
 };
+pub use super::multicast::{MulticastGroupStatus, MulticastStatus, MulticastVlanStatus};
 use super::notification::CongestionPointStatus;
 pub use super::pipeline::{HaltStatus, PipelineStatus};
 use super::policy_cells::PolicyNames;
@@ -49,6 +50,9 @@ pub struct Status {
     /// Groups of ports that lead to the same destination.
     #[serde(default)]
     pub groups: Vec<GroupStatus>,
+    /// IGMP and MLD snooping; `None` if it is off.
+    #[serde(default)]
+    pub multicast: Option<MulticastStatus>,
     /// Router; `None` if the switch does not route.
     #[serde(default)]
     pub router: Option<RouterStatus>,

@@ -114,6 +114,7 @@ pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         books: loss_books::LossBooks::new(2),
         ongoing: OngoingConditions::default(),
         neighbors: Neighbors::new(2),
+        snooping: crate::snooping::Snooping::default(),
         host_bell: Arc::new(Bell::new().unwrap()),
     };
     fill(&view);

@@ -15,6 +15,7 @@ use super::port_view::PauseTimes;
 use crate::bell::Bell;
 use crate::lldp::Neighbors;
 use crate::router::RouterView;
+use crate::snooping::Snooping;
 
 pub use super::port_view::{Link, PortDevice, PortView, ProgramState};
 
@@ -35,6 +36,7 @@ pub struct SwitchView {
     pub(crate) books: LossBooks,
     pub(crate) ongoing: OngoingConditions,
     pub(crate) neighbors: Neighbors,
+    pub(crate) snooping: Snooping,
     pub(crate) host_bell: Arc<Bell>,
 }
 

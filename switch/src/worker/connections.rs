@@ -127,6 +127,9 @@ impl Connections {
             Request::SetFib { fib, done } => {
                 let _ = done.send(by.set_fib(&mut batch, fib));
             }
+            Request::SetMulticast { table, done } => {
+                let _ = done.send(by.set_multicast(&mut batch, table));
+            }
             Request::PutTap { id, tap, done } => {
                 let _ = done.send(batch.put_tap(id, tap)); // the requester removes the tap in any case
             }

@@ -10,9 +10,9 @@ use xoff_config::{
 use xoff_flow_control::headroom::Headroom;
 use xoff_flow_control::settings::{
     Accounting, AutoPeer, ClassSettings, Culprit, EcnSettings, FdbSettings, Flooded, FlowControl,
-    GPfcSettings, GfcSettings, GroupSettings, Lldp, Member, Memory, OfcSettings, PPfcSettings,
-    PipelineSettings, PolicyKind, PolicySettings, PortSettings, PuntLimit, QcnSettings, Service,
-    SharedMemory, Spread, SwitchSettings, VlanSettings, WatchdogSettings,
+    GPfcSettings, GfcSettings, GroupSettings, Lldp, Member, Memory, MulticastSettings, OfcSettings,
+    PPfcSettings, PipelineSettings, PolicyKind, PolicySettings, PortSettings, PuntLimit, QcnSettings,
+    Service, SharedMemory, Spread, SwitchSettings, VlanSettings, WatchdogSettings,
 };
 use xoff_wire::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, Nanos, PortId};
 
@@ -34,6 +34,7 @@ pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
         vlans: _, // in ports
         groups,
         routed_vlans,
+        multicast: MulticastSettings { vlans: snooped, unknown, querier, groups_max },
         qcn,
     } = switch;
     let ShellSettings {
@@ -108,6 +109,12 @@ pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
         "fdb": fdb_view(fdb, switch),
         "groups": groups.iter().map(|group| group_view(group, switch)).collect::<Vec<_>>(),
         "routed_vlans": routed_vlans.iter().map(|(vid, _)| vid).collect::<Vec<_>>(),
+        "multicast": {
+            "snooped_vlans": snooped,
+            "unknown": unknown.word(),
+            "querier": querier,
+            "groups_max": groups_max,
+        },
         "router": router.as_ref().map(|Router { netns, interfaces, spread }| json!({
             "netns": netns,
             "interfaces": interfaces.iter().map(|interface| &interface.name).collect::<Vec<_>>(),
@@ -286,6 +293,8 @@ fn port_view(
         loop_detection,
         flood_unknown,
         flood_group,
+        multicast_router,
+        fast_leave,
         isolated,
         routed,
         flow_control,
@@ -369,6 +378,8 @@ fn port_view(
         "loop_detection": loop_detection.word(),
         "flood_unknown": flood_unknown,
         "flood_group": flood_group,
+        "multicast_router": multicast_router,
+        "fast_leave": fast_leave,
         "isolated": isolated,
         "punt": { "rate_pps": punt_rate, "burst_frames": punt_burst },
         "classes": Class::ALL

@@ -35,6 +35,9 @@ pub(in crate::commands) fn table(header: &[&str], rows: impl Iterator<Item = Vec
             "reason",
             "address",
             "how",
+            "protocol",
+            "querier",
+            "router ports",
         ];
         if !words.contains(name) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -4,6 +4,7 @@ mod ask;
 mod groups;
 mod headroom;
 pub(super) mod layout;
+mod multicast;
 mod neighbors;
 mod pipeline;
 mod policies;
@@ -99,6 +100,8 @@ enum What {
     Neighbors,
     /// Groups of ports: how they spread frames, and frames of each member.
     Groups,
+    /// Multicast groups with their ports, queriers and router ports.
+    Multicast,
     /// All MAC addresses, with their ports.
     Mac,
     /// Routes of the kernel, by which a routed switch forwards.
@@ -109,6 +112,12 @@ enum What {
     Causes,
     /// JSON Schema of /status and of `--json`; queries no switch.
     Schema,
+}
+
+impl What {
+    fn is_of_ports(self) -> bool {
+        !matches!(self, What::Routes | What::Multicast | What::Causes | What::Schema)
+    }
 }
 
 pub fn run(args: &Args) -> Result<(), StatusError> {
@@ -152,8 +161,8 @@ type Picked = (Status, Option<Status>);
 impl Args {
     fn check(&self) -> Result<(), StatusError> {
         let of_classes =
-            !matches!(self.what, Some(What::Mac | What::Routes | What::Groups | What::Causes | What::Schema));
-        let of_ports = !matches!(self.what, Some(What::Routes | What::Causes | What::Schema));
+            !matches!(self.what, Some(What::Mac | What::Groups)) && self.what.is_none_or(What::is_of_ports);
+        let of_ports = self.what.is_none_or(What::is_of_ports);
         let of_switches = self.what != Some(What::Schema);
         let given = [
             ("--dot", self.dot, self.what == Some(What::Causes), "only `xoff status causes` is a graph"),

@@ -7,6 +7,7 @@ use super::What;
 use super::groups;
 use super::headroom;
 use super::layout::{has_traffic, table};
+use super::multicast;
 use super::neighbors;
 use super::policies::{flow_table, shadow_table};
 use super::routes;
@@ -49,13 +50,18 @@ fn keys(what: What) -> [Keys; 2] {
         What::Headroom => [These(&["peer"]), These(&["lossless", "ingress", "response"])],
         What::Neighbors => [These(&["lldp"]), These(&[])],
         What::Flows => [These(&[]), These(&["flows"])],
-        What::Mac | What::Routes | What::Groups | What::Causes | What::Schema => [These(&[]), These(&[])],
+        What::Mac | What::Multicast | What::Routes | What::Groups | What::Causes | What::Schema => {
+            [These(&[]), These(&[])]
+        }
     }
 }
 
 pub(super) fn json(what: What, status: &Status) -> Value {
     if what == What::Mac {
         return serde_json::json!(status.fdb);
+    }
+    if what == What::Multicast {
+        return serde_json::json!(status.multicast);
     }
     if what == What::Routes {
         return serde_json::json!(status.routes);
@@ -94,6 +100,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Drops => drop_table(&ports) + &unseen_table(&ports),
         What::Headroom => headroom::table_of(&ports),
         What::Neighbors => neighbors::tables(&ports),
+        What::Multicast => multicast::tables(status),
         What::Mac => address_table(&status.fdb),
         What::Routes => routes::route_table(&status.routes),
         What::Groups => groups::group_table(status),
@@ -107,6 +114,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Drops => "no frame was dropped",
         What::Headroom => "no class is lossless",
         What::Neighbors => "no neighbor is known",
+        What::Multicast => "no VLAN has IGMP or MLD snooping",
         What::Mac => "no address is known",
         What::Routes => "the kernel has no route",
         What::Groups => "no group has a selected port",
@@ -195,7 +203,9 @@ mod tests {
 
     use super::super::tables::tests::{line, status};
     use super::*;
-    use xoff_switch::control::status::FlowStatus;
+    use xoff_switch::control::status::{
+        FlowStatus, MulticastGroupStatus, MulticastStatus, MulticastVlanStatus,
+    };
 
     // proves: status
     #[test]
@@ -207,7 +217,7 @@ mod tests {
             part.iter().filter(|(key, _)| *key != "classes").all(|(key, value)| whole[key] == *value)
         };
         for &what in What::value_variants() {
-            if matches!(what, What::Mac | What::Groups | What::Causes | What::Schema) {
+            if matches!(what, What::Mac | What::Groups | What::Multicast | What::Causes | What::Schema) {
                 continue;
             }
             let part = json(what, &status);
@@ -261,5 +271,15 @@ mod tests {
         status.fdb[0].group = Some("up".into());
         line(&text(What::Mac, &status, None), &["7", "02:00:00:00:00:01", "group up", "learned"]);
         assert_eq!(text(What::Groups, &status, None), "no group has a selected port");
+        assert_eq!(text(What::Multicast, &status, None), "no VLAN has IGMP or MLD snooping");
+        let ports = vec!["left".into(), "right".into()];
+        let groups = vec![MulticastGroupStatus { address: "239.1.2.3".into(), ports }];
+        let vlan = MulticastVlanStatus { vid: 7, protocol: "igmp".into(), groups, ..Default::default() };
+        status.multicast =
+            Some(MulticastStatus { groups: 1, groups_max: 9, vlans: vec![vlan], ..Default::default() });
+        let shown = text(What::Multicast, &status, None);
+        line(&shown, &["7", "igmp", "none: all groups are flooded"]);
+        line(&shown, &["7", "239.1.2.3", "left, right"]);
+        line(&shown, &["1 of 9 groups"]);
     }
 }

@@ -49,6 +49,7 @@ impl OfcBench {
             fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
             vlans: Vec::new(),
             routed_vlans: Vec::new(),
+            multicast: Default::default(),
             groups: Vec::new(),
         };
         settings.policy.ofc = ofc;

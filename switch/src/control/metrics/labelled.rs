@@ -8,7 +8,7 @@ use super::super::exposition::{Exposition, Kind};
 use super::super::lldp::LldpStatus;
 use super::super::routes::RouterStatus;
 use super::super::series::Table;
-use super::super::status::{ClassStatus, PortStatus, SocketMemory, Status, XdpMode};
+use super::super::status::{ClassStatus, MulticastStatus, PortStatus, SocketMemory, Status, XdpMode};
 use super::super::view::{Link, ProgramState, SwitchView};
 use super::{DIGITS, classes, of_class, with};
 use crate::lldp::mismatch::MismatchKind;
@@ -60,6 +60,18 @@ pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, stat
     write_punts(text, table, status);
     let lldp: Vec<_> = status.ports.iter().map(|port| (&port.name[..], &port.lldp)).collect();
     write_neighbors(text, &lldp);
+}
+
+pub(super) fn write_multicast(
+    text: &mut Exposition,
+    table: &Table<MulticastStatus>,
+    multicast: &MulticastStatus,
+) {
+    let help = table.help("malformed");
+    let mut family = text.family("xoff_multicast_malformed_total", Kind::Counter, &help);
+    for (reason, count) in &multicast.malformed {
+        family.sample(&[("reason", reason)], count);
+    }
 }
 
 type State = (&'static str, &'static str, fn(&PortStatus) -> bool);

@@ -20,8 +20,8 @@ use super::routes::{InterfaceStatus, RouterStatus};
 use super::series::{Part, Prefix, Table, series};
 use super::snapshot::snapshot;
 use super::status::{
-    ClassStatus, FlowRequestsStatus, FlowStatus, PauseStatus, PortStatus, RateRequestsStatus, ShadowStatus,
-    Status, Verdict, WatchdogStatus, WorkerStatus,
+    ClassStatus, FlowRequestsStatus, FlowStatus, MulticastStatus, PauseStatus, PortStatus,
+    RateRequestsStatus, ShadowStatus, Status, Verdict, WatchdogStatus, WorkerStatus,
 };
 use super::view::SwitchView;
 
@@ -206,6 +206,17 @@ static ROUTER: LazyLock<Table<RouterStatus>> = LazyLock::new(|| {
     }
 });
 
+static MULTICAST: LazyLock<Table<MulticastStatus>> = LazyLock::new(|| {
+    series! {
+        "multicast_groups" Gauge groups;
+        "multicast_groups_max" Gauge groups_max;
+        "multicast_joins_refused_total" Counter joins_refused;
+        "multicast_reports_received_total" Counter reports_received;
+        "multicast_queries_received_total" Counter queries_received;
+        "multicast_queries_sent_total" Counter queries_sent;
+    }
+});
+
 static INTERFACES: LazyLock<Table<InterfaceStatus>> = LazyLock::new(|| {
     series! {
         "router_to_host_frames_total" Counter to_host;
@@ -238,6 +249,10 @@ pub(super) fn render(view: &SwitchView, format: Format) -> String {
     labelled::write_ports(&mut text, &PORTS, &status);
     write_classes(&mut text, view, &status);
     labelled::write_classes(&mut text, view, &CLASSES, &status);
+    if let Some(multicast) = &status.multicast {
+        MULTICAST.write(&mut text, PREFIX, &[(Vec::new(), multicast)]);
+        labelled::write_multicast(&mut text, &MULTICAST, multicast);
+    }
     if let Some(router) = &status.router {
         ROUTER.write(&mut text, PREFIX, &[(Vec::new(), router)]);
         let interfaces = router.interfaces.iter().map(|it| (vec![("interface", &it.name[..])], it));

@@ -104,7 +104,8 @@ fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
                     Request::Link { .. }
                     | Request::GiveUp { .. }
                     | Request::Adopt { .. }
-                    | Request::SetFib { .. } => {}
+                    | Request::SetFib { .. }
+                    | Request::SetMulticast { .. } => {}
                 }
             }
         }

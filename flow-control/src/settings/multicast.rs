@@ -1,0 +1,35 @@
+use std::net::Ipv4Addr;
+
+/// Settings of IGMP and MLD snooping, which the host path follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MulticastSettings {
+    /// Snooped VLANs, ascending.
+    pub vlans: Vec<u16>,
+    /// Ports for frames to groups without a known member.
+    pub unknown: UnknownGroups,
+    /// IPv4 source of this switch's own queries; `None` if it sends none.
+    pub querier: Option<Ipv4Addr>,
+    /// Maximum known groups, over all VLANs.
+    pub groups_max: usize,
+}
+
+impl Default for MulticastSettings {
+    fn default() -> MulticastSettings {
+        MulticastSettings {
+            vlans: Vec::new(),
+            unknown: UnknownGroups::Flood,
+            querier: None,
+            groups_max: 1_024,
+        }
+    }
+}
+
+/// Ports for frames to groups without a known member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownGroups {
+    /// All ports of the VLAN.
+    #[default]
+    Flood,
+    /// Ports with a multicast router.
+    Routers,
+}

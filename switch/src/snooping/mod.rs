@@ -1,0 +1,227 @@
+//! IGMP and MLD snooping (RFC 4541) without I/O. The host path's thread writes [`Snooping`], and publishes its table to
+//! the workers.
+
+mod segment;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use xoff_dataplane::forward::{MulticastPorts, MulticastTable, SnoopedVlan};
+use xoff_flow_control::settings::{SwitchSettings, ports_where};
+use xoff_wire::Header;
+use xoff_wire::ip::Address;
+use xoff_wire::multicast::{MembershipError, Message, Query, parse};
+use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet};
+
+use segment::Due;
+pub use segment::Segment;
+
+/// Interval between the first queries in different VLANs, because only a few frames may wait at a port.
+const STAGGER: Nanos = Nanos::from_millis(20);
+
+/// IP version, whose groups have their own protocol, querier and routers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    Ipv4,
+    Ipv6,
+}
+
+impl Version {
+    const ALL: [Version; 2] = [Version::Ipv4, Version::Ipv6];
+
+    #[must_use]
+    pub const fn protocol(self) -> &'static str {
+        match self {
+            Version::Ipv4 => "igmp",
+            Version::Ipv6 => "mld",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnoopingCounts {
+    pub queries: u64,
+    pub reports: u64,
+    pub queries_sent: u64,
+    pub malformed: [u64; MembershipError::COUNT],
+    pub refused: u64,
+}
+
+/// Fault of a VLAN for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnoopingFault {
+    TableFull,
+    /// A second querier at the port does not give way to the first.
+    TwoQueriers(u16, PortId, Address),
+}
+
+#[derive(Debug, Default)]
+pub struct Snooper {
+    segments: BTreeMap<(u16, Version), Segment>,
+    pub counts: SnoopingCounts,
+    groups_max: usize,
+    fast: PortSet,
+    up: PortSet,
+    is_full: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Snooping(Mutex<Snooper>);
+
+impl Snooping {
+    /// Locks the state. Forwarding threads must not call this.
+    pub fn lock(&self) -> MutexGuard<'_, Snooper> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Snooper {
+    /// Applies settings. The address of the first port becomes the source of own MLD queries.
+    pub fn configure(&mut self, now: Nanos, settings: &SwitchSettings, mac: MacAddr) {
+        let multicast = &settings.multicast;
+        self.groups_max = multicast.groups_max;
+        self.fast = ports_where(&settings.ports, |_, port| port.fast_leave);
+        self.segments.retain(|(vid, _), _| multicast.vlans.binary_search(vid).is_ok());
+        let all = multicast.vlans.iter().flat_map(|vid| Version::ALL.map(|version| (*vid, version)));
+        for (number, key) in (0..).zip(all) {
+            let source = multicast.querier.map(|source| match key.1 {
+                Version::Ipv4 => Address::V4(source.to_bits()),
+                Version::Ipv6 => Address::V6(link_local(mac)),
+            });
+            let segment = self.segments.entry(key).or_insert_with(Segment::new);
+            segment.set_source(source, now.after(Nanos(STAGGER.0 * number)));
+        }
+    }
+
+    /// Sets the ports with a link. Own queries are due after a link came up. Returns whether the ports changed.
+    pub fn set_up(&mut self, now: Nanos, up: PortSet) -> bool {
+        let before = std::mem::replace(&mut self.up, up);
+        let new = up.without(&before);
+        for (number, segment) in (0..).zip(self.segments.values_mut()).filter(|_| !new.is_empty()) {
+            segment.link_up(&new);
+            segment.ask_again(now, now.after(Nanos(STAGGER.0 * number)));
+        }
+        before != up
+    }
+
+    /// Returns whether all ports get only groups with members there.
+    #[must_use]
+    pub fn is_restricted(&self, now: Nanos, segment: &Segment) -> bool {
+        segment.is_queried(now) && segment.unrestricted(now, &self.up).is_empty()
+    }
+
+    pub fn segments(&self) -> impl Iterator<Item = (u16, Version, &Segment)> {
+        self.segments.iter().map(|(&(vid, version), segment)| (vid, version, segment))
+    }
+
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.segments.values().map(|segment| segment.groups().len()).sum()
+    }
+
+    /// Handles a frame of a snooped VLAN. Returns whether the table may have changed; reports faults to `fault`.
+    pub fn receive(
+        &mut self,
+        now: Nanos,
+        vid: u16,
+        port: PortId,
+        frame: &[u8],
+        mut fault: impl FnMut(SnoopingFault),
+    ) -> bool {
+        let Ok(header) = Header::parse(frame) else { return false };
+        let version = if header.ether_type.0 == 0x0800 { Version::Ipv4 } else { Version::Ipv6 };
+        let is_fast = self.fast.contains(port);
+        let mut groups = self.groups();
+        let Some(segment) = self.segments.get_mut(&(vid, version)) else { return false };
+        match parse(header.ether_type, header.payload(frame)) {
+            Err(error) => {
+                self.counts.malformed[error.index()] += 1;
+                false
+            }
+            Ok(Message::Hello) => segment.hello(now, port),
+            Ok(Message::Query(query)) => {
+                self.counts.queries += 1;
+                if let Some(second) = segment.query(now, port, &query, &self.up) {
+                    fault(SnoopingFault::TwoQueriers(vid, port, second));
+                }
+                true
+            }
+            Ok(Message::Records(records)) => {
+                self.counts.reports += 1;
+                let mut is_changed = false;
+                for record in records {
+                    let has_room = groups < self.groups_max;
+                    let before = segment.groups().len();
+                    let change = (record.group, record.change);
+                    if let Some(is_new) = segment.change(now, port, change, is_fast, has_room) {
+                        is_changed |= is_new;
+                    } else {
+                        self.counts.refused += 1;
+                        is_changed = true;
+                        if !std::mem::replace(&mut self.is_full, true) {
+                            fault(SnoopingFault::TableFull);
+                        }
+                    }
+                    groups = groups + segment.groups().len() - before;
+                }
+                is_changed
+            }
+        }
+    }
+
+    /// Ends what has expired, and calls `send` for due queries: VLAN, port (or all), query. Returns whether the table
+    /// may have changed.
+    pub fn advance(&mut self, now: Nanos, mut send: impl FnMut(u16, Option<PortId>, &Query)) -> bool {
+        let (mut is_changed, mut queries) = (false, Vec::new());
+        for (&(vid, _), segment) in &mut self.segments {
+            is_changed |= segment.advance(now, &self.up, &mut queries);
+            self.counts.queries_sent += queries.len() as u64;
+            queries.drain(..).for_each(|Due { port, query }| send(vid, port, &query));
+        }
+        self.is_full &= self.groups() >= self.groups_max;
+        is_changed
+    }
+
+    #[must_use]
+    pub fn next_deadline(&self, now: Nanos) -> Nanos {
+        self.segments.values().map(|segment| segment.next_deadline(now)).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Returns the table for the workers.
+    #[must_use]
+    pub fn table(&self, now: Nanos, settings: &SwitchSettings) -> MulticastTable {
+        let first_member = |port: PortId| {
+            let mut groups = settings.groups.iter().map(|group| &group.members);
+            let group = groups.find(|members| members.iter().any(|member| member.port == port));
+            group.and_then(|members| members.iter().map(|member| member.port).min()).unwrap_or(port)
+        };
+        let first_members = |ports: PortSet| ports.iter().map(first_member).collect::<PortSet>();
+        let routers = ports_where(&settings.ports, |_, port| port.multicast_router);
+        let mut groups = Vec::new();
+        let mut of = |vid, version| {
+            let Some(segment) = self.segments.get(&(vid, version)) else { return MulticastPorts::default() };
+            let put = |group, ports| groups.push(((vid, group), first_members(ports)));
+            let MulticastPorts { reports, unknown } =
+                segment.ports(now, (routers, &self.up), settings.multicast.unknown, put);
+            MulticastPorts { reports: reports.map(first_members), unknown: unknown.map(first_members) }
+        };
+        let vlans = settings.multicast.vlans.iter().map(|&vid| SnoopedVlan {
+            vid,
+            ipv4: of(vid, Version::Ipv4),
+            ipv6: of(vid, Version::Ipv6),
+        });
+        let vlans = vlans.collect();
+        MulticastTable::new(vlans, groups)
+    }
+}
+
+/// Returns the link-local address of a MAC address (RFC 4291 appendix A).
+fn link_local(mac: MacAddr) -> u128 {
+    let [a, b, c, d, e, f] = mac.0;
+    let identifier = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
+    (0xfe80 << 112) | u128::from(identifier)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,351 @@
+//! Members, routers and querier of a VLAN for one IP version. Constants and timers are those of RFC 3376 section 8 and
+//! RFC 3810 section 9.
+//!
+//! Without a querier, memberships would end, so that all ports get all groups. A port also gets all groups until its
+//! hosts have had time to answer a query since its link came up.
+
+use std::collections::BTreeMap;
+
+use xoff_dataplane::forward::MulticastPorts;
+use xoff_flow_control::settings::UnknownGroups;
+use xoff_wire::ip::Address;
+use xoff_wire::multicast::{Change, Query, is_flooded};
+use xoff_wire::units::{Nanos, PortId, PortSet};
+
+/// Time beyond a response time, for delays on the way.
+const GRACE: Nanos = Nanos::from_millis(500);
+/// Default holdtime of a PIM hello (RFC 7761 section 4.11).
+const HELLO_HOLD: Nanos = Nanos::from_secs(105);
+const LAST_MEMBER_RESPONSE: Nanos = Nanos::from_secs(1);
+/// Maximum group-specific queries that wait.
+const ASKS_MAX: usize = 64;
+/// Queries of a second querier until it counts as a fault: more than it sends before it hears the first.
+const RIVAL_QUERIES: u32 = 3;
+
+/// Times of a querier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    robustness: u8,
+    interval: Nanos,
+    max_response: Nanos,
+}
+
+impl Times {
+    pub const DEFAULT: Times =
+        Times { robustness: 2, interval: Nanos::from_secs(125), max_response: Nanos::from_secs(10) };
+
+    fn of(query: &Query) -> Times {
+        Times {
+            robustness: query.robustness.unwrap_or(Times::DEFAULT.robustness),
+            interval: query.interval.filter(|it| *it > Nanos::ZERO).unwrap_or(Times::DEFAULT.interval),
+            max_response: query.max_response,
+        }
+    }
+
+    fn membership(self) -> Nanos {
+        Nanos(self.interval.0 * u64::from(self.robustness)).after(self.max_response)
+    }
+
+    fn querier_present(self) -> Nanos {
+        Nanos(self.interval.0 * u64::from(self.robustness)).after(Nanos(self.max_response.0 / 2))
+    }
+
+    fn last_member(self, response: Nanos) -> Nanos {
+        Nanos(response.0 * u64::from(self.robustness)).after(GRACE)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Querier {
+    pub address: Address,
+    pub port: PortId,
+    until: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ask {
+    due: Nanos,
+    port: PortId,
+    group: Address,
+}
+
+/// Query to send: to one port, or to all ports of the VLAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub port: Option<PortId>,
+    pub query: Query,
+}
+
+pub type Members = BTreeMap<PortId, Nanos>;
+
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Source address of own queries; `None` if this switch is no querier.
+    source: Option<Address>,
+    query_due: Nanos,
+    /// Own queries left in the fast start.
+    startup_left: u8,
+    asks: Vec<Ask>,
+    other_querier: Option<Querier>,
+    /// Second querier, its queries, and the time of the last one.
+    rival: Option<(Address, u32, Nanos)>,
+    times: Times,
+    /// Times when the hosts at each port will have answered a query; ports without query have none.
+    answered: Members,
+    /// Time until which a querier counts as present.
+    queried_until: Nanos,
+    /// Time until which a group may be missing because the table was full.
+    incomplete_until: Nanos,
+    routers: Members,
+    groups: BTreeMap<Address, Members>,
+}
+
+const fn is_unspecified(address: Address) -> bool {
+    address.bits() == 0
+}
+
+impl Segment {
+    pub fn new() -> Segment {
+        Segment {
+            source: None,
+            query_due: Nanos::NEVER,
+            startup_left: 0,
+            asks: Vec::new(),
+            other_querier: None,
+            rival: None,
+            times: Times::DEFAULT,
+            answered: Members::new(),
+            queried_until: Nanos::ZERO,
+            incomplete_until: Nanos::ZERO,
+            routers: Members::new(),
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the source of own queries, the first of which is due at `due`.
+    pub fn set_source(&mut self, source: Option<Address>, due: Nanos) {
+        if source != self.source {
+            self.startup_left = Times::DEFAULT.robustness - 1;
+            self.query_due = if source.is_some() { due } else { Nanos::NEVER };
+            self.source = source;
+            self.asks.clear();
+        }
+    }
+
+    pub fn ask_again(&mut self, now: Nanos, due: Nanos) {
+        if self.own_source(now).is_some() {
+            self.query_due = self.query_due.min(due);
+        }
+    }
+
+    /// Returns the other querier, if present.
+    pub fn other_querier(&self, now: Nanos) -> Option<&Querier> {
+        self.other_querier.as_ref().filter(|querier| now < querier.until)
+    }
+
+    /// Returns the source of own queries while this switch is the elected querier: that with the lowest address.
+    pub fn own_source(&self, now: Nanos) -> Option<Address> {
+        let own = self.source?;
+        let other = self.other_querier(now).map(|other| other.address);
+        let loses = |other: Address| !is_unspecified(other) && (is_unspecified(own) || other < own);
+        (!other.is_some_and(loses)).then_some(own)
+    }
+
+    pub fn link_up(&mut self, ports: &PortSet) {
+        self.answered.retain(|port, _| !ports.contains(*port));
+    }
+
+    /// Returns whether a querier is present.
+    pub fn is_queried(&self, now: Nanos) -> bool {
+        now < self.queried_until
+    }
+
+    /// Returns the ports of `up` that get all groups.
+    pub fn unrestricted(&self, now: Nanos, up: &PortSet) -> PortSet {
+        match self.is_queried(now) {
+            true => up.iter().filter(|port| self.answered.get(port).is_none_or(|at| now < *at)).collect(),
+            false => *up,
+        }
+    }
+
+    pub fn groups(&self) -> &BTreeMap<Address, Members> {
+        &self.groups
+    }
+
+    pub fn routers(&self) -> impl Iterator<Item = PortId> {
+        self.routers.keys().copied()
+    }
+
+    fn general_query(&mut self, now: Nanos, times: Times, up: &PortSet) {
+        if !self.is_queried(now) {
+            self.answered.clear();
+        }
+        for port in up.iter() {
+            self.answered.entry(port).or_insert(now.after(times.max_response).after(GRACE));
+        }
+        self.times = times;
+        self.queried_until = now.after(times.querier_present());
+    }
+
+    /// Handles another querier's query. Returns the address of a second querier that does not give way.
+    pub fn query(&mut self, now: Nanos, port: PortId, query: &Query, up: &PortSet) -> Option<Address> {
+        if let Some(group) = query.group {
+            if !query.has_sources && !query.suppresses {
+                let until = now.after(self.times.last_member(query.max_response));
+                let members = self.groups.get_mut(&group).into_iter().flatten();
+                members.filter(|(at, _)| **at != port).for_each(|(_, end)| *end = until.min(*end));
+            }
+            return None;
+        }
+        let times = Times::of(query);
+        // A port with a query of a bridge that is no querier counts, too: it may be the only way to the members.
+        self.routers.insert(port, now.after(times.querier_present()));
+        let known = self.other_querier(now).copied();
+        let is_second = known.is_some_and(|known| {
+            known.address != query.source
+                && !is_unspecified(known.address)
+                && (is_unspecified(query.source) || known.address < query.source)
+        });
+        if !is_second {
+            self.other_querier =
+                Some(Querier { address: query.source, port, until: now.after(times.querier_present()) });
+        }
+        let is_elected = !is_second && self.own_source(now).is_none();
+        if is_elected || !self.is_queried(now) {
+            self.general_query(now, times, up);
+        }
+        if is_elected || is_unspecified(query.source) {
+            return None;
+        }
+        let is_same = |(rival, _, last): &(Address, u32, Nanos)| {
+            *rival == query.source && now.since(*last) < times.querier_present()
+        };
+        let count = self.rival.filter(is_same).map_or(0, |(_, count, _)| count).saturating_add(1);
+        self.rival = Some((query.source, count, now));
+        (count == RIVAL_QUERIES).then_some(query.source)
+    }
+
+    /// Returns whether the port is new as a router port.
+    pub fn hello(&mut self, now: Nanos, port: PortId) -> bool {
+        let until = now.after(HELLO_HOLD);
+        let before = self.routers.get(&port).copied();
+        self.routers.insert(port, before.unwrap_or_default().max(until));
+        before.is_none()
+    }
+
+    /// Handles a change at a port. `has_room` is false if no further group may be added. Returns whether a port or group
+    /// is new or gone; `None` if a group was refused.
+    pub fn change(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        (group, change): (Address, Change),
+        is_fast: bool,
+        has_room: bool,
+    ) -> Option<bool> {
+        match change {
+            _ if is_flooded(group) => Some(false),
+            Change::Join if !has_room && !self.groups.contains_key(&group) => {
+                self.incomplete_until = now.after(self.times.membership());
+                None
+            }
+            Change::Join => {
+                let until = now.after(self.times.membership());
+                Some(self.groups.entry(group).or_default().insert(port, until).is_none())
+            }
+            Change::Leave if is_fast => {
+                let Some(members) = self.groups.get_mut(&group) else { return Some(false) };
+                let is_gone = members.remove(&port).is_some();
+                if members.is_empty() {
+                    self.groups.remove(&group);
+                }
+                Some(is_gone)
+            }
+            Change::Leave | Change::Block => {
+                self.ask_last_members(now, port, group);
+                Some(false)
+            }
+        }
+    }
+
+    fn ask_last_members(&mut self, now: Nanos, port: PortId, group: Address) {
+        let is_asked = self.asks.iter().any(|ask| (ask.port, ask.group) == (port, group));
+        if self.own_source(now).is_none() || is_asked || self.asks.len() >= ASKS_MAX {
+            return;
+        }
+        let Some(end) = self.groups.get_mut(&group).and_then(|members| members.get_mut(&port)) else {
+            return;
+        };
+        *end = now.after(self.times.last_member(LAST_MEMBER_RESPONSE)).min(*end);
+        for number in 0..u64::from(Times::DEFAULT.robustness) {
+            let due = now.after(Nanos(LAST_MEMBER_RESPONSE.0 * number));
+            self.asks.push(Ask { due, port, group });
+        }
+    }
+
+    /// Removes what has ended, and appends due queries. Returns whether a port or group is gone.
+    pub fn advance(&mut self, now: Nanos, up: &PortSet, queries: &mut Vec<Due>) -> bool {
+        let mut is_changed = self.routers.extract_if(.., |_, until| *until <= now).count() > 0;
+        for members in self.groups.values_mut() {
+            is_changed |= members.extract_if(.., |_, until| *until <= now).count() > 0;
+        }
+        self.groups.retain(|_, members| !members.is_empty());
+        let Times { robustness, interval, max_response } = Times::DEFAULT;
+        let Some(source) = self.own_source(now) else {
+            self.asks.clear();
+            return is_changed;
+        };
+        let query = Query {
+            source,
+            group: None,
+            has_sources: false,
+            suppresses: false,
+            max_response,
+            robustness: Some(robustness),
+            interval: Some(interval),
+        };
+        if now >= self.query_due {
+            let is_startup = self.startup_left > 0;
+            self.startup_left = self.startup_left.saturating_sub(1);
+            self.query_due = now.after(if is_startup { Nanos(interval.0 / 4) } else { interval });
+            self.general_query(now, Times::DEFAULT, up);
+            queries.push(Due { port: None, query });
+        }
+        for Ask { port, group, .. } in self.asks.extract_if(.., |ask| ask.due <= now) {
+            let query = Query { group: Some(group), max_response: LAST_MEMBER_RESPONSE, ..query };
+            queries.push(Due { port: Some(port), query });
+        }
+        is_changed
+    }
+
+    /// Returns when time alone next changes something.
+    pub fn next_deadline(&self, now: Nanos) -> Nanos {
+        let ends = self.groups.values().flat_map(Members::values).chain(self.routers.values()).copied();
+        let other = self.other_querier(now).filter(|_| self.own_source(now).is_none());
+        let query_due = self.source.map(|_| other.map_or(self.query_due, |other| other.until));
+        let asks = self.asks.iter().map(|ask| ask.due).chain(query_due);
+        let bounds = [self.queried_until, self.incomplete_until];
+        let bounds = bounds.into_iter().chain(self.answered.values().copied()).filter(|bound| *bound > now);
+        ends.chain(asks).chain(bounds).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Returns the ports for reports and unknown groups, and calls `put` for each group with its ports.
+    pub fn ports(
+        &self,
+        now: Nanos,
+        (routers, up): (PortSet, &PortSet),
+        unknown: UnknownGroups,
+        mut put: impl FnMut(Address, PortSet),
+    ) -> MulticastPorts {
+        if !self.is_queried(now) {
+            return MulticastPorts::default();
+        }
+        let routers = routers.or(&self.routers().collect());
+        let of_all = routers.or(&self.unrestricted(now, up));
+        for (group, members) in &self.groups {
+            put(*group, of_all.or(&members.keys().copied().collect()));
+        }
+        let floods = unknown == UnknownGroups::Flood || now < self.incomplete_until;
+        MulticastPorts { reports: Some(routers), unknown: (!floods).then_some(of_all) }
+    }
+}
