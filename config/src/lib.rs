@@ -60,7 +60,7 @@ use xoff_wire::units::{BitRate, CLASSES, Nanos, PortId};
 
 use crate::document::Document;
 use crate::memory::Plan;
-use crate::reader::{Problems, Remarks};
+use crate::reader::{Problems, Purpose, Remarks};
 
 pub use changes::{Change, Changes};
 pub use choices::{Choice, SpreadKind};
@@ -120,7 +120,8 @@ impl Config {
         machine: Machine,
     ) -> Result<Config, ConfigError> {
         let (config, Remarks { warnings, notes }) = reader::read(name, text, |root, problems| {
-            Config::of_document(&root, hardware, &machine, problems)
+            let is_possible = Purpose::Switch.is_possible(&root, problems);
+            is_possible.then(|| Config::of_document(&root, hardware, &machine, problems))?
         })?;
         Ok(Config { warnings, notes, ..config })
     }

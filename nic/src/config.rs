@@ -6,7 +6,7 @@ use std::path::Path;
 use toml_span::Spanned;
 use xoff_config::file::{CONFIGURATION, read_text};
 use xoff_config::reader::parse::{self, OrOff};
-use xoff_config::reader::{self, Problems, Table, value};
+use xoff_config::reader::{self, Problems, Purpose, Table, value};
 use xoff_config::shell::{HttpAt, LogFormat};
 use xoff_config::{Choice as _, ConfigError, defaults};
 use xoff_flow_control::congestion::ReactionSettings;
@@ -219,6 +219,9 @@ fn by_code<const N: usize>(map: Option<[Option<Class>; N]>, default: fn(u8) -> u
 }
 
 fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<NicWishes> {
+    if !Purpose::Host.is_possible(root, problems) {
+        return None;
+    }
     let root = Table::of("", root, problems)?;
     root.no_others(&[&["nic", "qcn"]], problems);
     let keys = root.table("nic", problems).map(|table| {

@@ -3,16 +3,19 @@
 //! * [`read`] parses the text and collects [`Problems`].
 //! * A [`Table`] gives access to its values, and reports unknown keys.
 //! * [`keys!`](crate::keys) declares a struct with a field for each key; functions of [`parse`] convert the values.
+//! * [`Purpose`] recognises files of other commands.
 //! * [`rearrange`] splits files that contain several switches.
 
 pub mod parse;
 pub(crate) mod problem;
+mod purpose;
 pub mod rearrange;
 mod table;
 
 use toml_span::{Spanned, Value};
 
 pub use problem::{Problems, Remarks};
+pub use purpose::Purpose;
 pub use table::{Parsed, Table, closest, found};
 
 use problem::{ConfigError, Problem};
@@ -33,7 +36,11 @@ pub fn read<T>(
     let built = match toml_span::parse(text) {
         Ok(root) => build(root, &mut problems),
         Err(error) => {
-            problems.push(Problem::error(format!("not TOML: {error}")).at(error.span, "here"));
+            let problem = Problem::error(format!("not TOML: {error}")).at(error.span, "here");
+            problems.push(match text.trim_start().starts_with('{') {
+                true => problem.help("`xoff import sonic FILE` converts the JSON of a SONiC switch"),
+                false => problem,
+            });
             None
         }
     };

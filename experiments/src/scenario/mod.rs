@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use toml_span::Spanned;
 use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_config::reader::parse::{self, OrOff};
-use xoff_config::reader::{self, Problems, Table, value};
+use xoff_config::reader::{self, Problems, Purpose, Table, value};
 use xoff_config::{Config, ConfigError, Problem, quantity};
 use xoff_sim::flows::{HostSettings, frame_len};
 use xoff_wire::units::{Bytes, Nanos};
@@ -149,7 +149,9 @@ impl Source {
     /// Returns all errors, or the first syntax error.
     pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
         let text = set::written(text, given);
-        let (axes, _) = reader::read(name, &text, |root, problems| Some(edits::axes(&root, problems)))?;
+        let (axes, _) = reader::read(name, &text, |root, problems| {
+            Purpose::Scenario.is_possible(&root, problems).then(|| edits::axes(&root, problems))
+        })?;
         let source = Source { name: name.to_owned(), text, axes };
         for point in 0..source.points() {
             source.point(point)?;
