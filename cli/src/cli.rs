@@ -1,7 +1,7 @@
 //! Parsers and output shared by all commands.
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -82,6 +82,17 @@ pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
         Ok(()) => Ok(ControlFlow::Continue(())),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
         Err(error) => Err(miette!("cannot write the result: {error}")),
+    }
+}
+
+/// Refuses to write a binary capture to a terminal.
+pub fn refuse_terminal(file: &str) -> miette::Result<()> {
+    match file == "-" && io::stdout().is_terminal() {
+        true => Err(miette!(
+            help = "write it to a file by -w FILE, or add a reader, such as | tshark -r -",
+            "a capture is binary, and standard output is a terminal"
+        )),
+        false => Ok(()),
     }
 }
 

@@ -13,7 +13,7 @@ use signal_hook::low_level::emulate_default_handler;
 use ureq::http::Response;
 use xoff_recording::pcapng::{NoBlock, Splitter, Tally};
 
-use crate::cli::{URL_VARIABLE, number, tell, whole_seconds};
+use crate::cli::{URL_VARIABLE, number, refuse_terminal, tell, whole_seconds};
 use xoff_switch::client::{self, DEFAULT_URL, Silent};
 use xoff_switch::control::capture::ID_HEADER;
 
@@ -94,6 +94,7 @@ enum End {
 }
 
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    refuse_terminal(&args.out.to_string_lossy())?;
     let (end, tally) = capture(args).into_diagnostic()?;
     let Tally { frames, missed } = tally;
     match missed {

@@ -62,7 +62,7 @@ fn status(url: &str, what: Option<What>) -> Result<Status, StatusError> {
         status.fdb = addresses(url)?;
         status.fdb_truncated = false;
     }
-    if what == Some(What::Routes) {
+    if what == Some(What::Routes) && status.router.is_some() {
         status.routes = routes(url)?;
     }
     Ok(status)

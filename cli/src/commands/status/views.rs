@@ -116,6 +116,9 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Neighbors => "no neighbor is known",
         What::Multicast => "no VLAN has IGMP or MLD snooping",
         What::Mac => "no address is known",
+        What::Routes if status.router.is_none() => {
+            "this switch has no router: no port is `routed`, and no VLAN has a router interface"
+        }
         What::Routes => "the kernel has no route",
         What::Groups => "no group has a selected port",
         What::Flows => "no peer supports pauses of single flows, and no shadow policy requests them",
