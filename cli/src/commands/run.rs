@@ -70,8 +70,10 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     config.warnings.iter().for_each(|warning| tracing::warn!("{}", placed(warning)));
     config.notes.iter().for_each(|note| tracing::info!("{}", placed(note)));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
-    let source =
-        Source { path: std::path::absolute(&args.file).into_diagnostic()?, own_policy: own.cloned() };
+    let path = std::path::absolute(&args.file).into_diagnostic()?;
+    let own = own.cloned();
+    let load = move |path: &Path, machine| Config::load(path, Machine { own_policy: own.clone(), ..machine });
+    let source = Source::new(path, load);
     let running =
         run::start_from(Some(source), &config, record, &Privileges::Drop(confinement)).into_diagnostic()?;
     let http = running.http().map_or_else(|| "off".to_owned(), ToString::to_string);

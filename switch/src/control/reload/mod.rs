@@ -10,6 +10,7 @@ mod follow;
 pub(super) mod http;
 mod ports;
 mod read;
+mod source;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,13 +22,14 @@ use tokio::sync::{mpsc, oneshot};
 use xoff_config::file::Unread;
 use xoff_config::memory::Held;
 use xoff_config::shell::Worker as WorkerPlan;
-use xoff_config::{Change, Changes, Config, OwnPolicy, Problem};
+use xoff_config::{Change, Changes, Config, Problem};
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
 use xoff_flow_control::settings::{PortSettings, SwitchSettings};
 use xoff_wire::units::{Class, Nanos, PortId};
 use xoff_xdp::Share;
 
 pub use http::ReloadRequest;
+pub use source::Source;
 
 use super::mailbox::{Answer, Request};
 use super::opener::{NotOpened, Opener};
@@ -35,12 +37,6 @@ use super::{SwitchView, ask, logging};
 use crate::lldp::dcbx;
 use crate::machine;
 use read::{READ_WITHIN, reach};
-
-#[derive(Clone, Debug)]
-pub struct Source {
-    pub path: PathBuf,
-    pub own_policy: Option<OwnPolicy>,
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reserved {
@@ -168,6 +164,15 @@ impl Reloads {
         let (answer, done) = oneshot::channel();
         let _ = self.commands.send(ReloadCommand::Reload { dry_run, answer });
         done
+    }
+
+    /// Reloads, and waits for the end.
+    ///
+    /// # Errors
+    /// The reasons why nothing was changed.
+    pub fn wait(&self, dry_run: bool) -> Result<Reloaded, String> {
+        let outcome = self.ask(dry_run).blocking_recv().unwrap_or(Err(NotReloaded::Ended));
+        outcome.map_err(|error| error.to_string())
     }
 
     /// Queues a reload, whose result is logged.

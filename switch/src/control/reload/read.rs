@@ -83,15 +83,10 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
     }
 }
 
-fn load(Source { path, own_policy }: &Source, running: Arc<Config>) -> Result<Config, NotReloaded> {
+fn load(Source { path, load }: &Source, running: Arc<Config>) -> Result<Config, NotReloaded> {
     // Do not check the memory, because the switch already uses some of it, nor networks, because their devices may come back.
-    let machine = Machine {
-        own_policy: own_policy.clone(),
-        memory: None,
-        running: Some(running),
-        ..machine::here().without_networks()
-    };
-    Config::load(path, machine).map_err(|error| match error {
+    let machine = Machine { memory: None, running: Some(running), ..machine::here().without_networks() };
+    load(path, machine).map_err(|error| match error {
         ConfigError::Read(unread) => NotReloaded::Unread(unread),
         ConfigError::Invalid(invalid) => NotReloaded::Invalid {
             path: path.clone(),
