@@ -21,15 +21,8 @@ use super::trust::{self, Names};
 use super::{SwitchView, acknowledge, addresses, logging, metrics, page, policy, routes as routing};
 
 pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reloads>) -> Router {
-    let routes = Router::new()
-        .merge(page::routes())
-        .route("/metrics", get(get_metrics))
-        .route("/status", get(get_status))
-        .route("/addresses", get(addresses::get))
-        .route("/routes", get(routing::get))
-        .route("/healthz", get(get_health))
-        .route("/log", get(|| async { logging::recent() }))
-        .route("/policy", get(policy::get).put(policy::put))
+    let routes = reading()
+        .route("/policy", put(policy::put))
         .route("/reload", put(reload::http::put))
         .route("/acknowledge", put(acknowledge::put))
         .layer(Extension(reloads))
@@ -39,6 +32,23 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
         .layer(DefaultBodyLimit::max(policy::BODY_MAX))
         .with_state(view);
     by_name(routes, names)
+}
+
+/// Returns the routes that anybody on the machine may read: they change nothing and capture nothing.
+pub fn read_only(view: Arc<SwitchView>) -> Router {
+    reading().with_state(view)
+}
+
+fn reading() -> Router<Arc<SwitchView>> {
+    Router::new()
+        .merge(page::routes())
+        .route("/metrics", get(get_metrics))
+        .route("/status", get(get_status))
+        .route("/addresses", get(addresses::get))
+        .route("/routes", get(routing::get))
+        .route("/healthz", get(get_health))
+        .route("/log", get(|| async { logging::recent() }))
+        .route("/policy", get(policy::get))
 }
 
 pub(super) fn by_name(routes: Router, names: Names) -> Router {

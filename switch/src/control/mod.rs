@@ -32,7 +32,7 @@ mod multicast;
 pub(crate) mod neighbors;
 mod notification;
 pub(crate) mod opener;
-mod page;
+pub mod page;
 mod pipeline;
 pub mod policy;
 pub(crate) mod policy_cells;

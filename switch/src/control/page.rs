@@ -19,14 +19,17 @@ xoff
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";
 
-const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src http: https:; \
+/// Content security policy: a page loads nothing from other servers.
+pub const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src http: https:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
+pub const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+pub const STYLE: &str = include_str!("page/page.css");
 
 const FILES: [(&str, &str, &str); 4] = [
-    ("/page/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
+    ("/page/page.css", "text/css; charset=utf-8", STYLE),
     ("/page/page.js", SCRIPT, include_str!("page/page.js")),
     ("/page/model.js", SCRIPT, include_str!("page/model.js")),
     ("/page/view.js", SCRIPT, include_str!("page/view.js")),
@@ -48,7 +51,7 @@ async fn root(headers: HeaderMap) -> Response {
 }
 
 /// Returns an answer that browsers must check before they show it again, because an updated switch must not show its old page.
-fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
+pub fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CACHE_CONTROL, "no-cache"),

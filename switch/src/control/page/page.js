@@ -7,14 +7,17 @@ const EVERY_MS = 1000;
 const WITHIN_MS = 5000;
 const byId = (id) => document.getElementById(id);
 
+const at = (url) => new URL(url, location.href).href.replace(/\/$/, "");
+const own = at(".");
+
 // The others stand in the address of the page, so that it can be kept and sent.
-const others = () => new URLSearchParams(location.hash.slice(1)).getAll("join");
-let switches = [new Switch(location.origin)];
+const others = () => new URLSearchParams(location.hash.slice(1)).getAll("join").map(at);
+let switches = [new Switch(own)];
 let frozen = false;
 
 function choose() {
   const known = new Map(switches.map((it) => [it.url, it]));
-  const urls = [location.origin, ...others().filter((url) => url !== location.origin)];
+  const urls = [own, ...others().filter((url) => url !== own)];
   switches = [...new Set(urls)].map((url) => known.get(url) ?? new Switch(url));
   view.joined(switches, (gone) => join(others().filter((url) => url !== gone.url)));
 }
@@ -35,15 +38,14 @@ async function ask(it) {
     it.take(await (await get(`${it.url}/status?addresses=0`)).json());
     if (!named) choose();
   } catch (error) {
-    const own = it.url === location.origin;
-    const hint = own ? "" : `; it serves pages of other switches only if they have its address or a name in its http_hosts`;
+    const hint = it.url === own ? "" : `; it serves pages of other switches only if they have its address or a name in its http_hosts`;
     it.trouble = `${it.name} at ${it.url} does not answer (${error.message})${hint}`;
   }
 }
 
 async function look() {
   if (!frozen && !document.hidden) {
-    const log = get("/log").then((answer) => answer.text());
+    const log = get(`${own}/log`).then((answer) => answer.text());
     await Promise.all(switches.map(ask));
     await log.then(view.log, () => {});
     draw();
