@@ -10,6 +10,7 @@ pub mod demo;
 pub mod documents;
 #[cfg(feature = "experiments")]
 pub mod experiment;
+pub mod import;
 #[cfg(feature = "lab")]
 pub mod lab;
 #[cfg(feature = "nic")]
@@ -76,6 +77,7 @@ pub enum Command {
     Demo(demo::Args),
     #[cfg(feature = "experiments")]
     Experiment(experiment::Args),
+    Import(import::Args),
     #[cfg(feature = "lab")]
     Lab(lab::Args),
     Manual(documents::ManualArgs),
@@ -114,6 +116,7 @@ impl Command {
             Command::Lab(args) => lab::run(&args, own),
             #[cfg(feature = "traffic")]
             Command::Traffic(args) => traffic::run(&args),
+            Command::Import(args) => import::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Reload(args) => reload::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Run(args) => run::run(&args, own),

@@ -1,0 +1,48 @@
+//! `xoff import`: converts configurations of other switches.
+
+mod sonic;
+mod written;
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use miette::{IntoDiagnostic as _, miette};
+use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
+use xoff_config::{Config, Machine};
+
+use crate::cli;
+
+const CONFIG_DB: FileKind = FileKind {
+    name: "the configuration of SONiC",
+    help: "give the path of a config_db.json; `sonic-cfggen -d --print-data` prints the running one",
+    bytes_max: WRITTEN_MAX,
+};
+
+/// Convert the configuration of another switch.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Debug, Subcommand)]
+enum From {
+    /// Convert the QoS tables of a SONiC switch to a configuration of xoff.
+    ///
+    /// Comments at the top of the output name the settings that have no counterpart.
+    Sonic {
+        /// File config_db.json of SONiC.
+        file: PathBuf,
+    },
+}
+
+pub fn run(Args { from: From::Sonic { file } }: &Args) -> miette::Result<()> {
+    let name = file.display();
+    let db = serde_json::from_str(&read_text(file, CONFIG_DB)?)
+        .map_err(|error| miette!("{name} is not JSON, which a config_db.json has to be: {error}"))?;
+    let text = sonic::converted(&db).map_err(|why| miette!("{name}: {why}"))?;
+    cli::print(&text)?;
+    // Validate for any machine, because the devices of the other switch are not here.
+    Config::from_toml("the converted configuration", &text, Machine::default()).into_diagnostic()?;
+    Ok(())
+}
