@@ -21,6 +21,7 @@
 
 pub mod config;
 mod device;
+pub mod display;
 mod mark;
 mod mounts;
 mod namespace;

@@ -6,6 +6,7 @@ use xoff_config::Config;
 
 use super::{Namespace, parallel};
 use xoff_switch::control::SwitchView;
+use xoff_switch::control::reload::{Reloads, Source};
 use xoff_switch::control::status::Status;
 use xoff_switch::run::{self, Privileges, RunError, Running, ThreadError};
 
@@ -19,8 +20,20 @@ impl Switches {
     /// # Errors
     /// The first failure with its switch's index; the others are stopped.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
+        Switches::start_from(configs, |_| None)
+    }
+
+    /// Starts the switches, each of which `source` may give a file for reloads.
+    ///
+    /// # Errors
+    /// As [`Switches::start`].
+    pub fn start_from(
+        configs: &[(Namespace, Config)],
+        source: impl Fn(&str) -> Option<Source> + Sync,
+    ) -> Result<Switches, (usize, RunError)> {
         let start = |(namespace, config): &(Namespace, Config)| {
-            let running = namespace.try_run(|| run::start(config, &Privileges::Keep))?;
+            let source = source(&config.shell.name);
+            let running = namespace.try_run(|| run::start_from(source, config, None, &Privileges::Keep))?;
             Ok((namespace.clone(), running))
         };
         let (mut switches, mut failed) = (Switches::default(), None);
@@ -36,6 +49,12 @@ impl Switches {
     #[must_use]
     pub fn views(&self) -> Vec<Arc<SwitchView>> {
         self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
+    }
+
+    /// Returns the handles that reload the switches; `None` for a switch without a file.
+    #[must_use]
+    pub fn reloads(&self) -> Vec<Option<Reloads>> {
+        self.0.iter().map(|(_, running)| running.reloads().cloned()).collect()
     }
 
     /// Stops all switches, and returns their final states, or the errors of their threads.

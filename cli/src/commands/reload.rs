@@ -32,7 +32,7 @@ pub fn run(Args { dry_run, url }: &Args) -> miette::Result<()> {
     print(render(&answer.into_diagnostic()?))
 }
 
-fn render(Reloaded { dry_run, changes, warnings }: &Reloaded) -> String {
+pub(super) fn render(Reloaded { dry_run, changes, warnings }: &Reloaded) -> String {
     let heading = match (changes.len(), dry_run) {
         (0, _) => "no changes in the configuration".to_owned(),
         (1, true) => "1 change would be made".to_owned(),

@@ -198,7 +198,7 @@ impl Daemon {
         let state = |ending: &str| format!("{STATE}/{name}.{ending}");
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
         let error_output = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
-        let mut command = enter::child();
+        let mut command = enter::child(None);
         // A later change of group would clear the parent-death signal. Setting the user drops other groups, too.
         command.uid(0).gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);

@@ -11,12 +11,12 @@ mod tests;
 mod wires;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml_span::Value;
 use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
-use xoff_config::reader::{self, Problems, Table};
-use xoff_config::{Config, ConfigError, Machine, Problem};
+use xoff_config::reader::{self, Problems, Purpose, Table};
+use xoff_config::{Config, ConfigError, Machine, OwnPolicy, Problem};
 use xoff_wire::units::{BitRate, MacAddr};
 
 pub(crate) use keys::AGENT_FILE;
@@ -29,6 +29,11 @@ const NETWORK: FileKind = FileKind {
     bytes_max: WRITTEN_MAX,
 };
 
+/// Commented file of two hosts at a switch.
+pub const START: &str = include_str!("../../examples/start.toml");
+/// Name of the network of [`START`], and of its file without extension.
+pub const START_NAME: &str = "lab";
+
 #[derive(Clone, Debug)]
 pub struct Network {
     pub name: String,
@@ -36,6 +41,10 @@ pub struct Network {
     pub switches: Vec<SwitchNode>,
     pub links: Vec<Link>,
     pub warnings: Vec<Problem>,
+    /// File from which the switches can be reloaded, as an absolute path.
+    pub file: Option<PathBuf>,
+    /// Policy of the program, for reloads.
+    pub own_policy: Option<OwnPolicy>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,20 +108,70 @@ pub enum End {
 impl Network {
     /// Reads the network's file, whose name is the network's default name.
     pub fn load(path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
+        Network::load_like(None, path, machine)
+    }
+
+    /// Reads the file again for a reload: everything but the settings of switches has to be as in the network `like`.
+    pub fn load_like(like: Option<&Network>, path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fine).take(keys::LAB_NAME_LEN_MAX).collect();
-        let mut network = Network::from_toml(&path.display().to_string(), &text, &name, machine)?;
-        // Make the paths absolute, because agents run in other directories.
-        let settings =
-            network.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
+        let (mut network, remarks) = reader::read(&path.display().to_string(), &text, |root, problems| {
+            let mut network = read(&root, &name, machine, problems)?;
+            network.place_agent_files(path);
+            like.map_or(Some(()), |like| network.is_like(like, problems).then_some(()))?;
+            Some(network)
+        })?;
+        (network.warnings, network.file) = (remarks.warnings, std::path::absolute(path).ok());
+        Ok(network)
+    }
+
+    /// Makes the paths absolute, because agents run in other directories.
+    fn place_agent_files(&mut self, path: &Path) {
+        let settings = self.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
         for (_, value) in settings.filter(|(key, _)| key == AGENT_FILE) {
             let beside = path.parent().unwrap_or(Path::new("")).join(&*value);
             let beside = std::path::absolute(&beside).unwrap_or(beside);
             *value = beside.display().to_string();
         }
-        Ok(network)
+    }
+
+    /// Returns whether hosts, links and names are those of the running network; otherwise reports the difference.
+    fn is_like(&self, running: &Network, problems: &mut Problems) -> bool {
+        let names = |network: &Network| network.switches.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let ports = |network: &Network| -> Vec<Vec<String>> {
+            let ports =
+                |it: &SwitchNode| it.config.switch.ports.iter().map(|port| port.name.clone()).collect();
+            network.switches.iter().map(ports).collect()
+        };
+        let different = [
+            ("the network's name", self.name != running.name),
+            ("hosts", self.hosts != running.hosts),
+            ("switches", names(self) != names(running)),
+            ("links", self.links != running.links || ports(self) != ports(running)),
+        ];
+        let different: Vec<&str> = different.iter().filter(|(_, is)| *is).map(|(what, _)| *what).collect();
+        if !different.is_empty() {
+            problems.push(
+                Problem::error(format!("a reload cannot change {}", different.join(", ")))
+                    .help("change only settings of switches, or start the network again by `xoff lab down` and `xoff lab up`"),
+            );
+        }
+        different.is_empty()
+    }
+
+    /// Returns the network of [`START`].
+    pub fn start(machine: &Machine) -> Result<Network, ConfigError> {
+        Network::from_toml("the network without a file", START, START_NAME, machine)
+    }
+
+    /// Returns the names of the nodes at which programs can run: hosts, except virtual machines, then switches.
+    #[must_use]
+    pub fn nodes_of_programs(&self) -> Vec<String> {
+        let hosts = self.hosts.iter().filter(|host| !matches!(host.place, Place::Tap(_)));
+        let hosts = hosts.map(|host| host.name.clone());
+        hosts.chain(self.switches.iter().map(|switch| switch.name.clone())).collect()
     }
 
     /// Parses `text`; `name` is the network's default name.
@@ -124,6 +183,9 @@ impl Network {
 }
 
 fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems) -> Option<Network> {
+    if !Purpose::Network.is_possible(root, problems) {
+        return None;
+    }
     let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
@@ -152,6 +214,8 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
         switches: file.switches.iter().zip(configs).map(switch).collect::<Option<_>>()?,
         links: wiring.wires.clone(),
         warnings: Vec::new(),
+        file: None,
+        own_policy: machine.own_policy.clone(),
     };
     let remedies = || switches::remedies(root, &file, &wiring, &alone);
     let shortage = network.needs(machine).shortage(machine, remedies);

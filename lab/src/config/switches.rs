@@ -19,7 +19,11 @@ pub(super) fn configs(
     problems: &mut Problems,
 ) -> Vec<Option<Config>> {
     each(root, file, wiring, machine, problems, |root, problems| {
-        Config::of_document(root, Hardware::Software, machine, problems)
+        // In a reload, only one of the switches is the running one.
+        let name = root.as_table().and_then(|root| root.get("switch")?.as_table()?.get("name")?.as_str());
+        let is_own = |running: &&std::sync::Arc<Config>| name == Some(running.shell.name.as_str());
+        let running = machine.running.as_ref().filter(is_own).cloned();
+        Config::of_document(root, Hardware::Software, &Machine { running, ..machine.clone() }, problems)
     })
 }
 

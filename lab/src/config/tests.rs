@@ -57,6 +57,52 @@ fn five_line_file_makes_two_hosts_and_a_switch() {
 }
 
 #[test]
+fn commented_file_is_valid_with_and_without_its_suggestions() {
+    let network = Network::start(&Machine::default()).unwrap();
+    assert_eq!((network.name.as_str(), network.hosts.len(), network.switches.len()), ("lab", 2, 1));
+    let is_suggestion = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+    assert!(START.lines().filter(is_suggestion).count() > 10);
+    let all: String = START
+        .lines()
+        .map(|line| line.strip_prefix('#').filter(|_| is_suggestion(&line)).unwrap_or(line).to_owned() + "\n")
+        .collect();
+    let network = read(&all).unwrap();
+    assert_eq!((network.hosts.len(), network.switches.len(), network.links.len()), (4, 2, 5));
+    assert!(network.warnings.is_empty(), "{:?}", network.warnings);
+}
+
+#[test]
+fn switches_without_a_path_between_them_cause_a_warning() {
+    let second = format!("{FIVE_LINES}[[switch]]\nname = \"s2\"\nhosts = 1\n");
+    let network = read(&second).unwrap();
+    let [warning] = &network.warnings[..] else { panic!("{:?}", network.warnings) };
+    assert_eq!(warning.position, Some((6, 1)));
+    assert!(warning.message.contains("no link connects switch \"s2\" to switch \"s1\""), "{warning}");
+    for link in ["\"s1\", \"s2\"", "\"h1\", \"s2\""] {
+        let connected = read(&format!("{second}[[link]]\nbetween = [{link}]\n")).unwrap();
+        assert!(connected.warnings.is_empty(), "{:?}", connected.warnings);
+    }
+}
+
+#[test]
+fn lab_file_reload_refuses_changed_hosts_and_links() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("lab.toml");
+    let load = |like: Option<&Network>, text: &str| {
+        fs::write(&path, text).unwrap();
+        Network::load_like(like, &path, &Machine::default())
+    };
+    let running = load(None, FIVE_LINES).unwrap();
+    let changed = load(Some(&running), &format!("{FIVE_LINES}stall_budget = \"4ms\"\n")).unwrap();
+    assert_eq!(changed.switches[0].config.shell.stall_budget.0, 4_000_000);
+    let more_hosts = FIVE_LINES.replace("hosts = 2", "hosts = 3");
+    let refused = |text: &str| load(Some(&running), text).unwrap_err().problems()[0].message.clone();
+    assert_eq!(refused(&more_hosts), "a reload cannot change hosts, links");
+    assert_eq!(refused(&FIVE_LINES.replace("100M", "50M")), "a reload cannot change links");
+    assert_eq!(refused(&FIVE_LINES.replace("s1", "s2")), "a reload cannot change switches");
+}
+
+#[test]
 fn switch_keys_override_defaults_of_all_switches() {
     let network = read(
         "[defaults.switch]\nstall_budget = \"5ms\"\n[defaults.switch.class.3]\nxoff = \"80KB\"\nxon = \"40KB\"\n\

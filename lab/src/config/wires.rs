@@ -88,7 +88,32 @@ impl Wiring {
                     .help("give the switch `hosts = 2`, or connect the switch to another node by a [[link]]"),
             );
         }
+        wiring.warn_of_parts(file, problems);
         wiring
+    }
+
+    /// Warns of switches that no path connects to the first switch, not even one through hosts.
+    fn warn_of_parts(&self, file: &File, problems: &mut Problems) {
+        let hosts = self.hosts.len();
+        let mut parts: Vec<usize> = (0..hosts + file.switches.len()).collect();
+        let node = |end: &End| match *end {
+            End::Host { host, .. } => host,
+            End::Port { switch, .. } => hosts + switch,
+        };
+        for link in &self.wires {
+            let [from, to] = link.ends.each_ref().map(|end| parts[node(end)]);
+            parts.iter_mut().filter(|part| **part == from).for_each(|part| *part = to);
+        }
+        let name = |switch: usize| file.switches[switch].name.as_ref().map_or("", |name| name.value.as_str());
+        let apart = (1..file.switches.len()).filter(|switch| parts[hosts + switch] != parts[hosts]);
+        for switch in apart.filter(|switch| !parts[hosts..hosts + switch].contains(&parts[hosts + switch])) {
+            let (first, other) = (name(0), name(switch));
+            problems.push(
+                Problem::warning(format!("no link connects switch {other:?} to switch {first:?}"))
+                    .at(heading(file.switches[switch].span), "apart from the switches above")
+                    .help(format!("add a link: [[link]] with between = [{first:?}, {other:?}]")),
+            );
+        }
     }
 
     fn nodes(&self, file: &File, problems: &mut Problems) -> Option<BTreeMap<String, NodeIndex>> {

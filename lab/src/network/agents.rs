@@ -152,7 +152,7 @@ fn command(
     device: &Device,
     speed: u64,
 ) -> std::io::Result<Command> {
-    let mut command = enter::child();
+    let mut command = enter::child(None);
     command.arg(std::env::current_exe()?).arg("nic");
     // Leave the terminal's process group, so that Ctrl-C does not end the agent: hosts must obey pauses until the network ends.
     command.process_group(0);

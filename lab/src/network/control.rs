@@ -31,6 +31,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub enum Request {
     Describe,
     Status,
+    /// Reloads the switches; the reply is a list, or the reasons of a refusal.
+    Reload {
+        dry_run: bool,
+    },
     /// Ends the network and requests its [`Account`](super::Account).
     Down,
 }
@@ -135,6 +139,7 @@ fn serve_one(stream: UnixStream, view: &NetworkView, events: &Sender<Event>) -> 
     match serde_json::from_str(&line)? {
         Request::Describe => reply(&stream, &view.description()),
         Request::Status => reply(&stream, &view.status()?),
+        Request::Reload { dry_run } => reply(&stream, &view.reload(dry_run)),
         Request::Down => {
             let _ = events.send(Event::Down(stream)); // fails harmlessly if the network is ending already
             Ok(())

@@ -26,10 +26,12 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
 }
 
 /// Returns a command that runs the appended program, and kills it when this process ends. It works even if this executable's file is gone.
+/// With a `node`, the program runs there, in the network that `XOFF_LAB` names.
 #[must_use]
-pub fn child() -> Command {
+pub fn child(node: Option<&str>) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["lab", "child", "--parent", &std::process::id().to_string(), "--"]);
+    command.args(["lab", "child", "--parent", &std::process::id().to_string()]);
+    command.args(node.into_iter().flat_map(|node| ["--on", node])).arg("--");
     command
 }
 

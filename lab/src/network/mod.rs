@@ -82,6 +82,12 @@ pub enum NetworkError {
     #[error("lab {lab} has no link {link:?}")]
     #[diagnostic(help("links of this lab: {links}; for a node with a single link, give the node's name"))]
     NoLink { lab: String, link: String, links: String },
+    #[error("cannot draw {file}: the drawing is SVG")]
+    #[diagnostic(help("write --out lab.svg; `rsvg-convert lab.svg -o lab.png` or a browser converts it"))]
+    NotSvg { file: String },
+    #[error("{file} exists already")]
+    #[diagnostic(help("give the name of a new file, such as `xoff lab init second.toml`"))]
+    Written { file: String },
     #[error("cannot {what}: {error}")]
     Io { what: String, error: io::Error },
     #[error("lab {name} was stopped during its start, and removed completely")]

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xoff_config::Config;
+use xoff_config::{Config, Machine};
 use xoff_wire::units::MacAddr;
 
 use super::account::Account;
@@ -21,6 +21,7 @@ use super::view::socket_drops;
 use super::{NetworkError, NetworkView};
 use crate::config::{End, Host, Interface, Network, Place};
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
+use xoff_switch::control::reload::Source;
 use xoff_switch::control::{Answer, snapshot};
 
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
@@ -103,17 +104,26 @@ impl RunningNetwork {
         let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !receives_control(host));
         let sinks =
             without_agent.flat_map(|(_, devices)| devices).map(ControlSink::at).collect::<Result<_, _>>()?;
-        let running = Switches::start(&switches).map_err(|(index, error)| NetworkError::Run {
-            switch: network.switches[index].name.clone(),
-            error: Box::new(error),
-        })?;
+        let running =
+            Switches::start_from(&switches, |name| source(&network, name)).map_err(|(index, error)| {
+                NetworkError::Run { switch: network.switches[index].name.clone(), error: Box::new(error) }
+            })?;
         // Send the hosts' first frames after the switches have started, because switches learn addresses from them.
         introduce(&network, &devices)?;
-        let (views, since) = (running.views(), Instant::now());
+        let (views, reloads, since) = (running.views(), running.reloads(), Instant::now());
         let socket_drops_before =
             network.hosts.iter().zip(&devices).map(|(host, devices)| socket_drops(host, devices)).collect();
-        let view =
-            Arc::new(NetworkView { network, entrances, devices, socket_drops_before, ties, views, since });
+        let view = Arc::new(NetworkView {
+            network,
+            entrances,
+            devices,
+            socket_drops_before,
+            ties,
+            views,
+            reloads,
+            since,
+            page: OnceLock::new(),
+        });
         let nodes = hosts.into_iter().chain(switches.into_iter().map(|(namespace, _)| namespace)).collect();
         Ok(RunningNetwork {
             view,
@@ -190,6 +200,18 @@ impl Drop for RunningNetwork {
         // Untie TAP devices here, because other threads may keep the view, and so its ties, alive.
         self.view.ties.iter().for_each(Tie::untie);
     }
+}
+
+/// Returns the source of a switch's reloads: the network's file, if it has one.
+fn source(network: &Network, name: &str) -> Option<Source> {
+    let running = Arc::new(Network { warnings: Vec::new(), ..network.clone() });
+    let (path, name) = (network.file.clone()?, name.to_owned());
+    Some(Source::new(path, move |path, machine| {
+        let machine = Machine { own_policy: running.own_policy.clone(), ..machine };
+        let network = Network::load_like(Some(&running), path, &machine)?;
+        let switch = network.switches.into_iter().find(|switch| switch.name == name);
+        Ok(switch.expect("a network like the running one lacks a switch").config)
+    }))
 }
 
 fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkError> {

@@ -1,11 +1,38 @@
 //! State of a network, for tests.
 
 use xoff_switch::Promise;
-use xoff_switch::control::status::{PortStatus, Verdict};
+use xoff_switch::control::status::{PortStatus, Status, Verdict};
 use xoff_switch::control::testing::view;
 use xoff_switch::control::{Answer, snapshot};
 
 use super::view::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
+
+/// Returns a network with these links. Names of switches begin with `s`, those of hosts with `h`.
+#[must_use]
+pub fn network_of(links: &[(String, String)]) -> NetworkStatus {
+    let like = network();
+    let mut names: Vec<&String> = links.iter().flat_map(|(a, b)| [a, b]).collect();
+    names.sort_by_key(|name| (name.len(), (*name).clone()));
+    names.dedup();
+    let (switches, hosts): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with('s'));
+    let end =
+        |node: &String| EndStatus { node: node.clone(), port: "p".into(), is_switch: node.starts_with('s') };
+    NetworkStatus {
+        hosts: hosts
+            .into_iter()
+            .map(|name| HostStatus { name: name.clone(), ..like.hosts[0].clone() })
+            .collect(),
+        links: links
+            .iter()
+            .map(|(a, b)| LinkStatus { ends: [end(a), end(b)], speed_bits_per_second: 1_000_000_000 })
+            .collect(),
+        switches: switches
+            .into_iter()
+            .map(|name| Status { name: name.clone(), ..like.switches[0].clone() })
+            .collect(),
+        ..like
+    }
+}
 
 /// Returns a lossless network: the test switch with a host at each port.
 #[must_use]

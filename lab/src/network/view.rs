@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,10 @@ use tokio::runtime;
 
 use super::agents;
 use super::names::Entrance;
-use crate::config::{End, Host, Network, Place};
+use crate::config::{End, Host, Network, Place, SwitchNode};
 use crate::{Device, LabError, Tie, parallel};
 use xoff_nic::serve::NicStatus;
+use xoff_switch::control::reload::{Reloaded, Reloads};
 use xoff_switch::control::status::Status;
 use xoff_switch::control::{self, SwitchView};
 
@@ -103,6 +104,8 @@ pub struct Description {
     /// Virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
     pub links: Vec<LinkStatus>,
+    /// Address of the network's page.
+    pub page: Option<String>,
 }
 
 #[derive(Debug)]
@@ -114,7 +117,10 @@ pub struct NetworkView {
     pub(super) socket_drops_before: Vec<u64>,
     pub(super) ties: Vec<Tie>,
     pub(super) views: Vec<Arc<SwitchView>>,
+    pub(super) reloads: Vec<Option<Reloads>>,
     pub(super) since: Instant,
+    /// Address of the network's page, once it is served.
+    pub page: OnceLock<String>,
 }
 
 impl NetworkView {
@@ -129,7 +135,31 @@ impl NetworkView {
             guests: self.guests().map(|host| host.name.clone()).collect(),
             entrances: names.cloned().zip(self.entrances.iter().cloned()).collect(),
             links: self.links(),
+            page: self.page.get().cloned(),
         }
+    }
+
+    pub fn switches(&self) -> impl Iterator<Item = (&str, &Arc<SwitchView>)> {
+        self.network.switches.iter().map(|switch| switch.name.as_str()).zip(&self.views)
+    }
+
+    /// Reloads all switches from the network's file; changes nothing if one of them refuses.
+    ///
+    /// # Errors
+    /// The reasons of the first switch that refuses.
+    pub fn reload(&self, dry_run: bool) -> Result<Vec<(String, Reloaded)>, String> {
+        let all = |dry_run| {
+            let switches = self.network.switches.iter().zip(&self.reloads);
+            let reload = |(switch, reloads): (&SwitchNode, &Option<Reloads>)| {
+                let reloads = reloads.as_ref().ok_or("the network was started without a file")?;
+                let reloaded =
+                    reloads.wait(dry_run).map_err(|why| format!("switch {}: {why}", switch.name))?;
+                Ok((switch.name.clone(), reloaded))
+            };
+            switches.map(reload).collect::<Result<Vec<_>, String>>()
+        };
+        let planned = all(true)?;
+        if dry_run { Ok(planned) } else { all(false) }
     }
 
     /// Reads all counters.

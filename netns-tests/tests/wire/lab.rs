@@ -163,6 +163,13 @@ fn lab_run_exits_with_code_of_its_command() {
     assert_eq!(code("kill -9 $$"), Some(137));
     assert_eq!(code("xoff lab exec h1 -- no-such-program"), Some(127));
     assert_eq!(code("xoff lab exec h1 -- sh -c 'exit 9'"), Some(9));
+    let on_h1 = lab(&["run", "--on", "h1", "--", "ping", "-c", "1", "h2"]).output().unwrap();
+    assert_eq!(on_h1.status.code(), Some(0), "{}", text(&on_h1.stderr));
+    let outside = lab(&["run", file.to_str().unwrap(), "--", "getent", "hosts", "h2"]).output().unwrap();
+    assert_eq!(outside.status.code(), Some(2));
+    assert!(text(&outside.stderr).contains("xoff lab run --on h1"), "{}", text(&outside.stderr));
+    let elsewhere = lab(&["run", "--on", "h9", "--", "true"]).output().unwrap();
+    assert!(text(&elsewhere.stderr).contains("nodes of this lab: h1, h2, s1"), "{}", text(&elsewhere.stderr));
     let no_command = lab(&["run", file.to_str().unwrap(), "--", "/no/such/program"]).output().unwrap();
     assert_eq!(no_command.status.code(), Some(127));
     let wrong = workspace.file("wrong", &format!("{FIVE_LINES}stall_bugdet = 1\n"));
@@ -170,6 +177,48 @@ fn lab_run_exits_with_code_of_its_command() {
     assert_eq!(refused.status.code(), Some(2));
     let message = text(&refused.stderr);
     assert!(message.contains("stall_bugdet") && message.contains(".toml:6"), "{message}");
+}
+
+// proves: lab-page, lab-file
+#[test]
+fn lab_serves_page_and_reloads_its_switches() {
+    let workspace = Workspace::new();
+    let name = "page";
+    let file = workspace.file(name, FIVE_LINES);
+    let up = lab(&["up", file.to_str().unwrap()]).output().unwrap();
+    let messages = text(&up.stderr);
+    let page = messages.lines().find_map(|line| line.strip_prefix("page: ")).expect(&messages);
+    let get = |path: &str, options: &[&str]| {
+        succeed(
+            Command::new("curl")
+                .args(["-s", "-w", "%{http_code}"])
+                .args(options)
+                .arg(format!("{page}{path}")),
+        )
+    };
+    assert!(get("content", &[]).contains("10.1.0.2"));
+    assert!(get("switch/s1/status", &["--compressed"]).contains("\"name\":\"s1\""));
+    for (path, options) in [("switch/s1/reload", &["-X", "PUT"][..]), ("switch/s1/capture", &[])] {
+        assert!(get(path, options).ends_with("404"), "{path}");
+    }
+    assert!(get("switch/s1/policy", &["-X", "PUT", "-d", "{\"policy\": \"pfc\"}"]).ends_with("405"));
+    let reload = |text: &str, options: &[&str]| {
+        workspace.file(name, text);
+        lab(&[&["reload", "--lab", &named(name)], options].concat()).output().unwrap()
+    };
+    let threshold = format!("{FIVE_LINES}[switch.class.3]\nxoff = \"40KB\"\nxon = \"20KB\"\n");
+    let planned = text(&reload(&threshold, &["--dry-run"]).stdout);
+    assert!(planned.starts_with("s1: ") && planned.contains("would be made"), "{planned}");
+    let changed = text(&reload(&threshold, &[]).stdout);
+    assert!(changed.contains("were made") && changed.contains("40000"), "{changed}");
+    let refused = reload(&threshold.replace("hosts = 2", "hosts = 3"), &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("a reload cannot change hosts, links"),
+        "{}",
+        text(&refused.stderr)
+    );
+    succeed(&mut lab(&["down", "--lab", &named(name)]));
 }
 
 /// Senders ignore pauses, and DSCP 24 is lossless. The hosts' kernels drop CNMs, and frames for which no socket is open.

@@ -20,10 +20,10 @@ use xoff_lab::network::{NetworkError, log_file};
 /// Output of a successful start.
 const UP: &str = "up\n";
 
-pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> {
+pub(super) fn start(network: &Network, file: Option<&Path>) -> Result<(), NetworkError> {
     let what = || NetworkError::io("start the background process of the lab");
     let this = std::env::current_exe().map_err(what())?;
-    let file = std::path::absolute(file).map_err(what())?;
+    let file = file.map(std::path::absolute).transpose().map_err(what())?;
     let log = log_file(&network.name);
     make_directory()?;
     let errors = File::options()
@@ -33,7 +33,7 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
         .map_err(NetworkError::io(format!("write {}", log.display())))?;
     let mut child = Command::new(this)
         .args(["lab", "keep"])
-        .arg(file)
+        .args(file)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -19,9 +19,12 @@ use xoff_config::LogFormat;
 use xoff_lab::config::Network;
 
 use crate::cli;
+use xoff_lab::display;
 use xoff_lab::network::control::{self, Claim, Event};
+use xoff_lab::network::view::Description;
 use xoff_lab::network::{Account, NetworkError, RunningNetwork, enter, leftovers};
 use xoff_switch::confine::Confinement;
+use xoff_switch::control::ControlHandle;
 use xoff_switch::control::logging::{self, Log};
 
 /// Default log filter; `RUST_LOG` overrides it.
@@ -29,6 +32,8 @@ const LOG: &str = "warn";
 const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
 
 pub(super) struct Kept {
+    // Dropped first, because its thread reads the network's counters.
+    _page: Option<ControlHandle>,
     up: RunningNetwork,
     events: Receiver<Event>,
     tell: mpsc::Sender<Event>,
@@ -52,11 +57,19 @@ impl Kept {
         if is_stopped() {
             return Err(NetworkError::Stopped { name }.into());
         }
+        let page = display::serve(up.view());
+        let page = page
+            .inspect_err(|error| cli::tell(format_args!("warning: no web page of the lab: {error}")))
+            .ok();
+        let page = page.map(|(page, url)| {
+            let _ = up.view().page.set(url); // the first and only value
+            page
+        });
         let (tell, events) = mpsc::channel();
         claim.answer(up.view().clone(), tell.clone())?;
         let to = tell.clone();
         spawn(move || _ = signals.forever().try_for_each(|signal| to.send(Event::Signal(signal))))?;
-        Ok(Kept { up, events, tell, _claim: claim, _log: log })
+        Ok(Kept { _page: page, up, events, tell, _claim: claim, _log: log })
     }
 
     /// Waits for a signal or request, and ends the network.
@@ -70,6 +83,7 @@ impl Kept {
 
     /// Ends the network, and sends the account of its frames to the clients that requested the end.
     fn end(self, mut clients: Vec<UnixStream>) -> Account {
+        drop(self._page);
         let account = self.up.down();
         // Free the name before clients get their reply, because they may start the network again.
         drop(self._claim);
@@ -83,8 +97,8 @@ impl Kept {
         account
     }
 
-    fn variables(&self) -> BTreeMap<String, String> {
-        self.up.view().description().variables
+    fn description(&self) -> Description {
+        self.up.view().description()
     }
 }
 
@@ -92,9 +106,26 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), NetworkError> {
     xoff_xdp::spawn(work).map(drop).map_err(NetworkError::io("start a thread"))
 }
 
-pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::Result<ExitCode> {
+/// Runs `command` at `node`, or outside of all nodes.
+pub(super) fn run(
+    network: Network,
+    node: Option<&str>,
+    command: &[String],
+    json: bool,
+) -> miette::Result<ExitCode> {
+    let nodes = network.nodes_of_programs();
+    if let Some(node) = node.filter(|node| !nodes.iter().any(|name| name == node)) {
+        let (lab, node) = (network.name, node.to_owned());
+        return Err(match network.hosts.iter().any(|host| host.name == node) {
+            true => NetworkError::Guest { host: node },
+            false => NetworkError::NoNode { lab, node, nodes: nodes.join(", ") },
+        }
+        .into());
+    }
     let kept = Kept::new(network)?;
-    let mut child = start(command, json, &kept.variables())?;
+    let Description { variables, page, .. } = kept.description();
+    tell_page(page.as_deref());
+    let mut child = start(node, command, json, &variables)?;
     let pid = Pid::from_raw(i32::try_from(child.id()).into_diagnostic()?);
     let tell = kept.tell.clone();
     spawn(move || {
@@ -133,7 +164,18 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
     let code = child.wait().map_or(1, exit_code);
     let account = kept.end(down);
     print(&account, json)?;
+    let named = command.iter().find(|word| node.is_none() && code != 0 && nodes.contains(word));
+    if let Some(named) = named {
+        cli::tell(format_args!(
+            "note: the command ran outside of all nodes, where the name {named} is unknown; `xoff lab run --on {}` runs it at a node",
+            nodes[0]
+        ));
+    }
     Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
+}
+
+pub(super) fn tell_page(page: Option<&str>) {
+    page.into_iter().for_each(|page| cli::tell(format_args!("page: {page}")));
 }
 
 /// Prints the account of frames: as JSON on standard output, or as text on standard error.
@@ -146,12 +188,13 @@ pub(super) fn print(account: &Account, json: bool) -> miette::Result<()> {
 }
 
 fn start(
+    node: Option<&str>,
     command: &[String],
     json: bool,
     variables: &BTreeMap<String, String>,
 ) -> Result<Child, NetworkError> {
     let what = || NetworkError::io(format!("run {}", command[0]));
-    let mut child = enter::child();
+    let mut child = enter::child(node);
     child.args(command).envs(variables);
     if json {
         child.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_err(what())?);

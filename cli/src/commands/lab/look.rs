@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use miette::IntoDiagnostic as _;
 
-use super::{graph as drawing, screen};
 use crate::cli;
+use xoff_lab::display;
 use xoff_lab::network::control::{Request, ask};
 use xoff_lab::network::view::{Description, HostStatus, LinkStatus};
 use xoff_lab::network::{NetworkError, NetworkStatus};
@@ -26,7 +26,7 @@ pub(super) fn status(lab: &str, watch: Option<Duration>, json: bool) -> miette::
         let text = if json {
             serde_json::to_string(&now).into_diagnostic()? + "\n"
         } else {
-            clear.to_owned() + &screen::text(&now, before.as_ref())
+            clear.to_owned() + &display::text(&now, before.as_ref())
         };
         let (ControlFlow::Continue(()), Some(period)) = (cli::print_more(text)?, watch) else {
             let is_whole = !now.hosts.iter().any(HostStatus::lacks_agent);
@@ -38,9 +38,12 @@ pub(super) fn status(lab: &str, watch: Option<Duration>, json: bool) -> miette::
 }
 
 pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode> {
+    if let Some(path) = output.filter(|path| path.extension().is_some_and(|extension| extension != "svg")) {
+        return Err(NetworkError::NotSvg { file: path.display().to_string() }.into());
+    }
     let before: NetworkStatus = ask(lab, Request::Status)?;
     sleep(BETWEEN_LOOKS);
-    let svg = drawing::svg(&ask(lab, Request::Status)?, Some(&before));
+    let svg = display::svg(&ask(lab, Request::Status)?, Some(&before));
     match output {
         None => cli::print(svg)?,
         Some(path) => {
@@ -124,6 +127,7 @@ mod tests {
             name: "n".into(),
             variables: Default::default(),
             guests: Default::default(),
+            page: None,
             entrances: Default::default(),
             links: vec![
                 link([end("h1", "eth0"), end("s1", "h1")]),

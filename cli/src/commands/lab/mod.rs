@@ -2,32 +2,33 @@
 
 mod background;
 mod check;
-mod graph;
 mod keep;
 mod look;
-mod screen;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command as Program, ExitCode};
 use std::time::Duration;
 
 use clap::Subcommand;
-use miette::IntoDiagnostic as _;
+use miette::{IntoDiagnostic as _, miette};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::getppid;
 use xoff_config::written::folded;
-use xoff_config::{Machine, OwnPolicy};
-use xoff_lab::config::Network;
+use xoff_config::{ConfigError, Machine, OwnPolicy};
+use xoff_lab::config::{Network, START};
 
 use crate::cli;
 use crate::commands::check::{print_errors, print_json};
+use crate::commands::reload;
 use xoff_lab::network::control::{self, Request};
 use xoff_lab::network::names::Entrance;
 use xoff_lab::network::view::Description;
 use xoff_lab::network::{Account, NetworkError, enter};
+use xoff_switch::control::reload::Reloaded;
 use xoff_switch::machine;
 
 /// Run a network of hosts and switches from one file.
@@ -41,30 +42,41 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
+    /// Write a commented network file to start from.
+    Init {
+        /// File to write.
+        #[arg(default_value = "lab.toml")]
+        file: PathBuf,
+    },
     /// Check a network file and print the memory that the network needs.
     Check {
-        /// Network file (TOML).
-        file: PathBuf,
+        /// Network file (TOML) [default: two hosts and a switch].
+        file: Option<PathBuf>,
         /// Print one JSON object with every setting of the switches.
         #[arg(long)]
         json: bool,
     },
     /// Run a command in a temporary network.
     ///
+    /// Example: xoff lab run --on h1 -- ping -c 3 h2
+    ///
     /// Makes the network, runs the command, takes the network down, and prints what became of every frame. Exits with 2 if the network
     /// cannot be made, and with the command's code if the command fails. Otherwise exits with 0 if no lossless frame was lost, with 1 if
     /// one was, and with 3 if that is unknown.
     Run {
-        /// Network file (TOML).
-        file: PathBuf,
+        /// Network file (TOML) [default: two hosts and a switch].
+        file: Option<PathBuf>,
+        /// Run the command at this host or switch [default: outside of all nodes].
+        #[arg(long, value_name = "NODE")]
+        on: Option<String>,
         /// Print the account of all frames as one JSON object.
         ///
         /// It goes to standard output, and the command's output to standard error.
         #[arg(long)]
         json: bool,
-        /// Command and its arguments, run outside of all nodes.
+        /// Command and its arguments.
         ///
-        /// `xoff lab exec` runs a command at a node.
+        /// Without --on the command can run further commands at nodes, by `xoff lab exec`.
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
@@ -72,8 +84,8 @@ enum LabCommand {
     ///
     /// The network runs until `xoff lab down`.
     Up {
-        /// Network file (TOML).
-        file: PathBuf,
+        /// Network file (TOML) [default: two hosts and a switch].
+        file: Option<PathBuf>,
     },
     /// Run a command at a node.
     ///
@@ -97,6 +109,16 @@ enum LabCommand {
         /// Print the account of all frames as one JSON object.
         #[arg(long)]
         json: bool,
+    },
+    /// Reload the settings of all switches from the network's file.
+    ///
+    /// Hosts and links must not change. If one switch refuses, nothing changes, and the exit code is 2.
+    Reload {
+        #[command(flatten)]
+        which: LabArgs,
+        /// Change nothing: print the changes, or why they are impossible.
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Show all nodes: traffic, pauses and their causes, drops.
     Status {
@@ -138,12 +160,16 @@ enum LabCommand {
     List,
     /// Run a network in this process, the background process of `xoff lab up`.
     #[command(hide = true)]
-    Keep { file: PathBuf },
+    Keep { file: Option<PathBuf> },
     /// Run a program that ends with its parent.
     #[command(hide = true)]
     Child {
+        #[command(flatten)]
+        which: LabArgs,
         #[arg(long)]
         parent: i32,
+        #[arg(long)]
+        on: Option<String>,
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
@@ -158,9 +184,13 @@ struct LabArgs {
 
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
+        LabCommand::Init { file } => {
+            init(file)?;
+            Ok(ExitCode::SUCCESS)
+        }
         LabCommand::Check { file, json: true } => {
-            let (machine, name) = (here(own), file.display().to_string());
-            match Network::load(file, &machine) {
+            let (machine, name) = (here(own), label(file.as_deref()));
+            match read(file.as_deref(), &machine) {
                 Ok(network) => print_json(&check::view(&name, &network, &machine))?,
                 Err(error) => return print_errors(&name, &error),
             }
@@ -168,24 +198,37 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Check { file, json: false } => {
             let machine = here(own);
-            cli::print(check::text(&load(file, &machine)?, &machine))?;
+            cli::print(check::text(&load(file.as_deref(), &machine)?, &machine))?;
             Ok(ExitCode::SUCCESS)
         }
-        LabCommand::Run { file, json, command } => keep::run(load(file, &here(own))?, command, *json),
+        LabCommand::Run { file, on, json, command } => {
+            keep::run(load(file.as_deref(), &here(own))?, on.as_deref(), command, *json)
+        }
         LabCommand::Up { file } => {
             // Check the file here, so that its errors are printed in colour: the background process has no terminal.
-            let network = load(file, &here(own))?;
-            background::start(&network, file)?;
+            let network = load(file.as_deref(), &here(own))?;
+            background::start(&network, file.as_deref())?;
+            let Description { page, .. } = control::ask(&network.name, Request::Describe)?;
+            keep::tell_page(page.as_deref());
             cli::print(network.name + "\n")?;
             Ok(ExitCode::SUCCESS)
         }
-        LabCommand::Keep { file } => background::keep(|| load(file, &here(own))),
+        LabCommand::Keep { file } => background::keep(|| load(file.as_deref(), &here(own))),
         LabCommand::Exec { which, node, command } => exec(which, node, command).map(ExitCode::from),
         LabCommand::Down { which, json } => {
             let name = control::choose(which.lab.as_deref())?;
             let account: Account = control::ask(&name, Request::Down)?;
             keep::print(&account, *json)?;
             Ok(cli::exit_code(account.verdict.promise))
+        }
+        LabCommand::Reload { which, dry_run } => {
+            let request = Request::Reload { dry_run: *dry_run };
+            let outcome: Result<Vec<(String, Reloaded)>, String> =
+                control::ask(&control::choose(which.lab.as_deref())?, request)?;
+            for (switch, reloaded) in outcome.map_err(|why| miette!("{why}"))? {
+                cli::print(format_args!("{switch}: {}", reload::render(&reloaded)))?;
+            }
+            Ok(ExitCode::SUCCESS)
         }
         LabCommand::Status { which, watch, json } => {
             look::status(&control::choose(which.lab.as_deref())?, *watch, *json)
@@ -194,6 +237,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             look::graph(&control::choose(which.lab.as_deref())?, out.as_deref())
         }
         LabCommand::Capture { which, link, out, arguments } => {
+            cli::refuse_terminal(out)?;
             let lab = control::choose(which.lab.as_deref())?;
             let description: Description = control::ask(&lab, Request::Describe)?;
             let (node, mut command) = look::capture_command(&description, link, out)?;
@@ -205,13 +249,17 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             control::all().into_iter().try_for_each(|name| cli::print(name + "\n"))?;
             Ok(ExitCode::SUCCESS)
         }
-        LabCommand::Child { parent, command } => {
+        LabCommand::Child { which, parent, on, command } => {
             prctl::set_pdeathsig(Signal::SIGKILL).into_diagnostic()?;
             // If the parent ended before `prctl`, no signal comes, so compare its PID.
             if getppid().as_raw() != *parent {
                 return Ok(ExitCode::from(cli::EXIT_CANNOT));
             }
-            Ok(ExitCode::from(take_place(command)))
+            let code = match on {
+                Some(node) => exec(which, node, command)?,
+                None => take_place(command),
+            };
+            Ok(ExitCode::from(code))
         }
     }
 }
@@ -222,12 +270,34 @@ fn here(own: Option<&OwnPolicy>) -> Machine {
     Machine { own_policy: own.cloned(), ..machine::here().without_networks() }
 }
 
-fn load(file: &std::path::Path, machine: &Machine) -> Result<Network, NetworkError> {
-    let network = Network::load(file, machine)?;
-    for (_, warning) in folded(network.warnings.iter().map(ToString::to_string)) {
-        cli::tell(format_args!("warning: {warning}"));
+fn read(file: Option<&Path>, machine: &Machine) -> Result<Network, ConfigError> {
+    file.map_or_else(|| Network::start(machine), |file| Network::load(file, machine))
+}
+
+fn label(file: Option<&Path>) -> String {
+    file.map_or_else(|| "the network without a file".to_owned(), |file| file.display().to_string())
+}
+
+fn load(file: Option<&Path>, machine: &Machine) -> Result<Network, NetworkError> {
+    let network = read(file, machine)?;
+    for (first, warning) in folded(network.warnings.iter().map(ToString::to_string)) {
+        let place = network.warnings[first].position;
+        let place =
+            place.map_or_else(String::new, |(line, column)| format!("{}:{line}:{column}: ", label(file)));
+        cli::tell(format_args!("{place}warning: {warning}"));
     }
     Ok(network)
+}
+
+fn init(file: &Path) -> Result<(), NetworkError> {
+    let mut new = File::create_new(file).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => NetworkError::Written { file: file.display().to_string() },
+        _ => NetworkError::io(format!("write {}", file.display()))(error),
+    })?;
+    new.write_all(START.as_bytes()).map_err(NetworkError::io(format!("write {}", file.display())))?;
+    let file = file.display();
+    cli::tell(format_args!("{file} written; try: xoff lab run {file} --on h1 -- ping -c 3 h2"));
+    Ok(())
 }
 
 /// Replaces this process by the command at the node.

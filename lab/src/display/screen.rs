@@ -1,19 +1,17 @@
 //! Text screen of a network: hosts, and ports of switches.
 
-use std::fmt::Write as _;
-
+use xoff_config::format::{bytes, scaled};
 use xoff_config::written::grouped;
 
-use xoff_config::format::{bytes, scaled};
-use xoff_lab::network::NetworkStatus;
-use xoff_lab::network::account::table;
+use crate::network::NetworkStatus;
+use crate::network::account::table;
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
 /// Formats the screen: rates since `before`; without `before`, totals.
 #[must_use]
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
-    let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
+    let before = earlier(now, before);
     let mut text = format!(
         "lab {}, up {:.0} s: {} hosts, {} switches\n",
         now.name,
@@ -21,26 +19,9 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
         now.hosts.len(),
         now.switches.len()
     );
-    text += &hosts(now, before);
-    text += &ports(now, before);
-    let lost: u64 = now.switches.iter().map(|switch| switch.verdict.lossless_lost).sum();
-    let unseen: u64 = now.switches.iter().map(|switch| switch.verdict.unseen_total()).sum();
-    let dropped = now.hosts.iter().flat_map(|host| &host.interfaces).filter_map(|it| it.counters);
-    let dropped: u64 = dropped.map(|counters| counters.dropped()).sum();
-    let _ = writeln!(
-        text,
-        "\nlossless frames lost: {} in switches, {} at their devices and sockets, {} at hosts",
-        grouped(lost),
-        grouped(unseen),
-        grouped(dropped)
-    );
-    for host in now.hosts.iter().filter(|host| host.lacks_agent()) {
-        let _ = writeln!(
-            text,
-            "FAILED: the agent of host {} does not answer, so the host may not obey pauses; end the lab and start it again",
-            host.name
-        );
-    }
+    text += &table(&HOSTS, hosts(now, before).into_iter());
+    text += &table(&PORTS, ports(now, before).into_iter());
+    text += &format!("\n{}\n", conclusions(now).join("\n"));
     let causes = Causes::of(&now.switches);
     if !causes.is_empty() {
         text += &format!("\npaused peers, with the causes of their pauses:\n{}", causes.text());
@@ -48,9 +29,42 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     text
 }
 
+/// Returns `before` if it is an earlier state of the same network.
+pub(super) fn earlier<'a>(
+    now: &NetworkStatus,
+    before: Option<&'a NetworkStatus>,
+) -> Option<&'a NetworkStatus> {
+    before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos)
+}
+
+/// Returns lines about losses and agents.
+pub(super) fn conclusions(now: &NetworkStatus) -> Vec<String> {
+    let lost: u64 = now.switches.iter().map(|switch| switch.verdict.lossless_lost).sum();
+    let unseen: u64 = now.switches.iter().map(|switch| switch.verdict.unseen_total()).sum();
+    let dropped = now.hosts.iter().flat_map(|host| &host.interfaces).filter_map(|it| it.counters);
+    let dropped: u64 = dropped.map(|counters| counters.dropped()).sum();
+    let losses = format!(
+        "lossless frames lost: {} in switches, {} at their devices and sockets, {} at hosts",
+        grouped(lost),
+        grouped(unseen),
+        grouped(dropped)
+    );
+    let failed = now.hosts.iter().filter(|host| host.lacks_agent()).map(|host| {
+        format!(
+            "FAILED: the agent of host {} does not answer, so the host may not obey pauses; end the lab and start it again",
+            host.name
+        )
+    });
+    std::iter::once(losses).chain(failed).collect()
+}
+
+pub(super) const HOSTS: [&str; 7] = ["host", "device", "address", "sent", "received", "dropped", "pauses"];
+pub(super) const PORTS: [&str; 8] =
+    ["switch", "port", "sent", "received", "queued", "peer held", "held by peer", "dropped"];
+
 /// Formats a number of bytes.
 /// With an earlier number and its age in nanoseconds, formats their rate since then.
-pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
+fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     match before {
         None => bytes(now),
         Some((before, nanos)) => scaled(rate(now, before, nanos), "b/s"),
@@ -66,7 +80,7 @@ pub(super) fn between(now: &NetworkStatus, before: &NetworkStatus) -> u64 {
     now.uptime_nanos.saturating_sub(before.uptime_nanos).max(1)
 }
 
-fn hosts(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
+pub(super) fn hosts(now: &NetworkStatus, before: Option<&NetworkStatus>) -> Vec<Vec<String>> {
     let rows = now.hosts.iter().enumerate().flat_map(|(index, host)| {
         host.interfaces.iter().enumerate().map(move |(number, interface)| {
             let name = if number == 0 { host.name.clone() } else { String::new() };
@@ -109,7 +123,7 @@ fn hosts(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
             ]
         })
     });
-    table(&["host", "device", "address", "sent", "received", "dropped", "pauses"], rows)
+    rows.collect()
 }
 
 pub(super) fn volume(port: &PortStatus) -> (u64, u64) {
@@ -122,7 +136,7 @@ pub(super) fn classes(port: &PortStatus, of: fn(&ClassStatus) -> bool) -> String
     classes.map(|class| class.class.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-fn ports(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
+pub(super) fn ports(now: &NetworkStatus, before: Option<&NetworkStatus>) -> Vec<Vec<String>> {
     let rows = now.switches.iter().enumerate().flat_map(|(index, switch)| {
         switch.ports.iter().enumerate().map(move |(number, port)| {
             let name = if number == 0 { switch.name.clone() } else { String::new() };
@@ -150,14 +164,14 @@ fn ports(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
             ]
         })
     });
-    table(&["switch", "port", "sent", "received", "queued", "peer held", "held by peer", "dropped"], rows)
+    rows.collect()
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use xoff_lab::network::testing::network;
+    use crate::network::testing::network;
 
     // proves: lab-account, lab-lifecycle
     #[test]

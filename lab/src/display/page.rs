@@ -1,0 +1,175 @@
+//! Web page of a network at an address of the machine, because browsers cannot reach the nodes' namespaces. The page changes nothing.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use tokio::sync::oneshot;
+use xoff_switch::control::page::{ONLY_OURS, SCRIPT, STYLE, part};
+use xoff_switch::control::{self, ControlError, ControlHandle, http};
+use xoff_xdp::thread_refused;
+
+use super::screen::{HOSTS, PORTS, conclusions, hosts, ports};
+use super::svg;
+use crate::network::{NetworkStatus, NetworkView};
+
+/// Port of the page, unless another program has it.
+const PORT: u16 = 9460;
+/// Minimum age of a state before it is replaced.
+const FRESH_FOR: Duration = Duration::from_millis(800);
+/// Columns with text; all others are numbers.
+const WORDS: [&str; 6] = ["host", "device", "address", "pauses", "switch", "port"];
+
+/// State of the network, and an earlier one.
+#[derive(Clone, Debug)]
+struct Sample {
+    now: Arc<NetworkStatus>,
+    before: Option<Arc<NetworkStatus>>,
+}
+
+/// Requests for a sample. The thread of the HTTP server has no privileges, so another thread reads the counters.
+type Samples = Sender<oneshot::Sender<Sample>>;
+
+/// Serves the page until the handle is dropped; returns the page's address.
+pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), ControlError> {
+    let listen = |port| control::listen(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into(), None, &[]);
+    let http = listen(PORT).or_else(|_| listen(0))?;
+    let (samples, requests) = mpsc::channel();
+    let of_thread = Arc::clone(view);
+    thread::Builder::new()
+        .name("xoff-lab-page".into())
+        .spawn(move || sample(&of_thread, &requests))
+        .map_err(|error| ControlError::Thread(thread_refused(&error)))?;
+    let mut routes = routes().with_state(samples);
+    for (name, switch) in view.switches() {
+        routes = routes.nest(&format!("/switch/{name}/"), http::read_only(Arc::clone(switch)));
+    }
+    let handle = control::serve_routes(http, routes)?;
+    let url = handle.address().map_or_else(String::new, |address| format!("http://{address}/"));
+    Ok((handle, url))
+}
+
+fn routes() -> Router<Samples> {
+    Router::new()
+        .route(
+            "/",
+            get(|| async {
+                ([(header::CONTENT_SECURITY_POLICY, ONLY_OURS)], Html(include_str!("page.html")))
+            }),
+        )
+        .route("/page.js", get(|| async { part(SCRIPT, include_str!("page.js")) }))
+        .route("/page.css", get(|| async { part("text/css; charset=utf-8", STYLE) }))
+        .route("/content", get(|samples| answer(samples, |it| Html(content(&it.now, it.before.as_deref())))))
+        .route(
+            "/graph.svg",
+            get(|samples| {
+                answer(samples, |it| {
+                    ([(header::CONTENT_TYPE, "image/svg+xml")], svg(&it.now, it.before.as_deref()))
+                })
+            }),
+        )
+        .route("/status", get(|samples| answer(samples, |it| Json(&*it.now).into_response())))
+}
+
+async fn answer<R: IntoResponse>(State(samples): State<Samples>, show: impl FnOnce(Sample) -> R) -> Response {
+    let (sender, sample) = oneshot::channel();
+    let _ = samples.send(sender); // fails if the thread has ended; then no sample comes
+    match sample.await {
+        Ok(sample) => show(sample).into_response(),
+        Err(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the counters of the network cannot be read\n").into_response()
+        }
+    }
+}
+
+fn sample(view: &NetworkView, requests: &Receiver<oneshot::Sender<Sample>>) {
+    let read = || -> io::Result<_> { Ok((Instant::now(), Arc::new(view.status()?))) };
+    let mut last: Option<(Instant, Sample)> = None;
+    for request in requests {
+        if last.as_ref().is_none_or(|(at, _)| at.elapsed() >= FRESH_FOR) {
+            let Ok((at, now)) = read() else { continue };
+            let before = last.map(|(_, sample)| sample.now);
+            last = Some((at, Sample { now, before }));
+        }
+        if let Some((_, sample)) = &last {
+            let _ = request.send(sample.clone()); // fails if the client is gone
+        }
+    }
+}
+
+fn content(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
+    let before = super::screen::earlier(now, before);
+    let mut html = format!("<h2>Network</h2>\n<div class=\"scroll\">{}</div>\n", svg(now, before));
+    for line in conclusions(now) {
+        let _ = writeln!(html, "<p>{}</p>", escaped(&line));
+    }
+    let joined: Vec<String> = now.switches.iter().map(|switch| format!("join=../{}/", switch.name)).collect();
+    for switch in &now.switches {
+        let _ = write!(
+            html,
+            "<a href=\"switch/{0}/#{1}\">Live page of {0}</a> ",
+            switch.name,
+            joined.join("&amp;")
+        );
+    }
+    html += "\n<h2>Hosts</h2>\n";
+    html += &table(&HOSTS, &hosts(now, before));
+    html += "<h2>Ports of switches</h2>\n";
+    html + &table(&PORTS, &ports(now, before))
+}
+
+fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let class = |column: &str| if WORDS.contains(&column) { "" } else { " class=\"n\"" };
+    let cells = |tag: &str, texts: &[String]| {
+        let cell =
+            |(column, text): (&&str, &String)| format!("<{tag}{}>{}</{tag}>", class(column), escaped(text));
+        header.iter().zip(texts).map(cell).collect::<String>()
+    };
+    let names: Vec<String> = header.iter().map(ToString::to_string).collect();
+    let rows: String = rows.iter().map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
+    format!(
+        "<div class=\"scroll\"><table><thead><tr>{}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n",
+        cells("th", &names)
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::testing::network;
+
+    // proves: lab-page
+    #[test]
+    fn lab_page_shows_drawing_tables_and_pauses() {
+        let (before, mut now) = (network(), network());
+        now.uptime_nanos += 2_000_000_000;
+        now.switches[0].ports[0].classes[3].rx_bytes += 500_000;
+        now.hosts[0].interfaces[0].device = "<b>".into();
+        let html = content(&now, Some(&before));
+        for words in [
+            "<svg ",
+            "h1 held, class 3",
+            "<td class=\"n\">2.00 Mb/s</td>",
+            "class 3 NOW",
+            "lossless frames lost: 0",
+            "&lt;b&gt;",
+            "href=\"switch/s1/#join=../s1/\"",
+        ] {
+            assert!(html.contains(words), "{words} is not in\n{html}");
+        }
+        assert!(!html.contains("<b>"));
+    }
+}
