@@ -210,7 +210,7 @@ fn lab_serves_page_and_reloads_its_switches() {
     let planned = text(&reload(&threshold, &["--dry-run"]).stdout);
     assert!(planned.starts_with("s1: ") && planned.contains("would be made"), "{planned}");
     let changed = text(&reload(&threshold, &[]).stdout);
-    assert!(changed.contains("were made") && changed.contains("40000"), "{changed}");
+    assert!(changed.contains("were made") && changed.contains("40KB"), "{changed}");
     let refused = reload(&threshold.replace("hosts = 2", "hosts = 3"), &[]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(

@@ -284,5 +284,7 @@ mod tests {
         line(&shown, &["7", "igmp", "none: all groups are flooded"]);
         line(&shown, &["7", "239.1.2.3", "left, right"]);
         line(&shown, &["1 of 9 groups"]);
+        status.router = None;
+        assert!(text(What::Routes, &status, None).starts_with("this switch has no router"));
     }
 }
