@@ -26,6 +26,8 @@ use crate::sockets::{AT_MOST, Device};
 use crate::view::NicView;
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+/// Time after link up in which a willing host announces no classes, because it has not yet taken those of its switch.
+const UNDECIDED_FOR: Nanos = Nanos::from_secs(3);
 /// Pause after as many frames as one turn reads, so that a flood occupies no core.
 const AFTER_FLOOD: Duration = Duration::from_millis(10);
 const FRAME_MAX: usize = 9_216;
@@ -57,6 +59,13 @@ pub(crate) fn follow(own: &NicSettings, announced: Option<&Announcement>) -> Nic
         }
     }
     settings
+}
+
+/// Returns whether lossless classes and DSCP map are those of the switch.
+pub(crate) fn is_followed(view: &NicView) -> bool {
+    let announced = view.neighbors.announcement(PORT);
+    followed(&view.settings, announced.as_ref()).is_some()
+        && *view.in_force.get() == follow(&view.settings, announced.as_ref())
 }
 
 /// Describes the host as a switch's port, whose announcements and comparisons apply.
@@ -95,8 +104,17 @@ impl LldpThread {
         let sender = PacketSender::open(ifindex)?;
         let (stopped, stop) = io::pipe()?;
         let system = gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
-        let host =
-            LldpHost { device, view, socket, sender, system, last_frame: Vec::new(), next_look: Nanos::ZERO };
+        let host = LldpHost {
+            device,
+            view,
+            socket,
+            sender,
+            system,
+            last_frame: Vec::new(),
+            next_look: Nanos::ZERO,
+            decides_at: Nanos::ZERO,
+            is_undecided: false,
+        };
         let thread = thread::Builder::new().name("xoff-lldp".into()).spawn(move || host.run(&stopped))?;
         Ok(LldpThread { stop: Some(stop), thread: Some(thread) })
     }
@@ -120,6 +138,8 @@ struct LldpHost {
     system: String,
     last_frame: Vec<u8>,
     next_look: Nanos,
+    decides_at: Nanos,
+    is_undecided: bool,
 }
 
 impl LldpHost {
@@ -147,6 +167,7 @@ impl LldpHost {
             self.next_look = now.after(LOOK_EVERY);
             self.follow_link(now);
         }
+        self.is_undecided = now < self.decides_at && !is_followed(&self.view);
         let frame = self.frame(TTL);
         let view = Arc::clone(&self.view);
         let mut ports = view.neighbors.lock();
@@ -179,7 +200,11 @@ impl LldpHost {
         let view = Arc::clone(&self.view);
         let port = &mut view.neighbors.lock()[PORT.index()];
         match (port.timer.is_on(), is_up) {
-            (false, true) => port.timer.begin(now),
+            (false, true) => {
+                port.timer.begin(now);
+                let is_willing = self.view.settings.dcbx == Dcbx::Willing;
+                self.decides_at = if is_willing { now.after(UNDECIDED_FOR) } else { Nanos::ZERO };
+            }
             (true, false) => {
                 port.timer.end();
                 port.table.clear();
@@ -191,7 +216,8 @@ impl LldpHost {
 
     fn settings(&self) -> PortSettings {
         let mtu = xoff_xdp::mtu(&self.view.settings.device).unwrap_or(1_500);
-        port(&self.view.in_force.get(), self.device.address, mtu)
+        let port = port(&self.view.in_force.get(), self.device.address, mtu);
+        PortSettings { dcbx: if self.is_undecided { Dcbx::Off } else { port.dcbx }, ..port }
     }
 
     fn frame(&self, ttl: u16) -> Vec<u8> {
@@ -313,13 +339,8 @@ mod tests {
             mismatch::all(&port, announced).into_iter().map(|it| it.kind).collect::<Vec<_>>()
         };
         use MismatchKind::{Application, Dscp, Pfc};
-        assert_eq!(kinds(&announced(false, 0b11_0000)), [Pfc, Dscp]);
+        assert_eq!(kinds(&announced(false, 0b11_0000)), [Pfc, Dscp, Application]);
         assert_eq!(kinds(&Announcement { applications: Vec::new(), ..announced(false, 0b1000) }), []);
-        let by_port = Announcement {
-            applications: vec![announced(false, 0).applications[1]],
-            ..announced(false, 0b1_1000)
-        };
-        assert_eq!(kinds(&by_port), [Pfc, Application]);
         assert_eq!((port.sends(), port.mtu_frame, port.dcbx), (ClassSet(0b1000), 1_514, Dcbx::Willing));
     }
 }

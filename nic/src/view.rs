@@ -32,7 +32,7 @@ pub struct NicView {
     pub response: Response,
     pub waiting_frames: [Counter; CLASSES],
     pub dropped: [Counter; CLASSES],
-    /// Those of `dropped` that were lossy: dropped before the class became lossless.
+    /// Frames of `dropped` from before their class became lossless.
     pub(crate) dropped_lossy: [Counter; CLASSES],
     pub cnms: [Counter; CLASSES],
     pub longest_pause: [Counter; CLASSES],

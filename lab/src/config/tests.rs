@@ -427,7 +427,7 @@ fn agent_gets_classes_of_its_port_unless_host_gives_them() {
     fs::write(&file, "[nic]\ntrust = \"dscp\"\ndscp_map = { 26 = 4 }\n").unwrap();
     let text = format!(
         "[[switch]]\nname = \"s\"\nhosts = 5\n[switch.defaults]\nlossless = [3, 4]\ndscp_map = {{ 0-1 = 1, 26 = 4 }}\n\
-         [[switch.port]]\nname = \"h2\"\ntrust = \"pcp\"\nlossless = [3]\ndscp_map = {{}}\npcp_map = {{ 5 = 3 }}\n\
+         [[switch.port]]\nname = \"h2\"\ntrust = \"pcp\"\nlossless = [3]\npcp_map = {{ 5 = 3 }}\n\
          [[switch.port]]\nname = \"h3\"\ntrust = \"port\"\ndefault_class = 3\nlossless = [3]\n\
          [[host]]\nname = \"h4\"\nnic = {{ lossless = 4, \"dscp-map\" = \"26=3\" }}\n\
          [[host]]\nname = \"h5\"\nnic = {{ file = {:?} }}\n",
@@ -439,9 +439,9 @@ fn agent_gets_classes_of_its_port_unless_host_gives_them() {
         arguments.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>()
     };
     assert_eq!(of(0), ["lossless 3,4", "dscp-map 0=1,1=1,26=4"]);
-    assert_eq!(of(1), ["trust pcp", "pcp-map 5=3"]);
+    assert_eq!(of(1), ["trust pcp", "pcp-map 5=3", "dscp-map 0=1,1=1,26=4"]);
     assert_eq!(of(2)[0], "default-class 3");
     assert!(of(2)[1].starts_with("dscp-map 0=3,1=3,") && !of(2)[1].contains("24="), "{:?}", of(2));
-    assert_eq!(of(3), ["lossless 4", "dscp-map 26=3"]);
+    assert_eq!(of(3), ["dscp-map 26=3", "lossless 4"]);
     assert_eq!(of(4)[1..], ["lossless 3,4"]);
 }

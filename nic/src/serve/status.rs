@@ -139,7 +139,6 @@ impl NicStatus {
     pub(super) fn of(view: &NicView) -> NicStatus {
         let (port, now) = (view.counters.port(PortId(0)), crate::guard::now());
         let in_force = view.in_force.get();
-        let announced = view.neighbors.announcement(dcbx::PORT);
         NicStatus {
             device: view.settings.device.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -151,7 +150,7 @@ impl NicStatus {
             leaf: view.leaf.into(),
             real_time: view.real_time.load(Relaxed),
             lldp: lldp(view, &in_force, now),
-            dcbx_followed: dcbx::followed(&view.settings, announced.as_ref()).is_some(),
+            dcbx_followed: dcbx::is_followed(view),
             dscp_classes: in_force.dscp_to_class.map(Class::get).into(),
             faults: view.faults(),
             changes_refused: view.refused.get(),

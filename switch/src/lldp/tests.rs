@@ -135,7 +135,9 @@ fn shutdown_lldpdu_removes_only_its_neighbor() {
     let mut other_cable = frame(1, 120, &[]);
     let at = other_cable.windows(4).position(|bytes| bytes == b"swp1").unwrap();
     other_cable[at + 3] = b'2';
-    [frame(1, 120, &[]), other_cable, frame(1, 0, &[])].iter().for_each(|frame| _ = port.receive(Nanos(0), frame));
+    [frame(1, 120, &[]), other_cable, frame(1, 0, &[])]
+        .iter()
+        .for_each(|frame| _ = port.receive(Nanos(0), frame));
     assert_eq!(port.table.all().iter().map(|it| &it.port[..]).collect::<Vec<_>>(), ["swp2"]);
 }
 
