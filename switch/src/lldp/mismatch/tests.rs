@@ -2,7 +2,7 @@
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service};
 use xoff_wire::Header;
-use xoff_wire::dcbx::{Applications, Ets, PfcState};
+use xoff_wire::dcbx::{Ets, PfcState};
 use xoff_wire::lldp::{LldpError, Tlv, is_lldp};
 use xoff_wire::units::{CLASSES, Nanos};
 
