@@ -37,7 +37,7 @@ impl Ideal {
     /// Returns a lossless class's headroom at a port.
     ///
     /// # Panics
-    /// If the line is above 1.6 Tb/s, or longer than 1,000 km.
+    /// If the line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         let class = Class::ALL[3].index();

@@ -152,8 +152,8 @@ pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
 }
 
 pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
-    let metres = value.as_str().and_then(quantity::parse_metres).filter(|metres| *metres <= 1_000_000);
-    metres.ok_or_else(|| "a length up to \"1000km\", such as \"3m\" or \"2km\"".into())
+    let metres = value.as_str().and_then(quantity::parse_metres).filter(|metres| *metres <= 20_000_000);
+    metres.ok_or_else(|| "a length up to \"20000km\", such as \"3m\" or \"2km\"".into())
 }
 
 pub fn class(value: &Value<'_>) -> Parsed<Class> {
