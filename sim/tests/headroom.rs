@@ -108,10 +108,14 @@ struct Case {
     metres: u64,
 }
 
+/// Long distance: 100 km at 1 Gb/s, whose cable alone needs 125,000 bytes.
+const LONG: Case = Case { gbps: 1, quanta: 2, metres: 100_000 };
+
 fn cases() -> impl Iterator<Item = Case> {
     RESPONSES
         .into_iter()
         .flat_map(|(gbps, quanta)| [0, 3, 100, 500].map(|metres| Case { gbps, quanta, metres }))
+        .chain([LONG])
 }
 
 impl Case {
