@@ -184,6 +184,7 @@ impl Device {
             ("accept_ra", "0"),
             ("accept_dad", "0"),
             ("router_solicitations", "0"),
+            ("keep_addr_on_down", "1"),
             ("disable_ipv6", "0"),
         ];
         settings.into_iter().try_for_each(|(setting, value)| {

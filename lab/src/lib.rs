@@ -22,6 +22,7 @@
 pub mod config;
 mod device;
 pub mod display;
+pub mod line;
 mod mark;
 mod mounts;
 mod namespace;

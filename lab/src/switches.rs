@@ -10,9 +10,16 @@ use xoff_switch::control::reload::{Reloads, Source};
 use xoff_switch::control::status::Status;
 use xoff_switch::run::{self, Privileges, RunError, Running, ThreadError};
 
+/// State of a running switch, and its reloads if it has a file.
+pub type SwitchHandle = (Arc<SwitchView>, Option<Reloads>);
+
+fn handle(running: &Running) -> SwitchHandle {
+    (Arc::clone(running.view()), running.reloads().cloned())
+}
+
 /// Running switches. Each stops in its own namespace: a generic XDP program can be detached nowhere else.
 #[derive(Debug, Default)]
-pub struct Switches(Vec<(Namespace, Running)>);
+pub struct Switches(Vec<(Namespace, Option<Running>)>);
 
 impl Switches {
     /// Starts a switch in each namespace.
@@ -34,7 +41,7 @@ impl Switches {
         let start = |(namespace, config): &(Namespace, Config)| {
             let source = source(&config.shell.name);
             let running = namespace.try_run(|| run::start_from(source, config, None, &Privileges::Keep))?;
-            Ok((namespace.clone(), running))
+            Ok((namespace.clone(), Some(running)))
         };
         let (mut switches, mut failed) = (Switches::default(), None);
         for (index, started) in parallel::each(configs.iter().collect(), start).into_iter().enumerate() {
@@ -48,19 +55,38 @@ impl Switches {
 
     #[must_use]
     pub fn views(&self) -> Vec<Arc<SwitchView>> {
-        self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
+        self.0.iter().filter_map(|(_, running)| Some(Arc::clone(running.as_ref()?.view()))).collect()
     }
 
-    /// Returns the handles that reload the switches; `None` for a switch without a file.
+    /// Stops the switch at `index`, as [`Switches::stop`] does. Returns `None` if it does not run.
+    pub fn stop_one(&mut self, index: usize) -> Option<Result<Status, ThreadError>> {
+        let (namespace, running) = &mut self.0[index];
+        let running = running.take()?;
+        Some(namespace.on_keeper(|| running.stop()))
+    }
+
+    /// Starts the stopped switch at `index`.
+    pub fn start_one(
+        &mut self,
+        index: usize,
+        source: Option<Source>,
+        config: &Config,
+    ) -> Result<SwitchHandle, RunError> {
+        let (namespace, running) = &mut self.0[index];
+        let started = namespace.try_run(|| run::start_from(source, config, None, &Privileges::Keep))?;
+        Ok(handle(running.insert(started)))
+    }
+
     #[must_use]
-    pub fn reloads(&self) -> Vec<Option<Reloads>> {
-        self.0.iter().map(|(_, running)| running.reloads().cloned()).collect()
+    pub fn handles(&self) -> Vec<SwitchHandle> {
+        self.0.iter().filter_map(|(_, running)| Some(handle(running.as_ref()?))).collect()
     }
 
     /// Stops all switches, and returns their final states, or the errors of their threads.
-    pub fn stop(&mut self) -> Vec<Result<Status, ThreadError>> {
+    /// The result of a switch that does not run is `None`.
+    pub fn stop(&mut self) -> Vec<Option<Result<Status, ThreadError>>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| {
-            namespace.on_keeper(|| running.stop())
+            namespace.on_keeper(|| running.map(Running::stop))
         })
     }
 }

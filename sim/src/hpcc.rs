@@ -418,7 +418,8 @@ mod tests {
             "line 3: the link connects two hosts, or a switch with itself; a link must connect two switches, or a switch and a host"
         );
         let line = "1Gbps 1us 0\n";
-        let hosts: String = (0..4_000).map(|host| format!("{host} {} {line}", 4_000 + host / 1_000)).collect();
+        let hosts: String =
+            (0..4_000).map(|host| format!("{host} {} {line}", 4_000 + host / 1_000)).collect();
         let many = why(&format!("4004 4 4000\n4000 4001 4002 4003\n{hosts}"));
         assert_eq!(many, "line 259: node 4000 has more than 256 links");
         let few = why(&format!("4 1 2\n0\n1 0 {line}2 0 {line}"));

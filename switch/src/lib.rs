@@ -15,7 +15,7 @@ mod host_path;
 pub mod lldp;
 pub mod machine;
 mod outlet;
-mod port_options;
+pub mod port_options;
 mod promise;
 mod recording;
 pub mod router;

@@ -1,3 +1,5 @@
+//! Options of AF_XDP ports.
+
 use xoff_config::memory::WINDOW;
 use xoff_config::shell::{
     Chunks, Mode, PortShell, Queues, ReceiveChunks, Rings as RingSizes, ShellSettings, ZeroCopy,
@@ -6,7 +8,8 @@ use xoff_xdp::{PortOptions, Rings};
 
 const _: () = assert!(xoff_xdp::SMALL_CHUNK == Chunks::SMALL);
 
-pub(crate) fn of_port(shell: &ShellSettings, port: &PortShell) -> PortOptions {
+#[must_use]
+pub fn of_port(shell: &ShellSettings, port: &PortShell) -> PortOptions {
     let RingSizes { fill, rx, tx, completion } = port.rings;
     PortOptions {
         device: port.device.clone(),

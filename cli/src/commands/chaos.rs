@@ -115,7 +115,10 @@ mod tests {
         drops[DropReason::EgressFull.index()] = 12;
         drops[DropReason::Hairpin.index()] = 3;
         let text = render(&Report { tally: Tally { drops, ..tally }, ..Report::default() }, 500);
-        assert!(text.contains("5 of the dropped frames were in lossy classes, and 3 had no egress port"), "{text}");
+        assert!(
+            text.contains("5 of the dropped frames were in lossy classes, and 3 had no egress port"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl RunningFabric for Running<'_> {
         };
         let reports = reports.into_iter().collect::<Result<Vec<HostReport>, _>>()?;
         self.routing.check(self.plan, &self.switches.views(), patience)?;
-        let statuses = self.switches.stop().into_iter().collect::<Result<Vec<Status>, _>>()?;
+        let statuses = self.switches.stop().into_iter().flatten().collect::<Result<Vec<Status>, _>>()?;
         let devices = &self.network.hosts;
         let mut hosts = vec![HostReport::default(); devices.len()];
         for (host, report) in self.plan.hosts_with(Stack::Traffic).zip(reports) {

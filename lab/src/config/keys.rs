@@ -7,9 +7,11 @@ use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
 use xoff_config::reader::{Parsed, Problems, Table, parse};
 use xoff_config::{Config, Problem};
-use xoff_wire::units::{BitRate, MacAddr};
+use xoff_wire::units::{BitRate, MacAddr, Nanos};
 
+use super::lines::LineKeys;
 use super::{NicSettings, Place};
+use crate::line::impairment::{DELAY_MAX, parse_percent};
 
 /// Maximum length of a node's name, and of a network device's.
 const NODE_LEN_MAX: usize = 15;
@@ -43,6 +45,10 @@ xoff_config::keys! {
     struct DefaultKeys {
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
+        delay: Nanos = parse::time(Nanos::ZERO..=DELAY_MAX);
+        jitter: Nanos = parse::time(Nanos::ZERO..=DELAY_MAX);
+        loss: u32 = loss;
+        mac_control: bool = parse::boolean;
         nic: Option<NicSettings> = nic;
     }
 }
@@ -53,6 +59,10 @@ xoff_config::keys! {
         switch: EndName = end_name;
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
+        delay: Nanos = parse::time(Nanos::ZERO..=DELAY_MAX);
+        jitter: Nanos = parse::time(Nanos::ZERO..=DELAY_MAX);
+        loss: u32 = loss;
+        mac_control: bool = parse::boolean;
         mac: MacAddr = parse::mac;
         ipv4: Address<Ipv4Addr> = ipv4;
         ipv6: Address<Ipv6Addr> = ipv6;
@@ -77,8 +87,33 @@ xoff_config::keys! {
         between: [EndName; 2] = between;
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
+        delay: Nanos = parse::time(Nanos::ZERO..=DELAY_MAX);
+        jitter: Nanos = parse::time(Nanos::ZERO..=DELAY_MAX);
+        loss: u32 = loss;
+        mac_control: bool = parse::boolean;
+        from: String = node_name;
     }
 }
+
+macro_rules! line_keys {
+    ($keys:ident) => {
+        impl $keys {
+            pub(super) fn line(&self) -> LineKeys {
+                let $keys { delay, jitter, loss, mac_control, .. } = self;
+                LineKeys {
+                    delay: delay.as_ref().map(|key| key.value),
+                    jitter: jitter.as_ref().map(|key| key.value),
+                    loss: loss.as_ref().map(|key| key.value),
+                    mac_control: mac_control.as_ref().map(|key| key.value),
+                }
+            }
+        }
+    };
+}
+
+line_keys!(DefaultKeys);
+line_keys!(HostKeys);
+line_keys!(LinkKeys);
 
 #[cfg(test)]
 pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
@@ -229,6 +264,11 @@ fn end_name(value: &Value<'_>) -> Parsed<EndName> {
     let (node, port) = text.split_once(':').map_or((text, None), |(node, port)| (node, Some(port)));
     let fine = device(node) && port.is_none_or(device);
     fine.then(|| EndName { node: node.to_owned(), port: port.map(str::to_owned) }).ok_or_else(allowed)
+}
+
+fn loss(value: &Value<'_>) -> Parsed<u32> {
+    let share = value.as_str().and_then(parse_percent);
+    share.ok_or_else(|| "a share of frames from \"0%\" to \"100%\", such as \"0.1%\"".into())
 }
 
 fn between(value: &Value<'_>) -> Parsed<[EndName; 2]> {

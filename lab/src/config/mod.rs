@@ -2,6 +2,7 @@
 
 mod classes;
 mod keys;
+mod lines;
 mod loops;
 mod needs;
 mod plan;
@@ -19,7 +20,10 @@ use xoff_config::reader::{self, Problems, Purpose, Table};
 use xoff_config::{Config, ConfigError, Machine, OwnPolicy, Problem};
 use xoff_wire::units::{BitRate, MacAddr};
 
+use crate::line::Impairment;
+
 pub(crate) use keys::AGENT_FILE;
+pub(crate) use lines::line_device;
 pub use needs::{AGENT, Needs};
 pub use wires::variable;
 
@@ -97,6 +101,8 @@ pub struct Link {
     pub ends: [End; 2],
     pub speed: BitRate,
     pub mtu: u32,
+    /// Impairment of the frames from each end, if the link has a delay line.
+    pub line: Option<[Impairment; 2]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +214,7 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
         let name = switch.name.as_ref()?.value.clone();
         Some(SwitchNode { name, config: config? })
     };
-    let network = Network {
+    let mut network = Network {
         name: file.name.as_ref().map_or_else(|| name.to_owned(), |name| name.value.clone()),
         hosts,
         switches: file.switches.iter().zip(configs).map(switch).collect::<Option<_>>()?,
@@ -217,6 +223,7 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
         file: None,
         own_policy: machine.own_policy.clone(),
     };
+    network.refresh_before_jitter(problems);
     let remedies = || switches::remedies(root, &file, &wiring, &alone);
     let shortage = network.needs(machine).shortage(machine, remedies);
     shortage.into_iter().for_each(|problem| problems.push(problem));

@@ -14,6 +14,8 @@ pub const AGENT: Bytes = Bytes(5 << 20);
 pub struct Needs {
     pub switches: Vec<(String, Plan)>,
     pub agents: u64,
+    /// Number of delay lines, and their memory with the kernel's part.
+    pub lines: (u64, Bytes),
 }
 
 impl Needs {
@@ -27,6 +29,7 @@ impl Needs {
     pub fn total(&self) -> Bytes {
         let sum =
             self.switches.iter().fold(self.of_agents(), |sum, (_, plan)| sum.saturating_add(plan.needed()));
+        let sum = sum.saturating_add(self.lines.1);
         let beyond_one = self.switches.len().saturating_sub(1) as u64;
         sum.saturating_sub(Bytes(beyond_one * PROCESS)) // all switches are threads of one process
     }
@@ -42,9 +45,11 @@ impl Needs {
             return None;
         }
         let problem = Problem::error(format!(
-            "the network needs {} MiB of memory ({} MiB for switches, {} MiB for agents of hosts), more than the {available}",
+            "the network needs {} MiB of memory ({} MiB for switches, {} MiB for delay lines, {} MiB for agents of hosts), more than \
+             the {available}",
             grouped(mebibytes(needed)),
-            grouped(mebibytes(Bytes(needed.0 - self.of_agents().0))),
+            grouped(mebibytes(Bytes(needed.0 - self.of_agents().0 - self.lines.1.0))),
+            grouped(mebibytes(self.lines.1)),
             grouped(mebibytes(self.of_agents())),
         ));
         Some(match remedies().first() {
@@ -63,7 +68,7 @@ impl Network {
             self.switches.iter().map(|switch| (switch.name.clone(), switch.config.plan(machine))).collect();
         let agents =
             self.hosts.iter().filter(|host| host.nic.is_some()).map(|host| host.interfaces.len() as u64);
-        Needs { switches, agents: agents.sum() }
+        Needs { switches, agents: agents.sum(), lines: self.lines(machine) }
     }
 }
 

@@ -6,8 +6,8 @@ use toml_span::{Span, Value};
 use xoff_config::reader::Problems;
 use xoff_config::reader::rearrange::{array, copied, entry, lay_below, policies, table, text};
 use xoff_config::{Choice as _, Config, Hardware, Machine, Problem, ReceiveChunks, Remedy, ZeroCopy};
-use xoff_wire::units::BitRate;
 
+use super::Link;
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
 
@@ -47,10 +47,7 @@ fn each<T>(
         if wiring.ports[index].is_empty() {
             return None; // reported already
         }
-        let ports = wiring.ports[index].iter().map(|port| {
-            let link = &wiring.wires[port.link];
-            (port, link.speed, link.mtu)
-        });
+        let ports = wiring.ports[index].iter().map(|port| (port, &wiring.wires[port.link]));
         let root = root_of(copied(root), index, switch.span, ports.collect(), has_small_chunks, problems)?;
         work(&root, problems)
     };
@@ -61,7 +58,7 @@ fn root_of<'de>(
     mut lab: Value<'de>,
     index: usize,
     span: Span,
-    ports: Vec<(&Port, BitRate, u32)>,
+    ports: Vec<(&Port, &Link)>,
     has_small_chunks: bool,
     problems: &mut Problems,
 ) -> Option<Value<'de>> {
@@ -148,19 +145,22 @@ fn receive_small(root: &mut Table<'_>, span: Span) {
 }
 
 fn with_own<'de>(
-    ports: Vec<(&Port, BitRate, u32)>,
+    ports: Vec<(&Port, &Link)>,
     own: Option<Value<'de>>,
     problems: &mut Problems,
 ) -> Vec<Value<'de>> {
     let mut own = own_ports(own, problems);
-    let made = ports.into_iter().map(|(port, speed, mtu)| {
+    let made = ports.into_iter().map(|(port, link)| {
         let span = port.span;
         let mut keys = Table::from([
             entry("name", ValueInner::String(port.name.clone().into()), span),
             entry("device", ValueInner::String(port.name.clone().into()), span),
-            entry("speed", ValueInner::String(speed.bits_per_second().to_string().into()), span),
-            entry("mtu", ValueInner::Integer(mtu.into()), span),
+            entry("speed", ValueInner::String(link.speed.bits_per_second().to_string().into()), span),
+            entry("mtu", ValueInner::Integer(link.mtu.into()), span),
         ]);
+        if let Some(metres) = link.cable_metres() {
+            keys.extend([entry("cable", ValueInner::String(format!("{metres}m").into()), span)]);
+        }
         if let Some(at) = own.iter().position(|(name, _)| *name == port.name) {
             let (_, mut own_keys) = own.swap_remove(at);
             refuse(&own_keys, &["device", "speed", "mtu"], problems);

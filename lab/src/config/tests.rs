@@ -103,6 +103,45 @@ fn lab_file_reload_refuses_changed_hosts_and_links() {
 }
 
 #[test]
+fn link_delay_becomes_the_cable_of_both_ports() {
+    let network = read(
+        "[defaults]\nspeed = \"1G\"\nloss = \"1%\"\n[[switch]]\nname = \"a\"\nhosts = [\"x\"]\n\
+         [[switch]]\nname = \"b\"\nhosts = [\"y\"]\n[[switch.port]]\nname = \"y\"\ncable = \"7m\"\n\
+         [[host]]\nname = \"x\"\ndelay = \"2ms\"\njitter = \"500us\"\nloss = \"0%\"\nmac_control = false\n\
+         [[link]]\nbetween = [\"a\", \"b\"]\ndelay = \"500us\"\nfrom = \"b\"\n",
+    )
+    .unwrap();
+    let cable = |switch: usize, port: usize| network.switches[switch].config.cables[port].0;
+    // A pause needs both directions, so that a delay of one direction counts half.
+    assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (2_500_000, 250_000, 250_000));
+    assert_eq!(cable(1, 0), 35, "the port's own key is not used");
+    let line = |link: usize| network.links[link].line.unwrap();
+    let spared =
+        Impairment { delay_ns: 2_000_000, jitter_ns: 500_000, loss_per_billion: 0, spares_mac_control: true };
+    assert_eq!(line(0), [spared; 2]);
+    let one_way = Impairment { delay_ns: 500_000, loss_per_billion: 10_000_000, ..Impairment::default() };
+    assert_eq!(line(2), [Impairment::default(), one_way]);
+    let refresh = |port: usize| network.switches[0].config.switch.ports[port].refresh.0;
+    assert_eq!(refresh(1) - refresh(0), 500_000, "a pause may expire because of jitter");
+    let needs = network.needs(&Machine::default());
+    assert_eq!(needs.lines.0, 3);
+    let settings = network.line_settings(2, true).unwrap();
+    let pause_needs = BitRate::from_gbps(1).bytes_in(xoff_wire::units::Nanos::from_millis(10));
+    assert!(settings.capacity > pause_needs && settings.lossless.contains(xoff_wire::units::Class::ALL[3]));
+    let without = read(FIVE_LINES).unwrap();
+    assert!(without.links[0].line.is_none() && without.needs(&Machine::default()).lines == (0, Bytes::ZERO));
+}
+
+#[test]
+fn errors_in_link_impairments_name_allowed_values() {
+    let link = "[[switch]]\nname = \"s2\"\nhosts = [\"z\"]\n[[link]]\nbetween = [\"s1\", \"s2\"]\n";
+    let with = |key: &str| format!("{FIVE_LINES}{link}{key}\n");
+    assert_only(&with("delay = \"51ms\""), 11, &["\"50ms\""]);
+    assert_only(&with("loss = \"101%\""), 11, &["\"0.1%\""]);
+    assert_only(&with("delay = \"1ms\"\nfrom = \"h1\""), 12, &["no end of this link", "\"s1\" or \"s2\""]);
+}
+
+#[test]
 fn switch_keys_override_defaults_of_all_switches() {
     let network = read(
         "[defaults.switch]\nstall_budget = \"5ms\"\n[defaults.switch.class.3]\nxoff = \"80KB\"\nxon = \"40KB\"\n\
@@ -318,7 +357,7 @@ fn agent_gets_settings_of_lab_file() {
 fn all_errors_of_a_lab_file_are_reported_at_once() {
     let all = problems(
         "names = \"x\"\n[[switch]]\nname = \"s\"\nhosts = 0\n[[host]]\nname = \"h\"\nswich = \"s\"\n\
-         [[link]]\nbetween = [\"h\"]\ndelay = \"1ms\"\n",
+         [[link]]\nbetween = [\"h\"]\ndelya = \"1ms\"\n",
     );
     let lines: Vec<usize> = all.iter().filter_map(|problem| problem.position).map(|(line, _)| line).collect();
     assert_eq!(lines, [1, 4, 7, 9, 10], "{all:#?}");

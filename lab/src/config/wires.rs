@@ -7,8 +7,9 @@ use xoff_config::Problem;
 use xoff_config::reader::{Problems, closest};
 use xoff_wire::units::BitRate;
 
-use super::keys::{EndName, File, HostsKey};
+use super::keys::{EndName, File, HostKeys, HostsKey};
 use super::{End, Link, Place};
+use crate::line::Impairment;
 
 pub(super) const SPEED: BitRate = BitRate::from_gbps(1);
 pub(super) const MTU: u32 = xoff_config::defaults::MTU;
@@ -41,6 +42,7 @@ struct PlannedWire {
     ends: [EndName; 2],
     speed: BitRate,
     mtu: u32,
+    line: Option<[Impairment; 2]>,
     span: Span,
 }
 
@@ -59,7 +61,7 @@ impl Wiring {
         let mut planned = Vec::new();
         let mut wiring = Wiring { ports: vec![Vec::new(); file.switches.len()], ..Wiring::default() };
         wiring.hosts = hosts(file, &mut planned, problems);
-        planned.extend(links(file));
+        planned.extend(links(file, problems));
         planned.sort_by_key(|wire| wire.span.start);
         let Some(nodes) = wiring.nodes(file, problems) else { return wiring };
         let mut islands: Vec<usize> = (0..file.switches.len()).collect();
@@ -170,7 +172,7 @@ impl Wiring {
         let ends = [(a, 0, 1), (b, 1, 0)].map(|(node, near, far)| {
             self.end(node, &wire.ends[near], &wire.ends[far].node, (link, wire.span), file, problems)
         });
-        self.wires.push(Link { ends, speed: wire.speed, mtu: wire.mtu });
+        self.wires.push(Link { ends, speed: wire.speed, mtu: wire.mtu, line: wire.line });
     }
 
     fn end(
@@ -299,7 +301,8 @@ fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -
             let ends = [EndName { node: name.value.clone(), port: None }, switch.value.clone()];
             let speed = host.keys.speed.as_ref().map_or(speed, |speed| speed.value);
             let mtu = host.keys.mtu.as_ref().map_or(mtu, |mtu| mtu.value);
-            planned.push(PlannedWire { ends, speed, mtu, span: switch.span });
+            let line = host.keys.line().or(file.defaults.line()).line(None);
+            planned.push(PlannedWire { ends, speed, mtu, line, span: switch.span });
         }
         let name = HostName {
             name: name.value.clone(),
@@ -344,7 +347,8 @@ fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -
             let speed = of.and_then(|keys| keys.speed.as_ref()).map_or(speed, |speed| speed.value);
             let mtu = of.and_then(|keys| keys.mtu.as_ref()).map_or(mtu, |mtu| mtu.value);
             let ends = [&host, &name.value].map(|node| EndName { node: node.clone(), port: None });
-            planned.push(PlannedWire { ends, speed, mtu, span });
+            let line = of.map(HostKeys::line).unwrap_or_default().or(file.defaults.line()).line(None);
+            planned.push(PlannedWire { ends, speed, mtu, line, span });
             match table {
                 Some(entry) if entry.span.start > span.start => (entry.span, entry.nth) = (span, nth),
                 Some(_) => {}
@@ -356,16 +360,30 @@ fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -
     hosts
 }
 
-fn links(file: &File) -> impl Iterator<Item = PlannedWire> {
+fn links(file: &File, problems: &mut Problems) -> Vec<PlannedWire> {
     let speed = file.defaults.speed.as_ref().map_or(SPEED, |speed| speed.value);
     let mtu = file.defaults.mtu.as_ref().map_or(MTU, |mtu| mtu.value);
-    file.links.iter().filter_map(move |link| {
+    let planned = file.links.iter().filter_map(|link| {
         let between = link.between.as_ref()?;
+        let from = link.from.as_ref().and_then(|from| {
+            let end = between.value.iter().position(|end| end.node == from.value);
+            if end.is_none() {
+                let [a, b] = &between.value;
+                problems.push(
+                    Problem::error(format!("{:?} is no end of this link", from.value))
+                        .at(from.span, "unknown end")
+                        .help(format!("write {:?} or {:?}, or remove the key", a.node, b.node)),
+                );
+            }
+            end
+        });
         Some(PlannedWire {
             ends: between.value.clone(),
             speed: link.speed.as_ref().map_or(speed, |speed| speed.value),
             mtu: link.mtu.as_ref().map_or(mtu, |mtu| mtu.value),
+            line: link.line().or(file.defaults.line()).line(from),
             span: between.span,
         })
-    })
+    });
+    planned.collect()
 }

@@ -9,7 +9,7 @@ use xoff_switch::control::status::PortStatus;
 use super::layout::{BOX_HEIGHT, LINE, Layout, MARGIN, NodeBox, Point, Wire};
 use super::screen::{between, classes, earlier, rate, volume};
 use crate::network::NetworkStatus;
-use crate::network::view::{EndStatus, LinkStatus};
+use crate::network::links::{EndStatus, LinkStatus};
 
 /// Draws the network. Wires show rates since `before`; without `before`, totals.
 #[must_use]

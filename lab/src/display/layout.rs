@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::network::NetworkStatus;
-use crate::network::view::LinkStatus;
+use crate::network::links::LinkStatus;
 
 pub(super) type Point = (usize, usize);
 
@@ -357,7 +357,8 @@ mod tests {
         let pair = |(a, b): (&str, &str)| (a.to_owned(), b.to_owned());
         let star = (1..=16).map(|number| host(number, "s1")).collect::<Vec<_>>();
         let chain = [("s1", "s2"), ("s2", "s3"), ("s1", "s3"), ("s1", "s2")].map(pair);
-        let chain = (1..=18).map(|number| host(number, ["s1", "s2", "s3"][number % 3])).chain(chain).collect();
+        let chain =
+            (1..=18).map(|number| host(number, ["s1", "s2", "s3"][number % 3])).chain(chain).collect();
         let leaves = ["s1", "s2", "s3", "s4"];
         let spines = leaves.iter().flat_map(|leaf| [(*leaf, "s8"), (*leaf, "s9")].map(pair));
         let spines = (0..8).map(|number| host(number, leaves[number / 2])).chain(spines).collect();

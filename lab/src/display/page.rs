@@ -8,12 +8,14 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::http::uri::PathAndQuery;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use tokio::sync::oneshot;
+use tower::ServiceExt as _;
 use xoff_switch::control::page::{ONLY_OURS, SCRIPT, STYLE, part};
 use xoff_switch::control::{self, ControlError, ControlHandle, http};
 use xoff_xdp::thread_refused;
@@ -49,13 +51,28 @@ pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), Control
         .name("xoff-lab-page".into())
         .spawn(move || sample(&of_thread, &requests))
         .map_err(|error| ControlError::Thread(thread_refused(&error)))?;
-    let mut routes = routes().with_state(samples);
-    for (name, switch) in view.switches() {
-        routes = routes.nest(&format!("/switch/{name}/"), http::read_only(Arc::clone(switch)));
-    }
-    let handle = control::serve_routes(http, routes)?;
+    let pages = Router::new()
+        .route("/switch/{name}/", get(of_switch))
+        .route("/switch/{name}/{*path}", get(of_switch))
+        .with_state(Arc::clone(view));
+    let handle = control::serve_routes(http, routes().with_state(samples).merge(pages))?;
     let url = handle.address().map_or_else(String::new, |address| format!("http://{address}/"));
     Ok((handle, url))
+}
+
+/// Answers as the switch itself. Each request looks up the switch, because a restart replaces it and waits until nothing uses it.
+async fn of_switch(State(view): State<Arc<NetworkView>>, mut request: Request) -> Response {
+    let path = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
+    let mut parts = path.trim_start_matches("/switch/").splitn(2, '/');
+    let (name, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let Some(switch) = view.running_switch(name) else {
+        return (StatusCode::NOT_FOUND, format!("no switch {name} runs in this lab\n")).into_response();
+    };
+    match format!("/{rest}").parse() {
+        Ok(uri) => *request.uri_mut() = uri,
+        Err(_) => return StatusCode::BAD_REQUEST.into_response(),
+    }
+    http::read_only(switch).oneshot(request).await.into_response()
 }
 
 fn routes() -> Router<Samples> {

@@ -3,8 +3,8 @@
 use xoff_config::format::{bytes, scaled};
 use xoff_config::written::grouped;
 
-use crate::network::NetworkStatus;
 use crate::network::account::table;
+use crate::network::{NetworkStatus, purposes};
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
@@ -22,6 +22,7 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     text += &table(&HOSTS, hosts(now, before).into_iter());
     text += &table(&PORTS, ports(now, before).into_iter());
     text += &format!("\n{}\n", conclusions(now).join("\n"));
+    text += &purposes::text(now);
     let causes = Causes::of(&now.switches);
     if !causes.is_empty() {
         text += &format!("\npaused peers, with the causes of their pauses:\n{}", causes.text());

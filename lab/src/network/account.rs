@@ -7,9 +7,11 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
 use xoff_config::written::grouped;
 
-use super::view::{EndStatus, InterfaceCounters, NetworkStatus};
+use super::links::EndStatus;
+use super::purposes::{self, Purposes};
+use super::view::{InterfaceCounters, NetworkStatus};
 use xoff_switch::Promise;
-use xoff_switch::control::status::{PortStatus, Status};
+use xoff_switch::control::status::PortStatus;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Account {
@@ -27,6 +29,12 @@ pub struct NetworkVerdict {
     pub unseen_lost: u64,
     /// Frames of any class lost in hosts' devices and queues.
     pub host_dropped: u64,
+    /// Frames of any class lost by delay lines without purpose.
+    #[serde(default)]
+    pub line_dropped: u64,
+    /// Frames lost on purpose: by a link's `loss`, at links taken down, and by restarts.
+    #[serde(default)]
+    pub on_purpose: u64,
     /// Failures of switches and agents.
     #[serde(default)]
     pub failed: Vec<String>,
@@ -38,32 +46,52 @@ impl Account {
     /// Computes the account. `waiting` describes queues in which frames remained.
     #[must_use]
     pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
-        let switches = || network.switches.iter().map(|switch| &switch.verdict);
+        let all = || network.statuses();
+        let switches = || all().map(|switch| &switch.verdict);
         let interfaces =
             || network.hosts.iter().flat_map(|host| host.interfaces.iter().map(move |it| (host, it)));
-        let lossless_lost = switches().map(|verdict| verdict.lossless_lost).sum();
-        let unseen_lost = switches().map(|verdict| verdict.unseen_lost).sum();
+        let purposes = Purposes::of(&network);
+        let lossless_lost: u64 = switches().map(|verdict| verdict.lossless_lost).sum();
+        let lossless_lost = lossless_lost.saturating_sub(purposes.link_down_lossless);
+        let unseen_lost: u64 = switches().map(|verdict| verdict.unseen_lost).sum();
+        let unseen_lost = unseen_lost.saturating_sub(purposes.at_downs.switches);
         let counters = interfaces().filter_map(|(_, interface)| interface.counters);
-        let host_dropped = counters.map(|counters| counters.dropped()).sum();
-        let gaps = network.switches.iter().flat_map(|switch| {
+        let host_dropped: u64 = counters.map(|counters| counters.dropped()).sum();
+        let before_restarts: u64 = network.restarts.iter().map(|restart| restart.queue_dropped).sum();
+        let host_dropped = (host_dropped + before_restarts).saturating_sub(purposes.at_downs.hosts);
+        let directions = || network.links.iter().filter_map(|link| link.line.as_ref()).flatten();
+        let line_dropped: u64 = directions().map(|direction| direction.carried.mishaps()).sum();
+        let line_dropped = line_dropped.saturating_sub(purposes.at_downs.line);
+        let on_purpose = purposes.total();
+        failed.extend(network.restarts.iter().flat_map(|restart| restart.failed.clone()));
+        let gaps = all().flat_map(|switch| {
             switch.verdict.unproved.iter().map(move |gap| format!("{}: {gap}", switch.name))
         });
         let unread = interfaces().filter(|(_, interface)| interface.counters.is_none());
         let unread = unread.map(|(host, interface)| {
             format!("{}: counters of {} cannot be read", host.name, interface.device)
         });
-        let unbalanced = network.switches.iter().filter(|it| it.verdict.ledger_balanced == Some(false));
+        let unbalanced = all().filter(|it| it.verdict.ledger_balanced == Some(false));
         failed.extend(
             unbalanced.map(|switch| format!("{}: the ledger of this switch does not balance", switch.name)),
         );
-        let kept = lossless_lost + unseen_lost + host_dropped == 0 && failed.is_empty();
+        let kept = lossless_lost + unseen_lost + host_dropped + line_dropped == 0 && failed.is_empty();
         let unproved: Vec<String> = gaps.chain(unread).chain(waiting).collect();
         let promise = match (kept, unproved.is_empty()) {
             (false, _) => Promise::NotKept,
             (true, true) => Promise::Kept,
             (true, false) => Promise::NotProved,
         };
-        let verdict = NetworkVerdict { promise, lossless_lost, unseen_lost, host_dropped, failed, unproved };
+        let verdict = NetworkVerdict {
+            promise,
+            lossless_lost,
+            unseen_lost,
+            host_dropped,
+            line_dropped,
+            on_purpose,
+            failed,
+            unproved,
+        };
         Account { verdict, network }
     }
 
@@ -78,7 +106,8 @@ impl Account {
             network.uptime_nanos as f64 / 1e9
         );
         text += &ends(network);
-        text += &classes(&network.switches);
+        text += &classes(network);
+        text += &purposes::text(network);
         let unread: u64 = network.hosts.iter().map(|host| host.socket_drops).sum();
         if unread > 0 {
             let _ = writeln!(
@@ -87,9 +116,13 @@ impl Account {
                 grouped(unread)
             );
         }
-        let NetworkVerdict { promise, lossless_lost, unseen_lost, host_dropped, failed, unproved } =
+        let NetworkVerdict { promise, lossless_lost, unseen_lost, host_dropped, line_dropped, .. } =
             &self.verdict;
+        let NetworkVerdict { on_purpose, failed, unproved, .. } = &self.verdict;
         let _ = match promise {
+            Promise::Kept if *on_purpose > 0 => {
+                writeln!(text, "nothing lossless was lost, except frames lost on purpose")
+            }
             Promise::Kept => writeln!(text, "nothing lossless was lost"),
             Promise::NotProved => {
                 writeln!(text, "no loss is known, but a loss cannot be excluded")
@@ -99,6 +132,7 @@ impl Account {
                     (*lossless_lost, "lossless frames were dropped by switches"),
                     (*unseen_lost, "frames were lost by devices and sockets of switches"),
                     (*host_dropped, "frames were dropped at hosts"),
+                    (*line_dropped, "frames were lost by delay lines, which were full or stalled"),
                 ];
                 let counts = counts.into_iter().filter(|(count, _)| *count > 0);
                 let lost: Vec<String> =
@@ -121,6 +155,17 @@ struct EndCounts {
     sent: u64,
     received: u64,
     lost: Vec<(&'static str, u64)>,
+}
+
+impl EndCounts {
+    fn and(self, other: EndCounts) -> EndCounts {
+        let lost = self.lost.into_iter().zip(other.lost).map(|((what, a), (_, b))| (what, a + b));
+        EndCounts {
+            sent: self.sent + other.sent,
+            received: self.received + other.received,
+            lost: lost.collect(),
+        }
+    }
 }
 
 fn of_host(counters: &InterfaceCounters) -> EndCounts {
@@ -152,7 +197,8 @@ fn of_port(port: &PortStatus) -> EndCounts {
 fn counts(network: &NetworkStatus, end: &EndStatus) -> Option<EndCounts> {
     if end.is_switch {
         let switch = network.switches.iter().find(|switch| switch.name == end.node)?;
-        return switch.ports.iter().find(|port| port.name == end.port).map(of_port);
+        let ports = network.all_of(switch).flat_map(|status| &status.ports);
+        return ports.filter(|port| port.name == end.port).map(of_port).reduce(EndCounts::and);
     }
     let host = network.hosts.iter().find(|host| host.name == end.node)?;
     let interface = host.interfaces.iter().find(|interface| interface.device == end.port)?;
@@ -182,10 +228,11 @@ fn losses(counts: impl IntoIterator<Item = (&'static str, u64)>) -> String {
     if lost.is_empty() { "0".into() } else { lost.join(", ") }
 }
 
-fn classes(switches: &[Status]) -> String {
-    let rows = switches.iter().flat_map(|switch| {
-        (0..8).filter_map(|class| {
-            let of: Vec<_> = switch.ports.iter().filter_map(|port| port.classes.get(class)).collect();
+fn classes(network: &NetworkStatus) -> String {
+    let rows = network.switches.iter().flat_map(|switch| {
+        let ports: Vec<&PortStatus> = network.all_of(switch).flat_map(|status| &status.ports).collect();
+        (0..8).filter_map(move |class| {
+            let of: Vec<_> = ports.iter().filter_map(|port| port.classes.get(class)).collect();
             let received: u64 = of.iter().map(|class| class.rx_frames).sum();
             let sent: u64 = of.iter().map(|class| class.tx_frames).sum();
             let mut drops: BTreeMap<&str, u64> = BTreeMap::new();
@@ -231,8 +278,13 @@ pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use xoff_flow_control::drop_reason::DropReason;
+
     use super::*;
+    use crate::line::{Carried, LostFrames};
+    use crate::network::links::{DirectionStatus, Downs, DroppedAt};
     use crate::network::testing::network;
+    use crate::network::view::{Restart, RestartedPart};
 
     fn promise(change: impl FnOnce(&mut NetworkStatus)) -> Promise {
         let mut network = network();
@@ -271,6 +323,63 @@ mod tests {
         let waiting = Account::of(network(), Vec::new(), vec!["h1: 3 frames were still queued".into()]);
         assert_eq!(waiting.verdict.promise, Promise::NotProved);
         assert!(waiting.text().contains("NOT PROVED: h1: 3 frames were still queued"), "{}", waiting.text());
+    }
+
+    /// Frames lost on purpose, and losses of delay lines, in all places where they are counted.
+    // proves: lab-links
+    #[test]
+    fn losses_on_purpose_do_not_change_the_verdict() {
+        let on_line = |change: fn(&mut Carried)| {
+            promise(|network| {
+                let mut direction = DirectionStatus::default();
+                change(&mut direction.carried);
+                network.links[0].line = Some([DirectionStatus::default(), direction]);
+            })
+        };
+        assert_eq!(on_line(|it| it.lost_on_purpose.lossless = 1), Promise::Kept);
+        assert_eq!(on_line(|it| it.lost_link_down.lossless = 1), Promise::Kept);
+        assert_eq!(on_line(|it| it.lost_line_full.mac_control = 1), Promise::Kept);
+        assert_eq!(on_line(|it| it.lost_line_full.lossless = 1), Promise::NotKept);
+        assert_eq!(on_line(|it| it.lost_unseen = 1), Promise::NotKept);
+        let at_down = |dropped: u64, count: u64| {
+            promise(|network| {
+                let on_purpose = DroppedAt { hosts: 2 * count, switches: 4 * count, line: 0 };
+                network.links[0].downs = Downs { count, dropped: on_purpose, ..Downs::default() };
+                network.switches[0].verdict.unseen_lost = 4 * count;
+                interface(network).tx_dropped = dropped * count;
+                let drops = &mut network.switches[0].ports[0].classes[3].drops;
+                drops.insert(DropReason::LinkDown.name().into(), 5);
+                network.switches[0].verdict.lossless_lost = 5;
+            })
+        };
+        assert_eq!([at_down(2, 1), at_down(3, 1)], [Promise::Kept, Promise::NotKept]);
+        assert_eq!(at_down(0, 0), Promise::NotKept, "no command took the link down");
+        let restarted = |lossless_lost| {
+            promise(|network| {
+                let mut status = network.switches[0].clone();
+                status.verdict.lossless_lost = lossless_lost;
+                network.restarts = vec![Restart {
+                    node: status.name.clone(),
+                    part: RestartedPart::Switch,
+                    at_nanos: 1,
+                    queued: 3,
+                    arrived_meanwhile: 4,
+                    programs: 0,
+                    queue_dropped: 0,
+                    switch: Some(Box::new(status)),
+                    failed: Vec::new(),
+                }];
+            })
+        };
+        assert_eq!([restarted(0), restarted(1)], [Promise::Kept, Promise::NotKept]);
+        let mut network = network();
+        let lost = LostFrames { lossless: 1_000, lossy: 2, mac_control: 3 };
+        let carried = Carried { lost_on_purpose: lost, ..Carried::default() };
+        network.links[0].line = Some([DirectionStatus { carried, ..Default::default() }; 2]);
+        let text = Account::of(network, Vec::new(), Vec::new()).text();
+        let line = "lost on purpose by the link h1-s1: 2,010 (lossless 2,000, lossy 4, MAC control 6)\n";
+        assert!(text.contains(line), "{text}");
+        assert!(text.contains("nothing lossless was lost, except frames lost on purpose"), "{text}");
     }
 
     #[test]

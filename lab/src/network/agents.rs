@@ -31,7 +31,9 @@ pub(super) struct Agents(Vec<Agent>);
 
 #[derive(Debug)]
 struct Agent {
-    host: String,
+    host: usize,
+    index: usize,
+    name: String,
     child: Child,
 }
 
@@ -42,26 +44,15 @@ impl Agents {
         is_stopped: &mut dyn FnMut() -> bool,
     ) -> Result<Agents, NetworkError> {
         let mut agents = Agents::default();
-        let of = |(host, devices): (&Host, &Vec<Device>)| {
-            devices
-                .iter()
-                .cloned()
-                .enumerate()
-                .map(|(index, device)| (host.clone(), index, device))
-                .collect::<Vec<_>>()
+        let of = |(host, devices): (usize, &Vec<Device>)| {
+            let devices = devices.iter().cloned().enumerate();
+            devices.map(|(index, device)| (host, index, device)).collect::<Vec<_>>()
         };
-        let all: Vec<_> =
-            network.hosts.iter().zip(devices).flat_map(of).filter(|(host, ..)| host.nic.is_some()).collect();
-        let spawned =
-            parallel::each(all.iter().collect(), |(host, index, device)| -> Result<_, NetworkError> {
-                let link = &network.links[host.interfaces[*index].link];
-                let http = serves_at(&network.name, host, *index);
-                let arguments = network.agent_arguments(host, *index);
-                let command = command(&http, &arguments, device, link.speed.bits_per_second());
-                let command = command.map_err(cannot(host))?;
-                let child = device.namespace().spawn(command).map_err(cannot(host))?;
-                Ok(Agent { host: host.name.clone(), child })
-            });
+        let all = devices.iter().enumerate().flat_map(of);
+        let all = all.filter(|(host, ..)| network.hosts[*host].nic.is_some());
+        let spawned = parallel::each(all.collect(), |(host, index, device)| {
+            Agent::spawn(network, (host, index), &device)
+        });
         let mut failed = None;
         for agent in spawned {
             match agent {
@@ -71,20 +62,29 @@ impl Agents {
         }
         failed.map_or(Ok(()), Err)?;
         let deadline = Instant::now() + BEGIN_WITHIN;
-        for ((host, index, device), agent) in all.iter().zip(&mut agents.0) {
-            while status(&network.name, host, *index, device.namespace()).is_none() {
-                if is_stopped() {
-                    return Err(NetworkError::Stopped { name: network.name.clone() });
-                }
-                let ended = agent.child.try_wait().map_err(cannot(host))?;
-                if ended.is_some() || Instant::now() >= deadline {
-                    let what = if ended.is_some() { "ended" } else { "did not start in time" };
-                    return Err(NetworkError::NoAgent { host: host.name.clone(), what });
-                }
-                thread::sleep(LOOK_EVERY);
-            }
+        for agent in &mut agents.0 {
+            agent.wait(network, devices, deadline, is_stopped)?;
         }
         Ok(agents)
+    }
+
+    /// Ends the agents of a host, and starts them again. Returns what failed at their end.
+    pub(super) fn restart(
+        &mut self,
+        network: &Network,
+        devices: &[Vec<Device>],
+        host: usize,
+    ) -> Result<Vec<String>, NetworkError> {
+        let (ended, others) = self.0.drain(..).partition(|agent| agent.host == host);
+        self.0 = others;
+        let failed = end(ended);
+        let deadline = Instant::now() + BEGIN_WITHIN;
+        for (index, device) in devices[host].iter().enumerate() {
+            let mut agent = Agent::spawn(network, (host, index), device)?;
+            agent.wait(network, devices, deadline, &mut || false)?;
+            self.0.push(agent);
+        }
+        Ok(failed)
     }
 
     pub(super) fn pids(&self) -> BTreeSet<i32> {
@@ -92,32 +92,75 @@ impl Agents {
     }
 
     pub(super) fn end(&mut self) -> Vec<String> {
-        for agent in &self.0 {
-            signal(&agent.child, Signal::SIGTERM);
-        }
-        let deadline = Instant::now() + END_WITHIN;
-        let mut failed = Vec::new();
-        for mut agent in self.0.drain(..) {
-            let status = loop {
-                match agent.child.try_wait() {
-                    Ok(None) if Instant::now() < deadline => thread::sleep(LOOK_EVERY),
-                    Ok(None) => {
-                        let _ = agent.child.kill();
-                        break agent.child.wait().ok();
-                    }
-                    ended => break ended.ok().flatten(),
+        end(self.0.drain(..).collect())
+    }
+}
+
+fn end(agents: Vec<Agent>) -> Vec<String> {
+    for agent in &agents {
+        signal(&agent.child, Signal::SIGTERM);
+    }
+    let deadline = Instant::now() + END_WITHIN;
+    let mut failed = Vec::new();
+    for mut agent in agents {
+        let status = loop {
+            match agent.child.try_wait() {
+                Ok(None) if Instant::now() < deadline => thread::sleep(LOOK_EVERY),
+                Ok(None) => {
+                    let _ = agent.child.kill();
+                    break agent.child.wait().ok();
                 }
-            };
-            let host = agent.host;
-            match status.and_then(|status| status.code()) {
-                Some(0) => {}
-                Some(LOST) => failed.push(format!(
-                    "{host}: the agent lost lossless frames or may not have obeyed pauses; see the agent's log"
-                )),
-                _ => failed.push(format!("{host}: the agent crashed or had to be killed")),
+                ended => break ended.ok().flatten(),
             }
+        };
+        let host = agent.name;
+        match status.and_then(|status| status.code()) {
+            Some(0) => {}
+            Some(LOST) => failed.push(format!(
+                "{host}: the agent lost lossless frames or may not have obeyed pauses; see the agent's log"
+            )),
+            _ => failed.push(format!("{host}: the agent crashed or had to be killed")),
         }
-        failed
+    }
+    failed
+}
+
+impl Agent {
+    fn spawn(
+        network: &Network,
+        (host, index): (usize, usize),
+        device: &Device,
+    ) -> Result<Agent, NetworkError> {
+        let of = &network.hosts[host];
+        let link = &network.links[of.interfaces[index].link];
+        let http = serves_at(&network.name, of, index);
+        let arguments = network.agent_arguments(of, index);
+        let command = command(&http, &arguments, device, link.speed.bits_per_second()).map_err(cannot(of))?;
+        let child = device.namespace().spawn(command).map_err(cannot(of))?;
+        Ok(Agent { host, index, name: of.name.clone(), child })
+    }
+
+    /// Waits until the agent answers.
+    fn wait(
+        &mut self,
+        network: &Network,
+        devices: &[Vec<Device>],
+        deadline: Instant,
+        is_stopped: &mut dyn FnMut() -> bool,
+    ) -> Result<(), NetworkError> {
+        let (host, device) = (&network.hosts[self.host], &devices[self.host][self.index]);
+        while status(&network.name, host, self.index, device.namespace()).is_none() {
+            if is_stopped() {
+                return Err(NetworkError::Stopped { name: network.name.clone() });
+            }
+            let ended = self.child.try_wait().map_err(cannot(host))?;
+            if ended.is_some() || Instant::now() >= deadline {
+                let what = if ended.is_some() { "ended" } else { "did not start in time" };
+                return Err(NetworkError::NoAgent { host: host.name.clone(), what });
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
     }
 }
 

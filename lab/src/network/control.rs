@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::files::{DIRECTORY, agents, log_file, socket};
+use super::links::LinkChange;
 use super::{NetworkError, NetworkView};
 use xoff_switch::unix_socket;
 use xoff_xdp::thread_refused;
@@ -26,7 +27,7 @@ const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Maximum wait for a reply; longer than a network waits for its workers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     Describe,
@@ -35,12 +36,24 @@ pub enum Request {
     Reload {
         dry_run: bool,
     },
+    /// Changes the link of this index in the status, and requests warnings or a [`Refusal`](super::links::Refusal).
+    Link(usize, LinkChange),
+    Restart(RestartRequest),
     /// Ends the network and requests its [`Account`](super::Account).
     Down,
 }
 
+/// Restart of a node, which requests a [`Restart`](super::view::Restart) or a [`Refusal`](super::links::Refusal).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartRequest {
+    pub node: String,
+    pub agent_only: bool,
+}
+
 #[derive(Debug)]
 pub enum Event {
+    /// Restart of a node; its connection waits for the reply.
+    Restart(UnixStream, RestartRequest),
     /// Request to end; its connection waits for the account.
     Down(UnixStream),
     Signal(i32),
@@ -140,6 +153,11 @@ fn serve_one(stream: UnixStream, view: &NetworkView, events: &Sender<Event>) -> 
         Request::Describe => reply(&stream, &view.description()),
         Request::Status => reply(&stream, &view.status()?),
         Request::Reload { dry_run } => reply(&stream, &view.reload(dry_run)),
+        Request::Link(link, change) => reply(&stream, &view.change_link(link, &change)),
+        Request::Restart(restart) => {
+            let _ = events.send(Event::Restart(stream, restart)); // fails harmlessly if the network is ending
+            Ok(())
+        }
         Request::Down => {
             let _ = events.send(Event::Down(stream)); // fails harmlessly if the network is ending already
             Ok(())

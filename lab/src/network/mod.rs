@@ -8,8 +8,11 @@ pub mod control;
 pub mod enter;
 mod files;
 pub mod leftovers;
+pub mod links;
 pub mod names;
 mod places;
+pub mod purposes;
+mod restart;
 pub mod running;
 mod sinks;
 #[cfg(any(test, feature = "testing"))]

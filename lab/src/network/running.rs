@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,14 @@ use xoff_wire::units::MacAddr;
 use super::account::Account;
 use super::agents::Agents;
 use super::leftovers::{self, Mark};
+use super::links::Wire;
 use super::names::{self, Entrance};
 use super::places::{self, Held};
 use super::sinks::ControlSink;
-use super::view::socket_drops;
+use super::view::{SwitchState, socket_drops};
 use super::{NetworkError, NetworkView};
-use crate::config::{End, Host, Interface, Network, Place};
+use crate::config::{End, Host, Interface, Network, Place, line_device};
+use crate::line::Line;
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
 use xoff_switch::control::reload::Source;
 use xoff_switch::control::{Answer, snapshot};
@@ -34,11 +36,13 @@ const DISCARD: u16 = 9;
 /// Running network, removed when dropped.
 #[derive(Debug)]
 pub struct RunningNetwork {
-    view: Arc<NetworkView>,
-    agents: Agents,
-    switches: Switches,
+    pub(super) view: Arc<NetworkView>,
+    pub(super) agents: Agents,
+    pub(super) switches: Switches,
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
+    // Dropped before the wires: a line restores its devices.
+    lines: Vec<Option<Line>>,
     _wires: Wires,
     // Dropped last, because the wires' devices are in these namespaces.
     _nodes: Vec<Namespace>,
@@ -97,9 +101,14 @@ impl RunningNetwork {
             switches: switches.iter().map(|(namespace, _)| namespace.clone()).collect(),
             lab: Lab::new(),
         };
-        let (devices, ties) = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
+        let Wired { devices, ties, ends, lines } = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
         // Start agents before switches, because the driver refuses changes of offloads once a switch has opened the other end.
         let agents = Agents::start(&network, &devices, is_stopped)?;
+        let lines = lines.into_iter().enumerate().map(|(link, line)| match line {
+            None => Ok(None),
+            Some(line) => start_line(&network, link, &line, &ends[link]).map(Some),
+        });
+        let lines = lines.collect::<Result<Vec<_>, LabError>>()?;
         let receives_control = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
         let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !receives_control(host));
         let sinks =
@@ -110,17 +119,23 @@ impl RunningNetwork {
             })?;
         // Send the hosts' first frames after the switches have started, because switches learn addresses from them.
         introduce(&network, &devices)?;
-        let (views, reloads, since) = (running.views(), running.reloads(), Instant::now());
+        let since = Instant::now();
+        let switch_states = running.handles().into_iter().map(SwitchState::from).collect();
         let socket_drops_before =
             network.hosts.iter().zip(&devices).map(|(host, devices)| socket_drops(host, devices)).collect();
+        let wire = |(link, (ends, line)): (usize, ([Device; 2], &Option<Line>))| {
+            Wire::new(&network, link, ends, line.as_ref().map(|line| Arc::clone(line.state())))
+        };
+        let links = ends.into_iter().zip(&lines).enumerate().map(wire).collect();
         let view = Arc::new(NetworkView {
             network,
             entrances,
             devices,
             socket_drops_before,
             ties,
-            views,
-            reloads,
+            wires: links,
+            switches: RwLock::new(switch_states),
+            restarts: Mutex::default(),
             since,
             page: OnceLock::new(),
         });
@@ -131,6 +146,7 @@ impl RunningNetwork {
             switches: running,
             made,
             _sinks: sinks,
+            lines,
             _wires: wires,
             _nodes: nodes,
             _held: held,
@@ -156,15 +172,24 @@ impl RunningNetwork {
         let with_agents = self.view.status().map(|status| status.hosts);
         let mut failed = Vec::new();
         // Switches end before agents, so that senders in containers stay paused.
-        let ended = self.switches.stop().into_iter().zip(&self.view.views);
-        let ended = ended.map(|(ended, view)| {
-            ended.unwrap_or_else(|error| {
-                failed.push(format!("{}: {error}", view.name));
-                snapshot(view, &vec![Answer::Silent; view.workers.len()])
-            })
+        let states = self.view.switches();
+        let ended = self.switches.stop().into_iter().zip(states).map(|(ended, state)| match (ended, state) {
+            (Some(Ok(status)), _) => status,
+            (_, SwitchState::Ended(status)) => *status,
+            (ended, SwitchState::Running(view, _)) => {
+                if let Some(Err(error)) = ended {
+                    failed.push(format!("{}: {error}", view.name));
+                }
+                snapshot(&view, &vec![Answer::Silent; view.workers.len()])
+            }
         });
         let ended = ended.collect();
         failed.extend(self.agents.end());
+        let links = self.lines.iter().zip(self.view.links());
+        failed.extend(links.filter_map(|(line, link)| {
+            let failure = line.as_ref()?.failure()?;
+            Some(format!("the delay line of {} ended: {failure}", link.name()))
+        }));
         let mut network = self.view.status_with(ended);
         if let Ok(hosts) = with_agents {
             network.hosts = hosts;
@@ -182,13 +207,21 @@ impl RunningNetwork {
                 format!("{}: {waiting} frames were still queued at {} in the end", host.name, device.name())
             })
         });
-        let in_switches = self.view.views.iter().filter_map(|view| {
+        let switches = self.view.switches();
+        let in_switches = switches.iter().filter_map(|switch| {
+            let SwitchState::Running(view, _) = switch else { return None };
             let waiting: u64 = view.classes().map(|(_, _, counters)| counters.egress_bytes.get()).sum();
             (waiting > 0).then(|| {
                 format!("{}: {waiting} bytes were still queued in this switch in the end", view.name)
             })
         });
-        at_hosts.into_iter().flatten().chain(in_switches).collect()
+        let links = self.view.links();
+        let on_lines = links.iter().filter_map(|link| {
+            let waiting: u64 = link.line.iter().flatten().map(|direction| direction.carried.waiting).sum();
+            let name = link.name();
+            (waiting > 0).then(|| format!("{name}: {waiting} frames were still on this link in the end"))
+        });
+        at_hosts.into_iter().flatten().chain(in_switches).chain(on_lines).collect()
     }
 }
 
@@ -199,11 +232,13 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.switches));
         // Untie TAP devices here, because other threads may keep the view, and so its ties, alive.
         self.view.ties.iter().for_each(Tie::untie);
+        self.lines.iter().flatten().for_each(Line::stop);
+        self.lines.clear();
     }
 }
 
 /// Returns the source of a switch's reloads: the network's file, if it has one.
-fn source(network: &Network, name: &str) -> Option<Source> {
+pub(super) fn source(network: &Network, name: &str) -> Option<Source> {
     let running = Arc::new(Network { warnings: Vec::new(), ..network.clone() });
     let (path, name) = (network.file.clone()?, name.to_owned());
     Some(Source::new(path, move |path, machine| {
@@ -265,13 +300,24 @@ fn furnished(namespace: Namespace, names: &str) -> Result<NodeNamespaces, Networ
     Ok(NodeNamespaces { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
 }
 
+/// Devices of all links. A link with a delay line consists of two veth pairs.
+struct Wired {
+    /// Devices of each host.
+    devices: Vec<Vec<Device>>,
+    ties: Vec<Tie>,
+    /// Devices of each link's nodes.
+    ends: Vec<[Device; 2]>,
+    /// Devices of each link's delay line, whose peers are those of the nodes.
+    lines: Vec<Option<[Device; 2]>>,
+}
+
 fn wire(
     network: &Network,
     lab: &mut Lab,
     mark: &str,
     hosts: &[Namespace],
     switches: &[(Namespace, Config)],
-) -> Result<(Vec<Vec<Device>>, Vec<Tie>), LabError> {
+) -> Result<Wired, LabError> {
     let place = |end: &End| match *end {
         End::Host { host, interface } => {
             let interface = &network.hosts[host].interfaces[interface];
@@ -289,21 +335,45 @@ fn wire(
         }
     };
     let places: Vec<_> = network.links.iter().map(|link| link.ends.each_ref().map(place)).collect();
-    let pairs = network.links.iter().zip(&places).map(|(link, places)| {
+    let has_lines = network.links.iter().any(|link| link.line.is_some());
+    let lines = has_lines.then(|| Lab::new().namespace("lines")).transpose()?;
+    let line_names: Vec<_> =
+        (0..network.links.len()).map(|link| [0, 1].map(|end| line_device(link, end))).collect();
+    let pairs = network.links.iter().enumerate().flat_map(|(index, link)| {
+        let options = VethOptions { mtu: link.mtu, ..VethOptions::default() };
         let [a, b] = std::array::from_fn(|at| {
-            let (namespace, device, mac) = &places[at];
+            let (namespace, device, mac) = &places[index][at];
             let end = namespace.end(device).mac(*mac);
             if matches!(link.ends[at], End::Port { .. }) { end.group(PORTS) } else { end }
         });
-        (a, b, VethOptions { mtu: link.mtu, ..VethOptions::default() })
+        match lines.as_ref().filter(|_| link.line.is_some()) {
+            None => vec![(a, b, options)],
+            Some(namespace) => {
+                let [near, far] = line_names[index].each_ref().map(|name| namespace.end(name));
+                vec![(a, near, options.clone()), (b, far, options)]
+            }
+        }
     });
-    let pairs = lab.veths(pairs.collect())?;
-    let ends = network.links.iter().zip(pairs).flat_map(|(link, (a, b))| {
-        link.ends.iter().zip([a, b]).map(move |(end, device)| (link, *end, device))
-    });
-    let at_hosts = ends.filter_map(|(link, end, device)| match end {
-        End::Host { host, interface } => Some((link, host, interface, device)),
-        End::Port { .. } => None,
+    let mut pairs = lab.veths(pairs.collect())?.into_iter();
+    let mut pair = || pairs.next().expect("a veth pair is missing");
+    let (mut ends, mut lines) = (Vec::new(), Vec::new());
+    for link in &network.links {
+        let (a, b) = pair();
+        let (both, line) = match link.line {
+            None => ([a, b], None),
+            Some(_) => {
+                let (far, far_line) = pair();
+                ([a, far], Some([b, far_line]))
+            }
+        };
+        ends.push(both);
+        lines.push(line);
+    }
+    let at_hosts = network.links.iter().zip(&ends).flat_map(|(link, devices)| {
+        link.ends.iter().zip(devices).filter_map(move |(end, device)| match *end {
+            End::Host { host, interface } => Some((link, host, interface, device.clone())),
+            End::Port { .. } => None,
+        })
     });
     let finished = parallel::each(at_hosts.collect(), |(link, host, interface, device)| {
         let place = &network.hosts[host].place;
@@ -326,5 +396,15 @@ fn wire(
         devices[host].push(device);
         ties.extend(tie);
     }
-    Ok((devices, ties))
+    Ok(Wired { devices, ties, ends, lines })
+}
+
+fn start_line(
+    network: &Network,
+    link: usize,
+    line: &[Device; 2],
+    nodes: &[Device; 2],
+) -> Result<Line, LabError> {
+    let settings = network.line_settings(link, xoff_xdp::has_small_chunks());
+    Line::start(line.each_ref(), nodes.each_ref(), settings.expect("the link has a delay line"))
 }

@@ -5,7 +5,8 @@ use xoff_switch::control::status::{PortStatus, Status, Verdict};
 use xoff_switch::control::testing::view;
 use xoff_switch::control::{Answer, snapshot};
 
-use super::view::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
+use super::links::{Downs, EndStatus, LinkStatus};
+use super::view::{HostStatus, InterfaceCounters, InterfaceStatus, NetworkStatus};
 
 /// Returns a network with these links. Names of switches begin with `s`, those of hosts with `h`.
 #[must_use]
@@ -24,7 +25,12 @@ pub fn network_of(links: &[(String, String)]) -> NetworkStatus {
             .collect(),
         links: links
             .iter()
-            .map(|(a, b)| LinkStatus { ends: [end(a), end(b)], speed_bits_per_second: 1_000_000_000 })
+            .map(|(a, b)| LinkStatus {
+                ends: [end(a), end(b)],
+                speed_bits_per_second: 1_000_000_000,
+                line: None,
+                downs: Downs::default(),
+            })
             .collect(),
         switches: switches
             .into_iter()
@@ -75,7 +81,16 @@ pub fn network() -> NetworkStatus {
             EndStatus { node: switch.name.clone(), port: port.name.clone(), is_switch: true },
         ],
         speed_bits_per_second: port.speed_bits_per_second,
+        line: None,
+        downs: Downs::default(),
     };
     let links = (1..).zip(&switch.ports).map(link).collect();
-    NetworkStatus { name: "n".into(), uptime_nanos: 5_000_000_000, hosts, links, switches: vec![switch] }
+    NetworkStatus {
+        name: "n".into(),
+        uptime_nanos: 5_000_000_000,
+        hosts,
+        links,
+        switches: vec![switch],
+        restarts: Vec::new(),
+    }
 }

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime;
 
 use super::agents;
+use super::links::{EndStatus, LinkChange, LinkStatus, Refusal, Wire};
 use super::names::Entrance;
 use crate::config::{End, Host, Network, Place, SwitchNode};
+use crate::switches::SwitchHandle;
 use crate::{Device, LabError, Tie, parallel};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::control::reload::{Reloaded, Reloads};
@@ -24,6 +26,49 @@ pub struct NetworkStatus {
     pub hosts: Vec<HostStatus>,
     pub links: Vec<LinkStatus>,
     pub switches: Vec<Status>,
+    #[serde(default)]
+    pub restarts: Vec<Restart>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartedPart {
+    Switch,
+    /// Programs and agents of a host.
+    Host,
+    Agent,
+}
+
+/// Restart of a node on command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Restart {
+    pub node: String,
+    pub part: RestartedPart,
+    /// Uptime of the network at the restart.
+    pub at_nanos: u64,
+    /// Frames queued in the switch when it ended, which are lost.
+    pub queued: u64,
+    /// Frames that arrived at the switch's ports before it ran again, which are lost.
+    pub arrived_meanwhile: u64,
+    /// Number of ended programs.
+    pub programs: usize,
+    /// Frames dropped by the host's queueing disciplines until the end of its agent; only lossless ones.
+    pub queue_dropped: u64,
+    /// Status of the switch when it ended.
+    pub switch: Option<Box<Status>>,
+    pub failed: Vec<String>,
+}
+
+impl NetworkStatus {
+    /// Returns the statuses of all switches, and those of restarted switches at their end.
+    pub(super) fn statuses(&self) -> impl Iterator<Item = &Status> {
+        self.switches.iter().chain(self.restarts.iter().filter_map(|restart| restart.switch.as_deref()))
+    }
+
+    /// Returns the statuses of a switch, before and after restarts.
+    pub(super) fn all_of(&self, switch: &Status) -> impl Iterator<Item = &Status> {
+        self.statuses().filter(|status| status.name == switch.name)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,20 +126,6 @@ impl InterfaceCounters {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LinkStatus {
-    pub ends: [EndStatus; 2],
-    /// Line rate, bits per second on layer 1.
-    pub speed_bits_per_second: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndStatus {
-    pub node: String,
-    pub port: String,
-    pub is_switch: bool,
-}
-
 /// Description of a network for processes that run programs in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
@@ -108,6 +139,19 @@ pub struct Description {
     pub page: Option<String>,
 }
 
+#[derive(Clone, Debug)]
+pub(super) enum SwitchState {
+    Running(Arc<SwitchView>, Option<Reloads>),
+    /// Last status of a switch that was stopped. Its view is dropped, because it keeps the sockets open.
+    Ended(Box<Status>),
+}
+
+impl From<SwitchHandle> for SwitchState {
+    fn from((view, reloads): SwitchHandle) -> SwitchState {
+        SwitchState::Running(view, reloads)
+    }
+}
+
 #[derive(Debug)]
 pub struct NetworkView {
     pub(super) network: Network,
@@ -116,8 +160,9 @@ pub struct NetworkView {
     pub(super) devices: Vec<Vec<Device>>,
     pub(super) socket_drops_before: Vec<u64>,
     pub(super) ties: Vec<Tie>,
-    pub(super) views: Vec<Arc<SwitchView>>,
-    pub(super) reloads: Vec<Option<Reloads>>,
+    pub(super) wires: Vec<Wire>,
+    pub(super) switches: RwLock<Vec<SwitchState>>,
+    pub(super) restarts: Mutex<Vec<Restart>>,
     pub(super) since: Instant,
     /// Address of the network's page, once it is served.
     pub page: OnceLock<String>,
@@ -139,8 +184,13 @@ impl NetworkView {
         }
     }
 
-    pub fn switches(&self) -> impl Iterator<Item = (&str, &Arc<SwitchView>)> {
-        self.network.switches.iter().map(|switch| switch.name.as_str()).zip(&self.views)
+    /// Returns the state of the switch of this name, if it runs.
+    pub(crate) fn running_switch(&self, name: &str) -> Option<Arc<SwitchView>> {
+        let index = self.network.switches.iter().position(|switch| switch.name == name)?;
+        match self.switches().swap_remove(index) {
+            SwitchState::Running(view, _) => Some(view),
+            SwitchState::Ended(_) => None,
+        }
     }
 
     /// Reloads all switches from the network's file; changes nothing if one of them refuses.
@@ -149,9 +199,15 @@ impl NetworkView {
     /// The reasons of the first switch that refuses.
     pub fn reload(&self, dry_run: bool) -> Result<Vec<(String, Reloaded)>, String> {
         let all = |dry_run| {
-            let switches = self.network.switches.iter().zip(&self.reloads);
-            let reload = |(switch, reloads): (&SwitchNode, &Option<Reloads>)| {
-                let reloads = reloads.as_ref().ok_or("the network was started without a file")?;
+            let switches = self.network.switches.iter().zip(self.switches());
+            let reload = |(switch, state): (&SwitchNode, SwitchState)| {
+                let reloads = match &state {
+                    SwitchState::Ended(_) => return Err(format!("switch {} does not run", switch.name)),
+                    SwitchState::Running(_, None) => {
+                        return Err("the network was started without a file".into());
+                    }
+                    SwitchState::Running(_, Some(reloads)) => reloads,
+                };
                 let reloaded =
                     reloads.wait(dry_run).map_err(|why| format!("switch {}: {why}", switch.name))?;
                 Ok((switch.name.clone(), reloaded))
@@ -165,11 +221,14 @@ impl NetworkView {
     /// Reads all counters.
     pub fn status(&self) -> std::io::Result<NetworkStatus> {
         let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
-        let ask = |view: &Arc<SwitchView>| {
-            let answers = runtime.block_on(control::ask(view));
-            control::snapshot(view, &answers)
+        let ask = |switch: SwitchState| match switch {
+            SwitchState::Running(view, _) => {
+                let answers = runtime.block_on(control::ask(&view));
+                control::snapshot(&view, &answers)
+            }
+            SwitchState::Ended(status) => *status,
         };
-        Ok(self.status_with(self.views.iter().map(ask).collect()))
+        Ok(self.status_with(self.switches().into_iter().map(ask).collect()))
     }
 
     /// Returns the network's status, with the given states of switches.
@@ -178,18 +237,66 @@ impl NetworkView {
         let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));
         NetworkStatus {
             name: self.network.name.clone(),
-            uptime_nanos: u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            uptime_nanos: self.uptime_nanos(),
             hosts,
             links: self.links(),
             switches,
+            restarts: self.restarts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
+    }
+
+    pub(super) fn switches(&self) -> Vec<SwitchState> {
+        self.switches.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_switch(&self, index: usize, state: SwitchState) {
+        self.switches.write().unwrap_or_else(PoisonError::into_inner)[index] = state;
+    }
+
+    pub(super) fn restart(&self, node: &str, part: RestartedPart) -> Restart {
+        Restart {
+            node: node.to_owned(),
+            part,
+            at_nanos: self.uptime_nanos(),
+            queued: 0,
+            arrived_meanwhile: 0,
+            programs: 0,
+            queue_dropped: 0,
+            switch: None,
+            failed: Vec::new(),
+        }
+    }
+
+    pub(super) fn restarted(&self, restart: Restart) {
+        self.restarts.lock().unwrap_or_else(PoisonError::into_inner).push(restart);
+    }
+
+    /// Returns the lossless frames that the queueing disciplines of a host have dropped.
+    pub(super) fn queue_dropped(&self, host: usize) -> u64 {
+        let interfaces = self.host(host).interfaces.into_iter().filter_map(|interface| interface.counters);
+        interfaces.map(|counters| counters.queue_dropped).sum()
+    }
+
+    fn uptime_nanos(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Changes a link; returns warnings.
+    pub fn change_link(&self, link: usize, change: &LinkChange) -> Result<Vec<String>, Refusal> {
+        let links = self.links();
+        let (wire, status) = self
+            .wires
+            .get(link)
+            .zip(links.get(link))
+            .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
+        wire.change(change, status)
     }
 
     fn guests(&self) -> impl Iterator<Item = &Host> {
         self.network.hosts.iter().filter(|host| matches!(host.place, Place::Tap(_)))
     }
 
-    fn links(&self) -> Vec<LinkStatus> {
+    pub(super) fn links(&self) -> Vec<LinkStatus> {
         let network = &self.network;
         let end = |end: &End| match *end {
             End::Host { host, interface } => EndStatus {
@@ -203,11 +310,13 @@ impl NetworkView {
                 is_switch: true,
             },
         };
-        let link = |link: &crate::config::Link| LinkStatus {
+        let link = |(link, wire): (&crate::config::Link, &Wire)| LinkStatus {
             ends: link.ends.each_ref().map(end),
             speed_bits_per_second: link.speed.bits_per_second(),
+            line: wire.directions(),
+            downs: wire.downs(),
         };
-        network.links.iter().map(link).collect()
+        network.links.iter().zip(&self.wires).map(link).collect()
     }
 
     fn host(&self, index: usize) -> HostStatus {

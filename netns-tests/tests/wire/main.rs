@@ -36,6 +36,7 @@ mod jumbo;
 mod kernel_drops;
 mod lab;
 mod lab_foreign_hosts;
+mod lab_links;
 mod lab_programs;
 mod lab_shutdown;
 mod late_peer;

@@ -17,7 +17,11 @@ pub(super) fn text(network: &Network, machine: &Machine) -> String {
         .map(|(name, plan)| vec![format!("switch {name}"), mebibytes(plan.total), mebibytes(plan.kernel)]);
     let agents = usize::try_from(needs.agents).unwrap_or(usize::MAX);
     let agents = vec![counted(agents, "host agent", "host agents"), mebibytes(needs.of_agents()), "0".into()];
-    let rows = table(&["what", "MiB", "MiB in the kernel"], switches.chain([agents]));
+    let (count, bytes) = needs.lines;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let lines = vec![counted(count, "delay line", "delay lines"), mebibytes(bytes), String::new()];
+    let rows = switches.chain((count > 0).then_some(lines)).chain([agents]);
+    let rows = table(&["what", "MiB", "MiB in the kernel"], rows);
     let available = machine.memory.as_ref().map_or_else(String::new, |available| format!(" of {available}"));
     format!(
         "lab {}: {}, {}, {}\n{rows}\nneeds {} MiB{available}\n",
@@ -41,6 +45,8 @@ pub(super) fn view(file: &str, network: &Network, machine: &Machine) -> Value {
         "switches": switches.collect::<Vec<_>>(),
         "host_agents": needs.agents,
         "host_agents_bytes": needs.of_agents().0,
+        "delay_lines": needs.lines.0,
+        "delay_lines_bytes": needs.lines.1.0,
         "needed_bytes": needs.total().0,
         "available_bytes": machine.memory.as_ref().map(|memory| memory.bytes.0),
         "warnings": view::problems(&network.warnings),

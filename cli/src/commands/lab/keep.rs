@@ -20,7 +20,7 @@ use xoff_lab::config::Network;
 
 use crate::cli;
 use xoff_lab::display;
-use xoff_lab::network::control::{self, Claim, Event};
+use xoff_lab::network::control::{self, Claim, Event, RestartRequest};
 use xoff_lab::network::view::Description;
 use xoff_lab::network::{Account, NetworkError, RunningNetwork, enter, leftovers};
 use xoff_switch::confine::Confinement;
@@ -72,13 +72,19 @@ impl Kept {
         Ok(Kept { _page: page, up, events, tell, _claim: claim, _log: log })
     }
 
-    /// Waits for a signal or request, and ends the network.
-    pub(super) fn until_down(self) -> Account {
-        let clients = match self.events.recv() {
-            Ok(Event::Down(stream)) => vec![stream],
-            _ => Vec::new(),
-        };
-        self.end(clients)
+    /// Restarts nodes on request, waits for a signal or the request to end, and ends the network.
+    pub(super) fn until_down(mut self) -> Account {
+        loop {
+            match self.events.recv() {
+                Ok(Event::Restart(client, request)) => self.restart(&client, &request),
+                Ok(Event::Down(client)) => return self.end(vec![client]),
+                _ => return self.end(Vec::new()),
+            }
+        }
+    }
+
+    fn restart(&mut self, client: &UnixStream, request: &RestartRequest) {
+        let _ = control::reply(client, &self.up.restart(&request.node, request.agent_only)); // fails if the client is gone
     }
 
     /// Ends the network, and sends the account of its frames to the clients that requested the end.
@@ -122,7 +128,7 @@ pub(super) fn run(
         }
         .into());
     }
-    let kept = Kept::new(network)?;
+    let mut kept = Kept::new(network)?;
     let Description { variables, page, .. } = kept.description();
     tell_page(page.as_deref());
     let mut child = start(node, command, json, &variables)?;
@@ -146,6 +152,7 @@ pub(super) fn run(
                 was_signalled = true;
                 let _ = kill(pid, Signal::try_from(signal).unwrap_or(Signal::SIGTERM));
             }
+            Ok(Event::Restart(client, request)) => kept.restart(&client, &request),
             Ok(Event::Down(stream)) => {
                 down.push(stream);
                 kill_at.get_or_insert_with(|| {

@@ -12,7 +12,8 @@ use miette::IntoDiagnostic as _;
 use crate::cli;
 use xoff_lab::display;
 use xoff_lab::network::control::{Request, ask};
-use xoff_lab::network::view::{Description, HostStatus, LinkStatus};
+use xoff_lab::network::links::{self, LinkStatus};
+use xoff_lab::network::view::{Description, HostStatus};
 use xoff_lab::network::{NetworkError, NetworkStatus};
 
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
@@ -61,14 +62,7 @@ pub(super) fn capture_command(
     link: &str,
     file: &str,
 ) -> Result<(String, Vec<String>), NetworkError> {
-    let Some(found) = find(network, link) else {
-        let names: Vec<String> = network.links.iter().map(name).collect();
-        return Err(NetworkError::NoLink {
-            lab: network.name.clone(),
-            link: link.to_owned(),
-            links: names.join(", "),
-        });
-    };
+    let found = &network.links[find(&network.name, &network.links, link)?];
     let named = found.ends.iter().find(|end| end.is_switch && link == format!("{}:{}", end.node, end.port));
     let end = named.or_else(|| found.ends.iter().find(|end| !end.is_switch)).unwrap_or(&found.ends[0]);
     let command = match end.is_switch {
@@ -87,32 +81,19 @@ pub(super) fn capture_command(
     Ok((end.node.clone(), command))
 }
 
-fn name(link: &LinkStatus) -> String {
-    format!("{}-{}", link.ends[0].node, link.ends[1].node)
-}
-
-/// Finds a link by its port, its two nodes, or a node that has only this link.
-/// Examples are `s1:h1`, `h1-s1` and `h1`.
-fn find<'a>(network: &'a Description, link: &str) -> Option<&'a LinkStatus> {
-    let by_nodes = |of: &&LinkStatus| {
-        let [a, b] = &of.ends;
-        link == format!("{}-{}", a.node, b.node) || link == format!("{}-{}", b.node, a.node)
-    };
-    let by_port = |of: &&LinkStatus| of.ends.iter().any(|end| link == format!("{}:{}", end.node, end.port));
-    let mut by_node = network.links.iter().filter(|of| of.ends.iter().any(|end| end.node == link));
-    let links = &network.links;
-    links
-        .iter()
-        .find(by_port)
-        .or_else(|| links.iter().find(by_nodes))
-        .or_else(|| by_node.next().filter(|_| by_node.next().is_none()))
+/// Returns the index of a link.
+pub(super) fn find(lab: &str, links: &[LinkStatus], link: &str) -> Result<usize, NetworkError> {
+    links::find(links, link).ok_or_else(|| {
+        let names: Vec<String> = links.iter().map(LinkStatus::name).collect();
+        NetworkError::NoLink { lab: lab.to_owned(), link: link.to_owned(), links: names.join(", ") }
+    })
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use xoff_lab::network::view::EndStatus;
+    use xoff_lab::network::links::{Downs, EndStatus};
 
     // proves: lab-account
     #[test]
@@ -122,7 +103,7 @@ mod tests {
             port: port.into(),
             is_switch: node.starts_with('s'),
         };
-        let link = |ends| LinkStatus { ends, speed_bits_per_second: 1 };
+        let link = |ends| LinkStatus { ends, speed_bits_per_second: 1, line: None, downs: Downs::default() };
         let network = Description {
             name: "n".into(),
             variables: Default::default(),

@@ -3,6 +3,7 @@
 mod background;
 mod check;
 mod keep;
+mod links;
 mod look;
 
 use std::fs::File;
@@ -156,6 +157,22 @@ enum LabCommand {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Show or change links: delay, jitter, loss; pull and plug cables.
+    ///
+    /// Example: xoff lab link s1-s2 --delay 5ms --loss 0.1%
+    ///
+    /// Delay, jitter and loss need a link to which the network's file gives one of these keys.
+    Link(links::LinkArgs),
+    /// Restart a switch, or the programs and agent of a host.
+    Restart {
+        #[command(flatten)]
+        which: LabArgs,
+        /// Host or switch.
+        node: String,
+        /// Restart only the agent of a host.
+        #[arg(long)]
+        agent: bool,
+    },
     /// List the networks that are up.
     List,
     /// Run a network in this process, the background process of `xoff lab up`.
@@ -244,6 +261,10 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             command.extend(arguments.iter().cloned());
             // Enter only the network namespace of the node, so that the command writes the file in the caller's file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
+        }
+        LabCommand::Link(args) => links::link(args),
+        LabCommand::Restart { which, node, agent } => {
+            links::restart(&control::choose(which.lab.as_deref())?, node, *agent)
         }
         LabCommand::List => {
             control::all().into_iter().try_for_each(|name| cli::print(name + "\n"))?;

@@ -1,0 +1,91 @@
+//! Carrier of a link with a delay line: the device at one end of the link loses its carrier while the device at the other end is down.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use xoff_netlink::packet_route::link::LinkFlags;
+use xoff_netlink::{Conversation, Group, Notifications, link_at, set_up};
+
+use crate::{Device, LabError};
+
+/// Receive buffer for notifications. None are needed if some are lost: each reading asks the kernel.
+const BUFFER: usize = 1 << 16;
+
+#[derive(Debug)]
+pub(super) struct Carrier {
+    nodes: [NodeEnd; 2],
+    kernel: Conversation,
+    /// Devices of the line, each a peer of the node's device with the same number.
+    line: [u32; 2],
+    is_up: [bool; 2],
+    carries: bool,
+}
+
+#[derive(Debug)]
+struct NodeEnd {
+    kernel: Conversation,
+    changes: Notifications,
+    device: u32,
+}
+
+impl NodeEnd {
+    fn open(device: &Device) -> Result<NodeEnd, LabError> {
+        let open =
+            || Ok::<_, io::Error>((Conversation::open()?, Notifications::open(&[Group::Link], BUFFER)?));
+        let (kernel, changes) = device.namespace().try_run(open).map_err(|source| LabError::Io {
+            what: format!("watch {}", device.name()),
+            namespace: device.namespace().name().to_owned(),
+            source,
+        })?;
+        Ok(NodeEnd { kernel, changes, device: device.index() })
+    }
+
+    fn is_up(&mut self) -> io::Result<bool> {
+        let link = self.kernel.link(link_at(self.device))?;
+        Ok(link.is_some_and(|link| link.header.flags.contains(LinkFlags::Up)))
+    }
+}
+
+impl Carrier {
+    /// Opens the carrier in the line's namespace. All devices are up.
+    pub(super) fn open(line: [&Device; 2], nodes: [&Device; 2]) -> Result<Carrier, LabError> {
+        let [a, b] = nodes.map(NodeEnd::open);
+        let namespace = line[0].namespace();
+        let kernel = namespace.try_run(Conversation::open).map_err(|source| LabError::Io {
+            what: "open netlink".into(),
+            namespace: namespace.name().to_owned(),
+            source,
+        })?;
+        let line = line.map(Device::index);
+        Ok(Carrier { nodes: [a?, b?], kernel, line, is_up: [true; 2], carries: true })
+    }
+
+    /// Returns descriptors that are readable after a change.
+    pub(super) fn changes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.nodes.iter().map(|node| node.changes.as_fd())
+    }
+
+    /// Returns whether frames pass.
+    pub(super) fn carries(&self) -> bool {
+        self.carries
+    }
+
+    /// Reads the state of both nodes' devices, and sets the line's devices accordingly. `is_down` takes both down.
+    pub(super) fn follow(&mut self, is_down: bool) -> io::Result<()> {
+        let mut has_link = [false; 2];
+        for (node, has_link) in self.nodes.iter_mut().zip(&mut has_link) {
+            node.changes.read(|_| ())?;
+            *has_link = node.is_up()? && !is_down;
+        }
+        self.carries = has_link == [true; 2];
+        for end in 0..2 {
+            let up = has_link[1 - end];
+            if self.is_up[end] != up {
+                // The device is gone if its node is; nothing passes then.
+                let _ = self.kernel.set_link(set_up(link_at(self.line[end]), up));
+                self.is_up[end] = up;
+            }
+        }
+        Ok(())
+    }
+}

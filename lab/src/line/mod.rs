@@ -1,0 +1,197 @@
+//! Delay line of a link, in the place of its cable: delays and loses frames as its settings say, and counts all of them.
+//!
+//! ```text
+//!   node -- veth == AF_XDP port -- delay line -- AF_XDP port == veth -- node
+//! ```
+//!
+//! MAC control frames pass like all others. If the device of a node is down, the other node's device has no carrier.
+
+mod carrier;
+mod counts;
+pub mod impairment;
+mod relay;
+mod waiting;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use xoff_ebpf::Mode;
+use xoff_flow_control::classify::Classifier;
+use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
+use xoff_xdp::{Losses, Monitor, Overlap, Port, PortDriver as _, PortOptions, Share, Store, XdpError};
+
+use crate::{Device, LabError};
+use carrier::Carrier;
+use counts::Counts;
+pub use counts::{Carried, LostFrames};
+pub use impairment::Impairment;
+use relay::{PORTS, Relay, RelayParts};
+
+#[derive(Clone, Debug)]
+pub struct LineSettings {
+    pub options: [PortOptions; 2],
+    pub memory: Share,
+    /// Maximum layer-1 bytes on the way, by direction.
+    pub capacity: Bytes,
+    /// Maximum delay plus jitter for which the line has memory.
+    pub delay_max: Nanos,
+    pub classifier: Classifier,
+    pub lossless: ClassSet,
+    /// Maximum rate of late frames.
+    pub rate: BitRate,
+    /// Impairment of the frames from each end.
+    pub impairments: [Impairment; 2],
+    pub seed: u64,
+}
+
+/// State of a delay line, shared with its thread.
+#[derive(Debug)]
+pub struct LineState {
+    impairments: Mutex<[Impairment; 2]>,
+    version: AtomicU64,
+    is_down: AtomicBool,
+    carries: AtomicBool,
+    stop: AtomicBool,
+    counts: [Counts; 2],
+    monitors: [Arc<Monitor>; 2],
+    overlaps: [Overlap; 2],
+    /// Maximum delay plus jitter for which the line has memory.
+    pub(crate) delay_max: Nanos,
+    /// Settings of the file, for which switches have headroom.
+    pub(crate) planned: [Impairment; 2],
+    failure: OnceLock<String>,
+}
+
+impl LineState {
+    #[must_use]
+    pub fn impairments(&self) -> [Impairment; 2] {
+        *self.impairments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_impairments(&self, impairments: [Impairment; 2]) {
+        *self.impairments.lock().unwrap_or_else(PoisonError::into_inner) = impairments;
+        self.version.fetch_add(1, Relaxed);
+    }
+
+    /// Takes the line down or up; its thread follows within 20 ms.
+    pub fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Relaxed);
+    }
+
+    /// Returns whether frames pass now.
+    #[must_use]
+    pub fn carries(&self) -> bool {
+        self.carries.load(Relaxed)
+    }
+
+    /// Returns the counters of the frames from each end.
+    #[must_use]
+    pub fn carried(&self) -> [Carried; 2] {
+        let losses = |end: usize| {
+            let monitor = &self.monitors[end];
+            let device = monitor.device_drops().unwrap_or_else(|unread| unread.last);
+            Losses::of(&monitor.xdp_statistics().unwrap_or_default(), &device, self.overlaps[end])
+        };
+        let ends = [losses(0), losses(1)];
+        [0, 1].map(|from| {
+            let received = ends[from].total() - ends[from].sent;
+            self.counts[from].read(received + ends[1 - from].sent)
+        })
+    }
+}
+
+/// Running delay line, stopped when dropped.
+#[derive(Debug)]
+pub struct Line {
+    state: Arc<LineState>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Line {
+    /// Starts a line between two devices `line` in a namespace of its own, whose peers are the devices `nodes`.
+    pub fn start(line: [&Device; 2], nodes: [&Device; 2], settings: LineSettings) -> Result<Line, LabError> {
+        let namespace = line[0].namespace();
+        let LineSettings {
+            options,
+            memory,
+            capacity,
+            delay_max,
+            classifier,
+            lossless,
+            rate,
+            impairments,
+            seed,
+        } = settings;
+        let carrier = Carrier::open(line, nodes)?;
+        let (store, ports) =
+            namespace.try_run(|| open(&options, &memory)).map_err(|source| LabError::Io {
+                what: format!("open the delay line of {} and {}", line[0].name(), line[1].name()),
+                namespace: namespace.name().to_owned(),
+                source,
+            })?;
+        let state = Arc::new(LineState {
+            impairments: Mutex::new(impairments),
+            version: AtomicU64::new(0),
+            is_down: AtomicBool::new(false),
+            carries: AtomicBool::new(true),
+            stop: AtomicBool::new(false),
+            counts: Default::default(),
+            monitors: ports.each_ref().map(Port::monitor),
+            overlaps: ports.each_ref().map(|port| {
+                let facts = port.facts();
+                Overlap::of(&facts.driver, facts.mode == Mode::Native)
+            }),
+            delay_max,
+            planned: impairments,
+            failure: OnceLock::new(),
+        });
+        let parts = RelayParts { store, ports, carrier, classifier, lossless, capacity, rate, seed };
+        let (relay, shared) = (Relay::new(parts, Arc::clone(&state)), Arc::clone(&state));
+        let thread = namespace.spawn_thread(move || {
+            if let Err(error) = relay.run() {
+                shared.carries.store(false, Relaxed);
+                let _ = shared.failure.set(error.to_string()); // set only here
+            }
+        });
+        Ok(Line { state, thread: Some(thread) })
+    }
+
+    #[must_use]
+    pub fn state(&self) -> &Arc<LineState> {
+        &self.state
+    }
+
+    /// Returns why the thread has ended early, if it has.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let has_panicked = self.thread.as_ref().is_some_and(JoinHandle::is_finished) && self.state.carries();
+        self.state.failure.get().cloned().or_else(|| has_panicked.then(|| "its thread panicked".into()))
+    }
+
+    /// Makes the thread end soon.
+    pub fn stop(&self) {
+        self.state.stop.store(true, Relaxed);
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // its panic is on standard error
+        }
+    }
+}
+
+fn open(options: &[PortOptions; 2], memory: &Share) -> io::Result<(Store, [Port; 2])> {
+    let mut store = Store::cut(&[*memory]).map_err(io::Error::other)?.remove(0);
+    let mut port = |end: usize| -> Result<Port, XdpError> {
+        let port = Port::open(&mut store, PORTS[end], &options[end])?;
+        port.monitor().begin();
+        Ok(port)
+    };
+    let ports = [port(0).map_err(io::Error::other)?, port(1).map_err(io::Error::other)?];
+    Ok((store, ports))
+}

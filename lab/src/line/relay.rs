@@ -1,0 +1,198 @@
+//! Thread of a delay line: receives at two AF_XDP ports, and sends each frame at the other port when it is due.
+
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use xoff_dataplane::driver::Port as _;
+use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_flow_control::classify::Classifier;
+use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos, PortId};
+use xoff_wire::{Header, MacControl};
+use xoff_xdp::clock::now;
+use xoff_xdp::host::run_in_real_time;
+use xoff_xdp::sleeper::{Sleeper, duplicates};
+use xoff_xdp::{Port, Store};
+
+use super::LineState;
+use super::carrier::Carrier;
+use super::counts::{Kind, Loss};
+use super::impairment::Impairment;
+use super::waiting::{Draws, Waiting};
+
+/// Maximum descriptors received at once.
+const BATCH: u32 = 128;
+/// Lowest real-time priority; agents have a higher one.
+const PRIORITY: i32 = 1;
+/// Maximum sleep, so that the thread notices commands.
+const SLEEP_MAX: Nanos = Nanos::from_millis(20);
+/// Sleep while a device is busy.
+const BUSY: Nanos = Nanos::from_micros(20);
+
+pub(super) struct Relay {
+    pub(super) store: Store,
+    pub(super) ports: [Port; 2],
+    pub(super) carrier: Carrier,
+    pub(super) classifier: Classifier,
+    pub(super) lossless: ClassSet,
+    pub(super) state: Arc<LineState>,
+    /// Frames on their way, by the port at which they arrived.
+    waiting: [Waiting<Frame>; 2],
+    draws: [Draws; 2],
+    impairments: [Impairment; 2],
+    version: u64,
+    received: Vec<Frame>,
+}
+
+pub(super) struct RelayParts {
+    pub(super) store: Store,
+    pub(super) ports: [Port; 2],
+    pub(super) carrier: Carrier,
+    pub(super) classifier: Classifier,
+    pub(super) lossless: ClassSet,
+    pub(super) capacity: Bytes,
+    pub(super) rate: BitRate,
+    pub(super) seed: u64,
+}
+
+impl Relay {
+    pub(super) fn new(parts: RelayParts, state: Arc<LineState>) -> Relay {
+        let RelayParts { store, ports, carrier, classifier, lossless, capacity, rate, seed } = parts;
+        Relay {
+            store,
+            ports,
+            carrier,
+            classifier,
+            lossless,
+            waiting: [Waiting::new(capacity, rate), Waiting::new(capacity, rate)],
+            draws: [Draws::new(seed), Draws::new(!seed)],
+            impairments: state.impairments(),
+            version: state.version.load(Relaxed),
+            received: Vec::with_capacity(BATCH as usize),
+            state,
+        }
+    }
+
+    /// Runs until the line is stopped, or a node is gone. Closes the ports.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        let ended = self.work();
+        self.ports.into_iter().for_each(Port::close);
+        ended
+    }
+
+    fn work(&mut self) -> io::Result<()> {
+        let sockets = self.ports.iter().flat_map(Port::sockets);
+        let wakers = duplicates(self.carrier.changes().chain(sockets))?;
+        let mut sleeper = Sleeper::new(&wakers);
+        let mut is_down = false;
+        // Without real-time priority, which the kernel may refuse, frames are late by milliseconds while other programs run.
+        let _ = run_in_real_time(PRIORITY);
+        while !self.state.stop.load(Relaxed) {
+            let down = self.state.is_down.load(Relaxed);
+            if down != mem::replace(&mut is_down, down) || (0..2).any(|end| sleeper.found_readable(end)) {
+                self.carrier.follow(down)?;
+                self.state.carries.store(self.carrier.carries(), Relaxed);
+                if !self.carrier.carries() {
+                    self.ports.iter_mut().for_each(Port::link_lost);
+                }
+            }
+            let version = self.state.version.load(Relaxed);
+            if version != self.version {
+                (self.version, self.impairments) = (version, self.state.impairments());
+            }
+            let until = self.turn();
+            if self.ports.iter().any(|port| port.is_removed()) {
+                self.carrier.follow(true)?;
+                self.state.carries.store(false, Relaxed);
+                return Ok(());
+            }
+            sleeper.sleep(until.since(now()).min(SLEEP_MAX))?;
+        }
+        Ok(())
+    }
+
+    /// Moves frames, and returns when the next frame is due.
+    fn turn(&mut self) -> Nanos {
+        for from in 0..2 {
+            self.receive(from);
+        }
+        let mut until = Nanos::NEVER;
+        for from in 0..2 {
+            self.send(from);
+            let is_unsent = self.ports[1 - from].is_unsent();
+            until = until.min(if is_unsent { now().after(BUSY) } else { self.waiting[from].next_due() });
+        }
+        until
+    }
+
+    fn receive(&mut self, from: usize) {
+        let mut received = mem::take(&mut self.received);
+        self.ports[from].receive(&mut self.store, BATCH, |_, frame| received.push(frame));
+        self.ports[from].refill(&mut self.store);
+        let now = now();
+        let carries = self.carrier.carries();
+        let impairment = self.impairments[from];
+        for frame in received.drain(..) {
+            let (kind, bytes) = (self.kind(&frame), Bytes::on_line(frame.len()));
+            let waiting = &mut self.waiting[from];
+            let added = match kind {
+                _ if !carries => Err((Loss::Down, frame)),
+                Kind::MacControl if impairment.spares_mac_control => {
+                    waiting.push_express(now, bytes, frame).map_err(|frame| (Loss::Full, frame))
+                }
+                _ => match self.draws[from].next(&impairment) {
+                    None => Err((Loss::Purpose, frame)),
+                    Some(delay) => {
+                        waiting.push(now, delay, bytes, frame).map_err(|frame| (Loss::Full, frame))
+                    }
+                },
+            };
+            if let Err((why, frame)) = added {
+                self.state.counts[from].lose(why, kind);
+                self.store.free(frame);
+            }
+        }
+        self.received = received;
+    }
+
+    fn kind(&self, frame: &Frame) -> Kind {
+        match Header::parse(self.store.head(frame)) {
+            Ok(header) if MacControl::is_mac_control(&header) => Kind::MacControl,
+            Ok(header) if self.lossless.contains(self.classifier.classify(&header)) => Kind::Lossless,
+            _ => Kind::Lossy,
+        }
+    }
+
+    fn send(&mut self, from: usize) {
+        let Relay { store, ports, waiting, state, .. } = self;
+        let (port, counts) = (&mut ports[1 - from], &state.counts[from]);
+        port.reap(store, |store, frame| store.free(frame));
+        let now = now();
+        while port.room() > 0
+            && let Some((due, frame)) = waiting[from].pop(now)
+        {
+            match port.send(store, frame) {
+                Ok(()) => {
+                    let late = now.since(due).0;
+                    counts.frames.add(1);
+                    counts.late_ns.add(late);
+                    counts.late_ns_max.raise(late);
+                }
+                Err(frame) => store.free(frame), // unreachable: the port has room
+            }
+        }
+        port.flush();
+        if !self.carrier.carries() {
+            for frame in self.waiting[from].drain().collect::<Vec<_>>() {
+                let kind = self.kind(&frame);
+                self.state.counts[from].lose(Loss::Down, kind);
+                self.store.free(frame);
+            }
+        }
+        self.state.counts[from].waiting.set(self.waiting[from].len() as u64);
+    }
+}
+
+/// Numbers of the ports in the store.
+pub(super) const PORTS: [PortId; 2] = [PortId(0), PortId(1)];

@@ -1,0 +1,142 @@
+//! Restart of a node in a running network.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xoff_config::Config;
+use xoff_switch::control::{Answer, snapshot};
+use xoff_switch::run::RunError;
+
+use super::links::Refusal;
+use super::running::source;
+use super::view::{Restart, RestartedPart, SwitchState};
+use super::{NetworkError, RunningNetwork, leftovers};
+use crate::config::{End, Place};
+use crate::switches::SwitchHandle;
+
+const AGAIN: &str = "end the lab and start it again";
+/// Maximum wait until the kernel has closed a stopped switch's sockets.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+impl RunningNetwork {
+    /// Restarts a switch, the agents of a host, or, unless `agent_only`, also the host's programs.
+    pub fn restart(&mut self, node: &str, agent_only: bool) -> Result<Restart, Refusal> {
+        let network = &self.view.network;
+        let host = network.hosts.iter().position(|host| host.name == node);
+        let switch = network.switches.iter().position(|switch| switch.name == node);
+        let restart = match (host, switch) {
+            (Some(host), _) => self.restart_host(host, agent_only)?,
+            (None, Some(_)) if agent_only => {
+                return Err(Refusal::new(format!("{node} is a switch, which has no agent"), "omit --agent"));
+            }
+            (None, Some(switch)) => self.restart_switch(switch)?,
+            (None, None) => {
+                let hosts = network.hosts.iter().map(|host| host.name.as_str());
+                let nodes: Vec<&str> =
+                    hosts.chain(network.switches.iter().map(|switch| switch.name.as_str())).collect();
+                return Err(Refusal::new(
+                    format!("lab {} has no node {node:?}", network.name),
+                    format!("nodes of this lab: {}", nodes.join(", ")),
+                ));
+            }
+        };
+        self.view.restarted(restart.clone());
+        Ok(restart)
+    }
+
+    fn restart_switch(&mut self, switch: usize) -> Result<Restart, Refusal> {
+        let (name, config) = {
+            let node = &self.view.network.switches[switch];
+            (node.name.clone(), node.config.clone())
+        };
+        let mut restart = self.view.restart(&name, RestartedPart::Switch);
+        let state = self.view.switches().swap_remove(switch);
+        let (SwitchState::Running(view, _), Some(ended)) = (state, self.switches.stop_one(switch)) else {
+            return Err(Refusal::new(format!("{name} does not run"), AGAIN));
+        };
+        let before = self.frames_at(switch);
+        let status = Box::new(ended.unwrap_or_else(|error| {
+            restart.failed.push(format!("{name}: {error}"));
+            snapshot(&view, &vec![Answer::Silent; view.workers.len()])
+        }));
+        drop(view);
+        restart.queued = status.ledger.map_or(0, |ledger| ledger.held);
+        self.view.set_switch(switch, SwitchState::Ended(status.clone()));
+        match self.start_again(switch, &config) {
+            Ok(handle) => {
+                let (view, _) = &handle;
+                // Frames that the new process has already received are not lost.
+                let received: u64 = view.classes().map(|(_, _, counters)| counters.rx_frames.get()).sum();
+                restart.arrived_meanwhile = (self.frames_at(switch) - before).saturating_sub(received);
+                restart.switch = Some(status);
+                self.view.set_switch(switch, handle.into());
+                Ok(restart)
+            }
+            Err(error) => {
+                let message = format!("{name} did not start again: {error}");
+                restart.failed.push(message.clone());
+                self.view.restarted(restart);
+                Err(Refusal::new(message, AGAIN))
+            }
+        }
+    }
+
+    /// Starts a stopped switch. Its sockets stay open until the last reader of its counters has finished.
+    fn start_again(&mut self, switch: usize, config: &Config) -> Result<SwitchHandle, RunError> {
+        let deadline = Instant::now() + CLOSED_WITHIN;
+        loop {
+            let source = source(&self.view.network, &self.view.network.switches[switch].name);
+            match self.switches.start_one(switch, source, config) {
+                Err(_) if Instant::now() < deadline => thread::sleep(LOOK_EVERY),
+                started => return started,
+            }
+        }
+    }
+
+    /// Returns the number of frames that the devices of a switch's ports have received.
+    fn frames_at(&self, switch: usize) -> u64 {
+        let links = self.view.network.links.iter().zip(&self.view.wires);
+        let devices = links.flat_map(|(link, wire)| link.ends.iter().zip(wire.ends()));
+        let at_switch =
+            devices.filter(|(end, _)| matches!(end, End::Port { switch: of, .. } if *of == switch));
+        at_switch.map(|(_, device)| device.counters().map_or(0, |counters| counters.rx_packets)).sum()
+    }
+
+    fn restart_host(&mut self, host: usize, agent_only: bool) -> Result<Restart, Refusal> {
+        let node = &self.view.network.hosts[host];
+        let name = node.name.clone();
+        if agent_only && node.nic.is_none() {
+            return Err(Refusal::new(format!("host {name} has no agent"), "omit --agent"));
+        }
+        if !agent_only && node.place != Place::Fresh {
+            return Err(Refusal::new(
+                format!("the programs of host {name} are not the lab's, because the host existed before"),
+                "restart only its agent, by --agent",
+            ));
+        }
+        let part = if agent_only { RestartedPart::Agent } else { RestartedPart::Host };
+        let mut restart = self.view.restart(&name, part);
+        if !agent_only {
+            let namespace = self.view.devices[host].first().map(|device| device.namespace().inode());
+            restart.programs = leftovers::end_members(&namespace.into_iter().collect(), &self.agents.pids());
+        }
+        if node.nic.is_some() {
+            restart.queue_dropped = self.view.queue_dropped(host);
+            match self.agents.restart(&self.view.network, &self.view.devices, host) {
+                Ok(failed) => restart.failed.extend(failed),
+                Err(error) => {
+                    restart.failed.push(error.to_string());
+                    self.view.restarted(restart);
+                    return Err(refusal(&error));
+                }
+            }
+        }
+        Ok(restart)
+    }
+}
+
+fn refusal(error: &NetworkError) -> Refusal {
+    let help = miette::Diagnostic::help(error).map(|help| help.to_string());
+    Refusal { message: error.to_string(), help }
+}
