@@ -452,7 +452,7 @@ fn every_example_lab_fits_into_8_gib_without_warnings() {
     let files = fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());
     let networks: Vec<PathBuf> =
         files.filter(|file| file.extension().is_some_and(|end| end == "toml")).collect();
-    assert_eq!(networks.len(), 6);
+    assert_eq!(networks.len(), 8);
     for file in networks {
         let network = Network::load(&file, &machine).unwrap();
         assert!(network.warnings.is_empty(), "{}: {:?}", file.display(), network.warnings);
