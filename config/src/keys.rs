@@ -6,7 +6,7 @@ use toml_span::{Spanned, Value};
 use xoff_flow_control::settings::{
     Accounting, CountUnit, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder,
     LoopDetection, MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, UnknownGroups,
-    WEIGHT_MAX, WatchdogAction, WhenFull,
+    WEIGHT_MAX, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -271,6 +271,7 @@ crate::keys! {
         ]));
         watchdog_detect: Nanos = parse::time(Nanos::from_millis(1)..=Nanos::from_secs(60));
         watchdog_restore: Nanos = parse::time(Nanos::from_millis(1)..=Nanos::from_secs(60));
+        watchdog_share: u8 = parse::integer(50..=WatchdogSettings::UNBROKEN);
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) fn settings(keys: &ClassKeys) -> Option<WatchdogSettings> {
         action,
         detect: value(keys.watchdog_detect.as_ref(), defaults::WATCHDOG_DETECT),
         restore: value(keys.watchdog_restore.as_ref(), defaults::WATCHDOG_RESTORE),
+        share: value(keys.watchdog_share.as_ref(), WatchdogSettings::UNBROKEN),
     })
 }
 
@@ -22,7 +23,7 @@ pub(crate) fn check(draft: &Draft<'_>, class: Class, problems: &mut Problems) {
     let keys = &draft.port.classes[class.index()];
     let whose = format!("class {class} of port {}", draft.name);
     let Some(watchdog) = settings(keys) else {
-        return times_alone(keys, &whose, problems);
+        return keys_alone(keys, &whose, problems);
     };
     let Some(key) = &keys.watchdog else { return };
     if !obeyed(draft).contains(class) {
@@ -47,14 +48,18 @@ pub(crate) fn check(draft: &Draft<'_>, class: Class, problems: &mut Problems) {
     }
 }
 
-fn times_alone(keys: &ClassKeys, whose: &str, problems: &mut Problems) {
-    let times: [(&str, &Option<Spanned<Nanos>>); 2] =
-        [("watchdog_detect", &keys.watchdog_detect), ("watchdog_restore", &keys.watchdog_restore)];
-    for (name, key) in times {
-        if let Some(key) = key {
+fn keys_alone(keys: &ClassKeys, whose: &str, problems: &mut Problems) {
+    let span = |time: &Option<Spanned<Nanos>>| time.as_ref().map(|key| key.span);
+    let keys = [
+        ("watchdog_detect", span(&keys.watchdog_detect)),
+        ("watchdog_restore", span(&keys.watchdog_restore)),
+        ("watchdog_share", keys.watchdog_share.as_ref().map(|key| key.span)),
+    ];
+    for (name, span) in keys {
+        if let Some(span) = span {
             problems.push(
                 Problem::warning(format!("`{name}` has no effect on {whose}, which has no watchdog"))
-                    .at(key.span, "no effect")
+                    .at(span, "no effect")
                     .help("write watchdog = \"drop\", \"forward\" or \"alert\""),
             );
         }

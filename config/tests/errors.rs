@@ -369,7 +369,7 @@ fn doubtful_settings_cause_warnings_not_errors() {
         ("[class.3]\necn_max = 5000\n", "`ecn_max` has no effect on class 3 of port"),
         ("[class.3]\nwred = true\necn_min = 5000\n", "`wred` has no effect on class 3 of port"),
         ("[class.5]\nwatchdog = \"drop\"\n", "`watchdog` has no effect on class 5 of port"),
-        ("[class.3]\nwatchdog_restore = \"1s\"\n", "`watchdog_restore` has no effect on class 3 of port"),
+        ("[class.3]\nwatchdog_share = 95\n", "`watchdog_share` has no effect on class 3 of port"),
         (
             "[class.3]\nwatchdog = \"alert\"\nwatchdog_detect = \"33ms\"\n",
             "a single pause frame whose XON is lost pauses class 3 of port",

@@ -370,12 +370,12 @@ fn chunks_are_as_large_as_mtu_needs_up_to_4096_bytes() {
 fn watchdog_has_times_of_sonic_by_default() {
     let config = two_ports("[class.3]\nwatchdog = \"drop\"\n", "[port.class.3]\nwatchdog = \"off\"\n");
     let ms = Nanos::from_millis;
-    let on = WatchdogSettings { action: WatchdogAction::Drop, detect: ms(200), restore: ms(200) };
+    let on = WatchdogSettings { action: WatchdogAction::Drop, detect: ms(200), restore: ms(200), share: 100 };
     assert_eq!((class(&config, 0, 3).watchdog, class(&config, 1, 3).watchdog), (Some(on), None));
     assert_eq!(class(&config, 0, 0).watchdog, None);
-    let own = "[class.3]\nwatchdog = \"forward\"\nwatchdog_detect = \"1s\"\nwatchdog_restore = \"5ms\"\n";
-    let all =
-        WatchdogSettings { action: WatchdogAction::Forward, detect: Nanos::from_secs(1), restore: ms(5) };
+    let own = "[class.3]\nwatchdog = \"forward\"\nwatchdog_detect = \"1s\"\nwatchdog_restore = \"5ms\"\nwatchdog_share = 95\n";
+    let (action, detect) = (WatchdogAction::Forward, Nanos::from_secs(1));
+    let all = WatchdogSettings { action, detect, restore: ms(5), share: 95 };
     assert_eq!(class(&two_ports(own, ""), 0, 3).watchdog, Some(all));
 }
 

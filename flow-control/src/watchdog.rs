@@ -10,6 +10,10 @@
 //!
 //! A check is due one detection time after *stuck since*. If the pause ends before the check, even at the nanosecond of
 //! detection, no storm begins.
+//!
+//! With a `share` below 100 %, pauses with short gaps are a storm, too. A pause frame that finds frames queued opens a
+//! window of one detection time. A storm begins at its end if frames are queued again, and if the class was paused for
+//! `share` of the window.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -28,7 +32,15 @@ pub struct Watchdog {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     settings: WatchdogSettings,
-    next_look: Nanos,
+    /// Next check for an unbroken pause, or for the end of a storm.
+    next_check: Nanos,
+    window: Option<Window>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    since: Nanos,
+    paused_before: Nanos,
 }
 
 /// Change of a pause storm.
@@ -40,12 +52,32 @@ pub enum Change {
     StormEnds,
 }
 
+impl Watched {
+    const fn new(settings: WatchdogSettings) -> Watched {
+        Watched { settings, next_check: Nanos::NEVER, window: None }
+    }
+
+    fn next_look(&self) -> Nanos {
+        let end = self.window.map_or(Nanos::NEVER, |window| window.since.after(self.settings.detect));
+        self.next_check.min(end)
+    }
+
+    /// Closes an ended window. Returns whether the class was paused for `share` of it.
+    fn was_paused_in_window(&mut self, now: Nanos, class: Class, paused: &Paused) -> bool {
+        let WatchdogSettings { detect, share, .. } = self.settings;
+        let ended = self.window.take_if(|window| window.since.after(detect) <= now);
+        ended.is_some_and(|Window { since, paused_before }| {
+            let paused = paused.total(now, class).since(paused_before);
+            paused.0.saturating_mul(100) >= now.since(since).0.saturating_mul(share.into())
+        })
+    }
+}
+
 impl Watchdog {
     /// Creates a port's watchdogs.
     pub fn new(settings: [Option<WatchdogSettings>; CLASSES]) -> Watchdog {
-        let watched = |settings| Watched { settings, next_look: Nanos::NEVER };
         Watchdog {
-            classes: settings.map(|settings| settings.map(watched)),
+            classes: settings.map(|settings| settings.map(Watched::new)),
             watched: Class::ALL.into_iter().filter(|class| settings[class.index()].is_some()).collect(),
             stormed: ClassSet::NONE,
             next_look: Nanos::NEVER,
@@ -92,22 +124,26 @@ impl Watchdog {
         if now < self.next_look {
             return ClassSet::NONE;
         }
-        let due = |class: &Class| self.classes[class.index()].is_some_and(|it| it.next_look <= now);
+        let due = |class: &Class| self.classes[class.index()].is_some_and(|it| it.next_look() <= now);
         self.watched.iter().filter(due).collect()
     }
 
-    /// Schedules checks after changed pauses of `classes`.
-    pub fn pauses_changed(&mut self, classes: ClassSet, paused: &Paused) {
+    /// Schedules checks after changed pauses of `classes`. Classes in `queued` have queued frames.
+    pub fn pauses_changed(&mut self, now: Nanos, classes: ClassSet, queued: ClassSet, paused: &Paused) {
         for class in ClassSet(classes.0 & self.watched.0).iter() {
             let is_stormed = self.stormed.contains(class);
             let Some(watched) = &mut self.classes[class.index()] else { continue };
-            watched.next_look = match paused.since(class) {
+            watched.next_check = match paused.since(class) {
                 None if is_stormed => paused.ended(class).after(watched.settings.restore),
                 Some(since) if !is_stormed => {
+                    if watched.settings.share < WatchdogSettings::UNBROKEN && queued.contains(class) {
+                        let paused_before = paused.total(now, class);
+                        watched.window.get_or_insert(Window { since: now, paused_before });
+                    }
                     let first = since.after(watched.settings.detect);
                     // Keep a scheduled check, because it may be later than `first` if the peer only refreshes its
                     // pause.
-                    if watched.next_look == Nanos::NEVER { first } else { watched.next_look }
+                    if watched.next_check == Nanos::NEVER { first } else { watched.next_check }
                 }
                 None | Some(_) => Nanos::NEVER,
             };
@@ -126,21 +162,28 @@ impl Watchdog {
         let is_stormed = self.stormed.contains(class);
         let watched = self.classes[class.index()].as_mut()?;
         let WatchdogSettings { detect, restore, .. } = watched.settings;
-        let due = match paused.since(class) {
-            None if is_stormed => paused.ended(class).after(restore),
-            Some(paused_since) if !is_stormed => {
-                waiting_since.map_or(now, |waiting| waiting.max(paused_since)).after(detect)
-            }
-            None | Some(_) => Nanos::NEVER,
+        let restored_at = paused.since(class).is_none().then(|| paused.ended(class).after(restore));
+        let restored_at = restored_at.unwrap_or(Nanos::NEVER);
+        let change = if is_stormed {
+            watched.next_check = restored_at;
+            (restored_at <= now).then_some(Change::StormEnds)
+        } else {
+            let stuck_since =
+                |paused_since| waiting_since.map_or(now, |waiting: Nanos| waiting.max(paused_since));
+            watched.next_check = paused.since(class).map_or(Nanos::NEVER, |it| stuck_since(it).after(detect));
+            let is_share_reached =
+                watched.was_paused_in_window(now, class, paused) && waiting_since.is_some();
+            (is_share_reached || watched.next_check <= now).then_some(Change::StormBegins)
         };
-        watched.next_look = due;
-        let change = (due <= now).then(|| {
-            watched.next_look = Nanos::NEVER;
-            if is_stormed { Change::StormEnds } else { Change::StormBegins }
-        });
         match change {
-            Some(Change::StormBegins) => self.stormed.insert(class),
-            Some(Change::StormEnds) => self.stormed.remove(class),
+            Some(Change::StormBegins) => {
+                self.stormed.insert(class);
+                *watched = Watched { next_check: restored_at, ..Watched::new(watched.settings) };
+            }
+            Some(Change::StormEnds) => {
+                self.stormed.remove(class);
+                watched.next_check = Nanos::NEVER;
+            }
             None => {}
         }
         self.find_next_look();
@@ -150,14 +193,14 @@ impl Watchdog {
     /// Forgets all pauses of a lost peer. Returns classes whose storm ends.
     pub fn forget(&mut self) -> ClassSet {
         for watched in self.classes.iter_mut().flatten() {
-            watched.next_look = Nanos::NEVER;
+            *watched = Watched::new(watched.settings);
         }
         self.find_next_look();
         std::mem::take(&mut self.stormed)
     }
 
     fn find_next_look(&mut self) {
-        let looks = self.classes.iter().flatten().map(|watched| watched.next_look);
+        let looks = self.classes.iter().flatten().map(Watched::next_look);
         self.next_look = looks.min().unwrap_or(Nanos::NEVER);
     }
 }
@@ -179,25 +222,31 @@ mod tests {
     struct Port {
         watchdog: Watchdog,
         paused: Paused,
+        queued: ClassSet,
     }
 
     impl Port {
         fn new() -> Port {
+            Port::with_share(WatchdogSettings::UNBROKEN)
+        }
+
+        fn with_share(share: u8) -> Port {
             let settings =
-                WatchdogSettings { action: WatchdogAction::Alert, detect: DETECT, restore: RESTORE };
+                WatchdogSettings { action: WatchdogAction::Alert, detect: DETECT, restore: RESTORE, share };
             let mut classes = [None; CLASSES];
             classes[3] = Some(settings);
-            Port { watchdog: Watchdog::new(classes), paused: Paused::new(BitRate::from_gbps(1)) }
+            let (watchdog, paused) = (Watchdog::new(classes), Paused::new(BitRate::from_gbps(1)));
+            Port { watchdog, paused, queued: ONLY_3 }
         }
 
         fn pause(&mut self, now: u64, quanta: u16) {
             self.paused.receive(Nanos(now), ONLY_3, &[Quanta(quanta); CLASSES]);
-            self.watchdog.pauses_changed(ONLY_3, &self.paused);
+            self.watchdog.pauses_changed(Nanos(now), ONLY_3, self.queued, &self.paused);
         }
 
         fn expire(&mut self, now: u64) {
             let resumed = self.paused.expire(Nanos(now));
-            self.watchdog.pauses_changed(resumed.classes, &self.paused);
+            self.watchdog.pauses_changed(Nanos(now), resumed.classes, self.queued, &self.paused);
         }
 
         fn look(&mut self, now: u64, waiting_since: Option<u64>) -> Option<Change> {
@@ -289,8 +338,50 @@ mod tests {
         let mut port = Port::new();
         port.pause(0, 65535);
         assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
-        port.pause(1_500, 0);
+        (1_500..2_200).step_by(100).for_each(|now| port.pause(now, 0)); // a storm of XONs follows
+        assert_eq!(port.look(2_199, None), None);
         assert_eq!(port.look(2_200, None), Some(Change::StormEnds));
+    }
+
+    /// Pauses class 3 from 50 ns to 562 ns and again after `gap`.
+    fn paused_twice(gap: u64) -> Port {
+        let mut port = Port::with_share(98);
+        port.pause(50, 1);
+        port.expire(562);
+        port.pause(562 + gap, 1);
+        port
+    }
+
+    #[test]
+    fn share_of_window_in_pauses_starts_storm() {
+        let storm = Some(Change::StormBegins);
+        for (gap, waiting, change) in [(20, Some(1_040), storm), (21, Some(1_040), None), (20, None, None)] {
+            let mut port = paused_twice(gap);
+            assert_eq!(port.look(1_049, waiting), None);
+            assert_eq!(port.look(1_050, waiting), change, "gap of {gap} ns, {waiting:?}");
+            assert_eq!(port.watchdog.stormed().is_empty(), change.is_none());
+        }
+    }
+
+    #[test]
+    fn window_opens_at_pause_with_queued_frames() {
+        let mut port = Port::with_share(98);
+        port.queued = ClassSet::NONE;
+        port.pause(50, 1);
+        port.queued = ONLY_3;
+        port.pause(300, 1); // until 812 ns
+        port.expire(812);
+        port.pause(820, 2);
+        assert_eq!(port.look(1_050, Some(1_040)), None);
+        assert_eq!(port.look(1_300, Some(1_040)), Some(Change::StormBegins));
+    }
+
+    #[test]
+    fn storm_that_begins_between_pauses_ends() {
+        let mut port = paused_twice(0); // until 1,074 ns
+        assert_eq!(port.look(1_090, Some(0)), Some(Change::StormBegins), "1,024 of 1,040 ns");
+        assert_eq!(port.look(1_773, None), None);
+        assert_eq!(port.look(1_774, None), Some(Change::StormEnds));
     }
 
     #[test]
@@ -306,7 +397,7 @@ mod tests {
     fn class_without_watchdog_is_not_checked() {
         let mut port = Port::new();
         port.paused.receive(Nanos(0), ClassSet(1 << 4), &[Quanta(9); CLASSES]);
-        port.watchdog.pauses_changed(ClassSet(1 << 4), &port.paused);
+        port.watchdog.pauses_changed(Nanos(0), ClassSet(1 << 4), ClassSet::ALL, &port.paused);
         assert_eq!(port.watchdog.next_look(), Nanos::NEVER);
         assert_eq!(port.watchdog.look(Nanos(9_999), Class::ALL[4], &port.paused, Some(Nanos(0))), None);
         assert_eq!(port.watchdog.settings(C3).unwrap().detect, DETECT);

@@ -132,8 +132,9 @@ notation_by! {
         let wred = if *wred { ", wred" } else { "" };
         format!("from {} to {}, probability {probability}{wred}", min.notation(), max.notation())
     },
-    WatchdogSettings: |WatchdogSettings { action, detect, restore }| {
-        format!("{} after {} of pause, ends after {} without pause", action.name(), detect.notation(), restore.notation())
+    WatchdogSettings: |WatchdogSettings { action, detect, restore, share }| {
+        let part = if *share < WatchdogSettings::UNBROKEN { format!(", or after pauses of {share} %") } else { String::new() };
+        format!("{} after {} of pause{part}, ends after {} without pause", action.name(), detect.notation(), restore.notation())
     },
     FlowControl: |flow_control| match flow_control {
         FlowControl::Pfc { obey, send } => format!("pfc, obeyed in classes {}, sent in classes {}", some(obey), some(send)),

@@ -25,7 +25,7 @@ impl Switch {
         if (classes.0 & at.peer.watchdog.watched().0) == 0 {
             return;
         }
-        at.peer.watchdog.pauses_changed(classes, &at.peer.paused);
+        at.peer.watchdog.pauses_changed(self.now, classes, at.egress.backlogged, &at.peer.paused);
         for class in at.peer.watchdog.stormed().iter() {
             self.counters.class(port, class).note_storm();
         }

@@ -112,7 +112,7 @@ impl WorkerPair {
         };
         let watchdog = |action| {
             let (detect, restore) = (Nanos::from_micros(90), Nanos::from_micros(60));
-            Some(WatchdogSettings { action, detect, restore })
+            Some(WatchdogSettings { action, detect, restore, share: 90 })
         };
         plan.settings.ports[0].classes[3].watchdog = watchdog(WatchdogAction::Drop);
         plan.settings.ports[3].classes[3].watchdog = watchdog(WatchdogAction::Forward);

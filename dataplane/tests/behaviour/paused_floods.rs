@@ -353,7 +353,7 @@ fn watchdog_action_decides_whether_floods_leave_paused_port() {
     for action in [WatchdogAction::Alert, WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut plan = plan(3);
         let detect = Nanos::from_millis(300);
-        let watchdog = WatchdogSettings { detect, restore: detect, action };
+        let watchdog = WatchdogSettings { detect, restore: detect, action, share: 100 };
         plan.each_lossless(|class| class.watchdog = Some(watchdog));
         let (mut star, _) = backlog_when_the_pause_begins(plan);
         bring_to_a_standstill(&mut star, 2..3);

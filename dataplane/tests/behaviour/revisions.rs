@@ -89,6 +89,7 @@ fn any_other() -> impl Strategy<Value = (RandomRevision, Option<usize>)> {
         action: WatchdogAction::Alert,
         detect: Nanos::from_micros(micros),
         restore: Nanos::from_micros(micros),
+        share: WatchdogSettings::UNBROKEN,
     }));
     let detection =
         prop::sample::select(vec![LoopDetection::Off, LoopDetection::Alert, LoopDetection::Block]);

@@ -19,6 +19,8 @@ struct Times {
     since: Nanos,
     until: Nanos,
     ended: Nanos,
+    /// Summed duration of finished pauses.
+    total: Nanos,
 }
 
 /// Resumed classes with pause durations.
@@ -128,6 +130,12 @@ impl Paused {
         self.times[class.index()].ended
     }
 
+    /// Returns how long `class` was paused in all until `now`. Call [`Paused::expire`] first.
+    #[must_use]
+    pub fn total(&self, now: Nanos, class: Class) -> Nanos {
+        self.times[class.index()].total + self.since(class).map_or(Nanos::ZERO, |since| now.since(since))
+    }
+
     /// Returns the next expiry.
     #[inline]
     #[must_use]
@@ -139,9 +147,11 @@ impl Paused {
         if self.classes.contains(class) {
             self.classes.remove(class);
             let times = &mut self.times[class.index()];
+            let paused_for = at.since(times.since);
             times.ended = at;
+            times.total += paused_for;
             resumed.classes.insert(class);
-            resumed.paused_for[class.index()] += at.since(times.since);
+            resumed.paused_for[class.index()] += paused_for;
         }
     }
 

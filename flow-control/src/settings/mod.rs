@@ -435,6 +435,13 @@ pub struct WatchdogSettings {
     pub detect: Nanos,
     /// Time without a pause that ends the storm.
     pub restore: Nanos,
+    /// Share of `detect` in percent: a class with queued frames that was paused for so long is in a pause storm, too.
+    pub share: u8,
+}
+
+impl WatchdogSettings {
+    /// Value of `share` with which only an unbroken pause is a storm.
+    pub const UNBROKEN: u8 = 100;
 }
 
 /// Reaction to a pause storm.

@@ -144,8 +144,9 @@ fn change_port(input: &mut Input<'_>, port: &mut PortSettings, lossless: ClassSe
 fn any_class(input: &mut Input<'_>, link: &Link) -> ClassSettings {
     let xoff = Bytes(700 + 20 * u64::from(input.byte()));
     let egress_xoff = Bytes(1 + 20 * u64::from(input.byte()));
-    let storm =
-        |action| WatchdogSettings { action, detect: Nanos::from_micros(30), restore: Nanos::from_micros(20) };
+    let share = if input.byte() < 128 { 80 } else { WatchdogSettings::UNBROKEN };
+    let (detect, restore) = (Nanos::from_micros(30), Nanos::from_micros(20));
+    let storm = |action| WatchdogSettings { action, detect, restore, share };
     ClassSettings {
         lossless: true,
         xoff,

@@ -69,6 +69,7 @@ fn class_settings(class: usize) -> ClassSettings {
             action: WatchdogAction::Drop,
             detect: Nanos::from_millis(200),
             restore: Nanos::from_millis(200),
+            share: WatchdogSettings::UNBROKEN,
         }),
         ..ClassSettings::lossy(Bytes(40_000))
     }

@@ -3,7 +3,7 @@
 //!
 //! Only the check of a frame's format uses `wire`, which has fuzz targets of its own.
 
-use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction};
+use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction, WatchdogSettings};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 use xoff_wire::{FlowPause, Header, MacControl};
 
@@ -139,7 +139,8 @@ impl Watch {
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
             // Take the shorter time, because pauses in quick succession count as one storm.
-            it.action == WatchdogAction::Forward && paused_for >= it.detect.min(it.restore)
+            let is_long = paused_for >= it.detect.min(it.restore);
+            it.action == WatchdogAction::Forward && (is_long || it.share < WatchdogSettings::UNBROKEN)
         })
     }
 

@@ -68,6 +68,7 @@ const WATCHDOG: WatchdogSettings = WatchdogSettings {
     action: WatchdogAction::Drop,
     detect: Nanos::from_millis(1),
     restore: Nanos::from_millis(2),
+    share: WatchdogSettings::UNBROKEN,
 };
 
 impl Scenario {

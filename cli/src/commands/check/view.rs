@@ -449,10 +449,11 @@ fn class_view(
             "probability": probability,
             "wred": wred,
         })),
-        "watchdog": watchdog.map(|WatchdogSettings { action, detect, restore }| json!({
+        "watchdog": watchdog.map(|WatchdogSettings { action, detect, restore, share }| json!({
             "action": action.name(),
             "detect_us": micros(detect),
             "restore_us": micros(restore),
+            "share_percent": share,
         })),
     })
 }

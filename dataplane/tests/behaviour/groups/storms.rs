@@ -28,7 +28,7 @@ fn stormed(
         plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
     }
     plan.settings.ports[STORMED].classes[C3.index()].watchdog =
-        Some(WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: DETECT });
+        Some(WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: DETECT, share: 100 });
     let mut star = Star::new(plan);
     paused.for_each(|port| star.pause(port, stop(C3, 0xffff)));
     star.run_for(Nanos::from_micros(200));

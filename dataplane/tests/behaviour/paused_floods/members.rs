@@ -94,7 +94,7 @@ fn flood_prefers_group_member_at_standstill_to_one_in_storm() {
         plan.settings.groups = group();
         plan.settings.when_full = when_full;
         plan.settings.ports[3].classes[C3.index()].watchdog =
-            Some(WatchdogSettings { action: WatchdogAction::Drop, detect, restore: detect });
+            Some(WatchdogSettings { action: WatchdogAction::Drop, detect, restore: detect, share: 100 });
         let mut star = Star::new(plan);
         bring_to_a_standstill(&mut star, 2..3);
         star.pause(3, stop(C3, 0xffff));
@@ -191,7 +191,7 @@ fn flood_skips_only_standstill_port_whose_queue_is_full() {
         let at = &mut plan.settings.ports[4].classes[C3.index()];
         at.egress_reserve = Bytes(if storms { 0 } else { 2_000 });
         let detect = Nanos::from_millis(5);
-        let watchdog = WatchdogSettings { action: WatchdogAction::Drop, detect, restore: detect };
+        let watchdog = WatchdogSettings { action: WatchdogAction::Drop, detect, restore: detect, share: 100 };
         at.watchdog = storms.then_some(watchdog);
         let mut star = filled(plan, 3..5);
         if storms {

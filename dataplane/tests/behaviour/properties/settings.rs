@@ -198,11 +198,12 @@ pub fn any_port() -> impl Strategy<Value = AnyPort> {
 fn any_watchdog() -> impl Strategy<Value = Option<WatchdogSettings>> {
     let action =
         prop_oneof![Just(WatchdogAction::Drop), Just(WatchdogAction::Forward), Just(WatchdogAction::Alert)];
-    let times = (action, 1..60_000u64, 1..60_000u64);
-    prop::option::of(times.prop_map(|(action, detect, restore)| WatchdogSettings {
+    let numbers = (action, 1..60_000u64, 1..60_000u64, 50..=WatchdogSettings::UNBROKEN);
+    prop::option::of(numbers.prop_map(|(action, detect, restore, share)| WatchdogSettings {
         action,
         detect: Nanos(detect),
         restore: Nanos(restore),
+        share,
     }))
 }
 

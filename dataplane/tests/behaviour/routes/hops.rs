@@ -17,7 +17,7 @@ fn waiting_frame_takes_next_hop_whose_pause_storm_ended() {
         port.classes[C3.index()].egress_max = Bytes(250);
     }
     settings.ports[P2.index()].classes[C3.index()].watchdog =
-        Some(WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: DETECT });
+        Some(WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: DETECT, share: 100 });
     let mut bench = RouterBench::of(&settings, Spread::Frame(Turns::Random));
     bench.switch.batch(bench.now).set_link(P3, false, &mut bench.store);
     for port in [P1, P2] {
