@@ -196,20 +196,20 @@ impl Header {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// Returns the length of tags that MTUs leave out: 802.1Q, 802.1ad, or both. MTUs count CN-TAGs, as in Linux
-    /// devices.
+    /// Returns the length of tags that MTUs leave out: at most two of 802.1Q and 802.1ad. MTUs count CN-TAGs, as in
+    /// Linux devices.
     #[inline]
     #[must_use]
     pub fn tags_len(&self, head: &[u8]) -> u8 {
-        match self.ether_type {
-            _ if self.tag.is_some() => field::TAG_LEN,
-            EtherTypes::PBridge => {
-                let inner = self.payload(head).get(2..4);
-                let is_tagged = inner == Some(&EtherTypes::Vlan.0.to_be_bytes());
-                field::TAG_LEN + if is_tagged { field::TAG_LEN } else { 0 }
+        let is_tag = |ether_type| matches!(ether_type, EtherTypes::Vlan | EtherTypes::PBridge);
+        let inner = match self.tag {
+            Some(_) => self.ether_type,
+            None if self.ether_type == EtherTypes::PBridge => {
+                EtherType(u16::from_be_bytes(part(head, usize::from(self.l3) + 2)))
             }
-            _ => 0,
-        }
+            None => return 0,
+        };
+        field::TAG_LEN + if is_tag(inner) { field::TAG_LEN } else { 0 }
     }
 
     #[inline]
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn mtu_excludes_one_tag_of_each_kind() {
+    fn mtu_excludes_two_tags() {
         let tags_len = |types: &[u16]| {
             let mut bytes = vec![0; 12];
             types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 1]].concat()));
@@ -370,9 +370,11 @@ mod tests {
             Header::parse(&bytes).unwrap().tags_len(&bytes)
         };
         assert_eq!([&[][..], &[0x8100], &[0x88a8]].map(tags_len), [0, 4, 4]);
-        assert_eq!(u32::from(tags_len(&[0x88a8, 0x8100])), TAGS);
-        assert_eq!(tags_len(&[0x88a8, 0x8100, 0x8100]), 8);
-        assert_eq!([&[0x8100, 0x8100][..], &[0x88a8, 0x88a8], &[0x22e9]].map(tags_len), [4, 4, 0]);
+        for two in [[0x88a8, 0x8100], [0x8100, 0x8100], [0x88a8, 0x88a8]] {
+            assert_eq!(u32::from(tags_len(&two)), TAGS);
+            assert_eq!(u32::from(tags_len(&[two[0], two[1], 0x8100])), TAGS);
+        }
+        assert_eq!([&[0x22e9][..], &[0x22e9, 0x8100]].map(tags_len), [0, 0]);
     }
 
     explore! {

@@ -16,7 +16,7 @@ pub const FCS: u32 = 4;
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
 /// Bytes of destination, source and EtherType.
 pub const ETHERNET_HEADER: u32 = 14;
-/// Bytes of tags that MTUs leave out: 802.1ad (4) and 802.1Q (4).
+/// Bytes of tags that MTUs leave out: two of 802.1Q and 802.1ad.
 pub const TAGS: u32 = 8;
 /// Number of traffic classes of a port.
 pub const CLASSES: usize = 8;

@@ -225,7 +225,7 @@ impl Switch {
             return;
         }
         let Some((egress, vid)) = at.micro_flow.route(self.now, class, &self.bridge) else { return };
-        let len_max = self.len_max(egress, vid, next.tags);
+        let len_max = self.len_max(egress, vid, next);
         let run = &mut self.run;
         let arrived = &mut self.ports[port.index()].ingress.arrived[class.index()];
         let followers = arrived.split_while(&mut self.nodes, |meta| {

@@ -49,14 +49,14 @@ impl Switch {
 
     #[inline]
     pub(super) fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        meta.len > self.len_max(egress, meta.vid, meta.tags)
+        meta.len > self.len_max(egress, meta.vid, meta)
     }
 
-    /// Returns the maximum length of a frame with `tags` bytes of tags. An added tag counts only beyond [`TAGS`] bytes.
+    /// Returns the maximum length of a frame in VLAN `vid`. An added tag counts only beyond [`TAGS`] bytes.
     #[inline]
-    pub(super) fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
-        let tags = u32::from(tags);
-        let is_beyond = tags == TAGS && self.bridge.is_tagged(egress, vid);
+    pub(super) fn len_max(&self, egress: PortId, vid: u16, frame: &FrameMeta) -> u32 {
+        let tags = u32::from(frame.tags);
+        let is_beyond = tags == TAGS && !frame.layout.has_tag() && self.bridge.is_tagged(egress, vid);
         let counts = if is_beyond { u32::from(field::TAG_LEN) } else { 0 };
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
