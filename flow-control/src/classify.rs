@@ -1,10 +1,11 @@
 //! Class of a frame by its PCP, its DSCP, both, or its port.
 //!
 //! A port's [`Classifier`] is a table indexed by DSCP and PCP, which is read once per frame. A priority tag (VID 0)
-//! counts as a tag. A DSCP counts only in an IP packet. Behind an 802.1ad tag, neither counts.
+//! counts as a tag. A DSCP counts only in an IP packet directly behind an 802.1Q tag or none. Behind an 802.1ad tag,
+//! neither counts.
 
 use xoff_wire::header::{Header, Tci};
-use xoff_wire::units::Class;
+use xoff_wire::units::{Class, ClassSet};
 
 use crate::settings::{PortSettings, Trust};
 
@@ -13,15 +14,21 @@ const NO_PCP: usize = 8;
 
 /// Class table for all frames of a port.
 #[derive(Clone, Debug)]
-pub struct Classifier {
-    classes: Box<[[Class; NO_PCP + 1]; NO_DSCP + 1]>,
+pub struct Classifier(Box<Tables>);
+
+#[derive(Clone, Debug)]
+struct Tables {
+    classes: [[Class; NO_PCP + 1]; NO_DSCP + 1],
+    lossless: ClassSet,
+    /// PCPs of lossless classes if the DSCP may overrule them.
+    lossless_pcps: ClassSet,
 }
 
 impl Classifier {
     /// Builds a port's table.
     #[must_use]
     pub fn new(port: &PortSettings) -> Classifier {
-        let mut classes = Box::new([[port.default_class; NO_PCP + 1]; NO_DSCP + 1]);
+        let mut classes = [[port.default_class; NO_PCP + 1]; NO_DSCP + 1];
         for (dscp, by_pcp) in classes.iter_mut().enumerate() {
             let by_dscp = port.dscp_to_class.get(dscp).copied();
             for (pcp, class) in by_pcp.iter_mut().enumerate() {
@@ -29,7 +36,14 @@ impl Classifier {
                 *class = trusted(port.trust, by_dscp, by_pcp).unwrap_or(port.default_class);
             }
         }
-        Classifier { classes }
+        let is_lossless = |class: &Class| port.classes[class.index()].lossless;
+        let may_overrule = matches!(port.trust, Trust::Dscp | Trust::Both);
+        let of_lossless = |pcp: &Class| may_overrule && is_lossless(&port.pcp_to_class[pcp.index()]);
+        Classifier(Box::new(Tables {
+            classes,
+            lossless: Class::ALL.into_iter().filter(is_lossless).collect(),
+            lossless_pcps: Class::ALL.into_iter().filter(of_lossless).collect(),
+        }))
     }
 
     /// Returns the class of a frame.
@@ -38,7 +52,15 @@ impl Classifier {
     pub fn classify(&self, header: &Header) -> Class {
         let dscp = header.dscp.map_or(NO_DSCP, |dscp| usize::from(dscp & 63));
         let pcp = header.tag.map_or(NO_PCP, |tag| Tci::pcp(tag).index());
-        self.classes[dscp][pcp]
+        self.0.classes[dscp][pcp]
+    }
+
+    /// Returns whether a frame has a PCP of a lossless class, but a lossy `class` by its DSCP.
+    #[inline]
+    #[must_use]
+    pub fn overrules_pcp(&self, header: &Header, class: Class) -> bool {
+        let is_lossless_pcp = header.tag.is_some_and(|tag| self.0.lossless_pcps.contains(tag.pcp()));
+        is_lossless_pcp && !self.0.lossless.contains(class)
     }
 
     /// Returns the class for this DSCP and PCP.
@@ -46,7 +68,7 @@ impl Classifier {
     pub fn class_of(&self, dscp: Option<u8>, pcp: Option<u8>) -> Class {
         let dscp = dscp.map_or(NO_DSCP, |dscp| usize::from(dscp & 63));
         let pcp = pcp.map_or(NO_PCP, |pcp| usize::from(pcp & 7));
-        self.classes[dscp][pcp]
+        self.0.classes[dscp][pcp]
     }
 }
 
@@ -138,5 +160,41 @@ mod tests {
     fn untrusted_port_gives_every_frame_its_default_class() {
         let classifier = Classifier::new(&port(Trust::Port));
         every_kind_of_frame(|header, _, _| assert_eq!(classifier.classify(&header), DEFAULT));
+    }
+
+    // proves: classification
+    #[test]
+    fn frames_of_hosts_have_classes_of_table() {
+        let table = include_str!("../../wire/data/data-frames.txt");
+        for (columns, frame) in xoff_explore::frames(table) {
+            let header = Header::parse(&frame).unwrap();
+            let class = |trust| {
+                let port = PortSettings { trust, ..port_settings(0) };
+                Classifier::new(&port).classify(&header).get().to_string()
+            };
+            assert_eq!([Trust::Dscp, Trust::Pcp, Trust::Both].map(class), columns[1..4], "{columns:?}");
+        }
+    }
+
+    #[test]
+    fn dscp_of_lossy_class_overrules_lossless_pcp() {
+        let overruled = |trust, tci, ip| {
+            let mut port = PortSettings { trust, ..port_settings(0) };
+            port.classes[3].lossless = true;
+            let (classifier, header) = (Classifier::new(&port), header(tci, ip));
+            classifier.overrules_pcp(&header, classifier.classify(&header))
+        };
+        let (pcp_3, pcp_4, dscp_0, dscp_24) = (Some(0x6000), Some(0x8000), Some((true, 0)), Some((true, 24)));
+        assert!(overruled(Trust::Both, pcp_3, dscp_0) && overruled(Trust::Dscp, pcp_3, None));
+        for (trust, tci, ip) in [
+            (Trust::Both, pcp_3, dscp_24),
+            (Trust::Both, pcp_3, None),
+            (Trust::Both, pcp_4, dscp_0),
+            (Trust::Both, None, dscp_0),
+            (Trust::Pcp, pcp_3, dscp_0),
+            (Trust::Port, pcp_3, dscp_0),
+        ] {
+            assert!(!overruled(trust, tci, ip), "{trust:?} {tci:?} {ip:?}");
+        }
     }
 }

@@ -158,22 +158,33 @@ mod tests {
     use std::thread;
 
     use nix::sched::{CloneFlags, unshare};
-    use xoff_wire::{MacControl, Pfc};
+    use xoff_wire::units::{BitRate, ClassSet};
+    use xoff_wire::{MacControl, MacControlError, Pfc};
     use xoff_xdp::PacketSender;
 
     use super::*;
+    use crate::config::NicWishes;
+    use crate::controller::PauseController;
+
+    /// Calls `test` in a new network namespace with the receiver at one end of a veth pair, and a sender at the other.
+    fn between(test: impl FnOnce(Device, Receiver, PacketSender) + Send + 'static) {
+        let test = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let links = "ip link add v0 mtu 9000 type veth peer name v1 mtu 9000 && ip link set v0 up && \
+                         ip link set v1 up";
+            assert!(Command::new("sh").args(["-c", links]).status().unwrap().success());
+            let [here, there] = ["v0", "v1"].map(|name| Device::find(name).unwrap());
+            let sender = PacketSender::open(there.ifindex.cast_signed()).unwrap();
+            test(here, Receiver::open(&here).unwrap(), sender);
+        });
+        test.join().unwrap();
+    }
 
     // proves: host-pauses
     #[test]
     fn agent_reads_at_most_64_control_frames_at_once() {
-        let test = thread::spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            let links = "ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up";
-            assert!(Command::new("sh").args(["-c", links]).status().unwrap().success());
-            let [here, there] = ["v0", "v1"].map(|name| Device::find(name).unwrap());
-            let mut receiver = Receiver::open(&here).unwrap();
-            let sender = PacketSender::open(there.ifindex.cast_signed()).unwrap();
-            let frame = MacControl::Pfc(Pfc::default()).encode(there.address);
+        between(|device, mut receiver, sender| {
+            let frame = MacControl::Pfc(Pfc::default()).encode(device.address);
             (0..AT_MOST + 36).for_each(|_| sender.send(&frame).unwrap());
             let mut turn = || {
                 let mut count = 0;
@@ -182,6 +193,34 @@ mod tests {
             };
             assert_eq!([turn(), turn(), turn()], [AT_MOST, 36, 0]);
         });
-        test.join().unwrap();
+    }
+
+    // proves: host-pauses
+    #[test]
+    fn agent_decides_about_control_frames_as_table() {
+        between(|device, mut receiver, sender| {
+            for (columns, frame) in xoff_explore::frames(include_str!("../../wire/data/control-frames.txt")) {
+                let (name, speed) = (Some("v0".into()), Some(BitRate::from_gbps(1)));
+                let lossless = Some(ClassSet::ALL);
+                let wishes = NicWishes { device: name, speed, lossless, ..NicWishes::default() };
+                let mut controller = PauseController::new(&wishes.settings().unwrap(), device.address);
+                sender.send(&frame).unwrap();
+                receiver.receive(|now, bytes| _ = controller.receive(now, bytes)).unwrap();
+                let counts = controller.pauses(now());
+                let classes = |of: fn(&xoff_host::ClassPauses) -> u64| -> String {
+                    let counted = (0..).zip(&counts.classes).filter(|(_, it)| of(it) > 0);
+                    counted.map(|(class, _): (u8, _)| class.to_string()).collect()
+                };
+                let (xoff, xon) = (classes(|it| it.xoff), classes(|it| it.xon));
+                let pauses = match (xoff.as_str(), xon.as_str()) {
+                    ("", "") => "none".into(),
+                    (_, "") => format!("xoff={xoff}"),
+                    _ => format!("xon={xon}{xoff}"),
+                };
+                let refused = MacControlError::ALL.into_iter().find(|it| counts.refused[it.index()] > 0);
+                let refused = refused.map_or("-", MacControlError::name);
+                assert_eq!([pauses.as_str(), refused], [columns[1], columns[3]], "{columns:?}");
+            }
+        });
     }
 }

@@ -40,6 +40,9 @@ impl Switch {
         }
         let ingress = &mut self.ports[port.index()].ingress;
         let class = ingress.classifier.classify(&header);
+        if ingress.classifier.overrules_pcp(&header, class) {
+            self.counters.port(port).pcp_overruled.add(1);
+        }
         let kind = FrameKind { class, layout: header.layout(), tags: header.tags_len(head) };
         ingress.micro_flow.begin(head, kind);
         Reading::Data(kind)

@@ -5,6 +5,7 @@ mod batches;
 mod by_hand;
 mod cascade;
 mod conformance;
+mod control_frames;
 mod custom;
 mod ecn;
 mod floods;

@@ -47,6 +47,8 @@ pub struct PortCounters {
     pub pause_frames_ignored: Counter,
     /// Malformed MAC control frames, by reason ([`MacControlError::ALL`]).
     pub malformed_control: [Counter; MacControlError::COUNT],
+    /// Micro-flows whose class by DSCP is lossy, although their PCP maps to a lossless class.
+    pub pcp_overruled: Counter,
     /// Consumed frames to reserved addresses (such as LLDP, but not MAC control).
     pub reserved_frames: Counter,
     /// Slow-path frames, by punt reason ([`PuntReason::ALL`]).

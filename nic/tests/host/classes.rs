@@ -20,7 +20,6 @@ use crate::bed::{Bed, DEVICE, install, nic, settings, wait_for};
 
 const MAC_CONTROL: u16 = 0x8808;
 
-#[derive(Clone, Debug)]
 struct Frame {
     tags: Vec<(u16, u16)>,
     ether_type: u16,
@@ -82,6 +81,12 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
     every_dscp.chain(broken).collect()
 }
 
+/// Returns the frames of the table that fit the device's MTU.
+fn frames_of_hosts() -> impl Iterator<Item = Vec<u8>> {
+    let table = xoff_explore::frames(include_str!("../../../wire/data/data-frames.txt"));
+    table.map(|(_, frame)| frame).filter(|frame| frame.len() <= 1_514)
+}
+
 fn port() -> PortSettings {
     let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"b\"\nspeed = \"1G\"\n";
     Config::from_toml("a file", text, Machine::default()).unwrap().switch.ports[0].clone()
@@ -137,27 +142,26 @@ fn compare(settings: &EgressSettings, port: &PortSettings) {
         let mut egress = install(settings).unwrap();
         Class::ALL.into_iter().for_each(|class| egress.stop(class).unwrap());
         let mut roads = [Road::sent(&egress), Road::forwarded(&egress)];
-        for tags in tags() {
-            for (ether_type, payload) in payloads() {
-                let frame = Frame { tags: tags.clone(), ether_type, payload };
-                let bytes = frame.bytes();
-                let expected = classifier.classify(&Header::parse(&bytes).unwrap());
-                for road in &mut roads {
-                    let how = road.how;
-                    let before = waiting(&mut egress);
-                    road.send(&bytes);
-                    let after = wait_for(&format!("{frame:x?}, {how}, to wait"), || {
-                        let after = waiting(&mut egress);
-                        (after != before).then_some(after)
-                    });
-                    let mut right = before;
-                    right[expected.index()] += 1;
-                    assert_eq!(
-                        after, right,
-                        "{frame:x?}, {how}, by {:?}: class {expected}",
-                        settings.nic.trust
-                    );
-                }
+        let all = tags().into_iter().flat_map(|tags| {
+            let frame =
+                move |(ether_type, payload)| Frame { tags: tags.clone(), ether_type, payload }.bytes();
+            payloads().into_iter().map(frame)
+        });
+        for bytes in all.chain(frames_of_hosts()) {
+            let expected = classifier.classify(&Header::parse(&bytes).unwrap());
+            let head = &bytes[..bytes.len().min(60)];
+            for road in &mut roads {
+                let how = road.how;
+                let before = waiting(&mut egress);
+                road.send(&bytes);
+                let after = wait_for(&format!("{head:x?}, {how}, to wait"), || {
+                    let after = waiting(&mut egress);
+                    (after != before).then_some(after)
+                });
+                let mut right = before;
+                right[expected.index()] += 1;
+                let trust = settings.nic.trust;
+                assert_eq!(after, right, "{head:x?}, {how}, by {trust:?}: class {expected}");
             }
         }
     });

@@ -203,6 +203,7 @@ fn peer_status(view: &SwitchView, id: PortId, port: &PortView) -> PeerStatus {
         too_fast: overspeed_bytes + frames(|class| &class.excess_frames) > 0,
         too_late: frames(|class| &class.late_frames) > 0,
         overspeed_bytes,
+        pcp_overruled: view.counters.port(id).pcp_overruled.get(),
         response_declared_nanos: (response != Nanos::NEVER).then_some(response.0),
     }
 }

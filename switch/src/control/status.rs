@@ -115,7 +115,7 @@ pub struct PortStatus {
     pub rate_frames_sent: u64,
     /// PFC frames with rates (GFC) received and obeyed.
     pub rate_frames_received: u64,
-    /// Well-formed PFC frames received.
+    /// Well-formed PFC frames received, those without a class included.
     pub pfc_frames_received: u64,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: u64,

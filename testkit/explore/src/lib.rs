@@ -1,4 +1,4 @@
-//! Seeds for random tests: each test runs with fixed seeds and with a fresh one.
+//! Inputs of tests: tables of frames, and seeds. A random test runs with fixed seeds and with a fresh one.
 //!
 //! A failing test prints the fresh seed, and `XOFF_SEED=… cargo test` repeats it. `scripts/test.sh` draws one seed for
 //! all tests.
@@ -19,6 +19,24 @@ const FIXED: u64 = 8021;
 
 /// Default number of random inputs per seed.
 pub const CASES: u32 = 512;
+
+/// Returns the rows of a table of frames, such as those in `wire/data`: the columns, and the bytes of the frame.
+///
+/// # Panics
+///
+/// If a row does not begin with the length and end with hexadecimal bytes, before an optional `#`.
+pub fn frames(table: &str) -> impl Iterator<Item = (Vec<&str>, Vec<u8>)> {
+    table.lines().filter(|row| !row.starts_with('#')).map(|row| {
+        let columns: Vec<&str> = row.split('#').next().unwrap_or(row).split_whitespace().collect();
+        let frame = columns.first().zip(columns.last()).and_then(|(len, hex)| {
+            let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok());
+            let mut bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+            bytes.resize(len.parse().ok()?, *bytes.last()?);
+            Some(bytes)
+        });
+        (columns, frame.unwrap_or_else(|| panic!("{row:?} has no length or no bytes of a frame")))
+    })
+}
 
 /// Returns the value of `XOFF_SEED`, or a random seed. Each test prints it once.
 ///
