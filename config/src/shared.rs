@@ -2,7 +2,8 @@
 
 use toml_span::Span;
 use xoff_flow_control::settings::{
-    Accounting, EgressLimits, HeadroomPlace, LossyPool, Memory, PortSettings, SharedMemory, WhenFull,
+    Accounting, ClassSettings, EgressLimits, HeadroomPlace, LossyPool, Memory, PortSettings, SharedMemory,
+    WhenFull,
 };
 use xoff_wire::units::{Bytes, Class};
 
@@ -59,6 +60,7 @@ pub(crate) fn memory(
     if drafts.iter().any(|draft| !draft.lossless.is_empty()) {
         what_may_be_lost(document, &shared, ports, problems);
         reserves_hold_a_frame(&shared, drafts, ports, keys, problems);
+        classes_share_pool(ports, keys, problems);
     }
     Memory::Shared(shared)
 }
@@ -237,6 +239,25 @@ fn reserves_hold_a_frame(
             return;
         }
     }
+}
+
+/// Notes lossless classes without a reserve, because another class can take their part of the pool.
+fn classes_share_pool(ports: &[PortSettings], keys: &MemoryKeys, problems: &mut Problems) {
+    let of = |holds: &dyn Fn(&ClassSettings) -> bool| -> Vec<u8> {
+        let holds = |class: &&Class| ports.iter().any(|port| holds(&port.classes[class.index()]));
+        Class::ALL.iter().filter(holds).map(|class| class.get()).collect()
+    };
+    let lossless = of(&|class| class.lossless);
+    let bare = of(&|class| class.lossless && class.ingress_reserve == Bytes::ZERO);
+    let (Some(model), true) = (&keys.model, lossless.len() > 1 && !bare.is_empty()) else { return };
+    problems.push(
+        Problem::note(format!(
+            "a class whose frames wait fills the pool, and then peers are paused in lossless classes {}, too",
+            written::ranges(&bare)
+        ))
+        .at(model.span, "one pool for all classes")
+        .help("write an `ingress_reserve` for these classes; `xoff status causes` names pauses for lack of `pool`"),
+    );
 }
 
 fn what_may_be_lost(

@@ -366,6 +366,44 @@ fn chunks_are_as_large_as_mtu_needs_up_to_4096_bytes() {
     assert_eq!(xoff_config::shell::Chunks::MTU_OF_ONE, 3_818);
 }
 
+/// Speeds in Mb/s from 10G to 1.6T, cables from 3 m to 1000 km, MTUs up to the largest.
+// proves: headroom
+#[test]
+fn headroom_grows_with_speed_cable_and_mtu() {
+    let speeds = [10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000];
+    let (cables, mtus) = ([3, 30, 300, 2_000, 40_000, 1_000_000], [256, 1_500, 4_200, 9_216]);
+    let headroom = |speed: u64, cable: u64, mtu: u32| {
+        let defaults = format!("cable = \"{cable}m\"\nmtu = {mtu}\npeer_response = \"standard\"\n");
+        let ports = ["a", "b"]
+            .map(|it| format!("[[port]]\nname = \"{it}\"\ndevice = \"{it}\"\nspeed = \"{speed}M\"\n"));
+        class(&read(&format!("[defaults]\n{defaults}{}", ports.concat())), 0, 3).headroom
+    };
+    let mut smaller = [[[Bytes::ZERO; 5]; 7]; 10]; // the first of each is no headroom
+    for (s, speed) in (1..).zip(speeds) {
+        for (c, cable) in (1..).zip(cables) {
+            for (m, mtu) in (1..).zip(mtus) {
+                let bytes = headroom(speed, cable, mtu);
+                let least = smaller[s - 1][c][m].max(smaller[s][c - 1][m]).max(smaller[s][c][m - 1]);
+                assert!(bytes > least, "{speed} Mb/s, {cable} m, MTU {mtu}: {bytes:?} after {least:?}");
+                smaller[s][c][m] = bytes;
+            }
+        }
+    }
+}
+
+// proves: shared-memory
+#[test]
+fn lossless_classes_without_reserve_share_pool_with_note() {
+    let notes = |keys: &str| {
+        let config = two_ports(&format!("[memory]\nmodel = \"shared\"\n{keys}"), "");
+        config.notes.into_iter().filter(|note| note.message.contains("fills the pool")).count()
+    };
+    assert_eq!(notes("[defaults]\nlossless = [3]\n"), 0);
+    assert_eq!(notes("[defaults]\nlossless = [3, 4]\n"), 1);
+    let reserves = [3, 4].map(|class| format!("[class.{class}]\ningress_reserve = \"20KB\"\n")).concat();
+    assert_eq!(notes(&format!("[defaults]\nlossless = [3, 4]\n{reserves}")), 0);
+}
+
 #[test]
 fn watchdog_has_times_of_sonic_by_default() {
     let config = two_ports("[class.3]\nwatchdog = \"drop\"\n", "[port.class.3]\nwatchdog = \"off\"\n");

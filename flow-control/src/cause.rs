@@ -19,13 +19,15 @@ pub enum Trigger {
     Predicted,
     /// This higher class fills its queue, so lower classes are paused.
     Higher(Class),
+    /// Other queues fill the shared pool, so the ingress queue has less room than its own XOFF threshold.
+    Pool,
 }
 
 impl Trigger {
     /// Number of triggers.
     pub const COUNT: usize = Trigger::NAMES.len();
     /// Names in metrics, by [`Trigger::index`].
-    pub const NAMES: [&'static str; 5] = ["ingress", "egress", "table_full", "predicted", "higher"];
+    pub const NAMES: [&'static str; 6] = ["ingress", "egress", "table_full", "predicted", "higher", "pool"];
 
     /// Returns the index of the trigger in [`Trigger::NAMES`].
     #[must_use]
@@ -36,6 +38,7 @@ impl Trigger {
             Trigger::TableFull(_) => 2,
             Trigger::Predicted => 3,
             Trigger::Higher(_) => 4,
+            Trigger::Pool => 5,
         }
     }
 }
@@ -45,7 +48,7 @@ impl Trigger {
 pub struct Cause {
     /// Trigger, as an index in [`Trigger::NAMES`].
     pub trigger: usize,
-    /// Class whose queues are full: the paused one, or a higher one.
+    /// Class whose queues are full: the paused one, a higher one, or that with most bytes of the pool.
     pub class: Class,
     /// Congested egress port, or the egress port for which a full ingress queue has most bytes. `None` if all frames
     /// have left.

@@ -128,7 +128,12 @@ impl Switch {
     }
 
     fn cause(&self, port: PortId, class: Class, trigger: Trigger) -> Cause {
+        let trigger = match trigger {
+            Trigger::Ingress if self.buffer.lacks_pool(port, class) => Trigger::Pool,
+            other => other,
+        };
         let (class, culprit) = match trigger {
+            Trigger::Pool => self.buffer.fullest().map_or((class, None), |(port, class)| (class, Some(port))),
             Trigger::Egress(egress) | Trigger::TableFull(egress) => (class, Some(egress)),
             Trigger::Ingress | Trigger::Predicted => (class, self.buffer.fullest_behind(port, class)),
             Trigger::Higher(higher) => (higher, self.buffer.fullest_behind(port, higher)),

@@ -154,6 +154,31 @@ fn cause_of_sent_xoff_names_trigger_and_culprit_port() {
     );
 }
 
+/// Class 3 waits for a paused peer and fills the pool, so class 4 is paused below its own XOFF threshold.
+// proves: causes, shared-memory
+#[test]
+fn xoff_for_lack_of_pool_names_class_that_fills_it() {
+    let mut plan = plan(PolicyKind::Pfc);
+    let (pool, alpha_log2) = (Bytes(100_000), Some(0));
+    plan.settings.memory = Memory::Shared(SharedMemory { pool, alpha_log2, ..SharedMemory::UNLIMITED });
+    plan.each_lossless(|class| {
+        (class.xoff, class.xon, class.egress_max) = (Bytes(90_000), Bytes(80_000), Bytes(900_000));
+    });
+    let mut star = Star::new(plan);
+    star.pause(0, stop(C3, 0xffff));
+    star.start(1, 0, star.stream(0, C3, 100));
+    star.run_for(Nanos::from_millis(1));
+    for from in [2, 3] {
+        star.start(from, 0, star.stream(0, C4, 100));
+    }
+    star.run_for(Nanos::from_millis(1));
+    let paused = star.switch().counters.class(PortId(2), C4);
+    assert!(paused.ingress_watermark.get() < 30_000, "the class reached its own XOFF threshold");
+    let culprit = Some(PortId(0));
+    let expected = Cause { trigger: Trigger::Pool.index(), class: C3, culprit, relayed: true };
+    assert_eq!(Cause::unpack(paused.held_cause.get()), Some(expected));
+}
+
 // proves: causes
 #[test]
 fn xoff_due_to_downstream_pause_is_recorded_as_relayed() {

@@ -123,6 +123,10 @@ impl IngressQueue {
         (self.headroom_used == Bytes::ZERO).then_some(Margin { frames, bytes: Bytes(bytes) })
     }
 
+    pub(super) fn is_at_own_xoff(&self) -> bool {
+        self.bytes() >= self.xoff(self.limit) || self.frames >= self.xoff_frames
+    }
+
     #[inline]
     fn before_last_frame(&self, left: Bytes) -> Option<Bytes> {
         if !self.lossless {

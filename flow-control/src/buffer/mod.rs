@@ -266,6 +266,23 @@ impl Buffer {
         ports.rev().max_by_key(held).filter(|egress| held(egress) > Bytes::ZERO)
     }
 
+    /// Returns the egress queue with the most bytes. Too slow to call for every frame.
+    #[must_use]
+    pub fn fullest(&self) -> Option<(PortId, Class)> {
+        let ports = (0..=u8::MAX).map(PortId).take(self.egress.len());
+        let queues = ports.flat_map(|port| Class::ALL.map(|class| (port, class)));
+        let held = |queue: &(PortId, Class)| self.egress(queue.0, queue.1);
+        queues.max_by_key(held).filter(|queue| held(queue) > Bytes::ZERO)
+    }
+
+    /// Returns whether the ingress queue is at XOFF only because other queues fill the shared pool.
+    #[must_use]
+    pub fn lacks_pool(&self, port: PortId, class: Class) -> bool {
+        let is_shared = matches!(self.memory, Memory::Shared(_));
+        let is_at_own = self.ingress[port.index()][class.index()].is_at_own_xoff();
+        is_shared && !is_at_own && self.at_xoff(port, class)
+    }
+
     /// Returns whether `class` is lossy at every port.
     #[inline]
     pub fn is_lossy(&self, class: Class) -> bool {

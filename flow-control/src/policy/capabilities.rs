@@ -55,7 +55,7 @@ impl Capabilities {
     fn is_valid_trigger(&self, trigger: Trigger) -> bool {
         match trigger {
             Trigger::Egress(port) | Trigger::TableFull(port) => port.index() < self.ports.len(),
-            Trigger::Ingress | Trigger::Predicted | Trigger::Higher(_) => true,
+            Trigger::Ingress | Trigger::Predicted | Trigger::Higher(_) | Trigger::Pool => true,
         }
     }
 }
