@@ -21,7 +21,7 @@ pub struct Remedy {
 
 type Change = (&'static str, fn(&mut Document));
 
-const CHANGES: [Change; 14] = [
+const CHANGES: [Change; 15] = [
     ("smallest_frame = 1024", |document| document.switch.smallest_frame = key(1024)),
     ("stall_budget = \"5ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(5))),
     ("stall_budget = \"1ms\"", |document| document.switch.stall_budget = key(Nanos::from_millis(1))),
@@ -42,6 +42,7 @@ const CHANGES: [Change; 14] = [
     ("the default `peer_response` of each port", |document| {
         ports(document).for_each(|port| port.peer_response = None);
     }),
+    ("the default `cable` of each port", |document| ports(document).for_each(|port| port.cable = None)),
     ("no `spare_ports`", |document| document.switch.spare_ports = None),
     ("the default `flows` of [policy.ofc]", |document| document.ofc.flows = None),
 ];

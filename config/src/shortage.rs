@@ -21,8 +21,9 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: &Document) -> Opt
     };
     let remedies = budget::remedies(document, machine);
     let first = remedies.first().map_or_else(String::new, |remedy| remedy.advice(needed, allowed) + "; ");
+    let largest = largest_headroom(config);
     Some(problem.help(format!(
-        "{first}shorten stall_budget, raise smallest_frame (where lossless frames are larger on average), list fewer `queues`, or make \
+        "{first}{largest}shorten stall_budget, raise smallest_frame (where lossless frames are larger on average), list fewer `queues`, or make \
          fewer classes lossless; `xoff check -v` shows the memory of each consumer, with --elsewhere on any machine"
     )))
 }
@@ -48,4 +49,18 @@ impl Config {
             .help("list fewer `queues` for them, or add fewer ports")
         })
     }
+}
+
+/// Names the port with the largest headroom, and the largest term of it.
+fn largest_headroom(config: &Config) -> String {
+    let of_ports = config.switch.ports.iter().zip(&config.headroom);
+    let all = of_ports.flat_map(|(port, classes)| classes.iter().flatten().map(move |it| (port, it)));
+    let Some((port, headroom)) = all.max_by_key(|(_, headroom)| headroom.total()) else {
+        return String::new();
+    };
+    let largest = headroom.terms().into_iter().max_by_key(|(_, bytes)| *bytes);
+    let (term, bytes) = largest.unwrap_or_default();
+    let [total, bytes] = [headroom.total(), bytes].map(|bytes| grouped(mebibytes(bytes)));
+    let name = &port.name;
+    format!("the largest headroom is {total} MiB by class at port {name}, of which {bytes} MiB for {term}; ")
 }

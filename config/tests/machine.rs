@@ -101,6 +101,10 @@ fn error_for_lack_of_memory_names_cgroup_and_remedy() {
     assert!(message.ends_with(limit), "{message}");
     assert!(help.starts_with("stall_budget = \"1ms\" helps most: it saves "), "{help}");
     assert!(help.contains(" MiB, and suffices; "), "{help}");
+    assert!(
+        help.contains(" the largest headroom is 10 MiB by class at port b, of which 4 MiB for "),
+        "{help}"
+    );
     let (_, help) = on(least - 1);
     assert!(help.contains(" MiB, and does not suffice alone; "), "{help}");
 }
