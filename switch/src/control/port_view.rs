@@ -33,6 +33,8 @@ pub struct PortView {
     devices: Mutex<Devices>,
     /// Bytes received in excess of the port's line rate. Written by the control thread.
     pub overspeed_bytes: Counter,
+    /// Share of the time, in percent, for which the peer paused each class of late. Written by the control thread.
+    pub paused_percent: [Counter; CLASSES],
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
 
@@ -193,6 +195,7 @@ impl PortView {
             unseen: LossClassifier::default(),
             devices: Mutex::new(Devices::of(now, Counted::default())),
             overspeed_bytes: Counter::default(),
+            paused_percent: Default::default(),
             pause_totals: Default::default(),
         }
     }

@@ -1,11 +1,13 @@
 use xoff_dataplane::forward::LOOP_HOLD;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
-use xoff_flow_control::settings::{FlowControl, LoopDetection};
+use xoff_flow_control::settings::{FlowControl, LoopDetection, WatchdogSettings};
+use xoff_wire::MacControlError;
 use xoff_wire::units::{Class, PortId};
 
 use super::super::external_losses::ExternalLosses;
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
+use super::paused::{PERCENT_MIN, WINDOW};
 use crate::lldp::mismatch::MismatchKind;
 use xoff_config::format::span;
 use xoff_config::written::grouped;
@@ -18,6 +20,17 @@ pub(super) struct ConditionKind {
     pub goes_on: &'static str,
     pub over: &'static str,
     pub counted: &'static str,
+    pub end: End,
+}
+
+/// When a fault is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    AfterQuiet,
+    /// Over as soon as its state ends; two lines of a fault are at least a second apart.
+    AtOnce,
+    /// Never over, because it is no fault: logged the first time only.
+    Unwatched,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +65,7 @@ const LOSS: ConditionKind = ConditionKind {
     goes_on: "lossless frames are still being lost",
     over: "no more lossless frames are lost",
     counted: "frames",
+    end: End::AfterQuiet,
 };
 const UNSEEN_LOSS: ConditionKind = ConditionKind {
     event: "unseen-loss",
@@ -60,6 +74,7 @@ const UNSEEN_LOSS: ConditionKind = ConditionKind {
     goes_on: "the kernel still drops frames before or behind the switch, and lossless ones may be among them",
     over: "the kernel drops no more frames before or behind the switch",
     counted: "frames",
+    end: End::AfterQuiet,
 };
 const UNSEEN_UNKNOWN: ConditionKind = ConditionKind {
     event: "unseen-loss-unproved",
@@ -70,6 +85,7 @@ const UNSEEN_UNKNOWN: ConditionKind = ConditionKind {
         lost frame is lossless",
     over: "no more frames are lost before the XDP program sees them",
     counted: "frames",
+    end: End::AfterQuiet,
 };
 const UNSEEN_LOSSY: ConditionKind = ConditionKind {
     event: "unseen-loss-lossy",
@@ -78,6 +94,7 @@ const UNSEEN_LOSSY: ConditionKind = ConditionKind {
     goes_on: "the kernel still drops frames before or behind the switch, at a port that carries only lossy classes",
     over: "the kernel drops no more frames of lossy classes before or behind the switch",
     counted: "frames",
+    end: End::AfterQuiet,
 };
 const STALL: ConditionKind = ConditionKind {
     event: "stall",
@@ -86,6 +103,7 @@ const STALL: ConditionKind = ConditionKind {
     goes_on: "a worker is still repeatedly not scheduled for longer than `stall_budget`",
     over: "the worker runs in time again",
     counted: "stalls",
+    end: End::AfterQuiet,
 };
 const STORM: ConditionKind = ConditionKind {
     event: "storm",
@@ -94,6 +112,16 @@ const STORM: ConditionKind = ConditionKind {
     goes_on: "the pause storm continues",
     over: "the pause storm is over",
     counted: "storms",
+    end: End::AtOnce,
+};
+const LONG_PAUSES: ConditionKind = ConditionKind {
+    event: "long-pauses",
+    is_loss: false,
+    began: "the peer pauses the class nearly all the time: look for a slow receiver behind it",
+    goes_on: "the peer still pauses the class nearly all the time: look for a slow receiver behind it",
+    over: "the peer no longer pauses the class nearly all the time",
+    counted: "times found",
+    end: End::AfterQuiet,
 };
 const LOOP: ConditionKind = ConditionKind {
     event: "loop",
@@ -102,6 +130,7 @@ const LOOP: ConditionKind = ConditionKind {
     goes_on: "the loop lasts: stations still move back and forth between two ports",
     over: "the loop is over: stations no longer move between the ports",
     counted: "times found",
+    end: End::AfterQuiet,
 };
 const PEER_FAST: ConditionKind = ConditionKind {
     event: "peer-too-fast",
@@ -110,6 +139,7 @@ const PEER_FAST: ConditionKind = ConditionKind {
     goes_on: "the peer still sends faster than the configured `speed` of its port",
     over: "the peer keeps to the configured `speed` again",
     counted: "bytes too many",
+    end: End::AfterQuiet,
 };
 const PEER_EXCESS: ConditionKind = ConditionKind {
     event: "peer-excess",
@@ -118,6 +148,7 @@ const PEER_EXCESS: ConditionKind = ConditionKind {
     goes_on: "the peer still sends more after XOFF than declared: its line is faster than `speed`, or its driver holds more bytes",
     over: "the peer again keeps to the declared bytes after XOFF",
     counted: "frames too many",
+    end: End::AfterQuiet,
 };
 const PEER_LATE: ConditionKind = ConditionKind {
     event: "peer-late",
@@ -128,6 +159,7 @@ const PEER_LATE: ConditionKind = ConditionKind {
             `peer_response` if it stops late",
     over: "the peer again stops in time when it is paused",
     counted: "frames too late",
+    end: End::AfterQuiet,
 };
 const PAUSE_UNKNOWN: ConditionKind = ConditionKind {
     event: "pause-mismatch",
@@ -136,6 +168,7 @@ const PAUSE_UNKNOWN: ConditionKind = ConditionKind {
     goes_on: "the peer still sends pause frames that `pause` of the port forbids; they are not obeyed",
     over: "the peer has stopped sending pause frames that `pause` of the port forbids",
     counted: "pause frames",
+    end: End::AfterQuiet,
 };
 const MALFORMED: ConditionKind = ConditionKind {
     event: "malformed-control",
@@ -144,6 +177,25 @@ const MALFORMED: ConditionKind = ConditionKind {
     goes_on: "malformed MAC control frames still arrive, which pause nothing",
     over: "malformed MAC control frames no longer arrive",
     counted: "frames",
+    end: End::AfterQuiet,
+};
+const OTHER_CONTROL: ConditionKind = ConditionKind {
+    event: "other-control",
+    is_loss: false,
+    began: "MAC control frames arrive that are neither PFC nor PAUSE; the switch consumes them, and logs this once",
+    goes_on: "",
+    over: "",
+    counted: "frames",
+    end: End::Unwatched,
+};
+const PCP_OVERRULED: ConditionKind = ConditionKind {
+    event: "pcp-overruled",
+    is_loss: false,
+    began: "frames with the PCP of a lossless class have a lossy class by DSCP: mark their DSCP, or set trust = \"pcp\"; logged once",
+    goes_on: "",
+    over: "",
+    counted: "flows",
+    end: End::Unwatched,
 };
 
 const DCBX_MISMATCH: ConditionKind = ConditionKind {
@@ -153,22 +205,26 @@ const DCBX_MISMATCH: ConditionKind = ConditionKind {
     goes_on: "the LLDP neighbor's configuration of classes still differs from this port's",
     over: "the LLDP neighbor's configuration of classes matches this port's again, or is no longer announced",
     counted: "times found",
+    end: End::AfterQuiet,
 };
 
 #[cfg(test)]
-pub(super) const KINDS: [&ConditionKind; 13] = [
+pub(super) const KINDS: [&ConditionKind; 16] = [
     &LOSS,
     &UNSEEN_LOSS,
     &UNSEEN_UNKNOWN,
     &UNSEEN_LOSSY,
     &STALL,
     &STORM,
+    &LONG_PAUSES,
     &LOOP,
     &PEER_FAST,
     &PEER_EXCESS,
     &PEER_LATE,
     &PAUSE_UNKNOWN,
     &MALFORMED,
+    &OTHER_CONTROL,
+    &PCP_OVERRULED,
     &DCBX_MISMATCH,
 ];
 
@@ -261,7 +317,15 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
         }
     });
     let malformed = Condition::new(&MALFORMED, place(None), move |view, _| {
-        view.counters.port(id).malformed_control.iter().map(|counter| counter.get()).sum()
+        let refused = MacControlError::ALL.into_iter().zip(&view.counters.port(id).malformed_control);
+        let malformed = refused.filter(|(reason, _)| *reason != MacControlError::UnknownOpcode);
+        malformed.map(|(_, counter)| counter.get()).sum()
+    });
+    let other = Condition::new(&OTHER_CONTROL, place(None), move |view, _| {
+        view.counters.port(id).malformed_control[MacControlError::UnknownOpcode.index()].get()
+    });
+    let overruled = Condition::new(&PCP_OVERRULED, place(None), move |view, _| {
+        view.counters.port(id).pcp_overruled.get()
     });
     let can_lose = MismatchKind::ALL.into_iter().filter(|kind| kind.can_lose());
     let differs = can_lose.map(|kind| {
@@ -276,7 +340,7 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
         .lasting(move |view| now(view).is_some())
         .saying(now)
     });
-    unseen.into_iter().chain([found, fast, unknown, malformed]).chain(differs).collect()
+    unseen.into_iter().chain([found, fast, unknown, malformed, other, overruled]).chain(differs).collect()
 }
 
 fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
@@ -306,11 +370,12 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
             .saying(move |view| {
                 let status = storms::status(view, port, class, watchdog);
                 let last = status.last?;
-                let action = format!(
-                    "the watchdog takes action {} after a pause of {}",
-                    status.action,
-                    span(watchdog.detect.0)
-                );
+                let part = match watchdog.share {
+                    WatchdogSettings::UNBROKEN => String::new(),
+                    share => format!(", or after pauses of {share} % of it"),
+                };
+                let (action, detect) = (&status.action, span(watchdog.detect.0));
+                let action = format!("the watchdog takes action {action} after a pause of {detect}{part}");
                 let cost = format!(
                     "the last storm took {}, with {} frames dropped and {} forwarded",
                     span(last.nanos),
@@ -320,7 +385,17 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
                 Some(if status.storm { action } else { cost })
             })
     });
-    losses.chain(peer).chain(storm).collect()
+    let paused = Condition::new(&LONG_PAUSES, place(None), |_, _| 0)
+        .lasting(move |view| {
+            let is_storm = view.counters.class(port, class).storm_since.get() != 0;
+            !is_storm && view.ports[port.index()].paused_percent[class.index()].get() >= PERCENT_MIN
+        })
+        .saying(move |view| {
+            let percent = view.ports[port.index()].paused_percent[class.index()].get();
+            Some(format!("paused for {percent} % of the last {}", span(WINDOW.0)))
+        });
+    let paused = Some(paused).filter(|_| settings.lossless);
+    losses.chain(peer).chain(storm).chain(paused).collect()
 }
 
 fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {

@@ -3,6 +3,7 @@
 
 mod conditions;
 mod meter;
+mod paused;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use std::time::Duration;
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::Nanos;
 
-use self::conditions::{Condition, KernelLosses, Location};
+use self::conditions::{Condition, End, KernelLosses, Location};
 use self::meter::Meter;
+use self::paused::PausedShares;
 use super::judged::OngoingStatus;
 use super::view::SwitchView;
 use xoff_config::format::span;
@@ -20,6 +22,8 @@ use xoff_config::format::span;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const KERNEL_EVERY: u32 = 10;
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
+/// Minimum time between the lines about begin and end of a fault that is over at once.
+const APART: Nanos = Nanos::from_secs(1);
 /// First and maximum interval between log lines of a fault that lasts; the interval doubles each time.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
@@ -27,6 +31,7 @@ const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 pub(super) struct ConditionMonitor {
     conditions: Vec<(Condition, ConditionState)>,
     meters: Vec<Meter>,
+    paused: Vec<PausedShares>,
     kernel_losses: KernelLosses,
     settings: Arc<SwitchSettings>,
 }
@@ -65,6 +70,7 @@ impl ConditionMonitor {
         ConditionMonitor {
             conditions: conditions.collect(),
             meters: view.ports.iter().map(|_| Meter::default()).collect(),
+            paused: vec![PausedShares::default(); view.ports.len()],
             kernel_losses: KernelLosses::new(view),
             settings: view.settings(),
         }
@@ -118,15 +124,17 @@ impl ConditionMonitor {
         if changes {
             self.renew(view, now);
         }
-        for ((id, port), meter) in
-            view.places().zip(&mut self.meters).filter(|((_, port), _)| port.is_there())
+        let watches = self.meters.iter_mut().zip(&mut self.paused);
+        for ((id, port), (meter, paused)) in
+            view.places().zip(watches).filter(|((_, port), _)| port.is_there())
         {
             meter.look(view, id, port);
+            paused.look(view, id, now);
         }
         for (condition, course) in &mut self.conditions {
             let (count, lasts) = ((condition.count)(view, &self.kernel_losses), (condition.lasts)(view));
             let tests = condition.tests.as_ref().map(|tests| tests(view));
-            let phase = course.follow(now, count, lasts, tests);
+            let phase = course.follow(now, condition.kind.end, count, lasts, tests);
             let Some((phase, episode)) = phase else { continue };
             log_phase(view, condition, phase, &episode, count, now);
             changes = true;
@@ -162,6 +170,7 @@ impl ConditionState {
     fn follow(
         &mut self,
         now: Nanos,
+        end: End,
         count: u64,
         lasts: bool,
         tests: Option<u64>,
@@ -179,6 +188,9 @@ impl ConditionState {
                 logged_count: count,
                 again_after: AGAIN_AFTER,
             };
+            if end == End::Unwatched {
+                return (is_observed && before == 0).then_some((Phase::Began, begun));
+            }
             self.episode = is_observed.then_some(begun);
             return is_observed.then_some((Phase::Began, begun));
         };
@@ -188,7 +200,13 @@ impl ConditionState {
         } else if episode.quiet_since.is_none() && tests > Some(episode.tests) {
             episode.quiet_since = Some(now);
         }
-        if episode.quiet_since.is_some_and(|since| now.since(since) >= OVER_AFTER) {
+        let is_over = match end {
+            End::AtOnce => !is_observed && now.since(episode.logged_at) >= APART,
+            End::AfterQuiet | End::Unwatched => {
+                episode.quiet_since.is_some_and(|since| now.since(since) >= OVER_AFTER)
+            }
+        };
+        if is_over {
             return self.episode.take().map(|episode| (Phase::Over, episode));
         }
         if !is_observed || now.since(episode.logged_at) < episode.again_after {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::ClassSettings;
+use xoff_wire::MacControlError;
 use xoff_wire::units::{Class, PortId};
 
 use super::*;
@@ -133,6 +134,63 @@ fn stalls_storms_loops_and_faulty_peers_are_logged() {
     for line in &lines {
         assert!(!line.contains("Some(") && !line.contains("None") && !line.contains(" { "), "{line}");
     }
+}
+
+#[test]
+fn storm_end_is_logged_as_soon_as_it_ends() {
+    let lines = logged(|look, view| {
+        let class = view.counters.class(PortId(0), CLASS);
+        class.begin_storm(Nanos(1));
+        look(1);
+        look(2);
+        class.end_storm(Nanos(412_000_001));
+        look(3);
+        for _ in 0..2 {
+            class.begin_storm(Nanos(1));
+            class.end_storm(Nanos(200_000_001));
+        }
+        look(3);
+        look(3);
+        look(4);
+    });
+    let [began, over, again, over_again] = &lines[..] else { panic!("{lines:#?}") };
+    has(began, &["event=storm", "phase=began"]);
+    has(over, &["phase=over", "the pause storm is over; storms: 1", "the last storm took 412.0 ms"]);
+    has(again, &["phase=began", "storms: 2"]);
+    has(over_again, &["phase=over", "storms: 2", "the last storm took 200.0 ms"]);
+}
+
+/// Such a peer hides from a watchdog that waits for an unbroken pause.
+#[test]
+fn nearly_permanent_pauses_are_logged() {
+    let lines = logged(|look, view| {
+        let class = view.counters.class(PortId(0), CLASS);
+        for second in 1..=40 {
+            let percent = if second <= 20 { 97 } else { 90 };
+            class.paused_nanos.add(percent * 10_000_000);
+            look(second);
+        }
+    });
+    let [began, goes_on, over] = &lines[..] else { panic!("{lines:#?}") };
+    has(began, &["WARN", "event=long-pauses", "port=left", "class=3", "paused for 97 % of the last 5.00 s"]);
+    has(goes_on, &["phase=goes_on"]);
+    has(over, &["no longer pauses the class nearly all the time", "paused for 90 %"]);
+}
+
+#[test]
+fn strange_but_harmless_frames_are_logged_once() {
+    let lines = logged(|look, view| {
+        let port = view.counters.port(PortId(1));
+        for second in 1..=3_600 {
+            port.malformed_control[MacControlError::UnknownOpcode.index()].add(1);
+            port.pcp_overruled.add(2);
+            look(second);
+            assert!(view.ongoing.get(Nanos::ZERO).iter().all(|it| it.port.as_deref() != Some("right")));
+        }
+    });
+    let [control, overruled] = &lines[..] else { panic!("{lines:#?}") };
+    has(control, &["neither PFC nor PAUSE", "frames: 1", "event=other-control", "port=right"]);
+    has(overruled, &["lossy class by DSCP", "flows: 2", "event=pcp-overruled", "port=right"]);
 }
 
 // proves: reload
