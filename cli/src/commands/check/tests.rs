@@ -98,7 +98,11 @@ const KEYS: [(&str, &str, &str); 31] = [
     ),
     ("[class.N]", "[class.3]\necn_min = \"10KB\"", "ecn_max = \"99KB\"\necn_probability = 0.5"),
     ("[class.N]", "[class.1]\necn_min = \"10KB\"", "wred = true"),
-    ("[class.N]", "[class.3]\nwatchdog = \"drop\"", "watchdog_detect = \"1s\"\nwatchdog_restore = \"1s\"\nwatchdog_share = 95"),
+    (
+        "[class.N]",
+        "[class.3]\nwatchdog = \"drop\"",
+        "watchdog_detect = \"1s\"\nwatchdog_restore = \"1s\"\nwatchdog_share = 95",
+    ),
     ("[policy.capfc]", "[policy.capfc]", "cut = 0.5\ncount = \"bytes\"\nscale = \"speed\""),
     ("[policy.ofc]", "[policy.ofc]", "alpha = 0.8\nflows = 99\ncongested_flows = 99\npaused_flows = 99"),
     ("[policy.p-pfc]", "[policy.p-pfc]", "prediction = \"99us\""),
