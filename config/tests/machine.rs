@@ -102,7 +102,9 @@ fn error_for_lack_of_memory_names_cgroup_and_remedy() {
     assert!(help.starts_with("stall_budget = \"1ms\" helps most: it saves "), "{help}");
     assert!(help.contains(" MiB, and suffices; "), "{help}");
     assert!(
-        help.contains(" the largest headroom is 10 MiB by class at port b, of which 4 MiB for "),
+        help.contains(
+            " the largest headroom is 7 MiB by class at port b, of which 3 MiB for peer response; "
+        ),
         "{help}"
     );
     let (_, help) = on(least - 1);
