@@ -42,7 +42,7 @@ const TABLES: [Documented; 18] = [
     ("\n## `[memory]`", "[memory]\n", MemoryKeys::KEYS),
     ("\n## `[fdb]`", "[fdb]\n", FdbKeys::KEYS),
     ("\n`[[fdb.static]]`", "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n", StaticKeys::KEYS),
-    ("\n## `[multicast]`", "[multicast]\nsnooping = true\n", MulticastKeys::KEYS),
+    ("\n## `[multicast]`", "[multicast]\n", MulticastKeys::KEYS),
     ("\n## `[[group]]`", "[[group]]\nname = \"g\"\nports = [\"b\", \"c\"]\n", GroupKeys::KEYS),
     ("\n## `[router]`", "[router]\n", RouterKeys::KEYS),
     ("\n`[punt]`", "[punt]\n", PuntKeys::KEYS),

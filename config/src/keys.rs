@@ -11,7 +11,6 @@ use xoff_flow_control::settings::{
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::choices::{Choice as _, SpreadKind};
-use crate::multicast;
 use crate::profile::Profile;
 use crate::reader::Parsed;
 use crate::reader::parse::{self, OrOff};
@@ -137,7 +136,7 @@ crate::keys! {
     struct MulticastKeys {
         snooping: bool = parse::boolean;
         unknown: UnknownGroups = parse::choice(UnknownGroups::WORDS);
-        querier: OrOff<Ipv4Addr> = parse::or_word("off", multicast::querier);
+        querier: OrOff<Ipv4Addr> = parse::or_word("off", querier);
         groups: usize = parse::integer(1..=8_192);
     }
 }
@@ -398,6 +397,18 @@ fn weight(value: &Value<'_>) -> Parsed<Service> {
     parse::integer(1..=100_000)(value)
         .map(Service::Weighted)
         .map_err(|allowed| format!("\"strict\", or {allowed}"))
+}
+
+/// Parses `true`, or the IPv4 source of own queries.
+fn querier(value: &Value<'_>) -> Parsed<Ipv4Addr> {
+    let address = match value.as_bool() {
+        Some(true) => Some(Ipv4Addr::UNSPECIFIED),
+        _ => value.as_str().and_then(|text| text.parse().ok()).filter(|address: &Ipv4Addr| {
+            let first = address.octets()[0];
+            (1..224).contains(&first) && first != 127
+        }),
+    };
+    address.ok_or_else(|| "true, or the IPv4 address of the querier, such as \"192.0.2.1\"".into())
 }
 
 fn when_full(value: &Value<'_>) -> Parsed<WhenFull> {

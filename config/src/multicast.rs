@@ -1,12 +1,8 @@
 //! `[multicast]`: IGMP and MLD snooping.
 
-use std::net::Ipv4Addr;
-
-use toml_span::Value;
 use xoff_flow_control::settings::{MulticastSettings, VlanSettings};
 
 use crate::document::Document;
-use crate::reader::Parsed;
 use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
@@ -46,21 +42,11 @@ pub(crate) fn settings(
     }
 }
 
-/// Parses `true`, or the IPv4 source of own queries.
-pub(crate) fn querier(value: &Value<'_>) -> Parsed<Ipv4Addr> {
-    let address = match value.as_bool() {
-        Some(true) => Some(Ipv4Addr::UNSPECIFIED),
-        _ => value.as_str().and_then(|text| text.parse().ok()).filter(|address: &Ipv4Addr| {
-            let first = address.octets()[0];
-            (1..224).contains(&first) && first != 127
-        }),
-    };
-    address.ok_or_else(|| "true, or the IPv4 address of the querier, such as \"192.0.2.1\"".into())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use xoff_flow_control::settings::UnknownGroups;
 
     use super::*;

@@ -17,11 +17,9 @@ pub mod ecn;
 pub mod flow;
 pub mod gfc;
 pub mod header;
-mod igmp;
 pub mod ip;
 pub mod lldp;
 pub mod mac_control;
-mod mld;
 pub mod multicast;
 pub mod ofc;
 #[cfg(test)]

@@ -1,5 +1,8 @@
-//! Multicast as a snooping bridge reads it (RFC 4541): groups of frames, and messages of [IGMP](crate::igmp),
-//! [MLD](crate::mld) and PIM about members and routers.
+//! Multicast as a snooping bridge reads it (RFC 4541): groups of frames, and messages of IGMP,
+//! MLD and PIM about members and routers.
+
+mod igmp;
+mod mld;
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
@@ -7,7 +10,6 @@ use crate::header::Tci;
 use crate::header::field::{self, IPV4_LEN, IPV6_LEN};
 use crate::ip::{Address, be16, be32, be128, ones_complement};
 use crate::units::{MacAddr, Nanos};
-use crate::{igmp, mld};
 
 /// Treatment of a frame to a group address by a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

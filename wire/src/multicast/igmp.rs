@@ -1,10 +1,10 @@
 //! IGMP (RFC 1112, RFC 2236, RFC 3376) for a snooping bridge.
 
-use crate::header::field::IPV4_LEN;
-use crate::ip::Address;
-use crate::multicast::{
+use super::{
     Change, MembershipError, Message, Query, Records, Role, checksum, decode_time, protocol, queried,
 };
+use crate::header::field::IPV4_LEN;
+use crate::ip::Address;
 use crate::units::Nanos;
 
 mod kind {
