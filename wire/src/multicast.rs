@@ -331,6 +331,7 @@ const FRAME_MIN: usize = 60;
 
 impl Query {
     /// Writes a frame with this query (IGMPv3, MLDv2), and returns it. Sources and the S flag are not written.
+    #[allow(clippy::cast_possible_truncation)] // IPv4 groups have 32 bits, as the part of IPv6 groups in a MAC address
     pub fn write<'a>(&self, mac: MacAddr, tag: Option<Tci>, into: &'a mut [u8; QUERY_LEN]) -> &'a [u8] {
         let (ipv4, ipv6);
         let (dst, ether_type, packet): (_, _, &[u8]) = match self.source {

@@ -16,8 +16,8 @@ const VID: u16 = 1;
 const UP: [PortId; 6] = [PortId(0), PortId(1), PortId(2), PortId(3), PortId(4), PortId(5)];
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // times of tests are short
 fn sec(seconds: f64) -> Nanos {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Nanos((seconds * 1e9) as u64)
 }
 
