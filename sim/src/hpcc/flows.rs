@@ -201,17 +201,15 @@ mod tests {
             noted(include_str!("../../tests/field/count-leftover-digit.txt")),
             (3, "the first line announces 982 flows, but the file has 3; 3 are read".to_owned())
         );
-        let (read, note) = noted("1\n0 1 3 100 1000 2\n1 2 3 100 1000 2\nFirst line: # of flows\n");
+        let (count, note) = noted("1\n0 1 3 100 1000 2\n1 2 3 100 1000 2\nFirst line: # of flows\n");
         assert_eq!(
-            (read, &note[..]),
+            (count, &note[..]),
             (1, "the first line announces 1 flows, but the file has 2; 1 are read")
         );
         // A form with packets, start and stop looks like HPCC's.
         let (_, note) = noted("2\n0 1 3 10000 2 2.5\n1 0 3 1000 63 2.5\n");
         assert!(note.starts_with("all flows have less than 64 bytes"), "{note}");
-        assert!(
-            super::tests::read("2\n0 1 3 100 64 2\n1 0 3 100 1 2\n").expect("valid flows").notes.is_empty()
-        );
+        assert!(read("2\n0 1 3 100 64 2\n1 0 3 100 1 2\n").expect("valid flows").notes.is_empty());
     }
 
     #[test]
