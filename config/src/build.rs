@@ -48,6 +48,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         when_full: value(document.switch.when_full.as_ref(), Default::default()),
         pipeline: pipeline::settings(document),
         policies: policies(document),
+        hash: value(document.switch.hash.as_ref(), Default::default()),
         shadows: value(document.switch.shadow.as_ref(), Vec::new()),
         policy: policy(document, problems),
         ports,

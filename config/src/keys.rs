@@ -8,6 +8,7 @@ use xoff_flow_control::settings::{
     LoopDetection, MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, UnknownGroups,
     WEIGHT_MAX, WatchdogAction, WatchdogSettings, WhenFull,
 };
+use xoff_wire::PathHash;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::choices::{Choice as _, SpreadKind};
@@ -31,6 +32,7 @@ crate::keys! {
         policy: PolicyByClass = policies;
         shadow: Vec<PolicyKind> = shadows;
         when_full: WhenFull = when_full;
+        hash: PathHash = hash;
         http: OrOff<HttpAt> = parse::or_word("off", parse::http);
         http_netns: PathBuf = parse::netns;
         http_hosts: Vec<String> = parse::hosts;
@@ -418,6 +420,17 @@ fn when_full(value: &Value<'_>) -> Parsed<WhenFull> {
         return Err(format!("{allowed}: \"stop-class\" was removed"));
     }
     parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)])(value)
+}
+
+fn hash(value: &Value<'_>) -> Parsed<PathHash> {
+    let words = parse::list(value, parse::choice(&PathHash::FIELDS.map(|word| (word, word))));
+    let distinct =
+        words.filter(|words| words.iter().enumerate().all(|(at, word)| !words[..at].contains(word)));
+    let words = distinct.ok_or_else(|| {
+        let fields = PathHash::FIELDS.map(|word| format!("\"{word}\""));
+        format!("a list of different fields out of {}; addresses always count", fields.join(", "))
+    })?;
+    Ok(PathHash::of_fields(|field| words.contains(&field)))
 }
 
 fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {

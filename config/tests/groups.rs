@@ -3,6 +3,7 @@
 
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_flow_control::settings::{Member, Spread, Turns};
+use xoff_wire::PathHash;
 use xoff_wire::units::{Bytes, PortId};
 
 fn with_ports(text: &str, keys: [&str; 4]) -> String {
@@ -154,4 +155,22 @@ fn static_address_at_both_port_and_group_is_refused() {
     wrong_with_ports(&of("group = \"up\"\nvlan = 9\n"), (7, 8), &["group up is no member of VLAN 9"]);
     wrong_with_ports(&of("group = \"up\"\nport = \"c\"\n"), (6, 10), &["at a port or at a group"]);
     wrong_with_ports(&of(""), (4, 1), &["`port` is missing in [[fdb.static]]"]);
+}
+
+// proves: path-hash
+#[test]
+fn hash_of_file_has_the_listed_fields() {
+    let hash = |list: &str| fine(&format!("[switch]\nhash = {list}\n")).switch.hash;
+    assert_eq!(fine("").switch.hash, hash("[\"ports\", \"protocol\"]"));
+    let none = PathHash { protocol: false, ports: false, flow_label: false, inner: false };
+    assert_eq!(hash("[]"), none);
+    assert_eq!(hash("[\"inner\", \"flow-label\"]"), PathHash { flow_label: true, inner: true, ..none });
+    for list in ["[\"ports\", \"ports\"]", "[\"addresses\"]", "\"ports\""] {
+        let text = format!("[switch]\nhash = {list}\n");
+        wrong_with_ports(
+            &text,
+            (2, 8),
+            &["\"protocol\", \"ports\", \"flow-label\", \"inner\"", "addresses always count"],
+        );
+    }
 }

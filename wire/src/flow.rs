@@ -1,17 +1,19 @@
 //! Flow of a frame. The frames of one flow keep their order and path.
 //!
-//! A flow is identified by the 5-tuple of TCP or UDP over IPv4 or IPv6; for other frames, by MAC addresses and
-//! EtherType. Fragments have ports 0, because at most the first carries ports. IPv6 packets with extension headers
-//! count as other frames.
+//! A flow is identified by IP addresses and protocol, and by the ports of protocols that have them; for other frames, by
+//! MAC addresses and EtherType. Fragments have ports 0, because at most the first carries ports.
 
-use pnet_packet::Packet;
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 use pnet_packet::ip::{IpNextHeaderProtocol, IpNextHeaderProtocols};
 use pnet_packet::ipv4::{Ipv4Flags, Ipv4Packet};
 use pnet_packet::ipv6::Ipv6Packet;
 
 use super::header::Header;
+use super::header::field::IPV6_LEN;
 use crate::units::MacAddr;
+
+/// Bytes of a frame that its flow depends on. More may be in memory, but not in every memory.
+const HEAD: usize = 96;
 
 /// Smallest EtherType; lower values are 802.3 lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
@@ -19,7 +21,7 @@ const ETHER_TYPE_MIN: u16 = 0x0600;
 /// Key that all frames of a flow share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FlowKey {
-    /// TCP or UDP over IPv4.
+    /// IPv4 packet.
     V4 {
         /// IP protocol number.
         protocol: u8,
@@ -30,9 +32,9 @@ pub enum FlowKey {
         /// Destination address.
         dst: [u8; 4],
     },
-    /// TCP or UDP over IPv6.
+    /// IPv6 packet.
     V6 {
-        /// IP protocol number.
+        /// IP protocol number, after extension headers.
         protocol: u8,
         /// Source and destination port.
         ports: [u16; 2],
@@ -56,13 +58,10 @@ impl FlowKey {
     /// Returns the flow of a frame.
     #[must_use]
     pub fn of(header: &Header, head: &[u8]) -> FlowKey {
-        let packet = header.payload(head);
-        let by_address = match header.ether_type {
-            EtherTypes::Ipv4 => FlowKey::of_ipv4(packet),
-            EtherTypes::Ipv6 => FlowKey::of_ipv6(packet),
-            _ => None,
-        };
-        by_address.unwrap_or_else(|| FlowKey::of_l2(header))
+        let packet = header.payload(until_limit(head));
+        Upper::of(header.ether_type, packet)
+            .and_then(|upper| FlowKey::of_packet(header.ether_type, packet, &upper))
+            .unwrap_or_else(|| FlowKey::of_l2(header))
     }
 
     /// Returns a well-mixed hash, identical on all machines.
@@ -83,32 +82,22 @@ impl FlowKey {
         }
     }
 
-    fn of_ipv4(packet: &[u8]) -> Option<FlowKey> {
-        let whole = |ip: &Ipv4Packet| ip.get_version() == 4 && ip.get_header_length() >= 5;
-        let ip = Ipv4Packet::new(packet).filter(whole)?;
-        let protocol = transport(ip.get_next_level_protocol())?;
-        let has_ports = ip.get_fragment_offset() == 0 && ip.get_flags() & Ipv4Flags::MoreFragments == 0;
-        let start = usize::from(ip.get_header_length()) * 4;
-        let ports = if has_ports { ports(packet.get(start..start + 4)?) } else { [0, 0] };
-        Some(FlowKey::V4 {
-            protocol,
-            ports,
-            src: ip.get_source().octets(),
-            dst: ip.get_destination().octets(),
-        })
-    }
-
-    fn of_ipv6(packet: &[u8]) -> Option<FlowKey> {
-        let ip = Ipv6Packet::new(packet).filter(|ip| ip.get_version() == 6)?;
-        let protocol = transport(ip.get_next_header())?;
-        let start = Ipv6Packet::minimum_packet_size();
-        let ports = ports(ip.packet().get(start..start + 4)?);
-        Some(FlowKey::V6 {
-            protocol,
-            ports,
-            src: ip.get_source().octets(),
-            dst: ip.get_destination().octets(),
-        })
+    pub(crate) fn of_packet(ether_type: EtherType, packet: &[u8], upper: &Upper) -> Option<FlowKey> {
+        let ports = upper.ports(packet);
+        let protocol = upper.protocol.0;
+        match ether_type {
+            EtherTypes::Ipv4 => {
+                let ip = Ipv4Packet::new(packet)?;
+                let (src, dst) = (ip.get_source().octets(), ip.get_destination().octets());
+                Some(FlowKey::V4 { protocol, ports, src, dst })
+            }
+            EtherTypes::Ipv6 => {
+                let ip = Ipv6Packet::new(packet)?;
+                let (src, dst) = (ip.get_source().octets(), ip.get_destination().octets());
+                Some(FlowKey::V6 { protocol, ports, src, dst })
+            }
+            _ => None,
+        }
     }
 
     fn of_l2(header: &Header) -> FlowKey {
@@ -118,14 +107,78 @@ impl FlowKey {
     }
 }
 
-fn transport(protocol: IpNextHeaderProtocol) -> Option<u8> {
-    matches!(protocol, IpNextHeaderProtocols::Tcp | IpNextHeaderProtocols::Udp).then_some(protocol.0)
+pub(crate) fn until_limit(head: &[u8]) -> &[u8] {
+    head.get(..HEAD).unwrap_or(head)
 }
 
-fn ports(transport: &[u8]) -> [u16; 2] {
-    match *transport {
-        [a, b, c, d, ..] => [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],
-        _ => [0, 0],
+/// Protocol above IP, and its header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upper {
+    pub(crate) protocol: IpNextHeaderProtocol,
+    /// Offset of the protocol's header; `None` in a fragment.
+    start: Option<usize>,
+}
+
+impl Upper {
+    pub(crate) fn of(ether_type: EtherType, packet: &[u8]) -> Option<Upper> {
+        match ether_type {
+            EtherTypes::Ipv4 => Upper::of_ipv4(packet),
+            EtherTypes::Ipv6 => Upper::of_ipv6(packet),
+            _ => None,
+        }
+    }
+
+    fn of_ipv4(packet: &[u8]) -> Option<Upper> {
+        let whole = |ip: &Ipv4Packet<'_>| ip.get_version() == 4 && ip.get_header_length() >= 5;
+        let ip = Ipv4Packet::new(packet).filter(whole)?;
+        let is_fragment = ip.get_fragment_offset() != 0 || ip.get_flags() & Ipv4Flags::MoreFragments != 0;
+        let start = (!is_fragment).then_some(usize::from(ip.get_header_length()) * 4);
+        Some(Upper { protocol: ip.get_next_level_protocol(), start })
+    }
+
+    /// Skips extension headers (RFC 8200 section 4).
+    fn of_ipv6(packet: &[u8]) -> Option<Upper> {
+        const OFFSET_AND_MORE: u16 = 0xfff9;
+        let ip = Ipv6Packet::new(packet).filter(|ip| ip.get_version() == 6)?;
+        let (mut protocol, mut start) = (ip.get_next_header(), IPV6_LEN);
+        while let Some(&[next, len, high, low, ..]) = packet.get(start..start + 8) {
+            start += match protocol {
+                IpNextHeaderProtocols::Hopopt
+                | IpNextHeaderProtocols::Ipv6Route
+                | IpNextHeaderProtocols::Ipv6Opts => 8 * (usize::from(len) + 1),
+                IpNextHeaderProtocols::Ah => 4 * (usize::from(len) + 2),
+                IpNextHeaderProtocols::Ipv6Frag => {
+                    if u16::from_be_bytes([high, low]) & OFFSET_AND_MORE != 0 {
+                        return Some(Upper { protocol: IpNextHeaderProtocol(next), start: None });
+                    }
+                    8
+                }
+                _ => break,
+            };
+            protocol = IpNextHeaderProtocol(next);
+        }
+        Some(Upper { protocol, start: Some(start) })
+    }
+
+    /// Returns the bytes of the protocol's header and payload; none in a fragment.
+    pub(crate) fn payload<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        self.start.and_then(|start| packet.get(start..)).unwrap_or_default()
+    }
+
+    /// Returns source and destination port, or zeros if the packet has none.
+    fn ports(&self, packet: &[u8]) -> [u16; 2] {
+        let has_ports = matches!(
+            self.protocol,
+            IpNextHeaderProtocols::Tcp
+                | IpNextHeaderProtocols::Udp
+                | IpNextHeaderProtocols::Dccp
+                | IpNextHeaderProtocols::Sctp
+                | IpNextHeaderProtocols::UdpLite
+        );
+        match *self.payload(packet) {
+            [a, b, c, d, ..] if has_ports => [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],
+            _ => [0, 0],
+        }
     }
 }
 
@@ -240,24 +293,16 @@ mod tests {
         };
         assert_eq!(ports, [0x1234, 0x5678]);
         assert_eq!((&src[..4], &dst[12..]), (&[0, 1, 0, 2][..], &[0, 2, 0, 1][..]));
-        bytes[20] = 0; // hop-by-hop options instead of UDP
-        assert!(matches!(key(&bytes), FlowKey::L2 { ether_type: 0x86dd, .. }));
     }
 
     #[test]
-    fn flow_without_ports_is_its_macs_and_ether_type() {
+    fn flow_without_ip_is_its_macs_and_ether_type() {
         let mut bytes = ipv4_udp(false, 0, (0, 0), [5, 6]);
         bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
         let (dst, src) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
-        bytes[23] = 1; // ICMP
-        assert_eq!(key(&bytes), FlowKey::L2 { src, dst, ether_type: 0x0800 });
-        bytes[23] = 17;
-        assert_eq!(
-            key(&bytes[..37]),
-            FlowKey::L2 { src, dst, ether_type: 0x0800 },
-            "truncated ports are part of the flow"
-        );
         assert_eq!(key(&bytes[..38]), v4([5, 6]));
+        assert_eq!(key(&bytes[..37]), v4([0, 0]), "truncated ports are part of the flow");
+        assert_eq!(key(&bytes[..33]), FlowKey::L2 { src, dst, ether_type: 0x0800 });
         bytes[12..14].copy_from_slice(&[0x00, 0x40]);
         assert_eq!(
             key(&bytes),

@@ -22,6 +22,7 @@ pub mod lldp;
 pub mod mac_control;
 pub mod multicast;
 pub mod ofc;
+pub mod path_hash;
 #[cfg(test)]
 mod testing;
 pub mod units;
@@ -34,3 +35,4 @@ pub use gfc::Rates;
 pub use header::{Header, Malformed, Tci};
 pub use mac_control::{MacControl, MacControlError, Pfc};
 pub use ofc::{FlowPause, FlowPauseWriter, Operation};
+pub use path_hash::PathHash;

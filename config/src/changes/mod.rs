@@ -76,6 +76,7 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         policies: other,
         shadows: restart "switch.shadow",
         policy: other,
+        hash: live "switch.hash",
         fdb: other,
         vlans: other,
         groups: other,

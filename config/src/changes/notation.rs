@@ -6,6 +6,7 @@ use xoff_flow_control::settings::{
     PipelineSettings, PolicyKind, PortSettings, PuntLimit, QcnSettings, QueueKind, Service, SharedMemory,
     Spread, StormLimit, Trust, UnknownGroups, WatchdogSettings, WhenFull,
 };
+use xoff_wire::PathHash;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::choices::Choice as _;
@@ -79,6 +80,7 @@ notation_by! {
         (true, true) => "ofc_peer, gfc_peer".into(),
     },
     PuntLimit: |PuntLimit { rate, burst }| format!("{rate} frames a second, bursts of {burst}"),
+    PathHash: |hash| format!("addresses, {}", hash.fields().collect::<Vec<_>>().join(", ")),
     Quanta: |quanta| format!("{} quanta", quanta.0),
     ClassSet: |classes| ranges(&classes.iter().map(Class::get).collect::<Vec<u8>>()),
     Router: |Router { netns, interfaces, spread }| {

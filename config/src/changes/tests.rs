@@ -138,10 +138,15 @@ fn reload_changes_port_groups_without_restart() {
         let (_, of) = before.changes(1, after);
         (lines(&of.live), lines(&of.restart))
     };
-    let differences =
-        changed("ports = [\"a\", \"b\"]", "ports = [\"a\", { port = \"b\", weight = 2 }]\nuplinks = true");
+    let differences = changed(
+        "ports = [\"a\", \"b\"]",
+        "ports = [\"a\", { port = \"b\", weight = 2 }]\nuplinks = true",
+    );
     let line = "group \"up\": ports a, b, spread flow -> ports a, b (weight 2), spread flow, uplinks";
     assert_eq!(differences, (vec![line.to_owned()], vec![]));
+    let by_label = FILE.replacen("[switch]\n", "[switch]\nhash = [\"flow-label\", \"ports\"]\n", 1);
+    let (_, of) = config(FILE).changes(1, config(&by_label));
+    assert_eq!(lines(&of.live), ["switch.hash: addresses, protocol, ports -> addresses, ports, flow-label"]);
     let turned =
         FILE.replacen("[class.3]", &group("ports = [\"a\", \"b\"]\nspread = \"frame\"\nuplinks = true"), 1);
     let (_, of) = config(&turned).changes(1, config(FILE));

@@ -27,6 +27,7 @@ fn settings(ports: u8) -> SwitchSettings {
         policies: Default::default(),
         shadows: Vec::new(),
         policy: Default::default(),
+        hash: Default::default(),
         fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![], seed: HashSeed::PUBLIC },
         groups: vec![],
         vlans: vec![],

@@ -7,7 +7,7 @@
 //! The known occupancy of another worker's port excludes frames on their way to that worker.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
-use xoff_wire::FlowKey;
+use xoff_wire::PathHash;
 use xoff_wire::flow::mix;
 use xoff_wire::header::Header;
 use xoff_wire::units::{Bytes, Class, PortId, PortSet};
@@ -22,6 +22,7 @@ use crate::routing::{Hop, Hops};
 pub(super) struct Paths {
     groups: Box<[Group]>,
     salt: u64,
+    hash: PathHash,
     pub(super) hops_drawn: u64,
 }
 
@@ -45,7 +46,7 @@ impl Paths {
     pub(super) fn new(settings: &SwitchSettings) -> Paths {
         let secret = settings.fdb.seed.digest();
         let groups = settings.groups.iter().map(|group| Group::new(group, secret)).collect();
-        Paths { groups, salt: mix(secret), hops_drawn: 0 }
+        Paths { groups, salt: mix(secret), hash: settings.hash, hops_drawn: 0 }
     }
 
     pub(super) fn take(&mut self, ports: &PortSet, groups: &Groups) {
@@ -189,8 +190,8 @@ impl Switch {
         let group = &self.paths.groups[id.index()];
         if spread == Spread::Flow {
             let head = store.head(frame);
-            let flow = FlowKey::of(&Header::read(meta.layout, head), head);
-            let path = group.paths.of_flow(mix(flow.digest() ^ group.salt), paths)?;
+            let flow = self.paths.hash.digest(&Header::read(meta.layout, head), head);
+            let path = group.paths.of_flow(mix(flow ^ group.salt), paths)?;
             return Some(group.ports[path]);
         }
         let (turns, usable) = self.open_paths(spread, paths, &meta, |path| Some(group.ports[path]));
@@ -204,8 +205,8 @@ impl Switch {
         let has_link = |path: &usize| port(*path).is_none_or(|port| self.bridge.is_up(port));
         let linked: PathSet = (0..hops.hops.len()).filter(has_link).collect();
         let path = if spread == Spread::Flow {
-            let flow = FlowKey::of(&Header::read(meta.layout, head), head);
-            hops.paths.of_flow(mix(flow.digest() ^ self.paths.salt), linked)
+            let flow = self.paths.hash.digest(&Header::read(meta.layout, head), head);
+            hops.paths.of_flow(mix(flow ^ self.paths.salt), linked)
         } else {
             let (_, usable) = self.open_paths(spread, linked, &meta, port);
             hops.paths.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)

@@ -51,6 +51,7 @@ fn settings_of(
         policies: Default::default(),
         shadows: Vec::new(),
         policy: Default::default(),
+        hash: Default::default(),
         fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
         vlans: Vec::new(),
         routed_vlans: Vec::new(),

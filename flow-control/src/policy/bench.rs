@@ -43,6 +43,7 @@ impl Bench {
             shadows: Vec::new(),
             qcn: Default::default(),
             policy,
+            hash: Default::default(),
             fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
             vlans: Vec::new(),
             routed_vlans: Vec::new(),

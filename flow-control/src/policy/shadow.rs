@@ -223,6 +223,7 @@ mod tests {
             policies: Default::default(),
             shadows: vec![PolicyKind::Ofc],
             policy: Default::default(),
+            hash: Default::default(),
             fdb: crate::settings::FdbSettings {
                 capacity: 16,
                 ageing: None,

@@ -19,6 +19,7 @@ pub use policy::{
 };
 pub use qcn::{Culprit, QcnSettings};
 
+use xoff_wire::PathHash;
 use xoff_wire::flow::mix;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
 
@@ -43,6 +44,8 @@ pub struct SwitchSettings {
     pub shadows: Vec<PolicyKind>,
     /// Parameters of all policies, used or not.
     pub policy: PolicySettings,
+    /// Header fields that choose among equal-cost paths.
+    pub hash: PathHash,
     /// Settings of the forwarding database.
     pub fdb: FdbSettings,
     /// Members of the VLANs.

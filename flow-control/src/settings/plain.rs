@@ -25,6 +25,7 @@ impl SwitchSettings {
             policies: Default::default(),
             shadows: Vec::new(),
             policy: Default::default(),
+            hash: Default::default(),
             fdb: FdbSettings {
                 capacity: FDB_CAPACITY,
                 ageing: None,

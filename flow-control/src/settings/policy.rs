@@ -250,6 +250,7 @@ mod tests {
             policies: Default::default(),
             shadows: Vec::new(),
             policy: PolicySettings::default(),
+            hash: Default::default(),
             fdb: crate::settings::FdbSettings {
                 capacity: 16,
                 ageing: None,

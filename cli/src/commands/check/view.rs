@@ -30,6 +30,7 @@ pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
         policies: _, // in classes
         shadows,
         policy,
+        hash,
         fdb,
         vlans: _, // in ports
         groups,
@@ -98,6 +99,7 @@ pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
         "budget_bytes": budget.map(|bytes| bytes.0),
         "lossy_pool_bytes": limit(lossy_pool.bytes),
         "when_full": when_full.name(),
+        "hash": hash.fields().collect::<Vec<_>>(),
         "shadow": shadows.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
         "policies": policies_view(policy),
         "pipeline": pipeline_view(pipeline),

@@ -46,6 +46,7 @@ impl OfcBench {
             shadows: Vec::new(),
             qcn: Default::default(),
             policy: Default::default(),
+            hash: Default::default(),
             fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
             vlans: Vec::new(),
             routed_vlans: Vec::new(),
