@@ -1,7 +1,7 @@
 //! Groups of ports to the same destination. Members' settings must not differ, because a frame may leave by any member.
 
 use toml_span::Spanned;
-use xoff_flow_control::settings::{GroupSettings, Member, Spread, Turns};
+use xoff_flow_control::settings::{GroupSettings, Lacp, Member, Spread, Turns};
 use xoff_wire::units::PortId;
 
 use crate::bridge::{port_named, pvid, untagged};
@@ -10,6 +10,7 @@ use crate::defaults;
 use crate::document::{self, Document};
 use crate::draft::Draft;
 use crate::keys::{GroupKeys, MemberKey};
+use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 
@@ -60,7 +61,8 @@ pub(crate) fn settings(
         let spread = spread(&group.keys, problems);
         if !members.is_empty() {
             let uplinks = value(group.keys.uplinks.as_ref(), false);
-            groups.push(GroupSettings { name: name.value.clone(), members, spread, uplinks, salt });
+            let lacp = lacp(&group.keys, problems);
+            groups.push(GroupSettings { name: name.value.clone(), members, spread, uplinks, lacp, salt });
         }
     }
     groups
@@ -96,6 +98,19 @@ fn spread(keys: &GroupKeys, problems: &mut Problems) -> Spread {
         SpreadKind::Frame => Spread::Frame(value(keys.turns.as_ref(), Turns::default())),
         SpreadKind::Adaptive => Spread::Adaptive { low, high },
     }
+}
+
+fn lacp(keys: &GroupKeys, problems: &mut Problems) -> Option<Lacp> {
+    let mode = value(keys.lacp.as_ref(), OrOff::Off).into_option();
+    if let Some(timeout) = keys.lacp_timeout.as_ref().filter(|_| mode.is_none()) {
+        problems.push(
+            Problem::error("`lacp_timeout` has no effect without LACP")
+                .at(timeout.span, "not used")
+                .help("leave `lacp_timeout` out, or write lacp = \"active\" or \"passive\""),
+        );
+    }
+    let short_timeout = value(keys.lacp_timeout.as_ref(), false);
+    mode.map(|active| Lacp { active, short_timeout })
 }
 
 fn routed_member(name: &Spanned<String>, key: &MemberKey) -> Problem {

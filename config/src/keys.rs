@@ -161,6 +161,8 @@ crate::keys! {
         low: Bytes = parse::bytes;
         high: Bytes = parse::bytes;
         uplinks: bool = parse::boolean;
+        lacp: OrOff<bool> = parse::or_word("off", parse::choice(&[("active", true), ("passive", false)]));
+        lacp_timeout: bool = parse::choice(&[("long", false), ("short", true)]);
     }
 }
 

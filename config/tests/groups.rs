@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
-use xoff_flow_control::settings::{Member, Spread, Turns};
+use xoff_flow_control::settings::{Lacp, Member, Spread, Turns};
 use xoff_wire::PathHash;
 use xoff_wire::units::{Bytes, PortId};
 
@@ -155,6 +155,19 @@ fn static_address_at_both_port_and_group_is_refused() {
     wrong_with_ports(&of("group = \"up\"\nvlan = 9\n"), (7, 8), &["group up is no member of VLAN 9"]);
     wrong_with_ports(&of("group = \"up\"\nport = \"c\"\n"), (6, 10), &["at a port or at a group"]);
     wrong_with_ports(&of(""), (4, 1), &["`port` is missing in [[fdb.static]]"]);
+}
+
+// proves: lacp
+#[test]
+fn lacp_of_group_is_off_active_or_passive() {
+    let lacp =
+        |keys: &str| fine(&format!("[[group]]\nname = \"g\"\nports = [\"a\"]\n{keys}")).switch.groups[0].lacp;
+    let of = |active, short_timeout| Some(Lacp { active, short_timeout });
+    assert_eq!((lacp(""), lacp("lacp = \"off\"\n")), (None, None));
+    assert_eq!(lacp("lacp = \"active\"\n"), of(true, false));
+    assert_eq!(lacp("lacp = \"passive\"\nlacp_timeout = \"short\"\n"), of(false, true));
+    let lonely = "[[group]]\nname = \"g\"\nports = [\"a\"]\nlacp_timeout = \"short\"\n";
+    wrong_with_ports(lonely, (4, 16), &["no effect without LACP", "lacp = \"active\""]);
 }
 
 // proves: path-hash

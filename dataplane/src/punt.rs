@@ -55,10 +55,15 @@ impl PuntBucket {
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Returns whether the limit allows a punt now. Transit packets may use only half of the burst.
+    /// Returns whether the limit allows a punt now. Transit packets may use only half of the burst, and an eighth is
+    /// kept for the protocols of a link, so that no storm ends them.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
-        let kept = if reason.is_transit() { u64::from(self.limit.burst / 2) } else { 0 };
-        let least = FRAME * (kept + 1);
+        let kept = match reason {
+            PuntReason::Lldp | PuntReason::Lacp => 0,
+            _ if reason.is_transit() => self.limit.burst / 2,
+            _ => self.limit.burst / 8,
+        };
+        let least = FRAME * (u64::from(kept) + 1);
         if self.credit < least {
             self.refill(now);
         }
@@ -118,6 +123,14 @@ mod tests {
         assert_eq!(taken(&mut bucket, Nanos(999_999_999)), 1, "credit was rounded up");
         assert_eq!(taken(&mut bucket, Nanos(1_000_000_000)), 1, "a third of a frame's credit was lost");
         assert_eq!(taken(&mut bucket, Nanos::from_secs(1_000)), 5, "more than the burst was saved up");
+    }
+
+    // proves: lacp
+    #[test]
+    fn punt_burst_is_kept_for_protocols_of_the_link() {
+        let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 16 });
+        assert_eq!(taken(&mut bucket, Nanos(0)), 14);
+        assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::Lacp), 2);
     }
 
     #[test]

@@ -165,12 +165,13 @@ impl RunningFabric for Simulation<'_> {
     }
 }
 
-/// Returns the settings with MAC addresses, which a live start adds.
+/// Returns the settings with MAC addresses, which a live start adds. Simulated links need no LACP.
 fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     let mut settings = config.switch.clone();
     for at in plan.ports_of(switch) {
         settings.ports[at.port.index()].mac = device_address(at);
     }
+    settings.groups.iter_mut().for_each(|group| group.lacp = None);
     settings
 }
 

@@ -20,6 +20,8 @@ pub enum DropReason {
     Hairpin,
     /// Frame between two isolated ports.
     Isolated,
+    /// Frame received by a member of a group that LACP has not joined to the group.
+    NotCollecting,
     /// Frame without an egress port: no other port of its VLAN has a link, or flooding is off.
     NoDestination,
     /// Frame to a multicast group that no other port wants, in a VLAN with snooping.
@@ -43,7 +45,8 @@ pub enum DropReason {
     Unroutable,
     /// Frame from the machine's kernel that only the switch may send: MAC control, or LLDP unless `lldp = "kernel"`.
     HostControl,
-    /// Frame whose only egress port has no link, even if the link went down while the frame was queued.
+    /// Frame whose only egress port has no link, or is a group without a joined member, even if the link went down
+    /// while the frame was queued.
     LinkDown,
 
     /// Frame of a lossy class whose ingress memory is exhausted.
@@ -91,6 +94,7 @@ xoff_wire::named! { DropReason {
     NotMember: "not_member",
     Hairpin: "hairpin",
     Isolated: "isolated",
+    NotCollecting: "not_collecting",
     NoDestination: "no_destination",
     NoListener: "no_listener",
     StormLimit: "storm_limit",
@@ -132,6 +136,7 @@ impl DropReason {
             | DropReason::Martian
             | DropReason::Hairpin
             | DropReason::Isolated
+            | DropReason::NotCollecting
             | DropReason::NoDestination
             | DropReason::NoListener
             | DropReason::NoRouter
@@ -177,8 +182,8 @@ mod tests {
     fn only_listed_drop_reasons_count_as_filtered_not_lost() {
         let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);
         let names: Vec<&str> = filtered.map(DropReason::name).collect();
-        let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated no_destination no_listener storm_limit loop \
-                        no_router other_station bad_ip martian blackhole unroutable host_control";
+        let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated not_collecting no_destination \
+                        no_listener storm_limit loop no_router other_station bad_ip martian blackhole unroutable host_control";
         assert_eq!(names.join(" "), expected);
     }
 }

@@ -5,6 +5,8 @@
 pub enum PuntReason {
     /// LLDP frame to the nearest bridge.
     Lldp,
+    /// LACP frame to a port whose group has LACP.
+    Lacp,
     /// ARP frame at a router interface.
     Arp,
     /// Frame to a group address at a router interface: routing protocols, neighbour discovery.
@@ -34,6 +36,7 @@ pub enum PuntReason {
 
 xoff_wire::named! { PuntReason {
     Lldp: "lldp",
+    Lacp: "lacp",
     Arp: "arp",
     Group: "group",
     Local: "local",
@@ -61,6 +64,7 @@ impl PuntReason {
             | PuntReason::Elsewhere
             | PuntReason::Resolve => true,
             PuntReason::Lldp
+            | PuntReason::Lacp
             | PuntReason::Arp
             | PuntReason::Group
             | PuntReason::Local

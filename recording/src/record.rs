@@ -1,6 +1,7 @@
 //! Records at the boundary between driver and dataplane: the driver's calls, and the dataplane's answers and requests to
 //! the frame store. A record is a byte string.
 
+use xoff_dataplane::forward::MemberState;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::{Class, MacAddr, Nanos, PortId, Site};
@@ -48,6 +49,8 @@ pub enum Record<'a> {
     SetLink(PortId, bool),
     /// Call: the port's device has this MAC address.
     SetMac(PortId, MacAddr),
+    /// Call: the member of a group with LACP carries this data.
+    SetMember(PortId, MemberState),
     /// Call: the switch stops and sends XON to its peers.
     LetPeersGo,
     /// Call: a frame of this length is to be sent to the port's peer.
@@ -87,6 +90,7 @@ mod kind {
     pub(crate) const ANNOUNCE: u8 = 9;
     pub(crate) const SET_LINK: u8 = 10;
     pub(crate) const SET_MAC: u8 = 11;
+    pub(crate) const SET_MEMBER: u8 = 15;
     pub(crate) const LET_PEERS_GO: u8 = 12;
     pub(crate) const TELL: u8 = 13;
     pub(crate) const OF_HOST: u8 = 14;
@@ -149,6 +153,7 @@ impl<'a> Record<'a> {
             Record::Announce(port) => put(kind::ANNOUNCE, &[&[port.0]]),
             Record::SetLink(port, up) => put(kind::SET_LINK, &[&[port.0, up.into()]]),
             Record::SetMac(port, mac) => put(kind::SET_MAC, &[&[port.0], &mac.0]),
+            Record::SetMember(port, state) => put(kind::SET_MEMBER, &[&[port.0, state as u8]]),
             Record::LetPeersGo => put(kind::LET_PEERS_GO, &[]),
             Record::Tell(port, len, bytes) => put(kind::TELL, &[&[port.0], &len.to_le_bytes(), bytes]),
             Record::OfHost(site, port, len, bytes) => {
@@ -199,6 +204,10 @@ impl<'a> Record<'a> {
             kind::ANNOUNCE => Record::Announce(rest.port()?),
             kind::SET_LINK => Record::SetLink(rest.port()?, rest.flag()?),
             kind::SET_MAC => Record::SetMac(rest.port()?, MacAddr(rest.take()?)),
+            kind::SET_MEMBER => {
+                let (port, state) = (rest.port()?, u8::from_le_bytes(rest.take()?));
+                Record::SetMember(port, *MemberState::ALL.get(usize::from(state))?)
+            }
             kind::LET_PEERS_GO => Record::LetPeersGo,
             kind::TELL => Record::Tell(rest.port()?, rest.word()?, rest.all()),
             kind::OF_HOST => {
@@ -246,6 +255,7 @@ impl<'a> Record<'a> {
             Record::SetLink(port, true) => format!("{}: the link is up", at(port)),
             Record::SetLink(port, false) => format!("{}: the link is down", at(port)),
             Record::SetMac(port, mac) => format!("{}: the device has address {mac}", at(port)),
+            Record::SetMember(port, state) => format!("{}: LACP is {}", at(port), state.name()),
             Record::LetPeersGo => "the switch sends XON to all peers".into(),
             Record::Tell(port, len, _) => {
                 format!("{}: a frame of {len} bytes is to be sent to the peer", at(port))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_dataplane::driver::Boundary;
-use xoff_dataplane::forward::MulticastTable;
+use xoff_dataplane::forward::{MemberState, MulticastTable};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::routing::Fib;
@@ -337,6 +337,11 @@ impl<K: Sink> Boundary for Recorder<K> {
     fn set_mac(&mut self, batch: &mut Batch<'_>, port: PortId, mac: MacAddr) {
         self.call(&Record::SetMac(port, mac));
         batch.set_mac(port, mac);
+    }
+
+    fn set_member(&mut self, batch: &mut Batch<'_>, port: PortId, state: MemberState) {
+        self.call(&Record::SetMember(port, state));
+        batch.set_member(port, state);
     }
 
     fn release_peers(&mut self, batch: &mut Batch<'_>) {

@@ -243,7 +243,7 @@ impl Replay {
                 }
             }
             Record::Transmit(port, _) | Record::Announce(port) => is_port(port),
-            Record::SetLink(port, _) | Record::SetMac(port, _) => is_port(port),
+            Record::SetLink(port, _) | Record::SetMac(port, _) | Record::SetMember(port, _) => is_port(port),
             _ => Ok(()),
         }
     }
@@ -290,6 +290,10 @@ impl ReplayStore {
             }
             Record::SetMac(port, mac) => {
                 batch.set_mac(port, mac);
+                None
+            }
+            Record::SetMember(port, state) => {
+                batch.set_member(port, state);
                 None
             }
             Record::LetPeersGo => {

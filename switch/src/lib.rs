@@ -12,6 +12,7 @@ pub mod control;
 mod descriptors;
 mod handoff;
 mod host_path;
+mod lacp;
 pub mod lldp;
 pub mod machine;
 mod outlet;

@@ -23,6 +23,7 @@ use xoff_xdp::XdpError;
 use crate::bell::Bell;
 pub use crate::confine::Privileges;
 use crate::confine::{ConfineError, Part};
+use crate::control::aggregation::Aggregators;
 use crate::control::current::Current;
 use crate::control::host_interfaces::HostInterfaces;
 use crate::control::loss_books::LossBooks;
@@ -42,6 +43,7 @@ use crate::descriptors::{Allowed, DescriptorError};
 use crate::handoff::{Bells, Handoff};
 use crate::host_path::ends::SendCounts;
 use crate::host_path::{self, HostPath};
+use crate::lacp::LacpPorts;
 use crate::lldp::Neighbors;
 use crate::machine;
 use crate::recording::{CannotRecord, Recording, RecordingFile};
@@ -309,6 +311,7 @@ pub fn start_from(
         ongoing: OngoingConditions::default(),
         neighbors: Neighbors::new(owners.len()),
         snooping: Snooping::default(),
+        lacp: LacpPorts::new(owners.len()),
         host_bell: Arc::clone(&bell),
     });
     let (opener, opening) = opener::start(config, privileges)?;
@@ -341,6 +344,7 @@ pub fn start_from(
     let mut running = with_control(view, bells, http, Some(opener), reload, privileges)?;
     running.opening = Some(opening);
     running.recording = recording;
+    let aggregators = Aggregators::new(Arc::clone(&running.view), Arc::clone(&send_counts));
     let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), send_counts);
     let snooper = MulticastSnooper::new(Arc::clone(&running.view));
     let interfaces = router.map(|router::OpenedRouter { taps, mirror, handle }| {
@@ -350,7 +354,7 @@ pub fn start_from(
     });
     let interfaces = interfaces.transpose()?;
     running.host_path =
-        Some(host_path::start(host_end, &bell, ((speakers, snooper), interfaces), privileges)?);
+        Some(host_path::start(host_end, &bell, (aggregators, ((speakers, snooper), interfaces)), privileges)?);
     // Start the workers last, so that `/healthz` answers 200 from then on, and every other thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));

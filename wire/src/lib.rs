@@ -18,6 +18,7 @@ pub mod flow;
 pub mod gfc;
 pub mod header;
 pub mod ip;
+pub mod lacp;
 pub mod lldp;
 pub mod mac_control;
 pub mod multicast;

@@ -2,7 +2,7 @@
 
 use xoff_flow_control::settings::{
     Accounting, AutoPeer, CountUnit, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings,
-    GroupSettings, Lldp, LoopDetection, LossyPool, Member, Memory, OfcSettings, PPfcSettings,
+    GroupSettings, Lacp, Lldp, LoopDetection, LossyPool, Member, Memory, OfcSettings, PPfcSettings,
     PipelineSettings, PolicyKind, PortSettings, PuntLimit, QcnSettings, QueueKind, Service, SharedMemory,
     Spread, StormLimit, Trust, UnknownGroups, WatchdogSettings, WhenFull,
 };
@@ -195,7 +195,7 @@ notation_by! {
 }
 
 pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
-    let GroupSettings { name: _, members, spread, uplinks, salt: _ } = group;
+    let GroupSettings { name: _, members, spread, uplinks, lacp, salt: _ } = group;
     let member = |member: &Member| {
         let name = ports.get(member.port.index()).map_or("", |port| &port.name);
         if member.weight == 1 { name.to_owned() } else { format!("{name} (weight {})", member.weight) }
@@ -203,7 +203,11 @@ pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
     let members: Vec<String> = members.iter().map(member).collect();
     let spread = spread.notation();
     let of_uplinks = if *uplinks { ", uplinks" } else { "" };
-    format!("ports {}, spread {spread}{of_uplinks}", members.join(", "))
+    let lacp = lacp.map_or_else(String::new, |Lacp { active, short_timeout }| {
+        let timeout = if short_timeout { "short" } else { "long" };
+        format!(", lacp {}, lacp_timeout {timeout}", if active { "active" } else { "passive" })
+    });
+    format!("ports {}, spread {spread}{of_uplinks}{lacp}", members.join(", "))
 }
 
 fn some(classes: &ClassSet) -> String {

@@ -140,9 +140,9 @@ fn reload_changes_port_groups_without_restart() {
     };
     let differences = changed(
         "ports = [\"a\", \"b\"]",
-        "ports = [\"a\", { port = \"b\", weight = 2 }]\nuplinks = true",
+        "ports = [\"a\", { port = \"b\", weight = 2 }]\nuplinks = true\nlacp = \"passive\"",
     );
-    let line = "group \"up\": ports a, b, spread flow -> ports a, b (weight 2), spread flow, uplinks";
+    let line = "group \"up\": ports a, b, spread flow -> ports a, b (weight 2), spread flow, uplinks, lacp passive, lacp_timeout long";
     assert_eq!(differences, (vec![line.to_owned()], vec![]));
     let by_label = FILE.replacen("[switch]\n", "[switch]\nhash = [\"flow-label\", \"ports\"]\n", 1);
     let (_, of) = config(FILE).changes(1, config(&by_label));

@@ -159,6 +159,7 @@ impl Bench {
             members: [first, first + 4].map(|port| Member { port: PortId(port), weight: 1 }).into(),
             spread,
             uplinks: false,
+            lacp: None,
             salt: 0,
         };
         settings.groups = (0..4).map(group).collect();

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use xoff_wire::units::{MacAddr, Nanos, PortId, Site};
 
-use crate::forward::MulticastTable;
+use crate::forward::{MemberState, MulticastTable};
 use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
@@ -73,6 +73,12 @@ pub trait Boundary {
     #[inline(always)]
     fn set_link<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, up: bool, store: &mut S) {
         batch.set_link(port, up, store);
+    }
+
+    /// Calls [`Batch::set_member`].
+    #[inline(always)]
+    fn set_member(&mut self, batch: &mut Batch<'_>, port: PortId, state: MemberState) {
+        batch.set_member(port, state);
     }
 
     /// Calls [`Batch::set_mac`].

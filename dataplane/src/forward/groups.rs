@@ -14,12 +14,31 @@ impl GroupId {
     }
 }
 
+/// Participation of a port in its group, which LACP decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemberState {
+    /// The port carries no data.
+    #[default]
+    Detached,
+    /// The port accepts data and sends none.
+    Collecting,
+    /// The port accepts and sends data.
+    Distributing,
+}
+
+xoff_wire::named! { MemberState {
+    Detached: "detached",
+    Collecting: "collecting",
+    Distributing: "distributing",
+} }
+
 #[derive(Clone, Debug)]
 pub struct Groups {
     of: Box<[Option<GroupId>]>,
     members: Box<[PortSet]>,
     grouped: PortSet,
     uplinks: PortSet,
+    with_lacp: PortSet,
 }
 
 impl Groups {
@@ -31,11 +50,15 @@ impl Groups {
             members: settings.groups.iter().map(members).collect(),
             grouped: PortSet::NONE,
             uplinks: PortSet::NONE,
+            with_lacp: PortSet::NONE,
         };
         for (id, group) in (0..=u8::MAX).map(GroupId).zip(&settings.groups) {
             for member in &group.members {
                 groups.of[member.port.index()] = Some(id);
                 groups.grouped.insert(member.port);
+                if group.lacp.is_some() {
+                    groups.with_lacp.insert(member.port);
+                }
                 if group.uplinks {
                     groups.uplinks.insert(member.port);
                 }
@@ -72,6 +95,12 @@ impl Groups {
     #[must_use]
     pub(super) const fn uplinks(&self) -> &PortSet {
         &self.uplinks
+    }
+
+    /// Returns the ports whose [`MemberState`] LACP decides.
+    #[must_use]
+    pub const fn with_lacp(&self) -> &PortSet {
+        &self.with_lacp
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &PortSet> {

@@ -13,6 +13,7 @@ mod table;
 mod vlan;
 
 pub use fdb::{Fdb, FdbEntry, FdbUpdate};
+pub use groups::MemberState;
 pub(crate) use groups::{GroupId, Groups};
 pub use loops::{HOLD as LOOP_HOLD, MOVES as LOOP_MOVES};
 pub use multicast::{MulticastPorts, MulticastTable, SnoopedVlan};
@@ -72,6 +73,9 @@ pub struct Bridge {
     of_router: Exits,
     version: u64,
     up: PortSet,
+    refuses: PortSet,
+    distributes: PortSet,
+    open: PortSet,
     teaches: PortSet,
     isolated: PortSet,
     multicast: Arc<MulticastTable>,
@@ -93,6 +97,9 @@ impl Bridge {
             of_router: Exits::default(),
             version: 0,
             up: ports_where(ports, |_, _| true),
+            refuses: PortSet::NONE,
+            distributes: ports_where(ports, |_, _| true),
+            open: PortSet::NONE,
             teaches: PortSet::NONE,
             isolated: ports_where(ports, |_, port| port.isolated),
             multicast: Arc::default(),
@@ -101,7 +108,7 @@ impl Bridge {
             flood_unknown: ports_where(ports, |_, port| port.flood_unknown),
             flood_group: ports_where(ports, |_, port| port.flood_group),
         };
-        bridge.find_exits();
+        bridge.adopt_members(PortSet::NONE);
         bridge
     }
 
@@ -128,7 +135,7 @@ impl Bridge {
         self.looped = self.looped.and(&blocks);
         self.flood_unknown = ports_where(ports, |_, port| port.flood_unknown);
         self.flood_group = ports_where(ports, |_, port| port.flood_group);
-        self.find_exits();
+        self.adopt_members(*groups.with_lacp());
         self.version += 1;
         unplaced
     }
@@ -161,6 +168,10 @@ impl Bridge {
         let at = self.exits[ingress.index()].at;
         let learned = match self.teaches.contains(ingress) {
             true => self.fdb.learn(now, vid, header.src, at),
+            false if self.refuses.contains(ingress) => {
+                let decision = Decision::Drop(DropReason::NotCollecting);
+                return Forwarding { decision, vid, repeats: false, learned: None };
+            }
             false => Learned::Ignored,
         };
         let update = learned.is_update().then(|| {
@@ -215,12 +226,50 @@ impl Bridge {
             self.up.insert(port);
         } else {
             self.up.remove(port);
+            if self.groups.with_lacp().contains(port) {
+                self.note_member(port, MemberState::Detached);
+            }
+        }
+        self.links_changed(port);
+    }
+
+    fn links_changed(&mut self, port: PortId) {
+        self.find_exits();
+        if !self.leads_on(port) {
+            self.fdb.flush(self.groups.at(port));
+        }
+        self.version += 1;
+    }
+
+    /// Sets which data a member of a group with LACP carries, until it loses its link.
+    pub(crate) fn set_member(&mut self, port: PortId, state: MemberState) {
+        if self.groups.with_lacp().contains(port) {
+            self.note_member(port, state);
+            self.links_changed(port);
+        }
+    }
+
+    fn note_member(&mut self, port: PortId, state: MemberState) {
+        for (ports, is_in) in [
+            (&mut self.refuses, state == MemberState::Detached),
+            (&mut self.distributes, state == MemberState::Distributing),
+        ] {
+            if is_in { ports.insert(port) } else { ports.remove(port) }
+        }
+    }
+
+    /// Detaches ports about which LACP decides, unless it decided `before`. Attaches ports about which it no longer
+    /// decides.
+    fn adopt_members(&mut self, before: PortSet) {
+        let after = *self.groups.with_lacp();
+        after.without(&before).iter().for_each(|port| self.note_member(port, MemberState::Detached));
+        before.without(&after).iter().for_each(|port| self.note_member(port, MemberState::Distributing));
+        self.find_exits();
+        for port in after.without(&before).iter() {
             if !self.leads_on(port) {
                 self.fdb.flush(self.groups.at(port));
             }
         }
-        self.find_exits();
-        self.version += 1;
     }
 
     /// Returns whether `port` has a link.
@@ -235,12 +284,18 @@ impl Bridge {
         &self.groups
     }
 
+    /// Returns whether data may leave by `port`.
+    #[must_use]
+    pub(crate) fn is_open(&self, port: PortId) -> bool {
+        self.open.contains(port)
+    }
+
     fn companions(&self, port: PortId) -> Option<PortSet> {
         self.groups.of(port).map(|group| *self.groups.members(group))
     }
 
     fn leads_on(&self, port: PortId) -> bool {
-        self.is_up(port) || self.companions(port).is_some_and(|ports| !ports.and(&self.up).is_empty())
+        self.is_open(port) || self.companions(port).is_some_and(|ports| !ports.and(&self.open).is_empty())
     }
 
     /// Returns the forwarding database.
@@ -346,7 +401,7 @@ impl Bridge {
 
     fn towards_group(&self, ingress: PortId, group: GroupId, members: &PortSet) -> Decision {
         let ports = self.groups.members(group).without(&self.excluded_exits(ingress));
-        if self.groups.of(ingress) != Some(group) && !ports.and(&self.up).and(members).is_empty() {
+        if self.groups.of(ingress) != Some(group) && !ports.and(&self.open).and(members).is_empty() {
             return Decision::Group(group);
         }
         let port = self.groups.members(group).first_from(PortId(0)).unwrap_or(ingress);
@@ -387,7 +442,8 @@ impl Bridge {
             let at = self.groups.at(*port);
             self.fdb.learns_at(at) && !self.looped.contains(at)
         };
-        self.teaches = self.up.iter().filter(teaches).collect();
+        self.teaches = self.up.without(&self.refuses).iter().filter(teaches).collect();
+        self.open = self.up.and(&self.distributes);
         for ingress in (0..=u8::MAX).map(PortId).take(self.exits.len()) {
             let exits = self.exits_but(&self.excluded_exits(ingress));
             self.exits[ingress.index()] = Exits { at: self.groups.at(ingress), ..exits };
@@ -396,10 +452,10 @@ impl Bridge {
     }
 
     fn exits_but(&self, apart: &PortSet) -> Exits {
-        let all = self.up.without(self.groups.grouped()).without(apart);
+        let all = self.open.without(self.groups.grouped()).without(apart);
         let mut floods = all;
         for ports in self.groups.all() {
-            let open = ports.and(&self.up).without(apart);
+            let open = ports.and(&self.open).without(apart);
             if !open.is_empty()
                 && let Some(first) = ports.first_from(PortId(0))
             {

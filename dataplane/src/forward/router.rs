@@ -33,7 +33,7 @@ impl Bridge {
         } else if let Some(port) = self.fdb.lookup(now, vid, dst) {
             return match self.groups.of(port) {
                 _ if self.of_router.all.contains(port) && members.contains(port) => Decision::Unicast(port),
-                Some(group) if !self.groups.members(group).and(&self.up).and(members).is_empty() => {
+                Some(group) if !self.groups.members(group).and(&self.open).and(members).is_empty() => {
                     Decision::Group(group)
                 }
                 Some(_) | None if !self.leads_on(port) => Decision::Drop(DropReason::LinkDown),

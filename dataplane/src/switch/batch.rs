@@ -16,6 +16,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 use super::Switch;
 use super::policy_swap::PolicySwap;
 use super::run::Run;
+use crate::forward::MemberState;
 use crate::frame::{Frame, FrameStore};
 
 /// A driver's access to its switch, at one instant.
@@ -113,6 +114,13 @@ impl Batch<'_> {
     /// even before the link is reported up.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
+    }
+
+    /// Sets which data a member of a group with LACP carries. A lost link detaches the member.
+    pub fn set_member(&mut self, port: PortId, state: MemberState) {
+        self.switch.end_run();
+        self.switch.bridge.set_member(port, state);
+        self.switch.pipeline.try_again(self.switch.now);
     }
 
     /// Sets the source address of `port`'s control frames.

@@ -5,9 +5,9 @@ use xoff_flow_control::punt_reason::PuntReason;
 use xoff_flow_control::settings::{FlowControl, Lldp};
 use xoff_wire::cnm::Cnm;
 use xoff_wire::header::Header;
-use xoff_wire::lldp;
 use xoff_wire::mac_control::{MacControl, MacControlError};
 use xoff_wire::units::{CLASSES, ClassSet, PortId, Quanta};
+use xoff_wire::{lacp, lldp};
 
 use super::Switch;
 use super::micro_flow::FrameKind;
@@ -32,8 +32,7 @@ impl Switch {
         }
         if header.dst.is_link_local() {
             self.counters.port(port).reserved_frames.add(1);
-            let is_punted = lldp::is_lldp(&header) && self.ports[port.index()].settings.lldp != Lldp::Off;
-            return if is_punted { Reading::Punted(PuntReason::Lldp) } else { Reading::Consumed };
+            return self.why_punted(port, &header, head).map_or(Reading::Consumed, Reading::Punted);
         }
         if Cnm::is_cnm(&header) {
             self.count_notice(port, header, head);
@@ -46,6 +45,15 @@ impl Switch {
         let kind = FrameKind { class, layout: header.layout(), tags: header.tags_len(head) };
         ingress.micro_flow.begin(head, kind);
         Reading::Data(kind)
+    }
+
+    #[cold]
+    fn why_punted(&self, port: PortId, header: &Header, head: &[u8]) -> Option<PuntReason> {
+        if lldp::is_lldp(header) && self.ports[port.index()].settings.lldp != Lldp::Off {
+            return Some(PuntReason::Lldp);
+        }
+        let has_lacp = self.bridge.groups().with_lacp().contains(port);
+        (has_lacp && lacp::is_lacp(header, head)).then_some(PuntReason::Lacp)
     }
 
     #[cold]

@@ -104,8 +104,8 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
-        let Some(egress) = self.choose(group, self.linked(group), &frame, store) else {
-            unreachable!("forwarding chose a group without a link")
+        let Some(egress) = self.choose(group, self.open_members(group), &frame, store) else {
+            unreachable!("forwarding chose a group without an open member")
         };
         if self.must_wait(egress, self.nodes.meta(&frame)) {
             return self.wait_for_room(egress, frame);
@@ -141,7 +141,7 @@ impl Switch {
 
     fn flood_paths(&self, id: GroupId, meta: &FrameMeta) -> PathSet {
         let group = &self.paths.groups[id.index()];
-        let linked = self.linked(id);
+        let linked = self.open_members(id);
         if group.spread == Spread::Flow {
             return linked;
         }
@@ -157,8 +157,8 @@ impl Switch {
         linked.iter().filter(moves).collect::<PathSet>().or(linked)
     }
 
-    fn linked(&self, id: GroupId) -> PathSet {
-        self.paths.groups[id.index()].paths_where(|port| self.bridge.is_up(port))
+    fn open_members(&self, id: GroupId) -> PathSet {
+        self.paths.groups[id.index()].paths_where(|port| self.bridge.is_open(port))
     }
 
     #[cold]

@@ -1,5 +1,6 @@
 // proves: groups
 
+mod lacp;
 mod storms;
 mod workers;
 
@@ -20,7 +21,7 @@ const BEYOND: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 
 fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings {
     let members = ports.map(|port| Member { port: PortId(port), weight: 1 }).collect();
-    GroupSettings { name: "up".into(), members, spread, uplinks: false, salt }
+    GroupSettings { name: "up".into(), members, spread, uplinks: false, lacp: None, salt }
 }
 
 /// Switch whose ports 2 to 5 are a group that leads to station `BEYOND`.

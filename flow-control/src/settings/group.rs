@@ -17,8 +17,19 @@ pub struct GroupSettings {
     pub spread: Spread,
     /// True for uplinks: no frame passes between members of groups with this flag.
     pub uplinks: bool,
+    /// LACP at the members; `None`: every member with a link is used.
+    pub lacp: Option<Lacp>,
     /// Salt that makes path choices independent of those of other switches.
     pub salt: u64,
+}
+
+/// Settings of LACP (IEEE 802.1AX).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lacp {
+    /// True if the ports send LACP even to a passive partner.
+    pub active: bool,
+    /// True if a silent partner times out after 3 seconds, false after 90.
+    pub short_timeout: bool,
 }
 
 /// Weighted port of a group.

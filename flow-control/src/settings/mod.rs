@@ -10,7 +10,7 @@ mod policy;
 mod qcn;
 
 pub use custom::{Custom, PolicyFactory};
-pub use group::{GroupSettings, MEMBERS_MAX, Member, Spread, Turns, WEIGHT_MAX};
+pub use group::{GroupSettings, Lacp, MEMBERS_MAX, Member, Spread, Turns, WEIGHT_MAX};
 pub use memory::{EgressLimits, HeadroomPlace, LossyPool, Memory, SharedMemory};
 pub use multicast::{MulticastSettings, UnknownGroups};
 pub use pipeline::{FrameRate, IngressOrder, PipelineSettings};

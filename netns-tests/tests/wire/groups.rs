@@ -1,9 +1,11 @@
 use std::collections::BTreeSet;
 
 use xoff_netns_tests::frames::{BROADCAST, Frame, has_type};
-use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, stream, wait_for};
+use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, decode, stream, wait_for};
 use xoff_switch::control::Link;
 use xoff_switch::control::status::Status;
+use xoff_wire::lacp::{End, Lacpdu, State};
+use xoff_wire::units::MacAddr;
 
 use crate::{PATIENT, bed};
 
@@ -177,4 +179,66 @@ fn reload_changes_how_a_group_spreads_frames() {
     assert_eq!(b.tap().numbers(), [1, 2]);
     bed.finish(near);
     bed.finish(far);
+}
+
+/// The near end takes its second port out of the group and back.
+// proves: lacp
+#[test]
+fn member_leaves_and_joins_by_lacp_without_loss() {
+    const FRAMES: u64 = 6_000;
+    let bed = pair();
+    let defaults = "speed = \"100M\"";
+    let active = bed.config(defaults).switch(PATIENT);
+    let passive = format!("{GROUP}lacp = \"passive\"\nlacp_timeout = \"short\"\n");
+    let far = bed.start_far(&bed.far_config(defaults).switch(PATIENT).more(&passive));
+    let near = bed.start(&active.clone().more(&format!("{GROUP}lacp = \"active\"\n")));
+    let states = |switch: &Switch| {
+        let group = switch.status().groups.swap_remove(0);
+        group.members.into_iter().filter_map(|member| Some(member.lacp?.state)).collect::<Vec<_>>()
+    };
+    let wait = |of_near: &[&str], of_far: &[&str]| {
+        wait_for("LACP", || (states(&near) == of_near && states(&far) == of_far).then_some(()));
+    };
+    wait(&["distributing"; 2], &["distributing"; 2]);
+    let [a, c] = [1, 3].map(|number| bed.host(number));
+    a.run("ping", &["-c", "2", "-i", "0.05", "-W", "5", &c.ipv4().to_string()]);
+    let streams = vec![stream(c, 3, "10M", FRAMES); 4];
+    let traffic = Traffic::at_mbps(100).source(a, &streams).sink(c).start();
+    let reload = |config: &Config| {
+        near.write(config);
+        let (code, reply) = near.put("/reload", "").unwrap();
+        assert_eq!(code, 200, "{reply}");
+    };
+    let only_first = GROUP.replace(", \"p4\"", "") + "lacp = \"active\"\n";
+    reload(&active.clone().port(4, "pvid = 2\nuntagged = [2]").more(&only_first));
+    wait(&["distributing"], &["distributing", "no_partner"]);
+    let on_left = near.status().ports[3].classes[3].tx_frames;
+    reload(&active.clone().more(&format!("{GROUP}lacp = \"active\"\n")));
+    wait(&["distributing"; 2], &["distributing"; 2]);
+    traffic.finish().assert_lossless(&[3]);
+    let status = near.status();
+    assert!(status.ports[3].classes[3].tx_frames > on_left, "the member that joined again is not used");
+    let refused: u64 = far.status().ports[3].classes[3].drops["not_collecting"];
+    assert_eq!(refused, 0, "data was refused by a member that left or joined");
+    bed.finish(near);
+    bed.finish(far);
+}
+
+// proves: lacp
+#[test]
+fn tshark_decodes_lacp_frame() {
+    let end = |key, state| End { system: (1, MacAddr([2; 6])), key, port: (2, 3), state };
+    let pdu = Lacpdu { actor: end(7, State::COLLECTING), partner: end(8, State::SYNCHRONIZATION) };
+    let fields = [
+        "lacp.actor.key",
+        "lacp.actor.state",
+        "lacp.actor.port",
+        "lacp.partner.sysid",
+        "lacp.partner.key",
+        "lacp.partner.state",
+        "lacp.collector.max_delay",
+        "_ws.malformed",
+    ];
+    let decoded = decode::tshark(&pdu.frame(MacAddr([4; 6])), &fields);
+    assert_eq!(decoded, ["7", "0x10", "3", "02:02:02:02:02:02", "8", "0x08", "0", ""]);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xoff_config::{Config, Machine};
 use xoff_dataplane::driver::{Boundary, Direct, Driver, Environment, Port};
+use xoff_dataplane::forward::MemberState;
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_flow_control::counters::Counters;
@@ -126,6 +127,7 @@ impl Environment<Line, MemoryStore> for Turn {
             50 => _ = boundary.inject(&mut batch, PortId(1), &padded(lldp()), *store),
             70 => boundary.set_link(&mut batch, PortId(2), false, *store),
             75 => boundary.set_link(&mut batch, PortId(2), true, *store),
+            80 => boundary.set_member(&mut batch, PortId(2), MemberState::ALL[self.0 as usize % 3]),
             90 => boundary.set_mac(&mut batch, PortId(0), MacAddr([2, 9, 0, 0, 0, 1])),
             _ => return false,
         }

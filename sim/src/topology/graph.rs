@@ -266,7 +266,7 @@ impl Graph {
             let uplinks = set.iter().all(is_up);
             let name = if grouped.len() == 1 && uplinks { "up".to_owned() } else { format!("group{number}") };
             let members = set.iter().map(|port| Member { port: PortId(*port), weight: 1 }).collect();
-            GroupSettings { name, members, spread: (build.spread)(drawn.layer), uplinks, salt: 0 }
+            GroupSettings { name, members, spread: (build.spread)(drawn.layer), uplinks, lacp: None, salt: 0 }
         };
         let port = |(host, toward): (u32, &Toward<'_>)| {
             let set = if toward.direct.is_empty() { toward.onward } else { &toward.direct[..] };

@@ -1,9 +1,13 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::settings::{GroupSettings, Spread};
+use xoff_wire::lacp::{End, LacpError};
 use xoff_wire::units::{Class, PortId};
 
 use super::view::{Link, SwitchView};
+use crate::lacp::{LacpCounts, LacpPort};
 
 /// Group of ports that lead to the same destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +22,9 @@ pub struct GroupStatus {
     pub high_bytes: Option<u64>,
     /// True if the ports are uplinks: a frame from one of them leaves by no port of a group of uplinks.
     pub uplinks: bool,
+    /// LACP mode: `active` or `passive`; `None` without LACP.
+    #[serde(default)]
+    pub lacp: Option<String>,
     /// Ports of the group, in the order of the configuration.
     pub members: Vec<MemberStatus>,
 }
@@ -37,6 +44,44 @@ pub struct MemberStatus {
     pub tx_bytes: u64,
     /// Bytes queued at the port or committed to its driver, summed over classes.
     pub egress_bytes: u64,
+    /// LACP of the port; `None` without LACP.
+    #[serde(default)]
+    pub lacp: Option<LacpStatus>,
+}
+
+/// LACP of a port in its group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LacpStatus {
+    /// State of the port in its group: `down`, `no_partner`, `other_partner` (of another system or group), `waiting`, `attached`,
+    /// `collecting` or `distributing`. Only a distributing port sends data.
+    pub state: String,
+    /// This end of the link.
+    pub actor: LacpEnd,
+    /// The other end, as last received.
+    pub partner: LacpEnd,
+    /// Well-formed LACP frames received.
+    pub frames_received: u64,
+    /// LACP frames given to the port for transmission.
+    pub frames_sent: u64,
+    /// Malformed LACP frames, by reason.
+    pub malformed: BTreeMap<String, u64>,
+    /// Changes of `state`.
+    pub changes: u64,
+}
+
+/// End of a link with LACP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LacpEnd {
+    /// MAC address of the system.
+    pub system: String,
+    /// Priority of the system.
+    pub priority: u16,
+    /// Key of the group.
+    pub key: u16,
+    /// Number of the port.
+    pub port: u16,
+    /// State bits that are set: `active`, `short`, `aggregatable`, `in_sync`, `collecting`, `distributing`, `defaulted`, `expired`.
+    pub state: Vec<String>,
 }
 
 pub(super) fn status(view: &SwitchView) -> Vec<GroupStatus> {
@@ -57,6 +102,7 @@ fn of(view: &SwitchView, group: &GroupSettings) -> GroupStatus {
             tx_frames: classes().map(|class| class.tx_frames.get()).sum(),
             tx_bytes: classes().map(|class| class.tx_bytes.get()).sum(),
             egress_bytes: classes().map(|class| class.egress_bytes.get()).sum(),
+            lacp: group.lacp.map(|_| lacp_status(&view.lacp.lock()[member.port.index()])),
         }
     });
     GroupStatus {
@@ -65,7 +111,28 @@ fn of(view: &SwitchView, group: &GroupSettings) -> GroupStatus {
         low_bytes: low,
         high_bytes: high,
         uplinks: group.uplinks,
+        lacp: group.lacp.map(|lacp| if lacp.active { "active" } else { "passive" }.into()),
         members: members.collect(),
+    }
+}
+
+fn lacp_status(port: &LacpPort) -> LacpStatus {
+    let LacpCounts { frames_in, frames_out, malformed, changes } = &port.counts;
+    let end = |end: &End| LacpEnd {
+        system: end.system.1.to_string(),
+        priority: end.system.0,
+        key: end.key,
+        port: end.port.1,
+        state: end.state.names().map(str::to_owned).collect(),
+    };
+    LacpStatus {
+        state: port.standing.name().into(),
+        actor: end(&port.actor),
+        partner: end(&port.partner),
+        frames_received: *frames_in,
+        frames_sent: *frames_out,
+        malformed: LacpError::ALL.map(|reason| (reason.name().to_owned(), malformed[reason.index()])).into(),
+        changes: *changes,
     }
 }
 

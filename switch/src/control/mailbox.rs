@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
-use xoff_dataplane::forward::MulticastTable;
+use xoff_dataplane::forward::{MemberState, MulticastTable};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::routing::Fib;
 use xoff_dataplane::switch::{PolicySwap, Revision};
@@ -39,6 +39,11 @@ pub enum Request {
         /// Port whose link changed; any worker may own it.
         port: PortId,
         up: bool,
+    },
+    Member {
+        /// Port of a group with LACP; any worker may own it.
+        port: PortId,
+        state: MemberState,
     },
     GiveUp {
         port: PortId,

@@ -5,6 +5,7 @@
 pub mod acknowledge;
 mod addresses;
 mod adoption;
+pub(crate) mod aggregation;
 mod books;
 mod caller;
 pub mod capture;

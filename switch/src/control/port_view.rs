@@ -359,12 +359,15 @@ pub enum Link {
 }
 
 #[derive(Debug, Default)]
-pub struct LinkCell(AtomicU8);
+pub struct LinkCell {
+    state: AtomicU8,
+    losses: AtomicU64,
+}
 
 impl LinkCell {
     #[must_use]
     pub fn get(&self) -> Link {
-        match self.0.load(Relaxed) {
+        match self.state.load(Relaxed) {
             0 => Link::Up,
             1 => Link::Down,
             _ => Link::Gone,
@@ -375,13 +378,19 @@ impl LinkCell {
         let before = self.get();
         let changes = before != link && before != Link::Gone;
         if changes {
-            self.0.store(link as u8, Relaxed);
+            self.state.store(link as u8, Relaxed);
+            self.losses.fetch_add(u64::from(link != Link::Up), Relaxed);
         }
         changes
     }
 
     fn renewed(&self) {
-        self.0.store(Link::Down as u8, Relaxed);
+        self.state.store(Link::Down as u8, Relaxed);
+    }
+
+    /// Returns how often the link was lost.
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Relaxed)
     }
 }
 

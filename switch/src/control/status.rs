@@ -11,7 +11,7 @@ use xoff_xdp::{DeviceDrops, XdpStatistics};
 use super::addresses::AddressPage;
 pub use super::addresses::FdbEntry;
 pub use super::books::Books;
-pub use super::groups::{GroupStatus, MemberStatus};
+pub use super::groups::{GroupStatus, LacpEnd, LacpStatus, MemberStatus};
 pub use super::judged::{OngoingStatus, PeerStatus, ResponseStatus, UnseenStatus};
 pub use super::lldp::{
     EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, PfcStatus, PuntStatus, lldp_status,

@@ -21,6 +21,7 @@ use xoff_xdp::{DeviceDrops, Look, Overlap, PortDriver, Unread, XdpStatistics};
 use super::mailbox::{Inbox, Mailbox};
 use super::*;
 use crate::bell::Bell;
+use crate::lacp::LacpPorts;
 use crate::lldp::Neighbors;
 
 pub const CLASS_3: Class = Class::ALL[3];
@@ -116,6 +117,7 @@ pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         ongoing: OngoingConditions::default(),
         neighbors: Neighbors::new(2),
         snooping: crate::snooping::Snooping::default(),
+        lacp: LacpPorts::new(2),
         host_bell: Arc::new(Bell::new().unwrap()),
     };
     fill(&view);

@@ -13,6 +13,7 @@ use super::mailbox::Mailbox;
 use super::policy_cells::PolicyCells;
 use super::port_view::PauseTimes;
 use crate::bell::Bell;
+use crate::lacp::LacpPorts;
 use crate::lldp::Neighbors;
 use crate::router::RouterView;
 use crate::snooping::Snooping;
@@ -37,6 +38,7 @@ pub struct SwitchView {
     pub(crate) ongoing: OngoingConditions,
     pub(crate) neighbors: Neighbors,
     pub(crate) snooping: Snooping,
+    pub(crate) lacp: LacpPorts,
     pub(crate) host_bell: Arc<Bell>,
 }
 

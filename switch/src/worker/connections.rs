@@ -141,6 +141,7 @@ impl Connections {
                 let own = ports.iter_mut().filter(|(id, _)| *id == port && !up);
                 own.for_each(|(_, port)| port.link_lost());
             }
+            Request::Member { port, state } => by.set_member(&mut batch, port, state),
             Request::GiveUp { port, backlog, done } => {
                 drop(batch);
                 if ports.iter().any(|(id, _)| *id == port) {

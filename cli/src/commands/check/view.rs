@@ -10,7 +10,7 @@ use xoff_config::{
 use xoff_flow_control::headroom::Headroom;
 use xoff_flow_control::settings::{
     Accounting, AutoPeer, ClassSettings, Culprit, EcnSettings, FdbSettings, Flooded, FlowControl,
-    GPfcSettings, GfcSettings, GroupSettings, Lldp, Member, Memory, MulticastSettings, OfcSettings,
+    GPfcSettings, GfcSettings, GroupSettings, Lacp, Lldp, Member, Memory, MulticastSettings, OfcSettings,
     PPfcSettings, PipelineSettings, PolicyKind, PolicySettings, PortSettings, PuntLimit, QcnSettings,
     Service, SharedMemory, Spread, SwitchSettings, VlanSettings, WatchdogSettings,
 };
@@ -214,7 +214,7 @@ fn fdb_view(fdb: &FdbSettings, switch: &SwitchSettings) -> Value {
 }
 
 fn group_view(group: &GroupSettings, switch: &SwitchSettings) -> Value {
-    let GroupSettings { name, members, spread, uplinks, salt: _ } = group;
+    let GroupSettings { name, members, spread, uplinks, lacp, salt: _ } = group;
     let members = members.iter().filter_map(|Member { port, weight }| {
         let port = switch.ports.get(port.index())?;
         Some(json!({ "port": port.name, "weight": weight }))
@@ -224,6 +224,8 @@ fn group_view(group: &GroupSettings, switch: &SwitchSettings) -> Value {
         "ports": members.collect::<Vec<_>>(),
         "spread": spread_view(*spread),
         "uplinks": uplinks,
+        "lacp": lacp.map(|Lacp { active, .. }| if active { "active" } else { "passive" }),
+        "lacp_timeout": lacp.map(|Lacp { short_timeout, .. }| if short_timeout { "short" } else { "long" }),
     })
 }
 

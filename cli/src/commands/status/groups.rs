@@ -27,20 +27,22 @@ pub(super) fn group_table(status: &Status) -> String {
                 spread(group),
                 member.port.clone(),
                 super::tables::link(member.link).to_owned(),
+                member.lacp.as_ref().map_or_else(|| "-".into(), |lacp| lacp.state.clone()),
                 member.weight.to_string(),
                 format!("{} ({share:.0} %)", grouped(member.tx_frames)),
                 bytes(member.egress_bytes),
             ]
         })
     });
-    table(&["group", "spread", "port", "link", "weight", "sent", "waiting"], rows)
+    table(&["group", "spread", "port", "link", "lacp", "weight", "sent", "waiting"], rows)
 }
 
 fn spread(group: &GroupStatus) -> String {
     let limits = group.low_bytes.zip(group.high_bytes);
     let limits = limits.map_or(String::new(), |(low, high)| format!(" ({}, {})", bytes(low), bytes(high)));
     let uplinks = if group.uplinks { ", uplinks" } else { "" };
-    format!("{}{limits}{uplinks}", group.spread)
+    let lacp = group.lacp.as_ref().map_or_else(String::new, |mode| format!(", LACP {mode}"));
+    format!("{}{limits}{uplinks}{lacp}", group.spread)
 }
 
 #[cfg(test)]
@@ -49,6 +51,7 @@ mod tests {
     use super::super::tables::tests::{line, status};
     use super::*;
     use xoff_switch::control::Link;
+    use xoff_switch::control::status::LacpStatus;
 
     #[test]
     fn group_table_shows_frames_sent_by_each_member() {
@@ -61,6 +64,7 @@ mod tests {
             tx_frames,
             tx_bytes: 0,
             egress_bytes: 1_500,
+            lacp: (link == Link::Up).then(|| LacpStatus { state: "attached".into(), ..Default::default() }),
         };
         status.groups = vec![GroupStatus {
             name: "up".into(),
@@ -68,14 +72,24 @@ mod tests {
             low_bytes: Some(16_000),
             high_bytes: Some(32_000),
             uplinks: true,
+            lacp: Some("active".into()),
             members: vec![member("left", Link::Up, 3_000), member("right", Link::Down, 1_000)],
         }];
         let text = group_table(&status);
         line(
             &text,
-            &["up", "adaptive (16.0 kB, 32.0 kB), uplinks", "left", "up", "2", "3,000 (75 %)", "1.50 kB"],
+            &[
+                "up",
+                "adaptive (16.0 kB, 32.0 kB), uplinks, LACP active",
+                "left",
+                "up",
+                "attached",
+                "2",
+                "3,000 (75 %)",
+                "1.50 kB",
+            ],
         );
-        line(&text, &["right", "DOWN", "2", "1,000 (25 %)"]);
+        line(&text, &["right", "DOWN", "-", "2", "1,000 (25 %)"]);
         assert_eq!(json(&status)[0]["members"][1]["tx_frames"], 1_000);
         status.ports.clear();
         assert_eq!(group_table(&status), "", "a group without selected ports is shown");

@@ -14,7 +14,14 @@ fn grouped(uplinks: bool) -> SwitchSettings {
 
 fn group(ports: &[u8], uplinks: bool) -> GroupSettings {
     let members = ports.iter().map(|port| Member { port: PortId(*port), weight: 1 }).collect();
-    GroupSettings { name: format!("g{}", ports[0]), members, spread: Spread::Flow, uplinks, salt: 0 }
+    GroupSettings {
+        name: format!("g{}", ports[0]),
+        members,
+        spread: Spread::Flow,
+        uplinks,
+        lacp: None,
+        salt: 0,
+    }
 }
 
 fn ports(of: &[u8]) -> PortSet {

@@ -14,7 +14,7 @@ use crate::{C3, resume, stop};
 fn group() -> Vec<GroupSettings> {
     let members = [2, 3].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
     let spread = Spread::Frame(Turns::RoundRobin);
-    vec![GroupSettings { name: "up".into(), members, spread, uplinks: false, salt: 1 }]
+    vec![GroupSettings { name: "up".into(), members, spread, uplinks: false, lacp: None, salt: 1 }]
 }
 
 fn share(plan: &mut SwitchPlan, more: u64) {

@@ -220,6 +220,7 @@ fn flood_waits_only_if_copies_fit_with_no_group_member() {
             members: vec![member(2), member(3)],
             spread: Spread::Frame(Turns::RoundRobin),
             uplinks: false,
+            lacp: None,
             salt: 1,
         }];
         let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);

@@ -262,6 +262,7 @@ fn any_groups() -> impl Strategy<Value = Vec<GroupSettings>> {
                 .collect(),
             spread,
             uplinks,
+            lacp: None,
             salt: 1,
         };
         group.map(settings).into_iter().collect()

@@ -8,9 +8,12 @@ use super::super::exposition::{Exposition, Kind};
 use super::super::lldp::LldpStatus;
 use super::super::routes::RouterStatus;
 use super::super::series::Table;
-use super::super::status::{ClassStatus, MulticastStatus, PortStatus, SocketMemory, Status, XdpMode};
+use super::super::status::{
+    ClassStatus, GroupStatus, LacpStatus, MulticastStatus, PortStatus, SocketMemory, Status, XdpMode,
+};
 use super::super::view::{Link, ProgramState, SwitchView};
 use super::{DIGITS, classes, of_class, with};
+use crate::lacp::member::Standing;
 use crate::lldp::mismatch::MismatchKind;
 
 pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
@@ -60,6 +63,7 @@ pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, stat
     write_punts(text, table, status);
     let lldp: Vec<_> = status.ports.iter().map(|port| (&port.name[..], &port.lldp)).collect();
     write_neighbors(text, &lldp);
+    write_lacp(text, status);
 }
 
 pub(super) fn write_multicast(
@@ -115,6 +119,38 @@ fn write_punts(text: &mut Exposition, table: &Table<PortStatus>, status: &Status
         }
     }
 }
+
+fn write_lacp(text: &mut Exposition, status: &Status) {
+    let members = || {
+        let member = |group: &GroupStatus| group.members.clone();
+        status.groups.iter().flat_map(member).filter_map(|member| Some((member.port, member.lacp?)))
+    };
+    let help = "1 while LACP lets the member of a group send data.";
+    let mut family = text.family("xoff_lacp_distributing", Kind::Gauge, help);
+    for (port, lacp) in members() {
+        family.sample(&[("port", &port)], u8::from(lacp.state == Standing::Distributing.name()));
+    }
+    let counters: [LacpCounter; 3] = [
+        ("xoff_lacp_received_frames_total", "Well-formed LACP frames received.", |lacp| lacp.frames_received),
+        ("xoff_lacp_sent_frames_total", "LACP frames given to the port for transmission.", |lacp| {
+            lacp.frames_sent
+        }),
+        ("xoff_lacp_changes_total", "Changes of a member's state in its group.", |lacp| lacp.changes),
+    ];
+    for (metric, help, count) in counters {
+        let mut family = text.family(metric, Kind::Counter, help);
+        members().for_each(|(port, lacp)| family.sample(&[("port", &port)], count(&lacp)));
+    }
+    let mut family =
+        text.family("xoff_lacp_malformed_total", Kind::Counter, "Malformed LACP frames, by reason.");
+    for (port, lacp) in members() {
+        for (reason, count) in lacp.malformed {
+            family.sample(&[("port", &port), ("reason", &reason)], count);
+        }
+    }
+}
+
+type LacpCounter = (&'static str, &'static str, fn(&LacpStatus) -> u64);
 
 /// Writes neighbors and mismatches of ports, each with its name.
 pub fn write_neighbors(text: &mut Exposition, ports: &[(&str, &LldpStatus)]) {

@@ -102,6 +102,7 @@ fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
                     Request::PutTap { done, .. } => done.send(Ok(())).unwrap(),
                     Request::TakeTap { done, .. } => done.send(None).unwrap(),
                     Request::Link { .. }
+                    | Request::Member { .. }
                     | Request::GiveUp { .. }
                     | Request::Adopt { .. }
                     | Request::SetFib { .. }

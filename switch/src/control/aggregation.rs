@@ -1,0 +1,255 @@
+//! LACP of all groups, as a [`Host`] in the thread of the host path. Ports' states are stored in [`SwitchView::lacp`].
+
+use std::sync::Arc;
+
+use xoff_dataplane::forward::MemberState;
+use xoff_flow_control::punt_reason::PuntReason;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::lacp::Lacpdu;
+use xoff_wire::units::{MacAddr, Nanos, PortId};
+
+use super::mailbox::Request;
+use super::view::{Link, SwitchView};
+use crate::host_path::Host;
+use crate::host_path::ends::{Outbox, Punted, SendCounts};
+use crate::lacp::LacpPort;
+use crate::lacp::aggregator::Aggregator;
+use crate::lacp::member::Member;
+
+#[derive(Debug)]
+pub struct Aggregators {
+    view: Arc<SwitchView>,
+    counts: Arc<SendCounts>,
+    settings: Option<Arc<SwitchSettings>>,
+    system: MacAddr,
+    groups: Vec<Aggregator>,
+    handled: Vec<Handled>,
+}
+
+/// Last values that this thread acted upon.
+#[derive(Clone, Copy, Debug, Default)]
+struct Handled {
+    /// State that the workers have; `None` if unknown.
+    state: Option<MemberState>,
+    has_joined: bool,
+    link_losses: u64,
+    unsent: u64,
+}
+
+impl Aggregators {
+    #[must_use]
+    pub fn new(view: Arc<SwitchView>, counts: Arc<SendCounts>) -> Aggregators {
+        let system = view.ports().next().map_or(MacAddr::default(), |(_, port)| port.now().mac);
+        let handled = vec![Handled::default(); view.ports.len()];
+        Aggregators { view, counts, settings: None, system, groups: Vec::new(), handled }
+    }
+
+    fn configure(&mut self, now: Nanos, settings: Arc<SwitchSettings>, outbox: &mut Outbox) {
+        let of_group = |group: Aggregator| {
+            let name = group.name().to_owned();
+            group.into_members().map(move |(port, member)| ((name.clone(), port), member))
+        };
+        let mut before: Vec<_> = self.groups.drain(..).flat_map(of_group).collect();
+        for (group, lacp) in settings.groups.iter().filter_map(|group| Some((group, group.lacp?))) {
+            let kept = |port| {
+                let at = before.iter().position(|((name, id), _)| (name, *id) == (&group.name, port))?;
+                Some(before.swap_remove(at).1)
+            };
+            self.groups.push(Aggregator::new(self.system, group, lacp, kept));
+        }
+        for ((_, port), member) in before {
+            self.leave(now, port, &member, outbox);
+            self.view.lacp.lock()[port.index()] = LacpPort::default();
+        }
+        self.settings = Some(settings);
+        // The workers may have detached members whose group came and went meanwhile.
+        self.handled.iter_mut().for_each(|handled| handled.state = None);
+    }
+
+    fn leave(&self, now: Nanos, port: PortId, member: &Member, outbox: &mut Outbox) {
+        if let Some(pdu) = member.last_frame() {
+            outbox.tell(now, port, &pdu.frame(self.mac(port))); // without room, the partner times out
+        }
+    }
+
+    fn mac(&self, port: PortId) -> MacAddr {
+        self.view.ports[port.index()].now().mac
+    }
+}
+
+/// Reports the link of a port to its member: also a loss of the link that is already over, because the workers have
+/// detached the member.
+fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
+    let at = &view.ports[port.index()];
+    let losses = at.link.losses();
+    if std::mem::replace(&mut handled.link_losses, losses) != losses {
+        member.set_link(now, false);
+        handled.state = None;
+    }
+    member.set_link(now, at.is_there() && at.link.get() == Link::Up);
+}
+
+fn set_state(view: &SwitchView, handled: &mut Handled, port: PortId, state: MemberState) {
+    handled.state = Some(state);
+    for worker in &view.workers {
+        let _ = worker.mailbox.send(Request::Member { port, state }); // fails if the worker has ended
+    }
+}
+
+fn log(view: &SwitchView, handled: &mut Handled, group: &str, port: PortId, member: &Member) {
+    let has_joined = member.state() == MemberState::Distributing;
+    if std::mem::replace(&mut handled.has_joined, has_joined) == has_joined {
+        return;
+    }
+    let (port, partner, standing) = (view.name_of(port), member.ends().1.system.1, member.standing().name());
+    if has_joined {
+        tracing::info!(event = "lacp-joined", %port, group, %partner, "LACP: the member has joined its group");
+    } else {
+        tracing::warn!(event = "lacp-left", %port, group, %partner, standing, "LACP: the member has left its group and sends no data");
+    }
+}
+
+impl Host for Aggregators {
+    fn take(&mut self, punted: &Punted<'_>, _: &mut Outbox) {
+        let (port, at) = (punted.punt.port, punted.punt.at);
+        if punted.punt.reason != PuntReason::Lacp {
+            return;
+        }
+        let Some(member) = self.groups.iter_mut().find_map(|group| group.member(port)) else { return };
+        let counts = &mut self.view.lacp.lock()[port.index()].counts;
+        match Lacpdu::parse(punted.bytes) {
+            Ok(pdu) => {
+                counts.frames_in += 1;
+                member.receive(at, &pdu);
+            }
+            Err(error) => counts.malformed[error.index()] += 1,
+        }
+    }
+
+    fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos {
+        let settings = self.view.settings();
+        if self.settings.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &settings)) {
+            self.configure(now, settings, outbox);
+        }
+        let Aggregators { view, counts, groups, handled, .. } = self;
+        let mut next = Nanos::NEVER;
+        for group in groups {
+            for (port, member) in group.members() {
+                let handled = &mut handled[port.index()];
+                follow_link(view, handled, now, port, member);
+                let unsent = counts.unsent(port);
+                if std::mem::replace(&mut handled.unsent, unsent) != unsent {
+                    member.send_again();
+                }
+            }
+            group.advance(now);
+            let name = group.name().to_owned();
+            for (port, member) in group.members() {
+                let handled = &mut handled[port.index()];
+                if handled.state != Some(member.state()) {
+                    set_state(view, handled, port, member.state()); // before the frame that announces it
+                }
+                log(view, handled, &name, port, member);
+                let mac = view.ports[port.index()].now().mac;
+                let sent = member.frame_due(now).map(|pdu| outbox.tell(now, port, &pdu.frame(mac)));
+                if sent == Some(false) {
+                    member.send_again();
+                }
+                view.lacp.lock()[port.index()].note(member, sent == Some(true));
+            }
+            next = next.min(group.next_deadline());
+        }
+        next
+    }
+
+    fn stop(&mut self, now: Nanos, outbox: &mut Outbox) {
+        for group in std::mem::take(&mut self.groups) {
+            for (port, member) in group.into_members() {
+                self.leave(now, port, &member, outbox);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::punt::Punt;
+    use xoff_dataplane::switch::WorkerId;
+    use xoff_flow_control::settings::{GroupSettings, Lacp, Member, Spread};
+    use xoff_wire::lacp::{End, LacpError, State};
+
+    use super::*;
+    use crate::bell::Bell;
+    use crate::control::mailbox::Inbox;
+    use crate::control::testing::view;
+    use crate::handoff::Bells;
+    use crate::host_path::ends::ends;
+
+    const LEFT: PortId = PortId(0);
+
+    fn member_states(inbox: &Inbox) -> Vec<(PortId, MemberState)> {
+        let state = |request| match request {
+            Request::Member { port, state } => (port, state),
+            other => panic!("{other:?}"),
+        };
+        std::iter::from_fn(|| inbox.take()).map(state).collect()
+    }
+
+    // proves: lacp
+    #[test]
+    fn workers_learn_states_and_flaps_of_lacp_members() {
+        let (view, inbox) = view();
+        let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
+        let counts = SendCounts::new(2);
+        let (mut host, _workers) = ends(&bells, vec![WorkerId(0); 2].into(), 1, &bell, &counts);
+        let mut settings = SwitchSettings::clone(&view.settings());
+        settings.groups = vec![GroupSettings {
+            name: "up".into(),
+            members: vec![Member { port: LEFT, weight: 1 }],
+            spread: Spread::Flow,
+            uplinks: false,
+            lacp: Some(Lacp { active: true, short_timeout: true }),
+            salt: 0,
+        }];
+        view.configured.set(settings.clone());
+        let mut lacp = Aggregators::new(Arc::clone(&view), counts);
+        let mut next = Nanos::from_secs(1);
+        let mut run = |lacp: &mut Aggregators, bytes: &[u8]| {
+            let punt = Punt { at: next, port: LEFT, vid: 0, reason: PuntReason::Lacp };
+            lacp.take(&Punted { punt, bytes }, &mut host.outbox);
+            assert!(lacp.advance(next, &mut host.outbox) > next);
+            next = next.after(Nanos::from_millis(2_100));
+            let mut port = view.lacp.lock()[LEFT.index()].clone();
+            port.partner = End::default();
+            port
+        };
+        let partner = |of: &LacpPort| {
+            let state = State(0b0011_1111);
+            let actor = End { system: (1, MacAddr([9; 6])), key: 1, port: (1, 1), state };
+            Lacpdu { actor, partner: of.actor }.frame(MacAddr([9; 6]))
+        };
+        let mut at = run(&mut lacp, &[]);
+        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)]);
+        (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
+        assert_eq!(member_states(&inbox).last(), Some(&(LEFT, MemberState::Distributing)));
+        run(&mut lacp, &partner(&at));
+        assert_eq!(member_states(&inbox), []);
+
+        view.configured.set(settings.clone());
+        run(&mut lacp, &partner(&at));
+        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Distributing)], "not repeated after a reload");
+
+        [Link::Down, Link::Up].map(|link| assert!(view.ports[0].link.set(link)));
+        at = run(&mut lacp, &partner(&at)[..60]);
+        assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)], "flap not noticed");
+        assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 1);
+        (0..3).for_each(|_| at = run(&mut lacp, &partner(&at)));
+        assert_eq!(member_states(&inbox).last(), Some(&(LEFT, MemberState::Distributing)));
+
+        settings.groups.clear();
+        view.configured.set(settings);
+        at = run(&mut lacp, &[]);
+        assert_eq!((at.counts.frames_in, member_states(&inbox)), (0, vec![]));
+    }
+}

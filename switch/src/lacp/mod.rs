@@ -1,0 +1,52 @@
+//! LACP (IEEE 802.1AX) of groups, without I/O. The host path's thread writes [`LacpPorts`].
+
+pub mod aggregator;
+pub mod member;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use xoff_wire::lacp::{End, LacpError};
+
+use member::{Member, Standing};
+
+/// LACP of all ports, for the status.
+#[derive(Debug)]
+pub struct LacpPorts(Mutex<Box<[LacpPort]>>);
+
+#[derive(Clone, Debug, Default)]
+pub struct LacpPort {
+    pub standing: Standing,
+    pub actor: End,
+    pub partner: End,
+    pub counts: LacpCounts,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LacpCounts {
+    pub frames_in: u64,
+    pub frames_out: u64,
+    pub malformed: [u64; LacpError::COUNT],
+    /// Changes of the standing.
+    pub changes: u64,
+}
+
+impl LacpPorts {
+    #[must_use]
+    pub fn new(ports: usize) -> LacpPorts {
+        LacpPorts(Mutex::new(vec![LacpPort::default(); ports].into()))
+    }
+
+    /// Locks the state of all ports. Forwarding threads must not call this.
+    pub fn lock(&self) -> MutexGuard<'_, Box<[LacpPort]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LacpPort {
+    pub fn note(&mut self, member: &Member, is_sent: bool) {
+        let standing = std::mem::replace(&mut self.standing, member.standing());
+        (self.actor, self.partner) = member.ends();
+        self.counts.changes += u64::from(standing != self.standing);
+        self.counts.frames_out += u64::from(is_sent);
+    }
+}
