@@ -167,7 +167,10 @@ impl LldpHost {
             self.next_look = now.after(LOOK_EVERY);
             self.follow_link(now);
         }
-        self.is_undecided = now < self.decides_at && !is_followed(&self.view);
+        if is_followed(&self.view) {
+            self.decides_at = Nanos::ZERO;
+        }
+        self.is_undecided = now < self.decides_at;
         let frame = self.frame(TTL);
         let view = Arc::clone(&self.view);
         let mut ports = view.neighbors.lock();
@@ -256,6 +259,7 @@ impl LldpHost {
 
 /// Opens a socket for untagged LLDP, which also receives beside another LLDP daemon, and before a kernel bridge.
 fn receiver(ifindex: i32) -> io::Result<Socket> {
+    const ALL: u16 = 3;
     const LOAD_HALF: u16 = 0x28;
     const LOAD_WORD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
@@ -270,7 +274,6 @@ fn receiver(ifindex: i32) -> io::Result<Socket> {
         SockFilter::new(RETURN, 0, 0, u32::MAX),
         SockFilter::new(RETURN, 0, 0, 0),
     ];
-    const ALL: u16 = 3;
     let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)?;
     socket.attach_filter(&filter)?;
     xoff_xdp::host::receive_only(socket.as_fd())?;
@@ -334,11 +337,11 @@ mod tests {
     // proves: host-dcbx
     #[test]
     fn host_announces_and_compares_its_own_classes() {
+        use MismatchKind::{Application, Dscp, Pfc};
         let port = port(&settings(Dcbx::Willing, Trust::Dscp), MacAddr([2, 0, 0, 0, 0, 9]), 1_500);
         let kinds = |announced: &Announcement| {
             mismatch::all(&port, announced).into_iter().map(|it| it.kind).collect::<Vec<_>>()
         };
-        use MismatchKind::{Application, Dscp, Pfc};
         assert_eq!(kinds(&announced(false, 0b11_0000)), [Pfc, Dscp, Application]);
         assert_eq!(kinds(&Announcement { applications: Vec::new(), ..announced(false, 0b1000) }), []);
         assert_eq!((port.sends(), port.mtu_frame, port.dcbx), (ClassSet(0b1000), 1_514, Dcbx::Willing));

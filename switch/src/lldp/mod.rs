@@ -88,9 +88,9 @@ impl Port {
     /// Compares the port with its [peer](NeighborTable::peer). Mismatches stay while several neighbors announce DCBX. Returns whether
     /// that has just begun.
     pub fn compare(&mut self, settings: &PortSettings) -> bool {
-        let speakers = self.table.speakers().count();
+        let speakers = if settings.dcbx == Dcbx::Off { 0 } else { self.table.speakers().count() };
         let was = std::mem::replace(&mut self.speakers, speakers);
-        if speakers > 1 && settings.dcbx != Dcbx::Off {
+        if speakers > 1 {
             return was <= 1;
         }
         let peer = self.table.peer();
