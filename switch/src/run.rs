@@ -353,8 +353,12 @@ pub fn start_from(
         Ok::<_, ConfineError>(HostInterfaces::new(taps, Arc::clone(&running.view), to_tell))
     });
     let interfaces = interfaces.transpose()?;
-    running.host_path =
-        Some(host_path::start(host_end, &bell, (aggregators, ((speakers, snooper), interfaces)), privileges)?);
+    running.host_path = Some(host_path::start(
+        host_end,
+        &bell,
+        (aggregators, ((speakers, snooper), interfaces)),
+        privileges,
+    )?);
     // Start the workers last, so that `/healthz` answers 200 from then on, and every other thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
