@@ -285,9 +285,11 @@ impl Segment {
 
     /// Removes what has ended, and appends due queries. Returns whether a port or group is gone.
     pub fn advance(&mut self, now: Nanos, up: &PortSet, queries: &mut Vec<Due>) -> bool {
-        let mut is_changed = self.routers.extract_if(.., |_, until| *until <= now).count() > 0;
-        for members in self.groups.values_mut() {
-            is_changed |= members.extract_if(.., |_, until| *until <= now).count() > 0;
+        let mut is_changed = false;
+        for members in self.groups.values_mut().chain([&mut self.routers]) {
+            let before = members.len();
+            members.retain(|_, until| *until > now);
+            is_changed |= members.len() < before;
         }
         self.groups.retain(|_, members| !members.is_empty());
         let Times { robustness, interval, max_response } = Times::DEFAULT;
