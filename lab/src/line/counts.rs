@@ -64,10 +64,10 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Returns the number of frames that the lab lost by mistake.
+    /// Returns the number of frames lost by mistake, without lossy ones.
     #[must_use]
     pub fn mishaps(&self) -> u64 {
-        self.lost_line_full.lossless + self.lost_line_full.lossy + self.lost_unseen
+        self.lost_line_full.lossless + self.lost_unseen
     }
 }
 

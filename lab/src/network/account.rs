@@ -29,7 +29,7 @@ pub struct NetworkVerdict {
     pub unseen_lost: u64,
     /// Frames of any class lost in hosts' devices and queues.
     pub host_dropped: u64,
-    /// Frames of any class lost by delay lines without purpose.
+    /// Lossless frames lost by full delay lines, and frames of any class lost by their devices.
     #[serde(default)]
     pub line_dropped: u64,
     /// Frames lost on purpose: by a link's `loss`, at links taken down, and by restarts.
@@ -338,7 +338,7 @@ mod tests {
         };
         assert_eq!(on_line(|it| it.lost_on_purpose.lossless = 1), Promise::Kept);
         assert_eq!(on_line(|it| it.lost_link_down.lossless = 1), Promise::Kept);
-        assert_eq!(on_line(|it| it.lost_line_full.mac_control = 1), Promise::Kept);
+        assert_eq!(on_line(|it| it.lost_line_full.lossy = 1), Promise::Kept);
         assert_eq!(on_line(|it| it.lost_line_full.lossless = 1), Promise::NotKept);
         assert_eq!(on_line(|it| it.lost_unseen = 1), Promise::NotKept);
         let at_down = |dropped: u64, count: u64| {

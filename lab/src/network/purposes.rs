@@ -83,6 +83,10 @@ pub fn text(network: &NetworkStatus) -> String {
         if lost.total() > 0 {
             let _ = writeln!(text, "lost on purpose by the link {name}: {}", classes(lost));
         }
+        let full = sum(link, |carried| carried.lost_line_full);
+        if full.total() > 0 {
+            let _ = writeln!(text, "lost because the delay line of {name} was full: {}", classes(full));
+        }
         if downs.count > 0 {
             let times = if downs.count == 1 { "once".into() } else { format!("{} times", downs.count) };
             let seconds = downs.nanos as f64 / 1e9;
