@@ -171,10 +171,10 @@ pub(crate) fn of_device(
     };
     let lost = match device {
         Device::Has { uses, .. } => uses::lost(&port.name, name, uses),
-        Device::Missing | Device::Unknown => None,
+        Device::Missing | Device::Unknown => Vec::new(),
     };
-    let lost = lost.map(|(problem, text)| (problem, at_device, text));
-    lost.into_iter().chain(cannot(shell, port, device, place)).map(placed).collect()
+    let lost = lost.into_iter().map(|(problem, text)| (problem, at_device, text));
+    lost.chain(cannot(shell, port, device, place)).map(placed).collect()
 }
 
 fn cannot(

@@ -11,42 +11,95 @@ pub struct Uses {
     pub loopback: bool,
     /// Bridge or bond to which the device belongs, such as `bridge br0`.
     pub master: Option<String>,
-    /// True if the default route uses the device.
-    pub default_route: bool,
+    /// Kind of a virtual device, such as `vlan`.
+    pub kind: Option<String>,
+    /// Devices on top of this one, such as `vlan eth0.5`.
+    pub upper: Vec<String>,
+    /// Device that the default route uses: this one, or one on top of it.
+    pub default_route: Option<String>,
     /// Addresses without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 
-pub(crate) fn lost(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
-    let Uses { loopback, master, default_route, addresses } = uses;
+/// Kinds of devices that are unsuitable as ports, with the reason and the remedy.
+const UNSUITABLE: [(&[&str], &str, &str); 4] = [
+    (
+        &["vlan"],
+        "is a VLAN device, which untagged frames, such as pauses, never reach",
+        "choose the device below it, and give the port its VLAN (`vlan`)",
+    ),
+    (
+        &["macvlan", "macvtap", "ipvlan", "ipvtap"],
+        "gets no frames for stations behind the switch, because it filters by its own address",
+        "choose the device below it, or a veth",
+    ),
+    (
+        &["bond", "team"],
+        "joins several links, but a pause stops only one of them",
+        "make each link a port, and join the ports by a [[group]]",
+    ),
+    (
+        &["bridge"],
+        "is a bridge, which consumes pauses at its own ports",
+        "make the bridge's interfaces ports of the switch",
+    ),
+];
+
+pub(crate) fn lost(port: &str, device: &str, uses: &Uses) -> Vec<(Problem, String)> {
+    let Uses { loopback, master, default_route, .. } = uses;
     let alone = "the machine's network stack cannot use the device of a port";
     if *loopback {
         let problem = Problem::error(format!("port {port}: {device} is the machine's loopback interface"))
             .help("`ip link` lists the interfaces; `xoff lab up` creates hosts and cables for tests");
-        return Some((problem, "no cable".to_owned()));
+        return vec![(problem, "no cable".to_owned())];
     }
     if let Some(master) = master {
         let problem = Problem::error(format!(
             "port {port}: {device} belongs to {master}, which would lose this interface"
         ))
         .help(format!("run `ip link set {device} nomaster`, or choose another interface"));
-        return Some((problem, format!("belongs to {master}")));
+        return vec![(problem, format!("belongs to {master}"))];
     }
-    if *default_route {
+    if let Some(used) = default_route {
+        let which = if used == device { device.to_owned() } else { format!("{used} on {device}") };
         let problem = Problem::error(format!(
-            "port {port}: the machine's default route uses {device}, so the machine would lose its connection"
+            "port {port}: the machine's default route uses {which}, so the machine would lose its connection"
         ))
         .help(format!(
-            "{alone}: choose another interface, or delete the route (`ip route del default dev {device}`) if the machine is \
+            "{alone}: choose another interface, or delete the route (`ip route del default dev {used}`) if the machine is \
              reachable by another"
         ));
-        return Some((problem, "the default route".to_owned()));
+        return vec![(problem, "the default route".to_owned())];
     }
-    let (first, more) = addresses.split_first()?;
+    let warnings =
+        [unsuitable(port, device, uses), cut_off(port, device, uses), unreachable(port, device, uses)];
+    warnings.into_iter().flatten().collect()
+}
+
+fn unsuitable(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
+    let kind = uses.kind.as_deref()?;
+    let (_, why, remedy) = UNSUITABLE.iter().find(|(kinds, ..)| kinds.contains(&kind))?;
+    let problem = Problem::warning(format!("port {port}: {device} ({kind}) {why}")).help(*remedy);
+    Some((problem, format!("a {kind}")))
+}
+
+fn cut_off(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
+    let upper = Some(uses.upper.join(", ")).filter(|upper| !upper.is_empty())?;
+    let problem = Problem::warning(format!(
+        "port {port}: {upper} on {device} would receive nothing while the switch runs"
+    ))
+    .help(format!(
+        "the switch takes all frames of {device}: delete what is on it, or choose another interface"
+    ));
+    Some((problem, format!("below {upper}")))
+}
+
+fn unreachable(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
+    let (first, more) = uses.addresses.split_first()?;
     let more = if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
     let problem = Problem::warning(format!(
         "port {port}: {device} has the address {first}{more}, which is unreachable while the switch runs"
     ))
-    .help(format!("{alone}: `ip address flush dev {device}` deletes the addresses"));
+    .help(format!("`ip address flush dev {device}` deletes the addresses"));
     Some((problem, format!("has {first}")))
 }

@@ -185,14 +185,50 @@ fn port_device_used_by_machine_is_error_or_warning() {
         Device::Has { index, queues: 1, mtu: 1_500, uses }
     }
     type Look = fn(&str) -> Device;
-    let devices: [(Look, &str, bool); 4] = [
+    let devices: [(Look, &str, bool); 10] = [
         (|name| with(name, Uses { loopback: true, ..Uses::default() }), "is the machine's loopback", true),
         (
             |name| with(name, Uses { master: Some("bond bond0".into()), ..Uses::default() }),
             "belongs to bond bond0",
             true,
         ),
-        (|name| with(name, Uses { default_route: true, ..Uses::default() }), "default route uses eth1", true),
+        (
+            |name| with(name, Uses { default_route: Some(name.into()), ..Uses::default() }),
+            "default route uses eth1,",
+            true,
+        ),
+        (
+            |name| with(name, Uses { default_route: Some("eth1.5".into()), ..Uses::default() }),
+            "default route uses eth1.5 on eth1,",
+            true,
+        ),
+        (
+            |name| {
+                with(name, Uses { upper: vec!["vlan eth1.5".into(), "macvlan m0".into()], ..Uses::default() })
+            },
+            "port a: vlan eth1.5, macvlan m0 on eth1 would receive nothing while the switch runs",
+            false,
+        ),
+        (
+            |name| with(name, Uses { kind: Some("vlan".into()), ..Uses::default() }),
+            "eth1 (vlan) is a VLAN device",
+            false,
+        ),
+        (
+            |name| with(name, Uses { kind: Some("macvlan".into()), ..Uses::default() }),
+            "eth1 (macvlan) gets no frames",
+            false,
+        ),
+        (
+            |name| with(name, Uses { kind: Some("bond".into()), ..Uses::default() }),
+            "eth1 (bond) joins several links",
+            false,
+        ),
+        (
+            |name| with(name, Uses { kind: Some("bridge".into()), ..Uses::default() }),
+            "eth1 (bridge) is a bridge",
+            false,
+        ),
         (
             |name| with(name, Uses { addresses: vec!["10.0.0.1".parse().unwrap()], ..Uses::default() }),
             "port a: eth1 has the address 10.0.0.1, which is unreachable",

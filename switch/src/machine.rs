@@ -34,8 +34,9 @@ pub(crate) fn device(name: &str) -> Device {
         Ok(None) => return Device::Missing,
         Err(_) => return Device::Unknown,
     };
-    let Interface { index, queues, mtu, loopback, master, default_route, addresses } = interface;
-    Device::Has { index, queues, mtu, uses: Uses { loopback, master, default_route, addresses } }
+    let Interface { index, queues, mtu, loopback, master, kind, upper, default_route, addresses } = interface;
+    let uses = Uses { loopback, master, kind, upper, default_route, addresses };
+    Device::Has { index, queues, mtu, uses }
 }
 
 /// Returns whether `path` is on the kernel's file system of namespaces. Namespaces of other kinds pass, too, but cannot be entered.

@@ -13,8 +13,12 @@ pub struct Interface {
     pub loopback: bool,
     /// Kind and name of the bridge, bond or similar device to which the interface belongs, such as `bridge br0`.
     pub master: Option<String>,
-    /// True if a default route uses the interface.
-    pub default_route: bool,
+    /// Kind of a virtual interface, such as `vlan`.
+    pub kind: Option<String>,
+    /// Kinds and names of interfaces on top of this one, such as `vlan eth0.5`.
+    pub upper: Vec<String>,
+    /// Name of this interface, or of one on top of it, that a default route uses.
+    pub default_route: Option<String>,
     /// IP addresses, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
@@ -31,22 +35,37 @@ impl Interface {
     }
 
     fn of(netlink: &Netlink, link: Link, queues: u32) -> io::Result<Interface> {
-        let (routes, addresses) = (netlink.default_routes(link.ifindex)?, netlink.addresses(link.ifindex)?);
-        // An advertised default route counts only if the interface also has an IPv6 address, because any IPv6 router
-        // can advertise itself.
-        let default_route = routes.made || routes.advertised && addresses.iter().any(IpAddr::is_ipv6);
+        let addresses = netlink.addresses(link.ifindex)?;
+        let upper = netlink.upper(link.ifindex)?;
+        let mut default_route = is_default(netlink, &link)?.then(|| link.name.clone());
+        for link in &upper {
+            if default_route.is_none() && is_default(netlink, link)? {
+                default_route = Some(link.name.clone());
+            }
+        }
+        let named = |link: Link| match link.kind {
+            Some(kind) => format!("{kind} {}", link.name),
+            None => link.name,
+        };
         let master = link.master.map(|index| netlink.link_at(index.cast_signed())).transpose()?.flatten();
         Ok(Interface {
             index: link.ifindex.unsigned_abs(),
             queues,
             mtu: link.mtu,
             loopback: link.loopback,
-            master: master.map(|master| match master.kind {
-                Some(kind) => format!("{kind} {}", master.name),
-                None => master.name,
-            }),
+            master: master.map(named),
+            kind: link.kind,
+            upper: upper.into_iter().map(named).collect(),
             default_route,
             addresses,
         })
     }
+}
+
+/// Returns whether a default route uses the interface. An advertised one counts only if the interface also has an IPv6
+/// address, because any IPv6 router can advertise itself.
+fn is_default(netlink: &Netlink, link: &Link) -> io::Result<bool> {
+    let routes = netlink.default_routes(link.ifindex)?;
+    let is_used = || Ok(netlink.addresses(link.ifindex)?.iter().any(IpAddr::is_ipv6));
+    if routes.advertised && !routes.made { is_used() } else { Ok(routes.made) }
 }

@@ -30,6 +30,7 @@ pub(crate) struct Link {
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
     pub(crate) master: Option<u32>,
+    pub(crate) lower: Option<u32>,
     pub(crate) kind: Option<String>,
 }
 
@@ -58,6 +59,16 @@ impl Netlink {
 
     pub(crate) fn link_at(&self, ifindex: i32) -> io::Result<Option<Link>> {
         Ok(self.read(link_at(ifindex.cast_unsigned()))?.map(|link| read(&link)))
+    }
+
+    /// Returns the devices that lie on a device, such as VLAN devices; the other end of a veth does not count.
+    pub(crate) fn upper(&self, ifindex: i32) -> io::Result<Vec<Link>> {
+        let mut links = Vec::new();
+        self.kernel().links(|link| links.push(read(&link)))?;
+        let is_upper =
+            |link: &Link| link.lower == Some(ifindex.cast_unsigned()) && link.kind.as_deref() != Some("veth");
+        links.retain(|link| is_upper(link) && link.ifindex != ifindex);
+        Ok(links)
     }
 
     pub(crate) fn read(&self, link: LinkMessage) -> io::Result<Option<LinkMessage>> {
@@ -193,6 +204,7 @@ fn read(message: &LinkMessage) -> Link {
         own_addresses: None,
         loopback: message.header.flags.contains(LinkFlags::Loopback),
         master: None,
+        lower: None,
         kind: None,
     };
     let address = |octets: &[u8]| octets.try_into().map(MacAddr).unwrap_or_default();
@@ -206,6 +218,7 @@ fn read(message: &LinkMessage) -> Link {
             LinkAttribute::Qdisc(name) => link.qdisc.clone_from(name),
             LinkAttribute::Xdp(facts) => link.program = Some(program(facts)).filter(|&id| id != 0),
             LinkAttribute::Controller(master) => link.master = Some(*master).filter(|&index| index != 0),
+            LinkAttribute::Link(lower) => link.lower = Some(*lower),
             LinkAttribute::LinkInfo(facts) => link.kind = facts.iter().find_map(kind),
             LinkAttribute::AfSpecUnspec(families) => {
                 link.own_addresses = families.iter().find_map(own_addresses)
