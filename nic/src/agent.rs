@@ -2,6 +2,7 @@
 //! Before it stops a class, it sends the [`Guard`] the end of the pause, so no class stays stopped if this thread dies or stalls.
 
 mod check;
+mod reclaim;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,6 +21,7 @@ use xoff_flow_control::settings::Dcbx;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
 use xoff_xdp::PacketSender;
 
+use self::reclaim::Reclaim;
 use crate::backlog::{BacklogPause, BacklogWatch};
 use crate::config::NicSettings;
 use crate::controller::{COUNT_EVERY, Change, PauseController};
@@ -76,6 +78,7 @@ pub struct Agent {
     check_at: Nanos,
     check_from: Nanos,
     doubted: ClassSet,
+    reclaim: Reclaim,
     logged_pause: Nanos,
     logged_response: Nanos,
 }
@@ -124,6 +127,7 @@ impl Agent {
             check_at: Nanos::NEVER,
             check_from: Nanos::ZERO,
             doubted: ClassSet::NONE,
+            reclaim: Reclaim::NEW,
             logged_pause: NEAR_TIMEOUT,
             logged_response: Nanos::ZERO,
             view,

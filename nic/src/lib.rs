@@ -24,9 +24,11 @@ mod response;
 pub mod serve;
 mod sockets;
 mod view;
+mod wait;
 
 pub use agent::{Agent, AgentError};
 pub use config::{DEFAULT_HTTP, NicMissing, NicSettings, NicWishes, class_map};
 pub use controller::{Change, PauseController};
 pub use response::{NEAR_TIMEOUT, Response};
 pub use view::NicView;
+pub use wait::await_device;

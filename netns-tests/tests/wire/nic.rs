@@ -304,18 +304,40 @@ fn agent_ends_when_its_device_is_deleted() {
 
 // proves: host-guard
 #[test]
-fn agent_ends_when_another_program_replaces_root_qdisc() {
+fn agent_takes_back_root_qdisc_and_reports_the_loss() {
     let wire = wire();
     let offloads = || wire.run("ethtool", "-k eth0").0;
     let before = offloads();
-    let mut agent = wire.start(SLOW);
+    let agent = wire.start(SLOW);
     assert_ne!(offloads(), before);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
-    let (status, log) = agent.wait();
-    assert_eq!(status.code(), Some(2), "{log}");
-    assert!(log.contains("its root queueing discipline is pfifo 9: now"), "{log}");
+    wait_for("the foreign root", || agent.get("/healthz").is_none().then_some(()));
+    wait_for("the repair", || (agent.status().queue_repairs == 1).then_some(()));
+    pause_class(&wire, &agent, 3);
+    let status = agent.status();
+    assert_eq!((status.queues_broken, status.classes[3].queues_deleted), (false, 1));
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("replaced the root queueing discipline of eth0 by pfifo 9:"), "{log}");
     assert_eq!(offloads(), before);
     assert!(wire.state().contains("pfifo 9: root"), "{}", wire.state());
+}
+
+// proves: host-guard
+#[test]
+fn waiting_agent_starts_when_its_device_returns() {
+    let wire = wire();
+    let agent = wire.start(&format!("{SLOW} --wait"));
+    assert!(wire.run("ip", "link set eth0 down").1.success());
+    assert!(wire.run("ip", "link set eth0 name eth9").1.success());
+    wait_for("the end of the HTTP server", || agent.get("/healthz").is_none().then_some(()));
+    assert!(wire.run("ip", "link set eth9 name eth0").1.success());
+    assert!(wire.run("ip", "link set eth0 up").1.success());
+    wait_for("the agent", || agent.get("/healthz"));
+    pause_class(&wire, &agent, 3);
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("no interface eth0 with an Ethernet address yet; waiting for it"), "{log}");
 }
 
 // proves: host-guard

@@ -3,7 +3,7 @@
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use super::{Agent, AgentError, CHECK_EVERY};
-use crate::egress::{Defects, EgressError, Repair};
+use crate::egress::{Defects, EgressError, Part, Repair};
 use crate::guard;
 use crate::proof::Paused;
 use crate::view::list;
@@ -43,13 +43,20 @@ impl Agent {
             self.check_again(was_announced, doubted);
             return Ok(false);
         }
-        let Repair { found, left, deleted, refused } = self.egress.repair(&dump, doubted)?;
+        let Repair { found, left, deleted, refused } =
+            self.egress.repair(&dump, doubted, self.reclaim.is_due(now));
         if refused.is_some() {
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
         }
+        match refused {
+            Some(EgressError::Replaced { .. } | EgressError::Stranger { .. }) => self.reclaim.is_foreign(now),
+            _ => self.reclaim.is_own(),
+        }
         let before = self.view.defects();
         self.view.defects.set(left.to_number());
-        deleted.iter().for_each(|class| self.view.deleted[class.index()].add(1));
+        if !before.contains(Part::Root) {
+            deleted.iter().for_each(|class| self.view.deleted[class.index()].add(1));
+        }
         if found.is_empty() {
             self.proof.whole(self.paused(now));
             return Ok(true);
@@ -81,8 +88,8 @@ impl Agent {
         } else if left != before {
             let why = refused.map_or_else(|| "the queues were changed again".to_owned(), ToString::to_string);
             tracing::error!(
-                "another program changed the device's queues ({left}), and the agent cannot repair them: {why}. Frames of paused classes may \
-                 leave. The agent tries again every second; `tc qdisc del dev {} root` makes it build new queues",
+                "another program changed the device's queues ({left}), and the agent has not repaired them: {why}. Frames of paused classes may \
+                 leave. The agent tries again within 8 s; `tc qdisc del dev {} root` makes it build new queues at once",
                 self.view.settings.device
             );
         }

@@ -31,8 +31,7 @@ pub enum EgressError {
     )]
     TooLong { device: String, mtu: u32 },
     #[error(
-        "another program has replaced the queues of {device}, so no class can be stopped: its root queueing discipline is \
-         {root} now; remove that one, and start again"
+        "another program has replaced the root queueing discipline of {device} by {root}, so no class can be stopped"
     )]
     Replaced { device: String, root: String },
     #[error("{device} is not completely restored: {}", warnings.join("; "))]

@@ -279,22 +279,18 @@ impl Egress {
     /// Repairs parts that differ in a [dump](Self::dump), stopped classes first. `doubted` are classes whose leaf
     /// another program changed.
     ///
-    /// # Errors
-    /// [`EgressError::Replaced`] if another program replaced the root, which stays.
-    pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet) -> Result<Repair, EgressError> {
-        let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
-        if !Tree::is_in(&dump.qdiscs)
-            && let Some(root) = dump.qdiscs.iter().find(is_theirs)
-        {
-            let root = format!("{} {}", root.kind, root.handle);
-            return Err(EgressError::Replaced { device: self.tree.device().to_owned(), root });
-        }
+    /// A root of another program stays until `takes_root` is true. Then the agent's root replaces it, and
+    /// [`remove`](Self::remove) will restore it.
+    pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
-            return Ok(Repair::default());
+            return Repair::default();
         }
         let deleted: ClassSet =
             Class::ALL.into_iter().filter(|&class| !self.tree.has_leaf(dump, class)).collect();
+        if let Err(refused) = self.make_room(dump, takes_root) {
+            return Repair { found, left: found, deleted, refused: Some(refused) };
+        }
         for class in deleted.iter() {
             self.last[class.index()] = Statistics::default(); // a new leaf counts from zero
         }
@@ -303,7 +299,21 @@ impl Egress {
         // A plug does not report its state, so its class stays doubted until a repair succeeds.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
         let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
-        Ok(Repair { found, left, deleted, refused: repaired.err() })
+        Repair { found, left, deleted, refused: repaired.err() }
+    }
+
+    /// Saves the root of another program, so that the agent's root can replace it.
+    fn make_room(&mut self, dump: &QueueDump, takes_root: bool) -> Result<(), EgressError> {
+        let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
+        let theirs = dump.qdiscs.iter().find(is_theirs).filter(|_| !Tree::is_in(&dump.qdiscs));
+        let Some(theirs) = theirs else { return Ok(()) };
+        let device = self.tree.device().to_owned();
+        if !takes_root {
+            let root = format!("{} {}", theirs.kind, theirs.handle);
+            return Err(EgressError::Replaced { device, root });
+        }
+        self.before.has_root(&device, &dump.qdiscs)?;
+        self.write_down()
     }
 
     /// Prepares requests for the current MTU; returns true if it has changed.

@@ -48,26 +48,18 @@ impl SavedState {
         offloads: &Offloads,
         queues: &NeighbourQueues,
     ) -> Result<SavedState, EgressError> {
-        let root = nodes.iter().find(|node| node.parent == Handle::ROOT && node.handle != Handle::NONE);
-        let root = root.map(|node| {
-            let in_it =
-                |other: &Node| other.parent != Handle::ROOT && other.parent.major() == node.handle.major();
-            if !KINDS.contains(&node.kind.as_str()) || nodes.iter().any(in_it) {
-                let (kind, handle) = (node.kind.clone(), node.handle.to_string());
-                return Err(EgressError::Stranger { device: device.to_owned(), kind, handle });
-            }
-            Ok(SavedRoot { handle: node.handle.0, kind: node.kind.clone(), options: node.options.clone() })
-        });
+        let root = root_of(device, nodes)?;
         let offloads = offloads
             .read()
             .map_err(|source| EgressError::system("cannot read the offloads", device, source))?;
         let neighbours = queues.read();
-        Ok(SavedState {
-            offloads: Some(offloads),
-            neighbours,
-            root: root.transpose()?,
-            ..SavedState::default()
-        })
+        Ok(SavedState { offloads: Some(offloads), neighbours, root, ..SavedState::default() })
+    }
+
+    /// Replaces the saved root by the current one.
+    pub(super) fn has_root(&mut self, device: &str, nodes: &[Node]) -> Result<(), EgressError> {
+        self.root = root_of(device, nodes)?;
+        Ok(())
     }
 
     pub(super) fn let_wait(&mut self, bytes: u32) -> NeighbourBytes {
@@ -140,4 +132,15 @@ impl SavedState {
         }
         warnings
     }
+}
+
+fn root_of(device: &str, nodes: &[Node]) -> Result<Option<SavedRoot>, EgressError> {
+    let root = nodes.iter().find(|node| node.parent == Handle::ROOT && node.handle != Handle::NONE);
+    let Some(Node { handle, kind, options, .. }) = root else { return Ok(None) };
+    let in_it = |other: &Node| other.parent != Handle::ROOT && other.parent.major() == handle.major();
+    if !KINDS.contains(&kind.as_str()) || nodes.iter().any(in_it) {
+        let (kind, handle) = (kind.clone(), handle.to_string());
+        return Err(EgressError::Stranger { device: device.to_owned(), kind, handle });
+    }
+    Ok(Some(SavedRoot { handle: handle.0, kind: kind.clone(), options: options.clone() }))
 }

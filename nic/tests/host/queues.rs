@@ -178,7 +178,7 @@ fn raised_mtu_applies_to_stopped_and_running_classes() {
         assert_eq!(egress.overrun(), settings.overrun(9000));
         let queues = egress.dump().unwrap();
         assert!(
-            egress.repair(&queues, ClassSet::NONE).unwrap().found.is_empty(),
+            egress.repair(&queues, ClassSet::NONE, true).found.is_empty(),
             "a change of the agent counts as a defect"
         );
         let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());

@@ -196,12 +196,12 @@ fn removal_keeps_root_queueing_discipline_of_other_program() {
     let mut egress = bed.install(&settings());
     let mut look = || {
         let dump = egress.dump().unwrap();
-        egress.repair(&dump, ClassSet::NONE)
+        egress.repair(&dump, ClassSet::NONE, false)
     };
-    assert!(look().unwrap().found.is_empty());
+    assert!(look().found.is_empty());
     bed.run("tc", theirs);
-    let error = look().unwrap_err().to_string();
-    assert!(error.contains("its root queueing discipline is pfifo 9: now"), "{error}");
+    let error = look().refused.unwrap().to_string();
+    assert!(error.contains("replaced the root queueing discipline of nic0 by pfifo 9:"), "{error}");
     assert_eq!(
         egress.remove().warnings,
         ["another program replaced the queues of nic0; they are left as they are"]

@@ -15,7 +15,7 @@ const COUNT: usize = 20;
 
 fn repair(egress: &mut Egress) -> Repair {
     let dump = egress.dump().unwrap();
-    egress.repair(&dump, ClassSet::NONE).unwrap()
+    egress.repair(&dump, ClassSet::NONE, true)
 }
 
 fn parts(parts: &[Part]) -> Defects {

@@ -5,7 +5,7 @@
 
 mod status;
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -24,7 +24,7 @@ use xoff_host::limiter::parse_reaction;
 use xoff_host::values;
 use xoff_nic::egress::{self, Egress, Removed};
 use xoff_nic::facts::{Facts, MacControl};
-use xoff_nic::{Agent, NicSettings, NicView, NicWishes, class_map, guard};
+use xoff_nic::{Agent, AgentError, NicSettings, NicView, NicWishes, await_device, class_map, guard};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::cli::{self, EXIT_CANNOT};
@@ -106,6 +106,9 @@ struct AgentArgs {
     /// Run without real-time priority and locked memory.
     #[arg(long)]
     no_real_time: bool,
+    /// Wait for the interface, before the start and after its deletion.
+    #[arg(long)]
+    wait: bool,
     /// HTTP server: address, unix:PATH or off [default: 127.0.0.1:9465].
     ///
     /// It serves /metrics, /status and /healthz.
@@ -238,7 +241,7 @@ fn settings(wishes: NicWishes, file: Option<&Path>) -> miette::Result<NicSetting
 
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     match &args.command {
-        None => obey(&settings(args.agent.wishes(), args.agent.file.as_deref())?),
+        None => obey(&settings(args.agent.wishes(), args.agent.file.as_deref())?, args.agent.wait),
         Some(NicCommand::Check(args)) => check(&settings(args.wishes(), args.file.as_deref())?, args.json),
         Some(NicCommand::Restore(args)) => restore(&args.device),
         Some(NicCommand::Status(args)) => status::run(args).map(|()| ExitCode::SUCCESS),
@@ -264,12 +267,32 @@ fn restore(device: &str) -> miette::Result<ExitCode> {
     Ok(if removed.warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_CANNOT) })
 }
 
-fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {
+fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
     let log = logging::start(settings.log, settings.log_format, &Confinement::default()).into_diagnostic()?;
     let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         pipe::register(signal, signalled.try_clone().into_diagnostic()?).into_diagnostic()?;
     }
+    if !waits {
+        return obey_once(settings, &log, stop.as_fd())?.into_diagnostic();
+    }
+    while await_device(&settings.device, stop.as_fd()).into_diagnostic()? {
+        match obey_once(settings, &log, stop.as_fd())? {
+            Err(error @ (AgentError::NoDevice(_) | AgentError::DeviceRemoved(_))) => {
+                tracing::error!("{error}")
+            }
+            ended => return ended.into_diagnostic(),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Obeys pauses until `stop` becomes readable, or the agent fails.
+fn obey_once(
+    settings: &NicSettings,
+    log: &logging::Log,
+    stop: BorrowedFd<'_>,
+) -> miette::Result<Result<ExitCode, AgentError>> {
     let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
     let http = http.transpose().map_err(|error| {
         miette!("{error}. Give each agent of a network namespace its own address, such as --http 127.0.0.1:9466, or --http off")
@@ -277,7 +300,10 @@ fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {
     let program = std::env::current_exe().into_diagnostic()?;
     let mut guard = Command::new(program);
     guard.args([GUARD, "--device", &settings.device]);
-    let agent = Agent::open(settings, guard).into_diagnostic()?;
+    let agent = match Agent::open(settings, guard) {
+        Ok(agent) => agent,
+        Err(error) => return Ok(Err(error)),
+    };
     let view = agent.view();
     let control = http.map(|http| xoff_nic::serve::serve(Arc::clone(&view), http));
     let control = control.transpose().into_diagnostic()?;
@@ -286,14 +312,13 @@ fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {
     tracing::info!(device = %settings.device, leaf = view.leaf, http = %served, "obeying");
     service::runs(&format!("obeying on {}", settings.device));
     xoff_nic::serve::agent_lives(Arc::clone(&view));
-    let outcome = agent.run(stop.as_fd());
+    let outcome = agent.run(stop);
     service::ends();
     if let Some(Err(error)) = control.map(control::ControlHandle::stop) {
         tracing::error!("{error}");
     }
     log.flush(); // makes room in the log for the conclusion
-    let removed = outcome.into_diagnostic()?;
-    Ok(conclude(&view, &removed))
+    Ok(outcome.map(|removed| conclude(&view, &removed)))
 }
 
 fn conclude(view: &NicView, removed: &Removed) -> ExitCode {

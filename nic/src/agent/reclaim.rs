@@ -1,0 +1,65 @@
+//! Delays before the agent replaces a root queueing discipline of another program, so that two programs do not replace each other's
+//! without a pause.
+
+use xoff_wire::units::Nanos;
+
+const FIRST: Nanos = Nanos::from_secs(1);
+const MOST: Nanos = Nanos::from_secs(8);
+/// Time without a foreign root after which the delay is the first again.
+const QUIET: Nanos = Nanos::from_secs(60);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reclaim {
+    delay: Nanos,
+    /// Time at which the agent may replace the root; `NEVER` before a foreign root is found.
+    at: Nanos,
+    last: Nanos,
+}
+
+impl Reclaim {
+    pub(super) const NEW: Reclaim = Reclaim { delay: FIRST, at: Nanos::NEVER, last: Nanos::ZERO };
+
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        now >= self.at
+    }
+
+    /// Records that a foreign root was found, or was still there.
+    pub(super) fn is_foreign(&mut self, now: Nanos) {
+        if self.at == Nanos::NEVER {
+            if now.since(self.last) >= QUIET {
+                self.delay = FIRST;
+            }
+            self.at = now.after(self.delay);
+            self.delay = Nanos(2 * self.delay.0).min(MOST);
+        }
+        self.last = now;
+    }
+
+    pub(super) fn is_own(&mut self) {
+        self.at = Nanos::NEVER;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: host-guard
+    #[test]
+    fn repeated_root_replacements_are_undone_ever_later() {
+        let (mut reclaim, mut now) = (Reclaim { last: Nanos::ZERO, ..Reclaim::NEW }, Nanos::from_secs(100));
+        for seconds in [1, 2, 4, 8, 8] {
+            assert!(!reclaim.is_due(now), "due without a foreign root");
+            reclaim.is_foreign(now);
+            now = now.after(Nanos(Nanos::from_secs(seconds).0 - 1));
+            reclaim.is_foreign(now);
+            assert!(!reclaim.is_due(now));
+            now = now.after(Nanos(1));
+            assert!(reclaim.is_due(now));
+            reclaim.is_own();
+        }
+        now = now.after(QUIET);
+        reclaim.is_foreign(now);
+        assert!(reclaim.is_due(now.after(FIRST)));
+    }
+}

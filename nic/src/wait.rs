@@ -1,0 +1,30 @@
+//! Waiting for a device that does not exist yet.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::sockets::Device;
+
+const LOOK_EVERY_MILLIS: u16 = 200;
+
+/// Waits until the device exists in this network namespace. Returns false if `stop` became readable before.
+pub fn await_device(device: &str, stop: BorrowedFd<'_>) -> io::Result<bool> {
+    if Device::find(device).is_some() {
+        return Ok(true);
+    }
+    tracing::warn!(
+        "no interface {device} with an Ethernet address yet; waiting for it: `ip link` lists the existing ones"
+    );
+    loop {
+        let mut stops = [PollFd::new(stop, PollFlags::POLLIN)];
+        match poll(&mut stops, PollTimeout::from(LOOK_EVERY_MILLIS)) {
+            Ok(0) | Err(Errno::EINTR) if Device::find(device).is_some() => return Ok(true),
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
