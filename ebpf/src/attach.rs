@@ -33,9 +33,16 @@ pub struct Attached {
     filter: Filtered,
     dropped: MapHandle,
     arrived: MapHandle,
+    native_refusal: Option<i32>,
 }
 
 impl Attached {
+    /// Returns the error number with which the kernel refused native mode, if it did.
+    #[must_use]
+    pub fn native_refusal(&self) -> Option<i32> {
+        self.native_refusal
+    }
+
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.program.mode()
@@ -138,14 +145,14 @@ pub fn attach(
         .map_err(|source| refused("open the XDP program's counters", source))?;
     let arrived = MapHandle::try_from(&program.maps.arrived)
         .map_err(|source| refused("open the XDP program's counters", source))?;
-    let link = match mode {
-        Some(Mode::Generic) => None,
+    let (link, native_refusal) = match mode {
+        Some(Mode::Generic) => (None, None),
         _ => match program.progs.xoff_receive.attach_xdp(ifindex) {
-            Ok(link) => Some(link),
+            Ok(link) => (Some(link), None),
             Err(source) if mode == Some(Mode::Native) => {
                 return Err(EbpfError::NotNative { device: device.to_owned(), source });
             }
-            Err(_) => None,
+            Err(source) => (None, errno(&source)),
         },
     };
     let fd = program.progs.xoff_receive.as_fd();
@@ -158,12 +165,24 @@ pub fn attach(
     let program = Program::new(claim, fd, mode_of(&Xdp::new(fd), ifindex), link);
     let program = program.map_err(|source| refused("open the XDP program", source))?;
     claim.attached(program.id());
-    let attached = Attached { program: Arc::new(program), filter, dropped, arrived };
+    let attached = Attached { program: Arc::new(program), filter, dropped, arrived, native_refusal };
     if mode == Some(Mode::Native) && attached.mode() != Mode::Native {
         let source = libbpf_rs::Error::from_raw_os_error(EOPNOTSUPP);
         return Err(EbpfError::NotNative { device: device.to_owned(), source });
     }
     Ok(attached)
+}
+
+/// Returns the error number of the system call that failed.
+pub(crate) fn errno(error: &libbpf_rs::Error) -> Option<i32> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(number) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return Some(number);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 fn load(

@@ -1,3 +1,5 @@
+use crate::attach::errno;
+
 /// Error in claiming an interface, or in attaching a program to it.
 #[derive(Debug, thiserror::Error)]
 pub enum EbpfError {
@@ -30,7 +32,7 @@ pub enum EbpfError {
     /// The driver, or its setup, cannot run XDP in native mode.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative { device: String, source: libbpf_rs::Error },
-    #[error("cannot load the XDP program for {device}: {source:#}; it needs Linux 5.18 or newer")]
+    #[error("cannot load the XDP program for {device}: {source:#}; {}", load_remedy(source))]
     NotLoaded { device: String, source: libbpf_rs::Error },
     /// The kernel refused the action `doing`.
     #[error("cannot {doing} for {device}: {source:#}")]
@@ -40,6 +42,20 @@ pub enum EbpfError {
         device: String,
         source: libbpf_rs::Error,
     },
+}
+
+/// Cause of a system call that is refused although the capabilities suffice, and the remedy.
+pub const FORBIDDEN: &str = "a filter of system calls (seccomp), or a user namespace (rootless container), forbids it; allow \
+    `bpf` and sockets of the families AF_XDP, AF_PACKET and AF_NETLINK in the container's seccomp profile, and run the \
+    container as root";
+
+fn load_remedy(source: &libbpf_rs::Error) -> &'static str {
+    const EPERM: i32 = 1;
+    const ENOSYS: i32 = 38;
+    match errno(source) {
+        Some(EPERM | ENOSYS) => FORBIDDEN,
+        _ => "it needs Linux 5.18 or newer",
+    }
 }
 
 fn held(device: &str, process: Option<u32>) -> String {

@@ -19,6 +19,6 @@ mod program;
 pub use arrivals::{Arrivals, Arrived, Head};
 pub use attach::{Attached, Dropped, attach, may_replace, take_off_leftover};
 pub use claim::Claim;
-pub use error::EbpfError;
+pub use error::{EbpfError, FORBIDDEN};
 pub use filter::{Clsact, FILTER_PRIORITY, Filter, Filtered};
 pub use program::{Mode, Place, Program};

@@ -9,7 +9,8 @@ use xoff_netlink::tc::Handle;
 use xoff_wire::units::MacAddr;
 
 use crate::driver::{self, Driver};
-use crate::error::{Obstacle, XdpError};
+use crate::error::{Obstacle, XdpError, forbidden};
+use crate::fallback::{self, Fallbacks};
 use crate::journal::{Journal, Left, Owner};
 use crate::netlink::{Link, Netlink, OwnAddresses};
 use crate::sys::{self, Ethtool};
@@ -29,6 +30,7 @@ pub struct Facts {
     pub mode: Mode,
     /// True if the device itself reads and writes packet memory.
     pub zero_copy: bool,
+    pub fallbacks: Fallbacks,
     /// True if the link had a carrier when the port was opened.
     pub carrier: bool,
     /// True if VLAN tags stay in received frames. Otherwise the PCP cannot make any class of the port lossless.
@@ -59,9 +61,7 @@ pub(crate) struct Device {
 fn refused(device: &str, fault: &'static str) -> impl Fn(io::Error) -> XdpError {
     let device = device.to_owned();
     move |source| match source.kind() {
-        io::ErrorKind::PermissionDenied => {
-            XdpError::NotPrivileged { missing: vec!["CAP_NET_ADMIN".to_owned()] }
-        }
+        io::ErrorKind::PermissionDenied => forbidden(fault, source),
         _ => XdpError::Device { fault, device: device.clone(), source },
     }
 }
@@ -260,9 +260,7 @@ impl Device {
 
     /// Returns the XDP mode to attach in. `None`: native if possible, otherwise generic.
     pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
-        let release = driver::kernel_release().unwrap_or_default();
-        let most = self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most);
-        match (wanted, most) {
+        match (wanted, self.native_mtu_max()) {
             (None, None) => Ok(None),
             (None, Some(_)) | (Some(Mode::Generic), _) => Ok(Some(Mode::Generic)),
             (Some(Mode::Native), None) => Ok(Some(Mode::Native)),
@@ -270,6 +268,16 @@ impl Device {
                 Err(XdpError::LostNatively { device: self.name.clone(), mtu: self.mtu, most })
             }
         }
+    }
+
+    /// Returns the driver's maximum MTU for native mode if the device's MTU exceeds it.
+    fn native_mtu_max(&self) -> Option<u32> {
+        let release = driver::kernel_release().unwrap_or_default();
+        self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most)
+    }
+
+    pub(crate) fn why_generic(&self, wanted: Option<Mode>, errno: Option<i32>) -> String {
+        fallback::why_generic(wanted, &self.driver, self.native_mtu_max(), errno)
     }
 
     pub(crate) fn obstacle(&self, mode: Mode, chunk_bytes: u32) -> Option<Obstacle> {
@@ -301,6 +309,7 @@ impl Device {
             queues,
             mode,
             zero_copy,
+            fallbacks: Fallbacks::default(),
             carrier: self.netlink.link(&self.name).ok().flatten().is_none_or(|link| link.carrier),
             tags_kept: self.tags_kept,
             warnings: self.warnings.clone(),

@@ -26,6 +26,10 @@ impl Driver {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())
     }
 
+    pub(crate) fn is_veth(&self) -> bool {
+        self.0 == "veth"
+    }
+
     /// Returns what prevents zero copy for payloads of up to `mtu` bytes.
     ///
     /// igb rounds the buffer size down to whole KiB, and treats bytes in a second buffer as a separate frame.

@@ -14,8 +14,17 @@ pub enum XdpError {
         .missing.join(", ")
     )]
     NotPrivileged { missing: Vec<String> },
-    #[error("this kernel has no AF_XDP: it must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y")]
+    #[error(
+        "no AF_XDP: the kernel must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y, and no filter of the container or \
+         service may exclude the address family (`RestrictAddressFamilies=` of systemd needs AF_XDP)"
+    )]
     NoAfXdp,
+    #[error("{fault}: {source}, although the process has the capabilities: {}", xoff_ebpf::FORBIDDEN)]
+    Forbidden {
+        /// Fault, such as "cannot open an AF_XDP socket".
+        fault: &'static str,
+        source: io::Error,
+    },
     #[error(
         "a killed `xoff nic` has left its queues at {device}; restore the device with \
          `xoff nic restore --device {device}`, and start again"
@@ -74,6 +83,7 @@ pub enum XdpError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     Driver,
+    Configured,
     /// The program runs in generic mode, which bypasses the driver's zero-copy path.
     Generic,
     /// The receive chunks are small and overlap, but zero copy needs whole chunks.
@@ -88,9 +98,10 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    fn describe(self) -> String {
+    pub(crate) fn describe(self) -> String {
         match self {
             Obstacle::Driver => "its driver does not support zero copy".to_owned(),
+            Obstacle::Configured => "zero_copy = \"off\" is configured".to_owned(),
             Obstacle::Generic => "its XDP program runs in generic mode".to_owned(),
             Obstacle::SmallChunks => "small receive chunks overlap".to_owned(),
             Obstacle::WholeKibibytes { room, longest } => format!(
@@ -102,6 +113,11 @@ impl Obstacle {
 
 const NEEDED: [caps::Capability; 3] =
     [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW, caps::Capability::CAP_BPF];
+
+/// Returns the error of a system call that the kernel refused (EPERM): missing capabilities, or a filter.
+pub(crate) fn forbidden(fault: &'static str, source: io::Error) -> XdpError {
+    check_privileges().err().unwrap_or(XdpError::Forbidden { fault, source })
+}
 
 pub(crate) fn check_privileges() -> Result<(), XdpError> {
     use caps::Capability::{CAP_BPF, CAP_SYS_ADMIN};

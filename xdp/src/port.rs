@@ -16,6 +16,7 @@ use xoff_wire::units::PortId;
 use crate::chunks::PacketMemory;
 use crate::device::{Device, Facts};
 use crate::error::{Obstacle, XdpError, check_privileges};
+use crate::fallback::why_copied;
 use crate::layout::{Layout, ReceiveChunks};
 use crate::monitor::{Monitor, SocketMemory};
 use crate::options::PortOptions;
@@ -34,6 +35,7 @@ struct Prepared {
     device: Device,
     queues: Vec<u32>,
     mode: Option<Mode>,
+    wanted_mode: Option<Mode>,
     /// Maximum bytes of a frame; `None` if frames may take several chunks.
     longest: Option<u32>,
     chunk_bytes: u32,
@@ -94,6 +96,7 @@ impl Prepared {
             device,
             queues,
             mode,
+            wanted_mode: options.mode,
             longest: (!multi_buffer).then_some(room),
             chunk_bytes,
             receive_size,
@@ -110,6 +113,7 @@ impl Prepared {
             idle,
             queues,
             mode,
+            wanted_mode,
             longest,
             chunk_bytes,
             receive_size,
@@ -128,7 +132,10 @@ impl Prepared {
             }
         }
         let memory = if zero_copy { SocketMemory::Shared } else { SocketMemory::Copied };
-        let facts = device.facts(count(&queues), program.mode(), zero_copy);
+        let mut facts = device.facts(count(&queues), program.mode(), zero_copy);
+        if program.mode() == Mode::Generic {
+            facts.fallbacks.generic = Some(device.why_generic(wanted_mode, program.native_refusal()));
+        }
         let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
         let malformed = receivers.iter().map(Receiver::malformed).collect();
         let monitor = Monitor::new(
@@ -378,17 +385,23 @@ fn where_it_can(
     options: &PortOptions,
     mut open: impl FnMut(ZeroCopy) -> Result<Port, XdpError>,
 ) -> Result<Port, XdpError> {
-    match (options.zero_copy, options.receive_size) {
+    let (opened, obstacle) = match (options.zero_copy, options.receive_size) {
         (ZeroCopy::On, ReceiveChunks::Small) => {
-            Err(XdpError::NotZeroCopy { device: options.device.clone(), why: Obstacle::SmallChunks })
+            let device = options.device.clone();
+            return Err(XdpError::NotZeroCopy { device, why: Obstacle::SmallChunks });
         }
-        (ZeroCopy::Auto, ReceiveChunks::Small) => open(ZeroCopy::Off),
+        (ZeroCopy::Auto, ReceiveChunks::Small) => (open(ZeroCopy::Off), Some(Obstacle::SmallChunks)),
         (ZeroCopy::Auto, ReceiveChunks::Whole) => match open(ZeroCopy::Auto) {
-            Err(XdpError::NotZeroCopy { .. }) => open(ZeroCopy::Off),
-            opened => opened,
+            Err(XdpError::NotZeroCopy { why, .. }) => (open(ZeroCopy::Off), Some(why)),
+            opened => (opened, None),
         },
-        (zero_copy, _) => open(zero_copy),
+        (zero_copy, _) => (open(zero_copy), None),
+    };
+    let mut port = opened?;
+    if !port.facts.zero_copy {
+        port.facts.fallbacks.copy = Some(why_copied(options, port.facts.mode, obstacle).describe());
     }
+    Ok(port)
 }
 
 fn able_to_share(device: &Device, mode: Mode, chunk_bytes: u32) -> Result<(), XdpError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::net::xdp::SocketAddrXdpFlags as BindFlags;
 
 use crate::driver;
-use crate::error::XdpError;
+use crate::error::{XdpError, forbidden};
 use crate::layout::{Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::sys;
@@ -60,6 +60,9 @@ impl Umem {
         let refused = |source| XdpError::Memory { bytes, source };
         let socket = sys::xdp_socket().map_err(|error| match error.raw_os_error() {
             Some(libc::EAFNOSUPPORT) => XdpError::NoAfXdp,
+            Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+                forbidden("cannot open an AF_XDP socket", error)
+            }
             _ => refused(error),
         })?;
         sys::register_umem(socket.as_fd(), memory, &settings.chunks).map_err(refused)?;

@@ -20,13 +20,16 @@ pub(crate) fn log_open(facts: &Facts) {
         tracing::warn!("{warning}");
     }
     let copy = if facts.zero_copy { "packet memory shared with the device" } else { "frames copied" };
+    let because =
+        |reason: &Option<String>| reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    let [generic, copied] = [&facts.fallbacks.generic, &facts.fallbacks.copy].map(because);
     tracing::info!(
         device = %facts.device,
         mac = %facts.mac,
         queues = facts.queues,
         mode = %facts.mode,
         zero_copy = facts.zero_copy,
-        "port open: {} XDP, {copy}", facts.mode
+        "port open: {} XDP{generic}, {copy}{copied}", facts.mode
     );
 }
 

@@ -86,8 +86,8 @@ fn of_interface(view: &InterfaceView) -> PartHealth {
 }
 
 fn fault_of_port(port: &PortView) -> Option<String> {
-    if let Some(unfollowed) = port.unfollowed.get() {
-        return Some(unfollowed);
+    if let Some(fault) = port.unfollowed.get().or_else(|| port.short_mtu.get()) {
+        return Some(fault);
     }
     let device = port.device.get();
     match (port.link.get(), port.program.get()) {

@@ -16,7 +16,7 @@ use tokio::time::MissedTickBehavior;
 use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::{Conversation, Group, Notification, Notifications, QueueEvent};
-use xoff_wire::units::PortId;
+use xoff_wire::units::{ETHERNET_HEADER, PortId};
 use xoff_xdp::Look;
 
 use super::adoption::{give_up, return_to};
@@ -168,6 +168,32 @@ impl Links {
         for (id, port) in self.on(link.header.index) {
             self.look(id, port);
             self.set(id, port, state(link));
+            self.check_mtu(id, port, link);
+        }
+    }
+
+    /// Reports a device whose MTU is below its port's, because the device drops longer frames.
+    fn check_mtu(&self, id: PortId, port: &PortView, link: &LinkMessage) {
+        let mtu = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Mtu(mtu) => Some(*mtu),
+            _ => None,
+        });
+        let Some(mtu) = mtu else { return };
+        let (name, device) = (self.view.name_of(id), port.device.get());
+        let wanted = self.view.settings().ports[id.index()].mtu_frame - ETHERNET_HEADER;
+        let fault = (mtu < wanted).then(|| {
+            format!(
+                "{device} has an MTU of {mtu}, the port one of {wanted}: the device drops longer frames (`rx_dropped`); run \
+                 `ip link set {device} mtu {wanted}`"
+            )
+        });
+        let before = port.short_mtu.replace(fault.clone());
+        match fault {
+            Some(fault) if before.as_ref() != Some(&fault) => tracing::error!(port = %name, "{fault}"),
+            None if before.is_some() => {
+                tracing::info!(port = %name, %device, mtu, "the device's MTU suffices again")
+            }
+            _ => {}
         }
     }
 

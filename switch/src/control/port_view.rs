@@ -9,7 +9,9 @@ use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::{CLASSES, Class, MacAddr, Nanos, PortId};
-use xoff_xdp::{Arrivals, DeviceDrops, Look, Losses, Overlap, Port, PortDriver, Unread, XdpStatistics};
+use xoff_xdp::{
+    Arrivals, DeviceDrops, Fallbacks, Look, Losses, Overlap, Port, PortDriver, Unread, XdpStatistics,
+};
 
 use super::current::Current;
 use super::external_losses::{Acknowledged, ExternalLosses, LossClassifier, Reading, Sent};
@@ -27,6 +29,8 @@ pub struct PortView {
     pub requeued: Counter,
     /// Reason why the sockets do not match the device's receive queues. Written by the control thread.
     pub unfollowed: Reason,
+    /// Fault if the device's MTU is below the port's. Written by the control thread.
+    pub short_mtu: Reason,
     pub removed_unread: Counter,
     pub acknowledged: Acknowledged,
     unseen: LossClassifier,
@@ -58,6 +62,7 @@ pub struct PortDevice {
     pub mac: MacAddr,
     pub native: bool,
     pub zero_copy: bool,
+    pub fallbacks: Fallbacks,
     pub queues: u32,
     pub overlap: Overlap,
     pub driver: Arc<dyn PortDriver>,
@@ -70,6 +75,7 @@ impl PortDevice {
             mac: MacAddr::default(),
             native: false,
             zero_copy: false,
+            fallbacks: Fallbacks::default(),
             queues: 0,
             overlap: Overlap::None,
             driver: Arc::new(NoDevice),
@@ -84,6 +90,7 @@ impl PortDevice {
             mac: facts.mac,
             native: facts.mode == Mode::Native,
             zero_copy: facts.zero_copy,
+            fallbacks: facts.fallbacks.clone(),
             queues: facts.queues,
             overlap: Overlap::of(&facts.driver, facts.mode == Mode::Native),
             driver: port.monitor(),
@@ -190,6 +197,7 @@ impl PortView {
             returns: Counter::default(),
             requeued: Counter::default(),
             unfollowed: Reason::default(),
+            short_mtu: Reason::default(),
             removed_unread: Counter::default(),
             acknowledged: Acknowledged::default(),
             unseen: LossClassifier::default(),

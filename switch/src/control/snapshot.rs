@@ -141,6 +141,8 @@ fn port_status(
         worker: port.worker,
         xdp: if device.native { XdpMode::Native } else { XdpMode::Generic },
         memory: if device.zero_copy { SocketMemory::ZeroCopy } else { SocketMemory::Copy },
+        xdp_reason: device.fallbacks.generic,
+        memory_reason: device.fallbacks.copy,
         queues: device.queues,
         speed_bits_per_second: settings.speed.bits_per_second(),
         flow_control: flow_control(settings.flow_control).into(),

@@ -103,6 +103,12 @@ pub struct PortStatus {
     pub xdp: XdpMode,
     /// Path of frames into memory: `zero-copy` or `copy`.
     pub memory: SocketMemory,
+    /// Reason for generic XDP; `None` in native mode.
+    #[serde(default)]
+    pub xdp_reason: Option<String>,
+    /// Reason for copying frames; `None` with zero copy.
+    #[serde(default)]
+    pub memory_reason: Option<String>,
     /// Number of hardware queues with a socket.
     pub queues: u32,
     /// Line rate of the port, layer 1.

@@ -57,7 +57,16 @@ impl PortDriver for FakeDriver {
 pub fn device(ifindex: u32, driver: impl PortDriver + 'static) -> PortDevice {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
     let overlap = Overlap::Sockets;
-    PortDevice { ifindex, mac, native: false, zero_copy: false, queues: 1, overlap, driver: Arc::new(driver) }
+    PortDevice {
+        ifindex,
+        mac,
+        native: false,
+        zero_copy: false,
+        fallbacks: xoff_xdp::Fallbacks::default(),
+        queues: 1,
+        overlap,
+        driver: Arc::new(driver),
+    }
 }
 
 fn class_settings(class: usize) -> ClassSettings {

@@ -1,5 +1,7 @@
 //! Views of `xoff status`, as text and as JSON. The JSON of a view has a part of the keys of `/status`, at the same places.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use xoff_config::written::grouped;
 
@@ -94,7 +96,7 @@ fn picked(of: &impl serde::Serialize, name: &str, keys: &Keys) -> Map<String, Va
 pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = status.ports.iter().collect();
     let text = match what {
-        What::Ports => port_table(&ports, status, before),
+        What::Ports => port_table(&ports, status, before) + &fallbacks(&ports),
         What::Classes => class_table(&ports, status, before),
         What::Pauses => pause_table(&ports),
         What::Drops => drop_table(&ports) + &unseen_table(&ports),
@@ -131,6 +133,17 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
 }
 
 fn pause_table(ports: &[&PortStatus]) -> String {
+/// Lists the reasons for generic XDP and for copied frames, each with its ports.
+fn fallbacks(ports: &[&PortStatus]) -> String {
+    let mut reasons = BTreeMap::<String, Vec<&str>>::new();
+    for port in ports {
+        let generic = port.xdp_reason.iter().map(|why| format!("generic XDP: {why}"));
+        let copy = port.memory_reason.iter().map(|why| format!("copy: {why}"));
+        generic.chain(copy).for_each(|reason| reasons.entry(reason).or_default().push(&port.name));
+    }
+    reasons.iter().map(|(reason, ports)| format!("{}: {reason}\n", ports.join(", "))).collect()
+}
+
     let header = [
         "port",
         "class",

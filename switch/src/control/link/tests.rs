@@ -171,3 +171,28 @@ fn queue_changes_of_other_devices_reopen_no_port() {
     assert_eq!(changed_meanwhile(&[changed(8, 4), changed(7, 4), changed(7, 2)], 7, 2), Some(4));
     assert_eq!(changed_meanwhile(&[QueueEvent::Missed], 7, 2), Some(2), "missed events cause no reopening");
 }
+
+// proves: devices
+#[test]
+fn device_mtu_below_that_of_port_is_a_fault() {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    let (device, peer) = lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
+    let (view, inbox) = view_on([device.index(), 99]);
+    let _control =
+        switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
+    let mut is_up = true;
+    let mut fault_at = |mtu: &str| {
+        let mut set = std::process::Command::new("ip");
+        assert!(switch.output(set.args(["link", "set", "l0", "mtu", mtu])).unwrap().status.success());
+        is_up = !is_up;
+        peer.set_up(is_up).unwrap(); // its notification comes after that of the MTU
+        while next(&inbox) != (PortId(0), is_up) {}
+        view.ports[0].short_mtu.get()
+    };
+    let fault = fault_at("1499").unwrap();
+    let words = "l0 has an MTU of 1499, the port one of 1500: the device drops longer frames (`rx_dropped`); run \
+                 `ip link set l0 mtu 1500`";
+    assert_eq!(fault, words);
+    assert_eq!(fault_at("1500"), None);
+}
