@@ -104,7 +104,7 @@ impl Packet {
         let len = usize::from(be16(fixed, ipv4::LENGTH));
         let is_whole = fixed[0] >> 4 == 4 && (IPV4_LEN..=len).contains(&header_len) && len <= room;
         let header = head.get(..header_len).filter(|_| is_whole).ok_or(Unroutable::Broken)?;
-        if sum(header) != 0xffff {
+        if sum(header.chunks_exact(2)) != 0xffff {
             return Err(Unroutable::Broken);
         }
         let [src, dst] = [ipv4::SRC, ipv4::DST].map(|at| be32(fixed, at));
@@ -186,11 +186,10 @@ pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     }
 }
 
-/// Returns the ones' complement sum: all ones if the checksum is right.
+/// Returns the ones' complement sum of 16-bit words: all ones if they include a right checksum.
 #[inline]
-fn sum(header: &[u8]) -> u16 {
-    let words = header.chunks_exact(2).map(|word| u32::from(be16(word, 0)));
-    ones_complement(words.sum())
+pub(crate) fn sum<'a>(words: impl Iterator<Item = &'a [u8]>) -> u16 {
+    ones_complement(words.map(|word| u32::from(be16(word, 0))).sum())
 }
 
 #[inline]
@@ -432,7 +431,7 @@ mod tests {
             pass(EtherTypes::Ipv4, &mut bytes);
             let after = Ipv4Packet::new(&bytes).unwrap();
             prop_assert_eq!(after.get_ttl(), ttl - 1);
-            prop_assert_eq!(sum(&bytes[..usize::from(5 + options) * 4]), 0xffff);
+            prop_assert_eq!(sum(bytes[..usize::from(5 + options) * 4].chunks_exact(2)), 0xffff);
             prop_assert_eq!((&bytes[..8], &bytes[12..]), (&before[..8], &before[12..]));
         }
 
@@ -454,7 +453,7 @@ mod tests {
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());
         bytes[10..12].copy_from_slice(&0xfeff_u16.to_be_bytes());
-        assert_eq!(sum(&bytes), 0xffff);
+        assert_eq!(sum(bytes.chunks_exact(2)), 0xffff);
         pass(EtherTypes::Ipv4, &mut bytes);
         assert_eq!(pnet_v4::checksum(&Ipv4Packet::new(&bytes).unwrap()), 0);
         assert_eq!(bytes[10..12], [0, 0]);

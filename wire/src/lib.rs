@@ -9,6 +9,7 @@
 #[macro_use]
 mod named;
 
+pub mod checksum;
 pub mod cn_tag;
 pub mod cnm;
 pub mod dcbx;

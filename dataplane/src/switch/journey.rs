@@ -73,6 +73,7 @@ impl Switch {
         }
         ingress.backlogged.insert(lane);
         self.ready.ingress_ready.insert(port);
+        self.open_checksum_probes();
         self.count_received(port, class, size.into());
         self.show_headroom(port, class);
         if self.congestion.ingress().contains(class) {

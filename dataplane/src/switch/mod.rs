@@ -3,6 +3,7 @@
 mod accounts;
 mod announce;
 mod batch;
+mod checksum_probe;
 mod ending;
 mod floods;
 mod flows;
@@ -91,6 +92,7 @@ pub struct Switch {
     pauses_obeyed: u64,
     xoffs_sent: u64,
     away: Option<Nanos>,
+    next_checksum_probe: Nanos,
     ecn_rng: fastrand::Rng,
     ready: ReadySets,
     outbox: Outbox,
@@ -144,6 +146,7 @@ impl Switch {
             pauses_obeyed: 0,
             xoffs_sent: 0,
             away: None,
+            next_checksum_probe: Nanos::ZERO,
             ecn_rng: fastrand::Rng::with_seed(settings.fdb.seed.digest()),
             ready: ReadySets::default(),
             taps: Taps::new(),

@@ -43,7 +43,12 @@ impl Switch {
             self.counters.port(port).pcp_overruled.add(1);
         }
         let kind = FrameKind { class, layout: header.layout(), tags: header.tags_len(head) };
-        ingress.micro_flow.begin(head, kind);
+        if ingress.checksum_probe.is_open() {
+            ingress.checksum_probe.examine(&header, head, self.counters.port(port));
+            ingress.micro_flow.end();
+        } else {
+            ingress.micro_flow.begin(head, kind);
+        }
         Reading::Data(kind)
     }
 

@@ -12,6 +12,7 @@ use xoff_flow_control::settings::{ClassSettings, PortSettings};
 use xoff_flow_control::watchdog::Watchdog;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS, Nanos, TAGS};
 
+use super::checksum_probe::ChecksumProbe;
 use super::micro_flow::MicroFlow;
 use super::storm_control::StormControl;
 use crate::punt::PuntBucket;
@@ -42,6 +43,7 @@ pub(super) struct Ingress {
     pub(super) of_host: [u32; CLASSES],
     pub(super) storm_control: Box<StormControl>,
     pub(super) unresolved: Box<[Fifo; CLASSES]>,
+    pub(super) checksum_probe: ChecksumProbe,
 }
 
 #[derive(Debug)]
@@ -117,6 +119,7 @@ impl SwitchPort {
                 of_host: [0; CLASSES],
                 storm_control: Box::new(StormControl::new(settings)),
                 unresolved: Box::default(),
+                checksum_probe: ChecksumProbe::default(),
             },
             egress: Egress::new(settings, ports, lossless),
             peer: Peer {

@@ -61,6 +61,10 @@ pub struct PortCounters {
     pub cnms_received: Counter,
     /// Malformed CNMs received and forwarded, by reason ([`CnmError::ALL`]).
     pub malformed_cnms: [Counter; CnmError::COUNT],
+    /// Frames whose TCP or UDP checksum was examined: a sample of those received.
+    pub checksums_examined: Counter,
+    /// Examined frames with an unfinished checksum, once several in short succession had one.
+    pub checksums_unfinished: Counter,
     /// Addresses now learned on the port.
     pub fdb_entries: Counter,
     /// Addresses that moved to this port.

@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 
+/// Event of a host that leaves checksums unfinished.
+pub const UNFINISHED_CHECKSUM: &str = "unfinished-checksum";
+
 /// Fault that lasts now; docs/log.md lists all kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OngoingStatus {

@@ -83,6 +83,7 @@ pub(crate) use adoption::log_open;
 pub(crate) use connections::CONNECTIONS_MAX;
 pub use current::Current;
 pub(crate) use judged::OngoingConditions;
+pub use judged::UNFINISHED_CHECKSUM;
 pub use listen::{Http, listen};
 pub use mailbox::Answer;
 pub use policy_cells::PolicyNames;

@@ -161,6 +161,7 @@ fn port_status(
         malformed_cnms: by_name(CnmError::ALL.map(CnmError::name), &counters.malformed_cnms),
         reserved_frames: counters.reserved_frames.get(),
         control_starved: counters.control_starved.get(),
+        unfinished_checksums: counters.checksums_unfinished.get(),
         fdb_entries: counters.fdb_entries.get(),
         station_moves: counters.station_moves.get(),
         learn_refused: counters.learn_refused.get(),

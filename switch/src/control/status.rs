@@ -139,6 +139,9 @@ pub struct PortStatus {
     pub reserved_frames: u64,
     /// Pause frames delayed because all buffers reserved for control frames were in use.
     pub control_starved: u64,
+    /// Sampled frames with an unfinished TCP or UDP checksum, which receivers discard.
+    #[serde(default)]
+    pub unfinished_checksums: u64,
     /// Addresses learned on the port.
     pub fdb_entries: u64,
     /// Times that a learned address moved from another port to this port.

@@ -3,6 +3,7 @@
 use xoff_config::written::grouped;
 
 use xoff_config::format::{scaled, span};
+use xoff_switch::control::UNFINISHED_CHECKSUM;
 use xoff_switch::control::status::{Books, ClassStatus, PortStatus, Status};
 
 pub(super) fn heading(status: &Status) -> String {
@@ -48,9 +49,22 @@ pub(super) fn verdict(status: &Status) -> String {
         interfaces.filter_map(|of| Some(format!("\nHOST INTERFACE {}: {}", of.name, of.state.fault()?)));
     let missing: String = missing.collect();
     format!(
-        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{peers}{missing}",
-        grouped(verdict.lossless_lost)
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{peers}{}{missing}",
+        grouped(verdict.lossless_lost),
+        checksums(status)
     )
+}
+
+/// Names ports whose hosts leave TCP and UDP checksums unfinished now.
+pub(super) fn checksums(status: &Status) -> String {
+    let ongoing = status.ongoing.iter().filter(|it| it.event == UNFINISHED_CHECKSUM);
+    let line = |port: &String| {
+        format!(
+            "\nCHECKSUMS: the host at port {port} leaves TCP and UDP checksums unfinished, so receivers discard its frames: run \
+             `ethtool -K DEVICE tx off` there"
+        )
+    };
+    ongoing.filter_map(|it| it.port.as_ref()).map(line).collect()
 }
 
 fn peer(port: &PortStatus) -> Option<String> {

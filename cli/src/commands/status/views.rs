@@ -13,6 +13,7 @@ use super::multicast;
 use super::neighbors;
 use super::policies::{flow_table, shadow_table};
 use super::routes;
+use super::summary::checksums;
 use super::tables::{class_table, losses, pause, port_table, quantiles, why};
 use xoff_switch::control::status::{ClassStatus, FdbEntry, PortStatus, Status};
 
@@ -99,7 +100,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Ports => port_table(&ports, status, before) + &fallbacks(&ports),
         What::Classes => class_table(&ports, status, before),
         What::Pauses => pause_table(&ports),
-        What::Drops => drop_table(&ports) + &unseen_table(&ports),
+        What::Drops => drop_table(&ports) + &unseen_table(&ports) + &checksums(status),
         What::Headroom => headroom::table_of(&ports),
         What::Neighbors => neighbors::tables(&ports),
         What::Multicast => multicast::tables(status),
@@ -132,7 +133,6 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
     }
 }
 
-fn pause_table(ports: &[&PortStatus]) -> String {
 /// Lists the reasons for generic XDP and for copied frames, each with its ports.
 fn fallbacks(ports: &[&PortStatus]) -> String {
     let mut reasons = BTreeMap::<String, Vec<&str>>::new();
@@ -144,6 +144,7 @@ fn fallbacks(ports: &[&PortStatus]) -> String {
     reasons.iter().map(|(reason, ports)| format!("{}: {reason}\n", ports.join(", "))).collect()
 }
 
+fn pause_table(ports: &[&PortStatus]) -> String {
     let header = [
         "port",
         "class",

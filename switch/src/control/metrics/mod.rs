@@ -57,6 +57,7 @@ static PORTS: LazyLock<Table<PortStatus>> = LazyLock::new(|| {
         "reserved_frames_total" Counter reserved_frames;
         "control_starved_total" Counter control_starved;
         "peer_overspeed_bytes_total" Counter peer.overspeed_bytes;
+        "unfinished_checksums_total" Counter unfinished_checksums;
         "fdb_entries" Gauge fdb_entries;
         "fdb_moves_total" Counter station_moves;
         "fdb_refused_total" Counter learn_refused;

@@ -1,10 +1,12 @@
 use xoff_dataplane::forward::LOOP_HOLD;
+use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{FlowControl, LoopDetection, WatchdogSettings};
 use xoff_wire::MacControlError;
 use xoff_wire::units::{Class, PortId};
 
 use super::super::external_losses::ExternalLosses;
+use super::super::judged::UNFINISHED_CHECKSUM;
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
 use super::paused::{PERCENT_MIN, WINDOW};
@@ -197,7 +199,26 @@ const PCP_OVERRULED: ConditionKind = ConditionKind {
     counted: "flows",
     end: End::Unwatched,
 };
-
+const CHECKSUM: ConditionKind = ConditionKind {
+    event: UNFINISHED_CHECKSUM,
+    is_loss: false,
+    began: "TCP or UDP frames arrive with unfinished checksums, so their receivers discard them: run `ethtool -K DEVICE tx off` at \
+            the host behind this port",
+    goes_on: "TCP or UDP frames still arrive with unfinished checksums: run `ethtool -K DEVICE tx off` at the host behind this port",
+    over: "TCP and UDP frames arrive with finished checksums again",
+    counted: "sampled frames",
+    end: End::AfterQuiet,
+};
+const TOO_LONG: ConditionKind = ConditionKind {
+    event: "too-long",
+    is_loss: false,
+    began: "frames longer than the MTU arrive and are dropped: give the host behind this port the MTU of the port, or turn off its \
+            segmentation offload (`ethtool -K DEVICE tso off gso off`)",
+    goes_on: "frames longer than the MTU still arrive and are dropped",
+    over: "frames longer than the MTU no longer arrive",
+    counted: "frames",
+    end: End::AfterQuiet,
+};
 const DCBX_MISMATCH: ConditionKind = ConditionKind {
     event: "dcbx-mismatch",
     is_loss: false,
@@ -209,7 +230,7 @@ const DCBX_MISMATCH: ConditionKind = ConditionKind {
 };
 
 #[cfg(test)]
-pub(super) const KINDS: [&ConditionKind; 16] = [
+pub(super) const KINDS: [&ConditionKind; 18] = [
     &LOSS,
     &UNSEEN_LOSS,
     &UNSEEN_UNKNOWN,
@@ -225,6 +246,8 @@ pub(super) const KINDS: [&ConditionKind; 16] = [
     &MALFORMED,
     &OTHER_CONTROL,
     &PCP_OVERRULED,
+    &CHECKSUM,
+    &TOO_LONG,
     &DCBX_MISMATCH,
 ];
 
@@ -327,6 +350,14 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let overruled = Condition::new(&PCP_OVERRULED, place(None), move |view, _| {
         view.counters.port(id).pcp_overruled.get()
     });
+    let checksum = Condition::new(&CHECKSUM, place(None), move |view, _| {
+        view.counters.port(id).checksums_unfinished.get()
+    })
+    .tested_by(move |view| view.counters.port(id).checksums_examined.get());
+    let too_long = Condition::new(&TOO_LONG, place(None), move |view, kernel| {
+        let of_classes = |class: &ClassCounters| class.drops[DropReason::TooLong.index()].get();
+        kernel.too_long[id.index()] + view.counters.port(id).classes.iter().map(of_classes).sum::<u64>()
+    });
     let can_lose = MismatchKind::ALL.into_iter().filter(|kind| kind.can_lose());
     let differs = can_lose.map(|kind| {
         let now = move |view: &SwitchView| {
@@ -340,7 +371,8 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
         .lasting(move |view| now(view).is_some())
         .saying(now)
     });
-    unseen.into_iter().chain([found, fast, unknown, malformed, other, overruled]).chain(differs).collect()
+    let others = [found, fast, unknown, malformed, other, overruled, checksum, too_long];
+    unseen.into_iter().chain(others).chain(differs).collect()
 }
 
 fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
@@ -414,15 +446,21 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
 #[derive(Debug)]
 pub(super) struct KernelLosses {
     unseen: Vec<ExternalLosses>,
+    /// Frames that the XDP program dropped because no chunk can hold them, by port.
+    too_long: Vec<u64>,
 }
 
 impl KernelLosses {
     pub fn new(view: &SwitchView) -> KernelLosses {
-        KernelLosses { unseen: vec![ExternalLosses::default(); view.ports.len()] }
+        let ports = view.ports.len();
+        KernelLosses { unseen: vec![ExternalLosses::default(); ports], too_long: vec![0; ports] }
     }
 
     pub fn read_kernel(&mut self, view: &SwitchView) {
         self.unseen = view.unseen();
+        for ((_, port), too_long) in view.places().zip(&mut self.too_long) {
+            *too_long = port.xdp_statistics().map_or(*too_long, |xdp| xdp.rx_too_long);
+        }
     }
 }
 
