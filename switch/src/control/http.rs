@@ -82,8 +82,26 @@ fn readable_by(origin: Option<HeaderValue>, response: &mut Response) {
     origin.map(|origin| headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin));
 }
 
-async fn get_metrics(State(view): State<Arc<SwitchView>>, headers: HeaderMap) -> Response {
-    exposed(&headers, |format| metrics::render(&view, format))
+/// Parameters of `/metrics`. Unknown parameters are ignored.
+#[derive(Debug, Deserialize)]
+struct MetricsQuery {
+    port: Option<String>,
+}
+
+async fn get_metrics(
+    State(view): State<Arc<SwitchView>>,
+    Query(MetricsQuery { port }): Query<MetricsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, (StatusCode, String)> {
+    let only = port.map(|name| {
+        let found = view.ports().find(|(id, _)| view.name_of(*id) == name).map(|(id, _)| id);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = view.ports().map(|(id, _)| view.name_of(id)).collect();
+            (StatusCode::BAD_REQUEST, format!("no port `{name}`; ports are {}\n", names.join(", ")))
+        })
+    });
+    let only = only.transpose()?;
+    Ok(exposed(&headers, |format| metrics::render(&view, format, only)))
 }
 
 pub fn exposed(headers: &HeaderMap, render: impl FnOnce(Format) -> String) -> Response {

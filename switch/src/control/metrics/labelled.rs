@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use xoff_flow_control::drop_reason::DropReason;
+use xoff_wire::units::PortId;
 
 use super::super::exposition::{Exposition, Kind};
 use super::super::lldp::LldpStatus;
@@ -185,6 +186,7 @@ pub(super) fn write_classes(
     view: &SwitchView,
     table: &Table<ClassStatus>,
     status: &Status,
+    only: Option<PortId>,
 ) {
     let mut family =
         text.family("xoff_class_policy", Kind::Gauge, "Flow-control policy of a class; always 1.");
@@ -223,18 +225,18 @@ pub(super) fn write_classes(
             family.sample(&with(&labels, ("relayed", "true")), counts.relayed);
         }
     }
-    write_culprits(text, view);
+    write_culprits(text, view, only);
 }
 
 /// Writes the bytes of each port with a paused peer in each egress queue (`culprit`). In contrast, `/status` lists only queues that caused
 /// a pause.
-fn write_culprits(text: &mut Exposition, view: &SwitchView) {
+fn write_culprits(text: &mut Exposition, view: &SwitchView, only: Option<PortId>) {
     let help = "Bytes in the culprit's egress queue that arrived through this port, whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);
     let settings = view.settings();
     for (port, class, counters) in view.classes() {
         let lossless = settings.ports[port.index()].classes[class.index()].lossless;
-        if !lossless || counters.held_since.get() == 0 {
+        if !lossless || counters.held_since.get() == 0 || only.is_some_and(|only| only != port) {
             continue;
         }
         for (egress, _) in view.ports() {

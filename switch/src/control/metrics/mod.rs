@@ -237,9 +237,13 @@ static WORKERS: LazyLock<Table<WorkerStatus>> = LazyLock::new(|| {
     }
 });
 
-pub(super) fn render(view: &SwitchView, format: Format) -> String {
+/// Renders all metrics. With `only`, the metrics of ports and classes are those of that port.
+pub(super) fn render(view: &SwitchView, format: Format, only: Option<PortId>) -> String {
     let no_answers: Vec<_> = view.workers.iter().map(|_| Answer::Silent).collect();
-    let status = snapshot(view, &no_answers);
+    let mut status = snapshot(view, &no_answers);
+    if let Some(only) = only {
+        status.ports.retain(|port| port.name == view.name_of(only));
+    }
     let mut text = Exposition::new(format, &[("switch", &view.name)]);
     write_switch(&mut text, view, &status);
     process::write(&mut text);
@@ -249,7 +253,7 @@ pub(super) fn render(view: &SwitchView, format: Format) -> String {
     SOCKETS.write(&mut text, PREFIX, &inner(&ports, |port| port.xdp_statistics.as_ref()));
     labelled::write_ports(&mut text, &PORTS, &status);
     write_classes(&mut text, view, &status);
-    labelled::write_classes(&mut text, view, &CLASSES, &status);
+    labelled::write_classes(&mut text, view, &CLASSES, &status, only);
     if let Some(multicast) = &status.multicast {
         MULTICAST.write(&mut text, PREFIX, &[(Vec::new(), multicast)]);
         labelled::write_multicast(&mut text, &MULTICAST, multicast);
@@ -263,7 +267,7 @@ pub(super) fn render(view: &SwitchView, format: Format) -> String {
     let numbers: Vec<String> = (0..status.workers.len()).map(|worker| worker.to_string()).collect();
     let workers = numbers.iter().zip(&status.workers).map(|(number, it)| (vec![("worker", &number[..])], it));
     WORKERS.write(&mut text, PREFIX, &workers.collect::<Vec<_>>());
-    times::write(&mut text, view, &CLASSES, &WORKERS);
+    times::write(&mut text, view, &CLASSES, &WORKERS, only);
     text.finish()
 }
 

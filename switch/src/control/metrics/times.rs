@@ -1,6 +1,7 @@
 //! Histograms in `/metrics`; `/status` has only their quantiles.
 
 use xoff_flow_control::counter::{FineHistogram, Histogram};
+use xoff_wire::units::PortId;
 
 use super::super::exposition::{Exposition, Kind};
 use super::super::series::Table;
@@ -21,17 +22,19 @@ pub(super) fn write(
     view: &SwitchView,
     classes: &Table<ClassStatus>,
     workers: &Table<WorkerStatus>,
+    only: Option<PortId>,
 ) {
     let mut family =
         text.family("xoff_queueing_delay_seconds", Kind::Histogram, &classes.help("queueing_delay"));
+    let classes_of_port = || view.classes().filter(|(port, ..)| only.is_none_or(|only| only == *port));
     for (port, class, counters) in
-        view.classes().filter(|(_, _, counters)| has_samples(&counters.queueing_delay))
+        classes_of_port().filter(|(_, _, counters)| has_samples(&counters.queueing_delay))
     {
         family.histogram(&of_class(view, port, class), &counters.queueing_delay);
     }
     let help = &classes.help("pause_sent.durations");
     let mut family = text.family("xoff_pfc_pause_duration_seconds", Kind::Histogram, help);
-    for (port, class, counters) in view.classes() {
+    for (port, class, counters) in classes_of_port() {
         let [port, class] = of_class(view, port, class);
         let directions = [(SENT, &counters.held_durations), (RECEIVED, &counters.paused_durations)];
         for (direction, durations) in directions.into_iter().filter(|(_, durations)| has_samples(durations)) {

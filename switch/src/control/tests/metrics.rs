@@ -154,9 +154,29 @@ fn dashboard_and_alerts_cover_pipeline_halts() {
 #[test]
 fn dashboard_covers_shadow_policies() {
     let (view, _inbox) = view();
-    let text = render(&view, Format::Prometheus);
+    let text = render(&view, Format::Prometheus, None);
     let mut missing: Vec<_> = families(&text).difference(&named(DASHBOARD)).copied().collect();
     missing
         .retain(|metric| metric.starts_with("xoff_shadow_") && *metric != "xoff_shadow_rate_changes_total");
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+// proves: monitoring
+#[test]
+fn metrics_of_one_port_exclude_other_ports() {
+    let (view, _inbox) = view();
+    let control = serve(&view);
+    let of = |path| {
+        let (code, text) = get(&control, path);
+        (
+            code,
+            text.contains("port=\"left\""),
+            text.contains("port=\"right\""),
+            text.contains("xoff_build_info"),
+        )
+    };
+    assert_eq!(of("/metrics?port=left"), (200, true, false, true));
+    assert_eq!(of("/metrics?port=right"), (200, false, true, true));
+    let (code, text) = get(&control, "/metrics?port=up");
+    assert_eq!((code, text.as_str()), (400, "no port `up`; ports are left, right\n"));
 }

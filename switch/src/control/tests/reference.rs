@@ -77,7 +77,7 @@ pub(super) fn everything() -> String {
         PortView::new(device_name, 0, device(1, FickleDriver::default())).named(name)
     };
     view.ports = vec![port("l0", "left"), port("r0", "right")];
-    render(&view, Format::Prometheus)
+    render(&view, Format::Prometheus, None)
 }
 
 fn remarks(source: &str) -> BTreeMap<String, String> {
