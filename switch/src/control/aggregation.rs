@@ -240,7 +240,9 @@ mod tests {
         run(&mut lacp, &partner(&at));
         assert_eq!(member_states(&inbox), [(LEFT, MemberState::Distributing)], "not repeated after a reload");
 
-        [Link::Down, Link::Up].map(|link| assert!(view.ports[0].link.set(link)));
+        for link in [Link::Down, Link::Up] {
+            assert!(view.ports[0].link.set(link));
+        }
         at = run(&mut lacp, &partner(&at)[..60]);
         assert_eq!(member_states(&inbox), [(LEFT, MemberState::Detached)], "flap not noticed");
         assert_eq!(at.counts.malformed[LacpError::Truncated.index()], 1);

@@ -380,7 +380,8 @@ fn first_member_represents_ports_of_group() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         let members = [3, 1].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
         let (name, spread) = ("g".into(), Spread::Flow);
-        bench.settings.groups = vec![GroupSettings { name, members, spread, uplinks: false, salt: 0, lacp: None }];
+        bench.settings.groups =
+            vec![GroupSettings { name, members, spread, uplinks: false, salt: 0, lacp: None }];
         let query = bench.query(7);
         bench.queries(3, &query);
         bench.until(20.0).hears(4, true, 1);
