@@ -2,7 +2,7 @@
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::settings::{Dcbx, PortSettings, Trust};
-use xoff_wire::dcbx::{Application, algorithm, selector};
+use xoff_wire::dcbx::{Application, Ets, algorithm, selector};
 use xoff_wire::units::{Class, ClassSet};
 
 use super::announcement::Announcement;
@@ -87,17 +87,20 @@ fn classes(set: ClassSet) -> String {
     }
 }
 
+/// Transmission selection algorithm of a class, and its share in percent.
+type Selection = (u8, Option<u8>);
+
 fn ets_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
     let (ours, theirs) = (dcbx::ets(port), announced.ets.as_ref()?);
-    let each = |ets: &xoff_wire::dcbx::Ets| ets.algorithms().into_iter().zip(ets.shares());
-    let differs = |(here, there): &((u8, Option<u8>), (u8, Option<u8>))| match (here.1, there.1) {
+    let each = |ets: &Ets| ets.algorithms().into_iter().zip(ets.shares());
+    let differs = |here: Selection, there: Selection| match (here.1, there.1) {
         _ if there.0 == algorithm::VENDOR_SPECIFIC => false,
         (Some(here), Some(there)) => here.abs_diff(there) > ROUNDED,
         _ => here.0 != there.0,
     };
     let mut pairs = (0..).zip(each(&ours).zip(each(theirs)));
-    let (class, (here, there)) = pairs.find(|(_, pair)| differs(pair))?;
-    let text = |(algorithm, share): (u8, Option<u8>)| {
+    let (class, (here, there)) = pairs.find(|(_, (here, there))| differs(*here, *there))?;
+    let text = |(algorithm, share): Selection| {
         share.map_or_else(|| algorithm_name(algorithm), |share| format!("{share} %"))
     };
     Some(format!("class {class} is {} here, {} at the neighbor", text(here), text(there)))

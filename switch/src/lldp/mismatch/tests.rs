@@ -17,7 +17,10 @@ fn port(lossless: u8, trust: Trust) -> PortSettings {
     PortSettings { trust, flow_control: FlowControl::Pfc { obey: lossless, send: lossless }, ..settings() }
 }
 
-fn applications(list: &[(usize, u8, u16)]) -> Announcement {
+/// Class, selector and value.
+type Entry = (usize, u8, u16);
+
+fn applications(list: &[Entry]) -> Announcement {
     let application =
         |&(class, selector, protocol)| Application { class: Class::ALL[class], selector, protocol };
     Announcement { applications: list.iter().map(application).collect(), ..Announcement::default() }
@@ -78,7 +81,7 @@ fn ets_of_ordinary_nics_is_information_only() {
 fn application_is_compared_by_what_the_port_trusts() {
     use selector::{DSCP, ETHER_TYPE, UDP_PORT};
     let rocev2 = (3, UDP_PORT, 4791);
-    let cases: [(Trust, &[(usize, u8, u16)], Option<&str>); 10] = [
+    let cases: [(Trust, &[Entry], Option<&str>); 10] = [
         (Trust::Dscp, &[rocev2], Some("UDP port 4791 is classified by DSCP here, class 3 at the neighbor")),
         (Trust::Both, &[rocev2], Some("UDP port 4791 is classified by DSCP here, class 3 at the neighbor")),
         (Trust::Both, &[rocev2, (3, DSCP, 26)], None),
