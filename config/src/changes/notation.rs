@@ -80,7 +80,7 @@ notation_by! {
         (true, true) => "ofc_peer, gfc_peer".into(),
     },
     PuntLimit: |PuntLimit { rate, burst }| format!("{rate} frames a second, bursts of {burst}"),
-    PathHash: |hash| format!("addresses, {}", hash.fields().collect::<Vec<_>>().join(", ")),
+    PathHash: |hash| ["addresses"].into_iter().chain(hash.fields()).collect::<Vec<_>>().join(", "),
     Quanta: |quanta| format!("{} quanta", quanta.0),
     ClassSet: |classes| ranges(&classes.iter().map(Class::get).collect::<Vec<u8>>()),
     Router: |Router { netns, interfaces, spread }| {

@@ -198,13 +198,13 @@ fn lab_serves_page_and_reloads_its_switches() {
     };
     assert!(get("content", &[]).contains("10.1.0.2"));
     assert!(get("switch/s1/status", &["--compressed"]).contains("\"name\":\"s1\""));
-    for (path, options) in [("switch/s1/reload", &["-X", "PUT"][..]), ("switch/s1/capture", &[])] {
+    for (path, options) in [("switch/s1/reload", &["-X", "PUT"][..]), ("switch/s1/capture", &[][..])] {
         assert!(get(path, options).ends_with("404"), "{path}");
     }
     assert!(get("switch/s1/policy", &["-X", "PUT", "-d", "{\"policy\": \"pfc\"}"]).ends_with("405"));
     let reload = |text: &str, options: &[&str]| {
         workspace.file(name, text);
-        lab(&[&["reload", "--lab", &named(name)], options].concat()).output().unwrap()
+        lab(&[&["reload", "--lab", &named(name)][..], options].concat()).output().unwrap()
     };
     let threshold = format!("{FIVE_LINES}[switch.class.3]\nxoff = \"40KB\"\nxon = \"20KB\"\n");
     let planned = text(&reload(&threshold, &["--dry-run"]).stdout);

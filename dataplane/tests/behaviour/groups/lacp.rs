@@ -132,7 +132,9 @@ fn lost_link_and_new_lacp_detach_members() {
         bench.revise(lacp);
         let queued = bench.flows();
         assert_eq!(queued.map(|frames| frames > 0), expected.map(|frames: u64| frames > 0), "{lacp:?}");
-        [P2, P3].into_iter().for_each(|port| _ = bench.sent(port));
+        for port in [P2, P3] {
+            bench.sent(port);
+        }
     }
     bench.set(P2, Distributing);
     assert_eq!(bench.flows(), [32, 0]);
