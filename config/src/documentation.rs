@@ -98,6 +98,7 @@ fn documented_default_of_each_key_equals_parser_default() {
             let needed = match key {
                 "turns" => "spread = \"frame\"",
                 "low" | "high" => "spread = \"adaptive\"",
+                "lacp_timeout" => "lacp = \"active\"",
                 "egress_limits" | "headroom" | "alpha_log2" => "model = \"shared\"",
                 _ => "",
             };

@@ -33,7 +33,8 @@ const KEYS: [(&str, &str, &str); 31] = [
         log = "warn"
         log_format = "json"
         spare_ports = 2
-        sighup = "reload""#,
+        sighup = "reload"
+        hash = ["inner"]"#,
     ),
     ("[switch]", "[switch]\nworkers = 1", "accounting = \"until-forwarded\"\nwhen_full = \"stop\""),
     (
@@ -139,7 +140,16 @@ const KEYS: [(&str, &str, &str); 31] = [
         "[defaults]\ntagged = [2]\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"",
         "vlan = 2",
     ),
-    ("[[group]]", "[[group]]\nname = \"g\"\nports = [\"a\", \"b\"]", "spread = \"frame\"\nuplinks = true"),
+    (
+        "[[group]]",
+        "[[group]]\nname = \"g\"\nports = [\"a\", \"b\"]",
+        "spread = \"frame\"\nuplinks = true\nlacp = \"passive\"",
+    ),
+    (
+        "[[group]]",
+        "[[group]]\nname = \"g\"\nports = [\"a\", \"b\"]\nlacp = \"active\"",
+        "lacp_timeout = \"short\"",
+    ),
     (
         "[[group]]",
         "[[group]]\nname = \"g\"\nports = [\"a\", \"b\"]\nspread = \"frame\"",

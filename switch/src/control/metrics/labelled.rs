@@ -126,6 +126,9 @@ fn write_lacp(text: &mut Exposition, status: &Status) {
         let member = |group: &GroupStatus| group.members.clone();
         status.groups.iter().flat_map(member).filter_map(|member| Some((member.port, member.lacp?)))
     };
+    if members().next().is_none() {
+        return;
+    }
     let help = "1 while LACP lets the member of a group send data.";
     let mut family = text.family("xoff_lacp_distributing", Kind::Gauge, help);
     for (port, lacp) in members() {

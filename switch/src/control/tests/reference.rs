@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use xoff_config::shell::RouterInterface;
 use xoff_flow_control::decision::CustomPolicy;
-use xoff_flow_control::settings::{Custom, FrameRate, PolicyFactory, Spread};
+use xoff_flow_control::settings::{Custom, FrameRate, GroupSettings, Lacp, Member, PolicyFactory, Spread};
 use xoff_wire::units::{ClassSet, Site};
 
 use super::*;
@@ -28,8 +28,8 @@ const METRICS: &str = "\
 A switch serves these metrics at `/metrics`. Every sample has the label `switch`, the name of the switch. A metric that is true or
 false has the value 1 or 0. Some metrics exist only if the switch uses the feature: congestion points (`xoff_qcn_*`), peers that
 understand flow lists (`xoff_ofc_*`), watchdogs (`xoff_watchdog_*`), shadow policies (`xoff_shadow_*`), a pipeline that stops when full
-(`xoff_pipeline_halt*`), a router (`xoff_router_*`), a custom policy (`xoff_policy_intents_refused_total`,
-`xoff_shadow_intents_refused_total`).
+(`xoff_pipeline_halt*`), a router (`xoff_router_*`), groups with LACP (`xoff_lacp_*`), a custom policy
+(`xoff_policy_intents_refused_total`, `xoff_shadow_intents_refused_total`).
 
 ";
 
@@ -68,6 +68,14 @@ pub(super) fn everything() -> String {
     settings.ports[0].ofc_peer = true;
     settings.qcn.ingress = ClassSet(1 << 3);
     settings.pipeline.rate = Some(FrameRate(NonZeroU32::MIN));
+    settings.groups = vec![GroupSettings {
+        name: "up".into(),
+        members: vec![Member { port: PortId(0), weight: 1 }],
+        spread: Spread::Flow,
+        uplinks: false,
+        lacp: Some(Lacp { active: true, short_timeout: false }),
+        salt: 0,
+    }];
     view.configured = current::Current::new(settings);
     let handle = Mirror::open(HashMap::new(), Spread::Flow).expect("netlink can be asked").1;
     let of_router = RouterInterface { name: "left".into(), site: Site::Port(PortId(0)), mtu: 1_500 };
