@@ -168,8 +168,12 @@ fn lab_run_exits_with_code_of_its_command() {
     let outside = lab(&["run", file.to_str().unwrap(), "--", "getent", "hosts", "h2"]).output().unwrap();
     assert_eq!(outside.status.code(), Some(2));
     assert!(text(&outside.stderr).contains("xoff lab run --on h1"), "{}", text(&outside.stderr));
-    let elsewhere = lab(&["run", "--on", "h9", "--", "true"]).output().unwrap();
-    assert!(text(&elsewhere.stderr).contains("nodes of this lab: h1, h2, s1"), "{}", text(&elsewhere.stderr));
+    let unknown_node = lab(&["run", "--on", "h9", "--", "true"]).output().unwrap();
+    assert!(
+        text(&unknown_node.stderr).contains("nodes of this lab: h1, h2, s1"),
+        "{}",
+        text(&unknown_node.stderr)
+    );
     let no_command = lab(&["run", file.to_str().unwrap(), "--", "/no/such/program"]).output().unwrap();
     assert_eq!(no_command.status.code(), Some(127));
     let wrong = workspace.file("wrong", &format!("{FIVE_LINES}stall_bugdet = 1\n"));

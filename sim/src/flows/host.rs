@@ -13,6 +13,7 @@ use super::FlowPlan;
 use super::control::Reaction;
 use super::dcqcn::NotificationPoint;
 use super::frames::frame_len;
+use super::host_link::{HostLink, Reply};
 use super::intake::{Arrived, Intake};
 use super::receiving::Receiving;
 use super::segment::{Envelope, Kind, Segment, link_of, port};
@@ -30,13 +31,6 @@ const UNDER_WAY: &str = "the flow has ended";
 enum Timer {
     Next(u32),
     Patience(u32),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Reply {
-    segment: Segment,
-    to: u32,
-    port: u16,
 }
 
 /// Host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
@@ -58,64 +52,6 @@ pub struct FlowHost {
     timers: BinaryHeap<Reverse<(Picos, Timer)>>,
     ended: Vec<u32>,
     notices: Box<Notices>,
-}
-
-/// Link of a host, with the frames that wait for it.
-#[derive(Debug)]
-struct HostLink {
-    is_free: bool,
-    has_data: ClassSet,
-    has_replies: ClassSet,
-    paused: ClassSet,
-    turn: usize,
-    gate_change: Nanos,
-    pace: Pace,
-    /// Router at the other end, if the host has a network of its own.
-    gateway: Option<MacAddr>,
-    held: u32,
-    turns: [VecDeque<u32>; CLASSES],
-    replies: [VecDeque<Reply>; CLASSES],
-    gate: Box<Gate>,
-    intake: Option<Box<Intake>>,
-}
-
-impl HostLink {
-    fn new(line: Line, gateway: Option<MacAddr>, settings: &HostSettings) -> HostLink {
-        let mut gate = Gate::new(line.rate, settings.obedience, false);
-        if settings.obeys_flows {
-            gate = gate.obeying_flows(line.rate);
-        }
-        if settings.obeys_rates {
-            gate = gate.obeying_rates(line.rate);
-        }
-        HostLink {
-            is_free: true,
-            has_data: ClassSet::NONE,
-            has_replies: ClassSet::NONE,
-            paused: ClassSet::NONE,
-            turn: 0,
-            gate_change: Nanos::NEVER,
-            pace: Pace::of(line.rate),
-            gateway,
-            held: 0,
-            turns: Default::default(),
-            replies: Default::default(),
-            gate: Box::new(gate),
-            intake: None,
-        }
-    }
-
-    fn wakeup(&mut self, now: Nanos) -> Picos {
-        let next = self.intake.as_mut().map_or(Picos::NEVER, |intake| intake.next(now));
-        let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // Only a free line needs a wakeup, because the gate is checked anyway when a frame on the line ends.
-        let is_blocked = self.is_free && (!waits.is_empty() || self.held > 0);
-        if is_blocked && self.gate_change < Nanos::NEVER {
-            next.min(Picos::from(self.gate_change))
-        } else {
-            next
-        }
-    }
 }
 
 impl FlowHost {

@@ -13,6 +13,7 @@ mod dcqcn;
 mod fabric;
 mod frames;
 mod host;
+mod host_link;
 mod intake;
 mod load;
 mod receiving;

@@ -61,6 +61,7 @@ mod verdict;
 mod view;
 mod waits;
 mod watch;
+mod worker_status;
 
 use std::io;
 use std::net::SocketAddr;

@@ -23,6 +23,7 @@ use super::policy_cells::PolicyNames;
 pub use super::routes::{InterfaceStatus, RouterStatus};
 pub use super::verdict::Verdict;
 use super::view::{Link, ProgramState};
+pub use super::worker_status::{Spread, WorkerState, WorkerStatus};
 
 /// Status of a switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -488,65 +489,4 @@ pub struct EgressStatus {
     /// Halts of the pipeline because this queue was full.
     #[serde(default)]
     pub halts: HaltStatus,
-}
-
-/// Distribution of a time. Quantiles are upper bounds: too high by at most an eighth in times of workers, and by at
-/// most a factor of two in other times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Spread {
-    /// Number of measured times.
-    pub count: u64,
-    /// Sum of the measured times.
-    pub sum_nanos: u64,
-    /// Median, as an upper bound.
-    pub p50_nanos: Option<u64>,
-    /// 99th percentile, as an upper bound.
-    pub p99_nanos: Option<u64>,
-}
-
-/// Status of a worker, a forwarding thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WorkerStatus {
-    /// Core to which the thread is pinned; `None` if it is not.
-    pub core: Option<usize>,
-    /// Names of the worker's ports.
-    pub ports: Vec<String>,
-    /// State of the worker.
-    pub state: WorkerState,
-    /// Iterations of the worker's loop.
-    pub loops: u64,
-    /// Longest time between two iterations of the worker's loop since the start.
-    pub longest_gap_nanos: u64,
-    /// Stalls: times that two iterations of the worker's loop were further apart than the stall budget.
-    pub stalls: u64,
-    /// Stall budget: longest stall without loss in a lossless class.
-    pub stall_budget_nanos: u64,
-    /// Time between two iterations of a worker's loop, without sleep.
-    pub gaps: Spread,
-    /// Upper bound of the time from crossing a threshold until the pause frame is handed to the kernel.
-    pub send_reaction: Spread,
-    /// Upper bound of the time from receiving a pause frame until the last frame of its class is handed to the
-    /// kernel.
-    pub obey_reaction: Spread,
-    /// Free frames in the worker's buffer memory; a permanent decrease is a bug.
-    pub frames_free: u64,
-    /// Free cells of 96 bytes in the worker's buffer memory; a permanent decrease is a bug.
-    pub cells_free: u64,
-    /// Frames missing from the ledger: zero unless the switch has a bug.
-    #[serde(default)]
-    pub frames_missing: u64,
-    /// Ledger of the worker; `None` if it did not answer.
-    pub ledger: Option<Books>,
-}
-
-/// State of a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum WorkerState {
-    /// The worker answered.
-    Running,
-    /// The worker did not answer in time.
-    Silent,
-    /// The worker has ended.
-    Ended,
 }

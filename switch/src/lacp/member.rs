@@ -135,16 +135,16 @@ impl Member {
         if identity(&self.partner) != identity(&pdu.actor) {
             self.is_selected = false;
         }
-        let knows_this_end = identity(&pdu.partner) == identity(&self.actor);
+        let names_this_end = identity(&pdu.partner) == identity(&self.actor);
         let is_outdated = |bit: State| pdu.partner.state.has(bit) != self.actor.state.has(bit);
-        if !knows_this_end || SHARED.into_iter().any(is_outdated) {
+        if !names_this_end || SHARED.into_iter().any(is_outdated) {
             self.needs_to_send = true;
         }
         let was_slow = !self.partner.state.has(State::SHORT_TIMEOUT);
         let lasts = pdu.actor.state.has(State::ACTIVITY)
             || self.actor.state.has(State::ACTIVITY) && pdu.partner.state.has(State::ACTIVITY);
         let is_in_sync = pdu.actor.state.has(State::SYNCHRONIZATION)
-            && (knows_this_end || !pdu.actor.state.has(State::AGGREGATION))
+            && (names_this_end || !pdu.actor.state.has(State::AGGREGATION))
             && lasts;
         self.partner = pdu.actor;
         self.partner.state = self.partner.state.with(State::SYNCHRONIZATION, is_in_sync);
@@ -249,10 +249,10 @@ impl Member {
     /// Returns the partner if the port may join a group, or is in one.
     #[must_use]
     pub fn candidate(&self) -> Option<&End> {
-        let is_known = matches!(self.receive, Receive::Current | Receive::Expired);
+        let has_partner = matches!(self.receive, Receive::Current | Receive::Expired);
         let is_other = self.partner.system != self.actor.system;
         let is_named = identity(&self.partner) != identity(&End::default());
-        (is_known && is_other && is_named).then_some(&self.partner)
+        (has_partner && is_other && is_named).then_some(&self.partner)
     }
 
     #[must_use]

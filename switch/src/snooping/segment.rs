@@ -18,7 +18,7 @@ const GRACE: Nanos = Nanos::from_millis(500);
 const HELLO_HOLD: Nanos = Nanos::from_secs(105);
 const LAST_MEMBER_RESPONSE: Nanos = Nanos::from_secs(1);
 /// Maximum group-specific queries that wait.
-const ASKS_MAX: usize = 64;
+const QUERIES_MAX: usize = 64;
 /// Queries of a second querier until it counts as a fault: more than it sends before it hears the first.
 const RIVAL_QUERIES: u32 = 3;
 
@@ -63,7 +63,7 @@ pub struct Querier {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ask {
+struct GroupQuery {
     due: Nanos,
     port: PortId,
     group: Address,
@@ -85,7 +85,7 @@ pub struct Segment {
     query_due: Nanos,
     /// Own queries left in the fast start.
     startup_left: u8,
-    asks: Vec<Ask>,
+    pending: Vec<GroupQuery>,
     other_querier: Option<Querier>,
     /// Second querier, its queries, and the time of the last one.
     rival: Option<(Address, u32, Nanos)>,
@@ -110,7 +110,7 @@ impl Segment {
             source: None,
             query_due: Nanos::NEVER,
             startup_left: 0,
-            asks: Vec::new(),
+            pending: Vec::new(),
             other_querier: None,
             rival: None,
             times: Times::DEFAULT,
@@ -128,7 +128,7 @@ impl Segment {
             self.startup_left = Times::DEFAULT.robustness - 1;
             self.query_due = if source.is_some() { due } else { Nanos::NEVER };
             self.source = source;
-            self.asks.clear();
+            self.pending.clear();
         }
     }
 
@@ -200,11 +200,11 @@ impl Segment {
         let times = Times::of(query);
         // A port with a query of a bridge that is no querier counts, too: it may be the only way to the members.
         self.routers.insert(port, now.after(times.querier_present()));
-        let known = self.other_querier(now).copied();
-        let is_second = known.is_some_and(|known| {
-            known.address != query.source
-                && !is_unspecified(known.address)
-                && (is_unspecified(query.source) || known.address < query.source)
+        let elected = self.other_querier(now).copied();
+        let is_second = elected.is_some_and(|elected| {
+            elected.address != query.source
+                && !is_unspecified(elected.address)
+                && (is_unspecified(query.source) || elected.address < query.source)
         });
         if !is_second {
             self.other_querier =
@@ -255,11 +255,11 @@ impl Segment {
             }
             Change::Leave if is_fast => {
                 let Some(members) = self.groups.get_mut(&group) else { return Some(false) };
-                let is_gone = members.remove(&port).is_some();
+                let was_member = members.remove(&port).is_some();
                 if members.is_empty() {
                     self.groups.remove(&group);
                 }
-                Some(is_gone)
+                Some(was_member)
             }
             Change::Leave | Change::Block => {
                 self.ask_last_members(now, port, group);
@@ -269,8 +269,8 @@ impl Segment {
     }
 
     fn ask_last_members(&mut self, now: Nanos, port: PortId, group: Address) {
-        let is_asked = self.asks.iter().any(|ask| (ask.port, ask.group) == (port, group));
-        if self.own_source(now).is_none() || is_asked || self.asks.len() >= ASKS_MAX {
+        let is_pending = self.pending.iter().any(|ask| (ask.port, ask.group) == (port, group));
+        if self.own_source(now).is_none() || is_pending || self.pending.len() >= QUERIES_MAX {
             return;
         }
         let Some(end) = self.groups.get_mut(&group).and_then(|members| members.get_mut(&port)) else {
@@ -279,7 +279,7 @@ impl Segment {
         *end = now.after(self.times.last_member(LAST_MEMBER_RESPONSE)).min(*end);
         for number in 0..u64::from(Times::DEFAULT.robustness) {
             let due = now.after(Nanos(LAST_MEMBER_RESPONSE.0 * number));
-            self.asks.push(Ask { due, port, group });
+            self.pending.push(GroupQuery { due, port, group });
         }
     }
 
@@ -294,7 +294,7 @@ impl Segment {
         self.groups.retain(|_, members| !members.is_empty());
         let Times { robustness, interval, max_response } = Times::DEFAULT;
         let Some(source) = self.own_source(now) else {
-            self.asks.clear();
+            self.pending.clear();
             return is_changed;
         };
         let query = Query {
@@ -313,7 +313,7 @@ impl Segment {
             self.general_query(now, Times::DEFAULT, up);
             queries.push(Due { port: None, query });
         }
-        for Ask { port, group, .. } in self.asks.extract_if(.., |ask| ask.due <= now) {
+        for GroupQuery { port, group, .. } in self.pending.extract_if(.., |ask| ask.due <= now) {
             let query = Query { group: Some(group), max_response: LAST_MEMBER_RESPONSE, ..query };
             queries.push(Due { port: Some(port), query });
         }
@@ -325,10 +325,10 @@ impl Segment {
         let ends = self.groups.values().flat_map(Members::values).chain(self.routers.values()).copied();
         let other = self.other_querier(now).filter(|_| self.own_source(now).is_none());
         let query_due = self.source.map(|_| other.map_or(self.query_due, |other| other.until));
-        let asks = self.asks.iter().map(|ask| ask.due).chain(query_due);
+        let queries = self.pending.iter().map(|ask| ask.due).chain(query_due);
         let bounds = [self.queried_until, self.incomplete_until];
         let bounds = bounds.into_iter().chain(self.answered.values().copied()).filter(|bound| *bound > now);
-        ends.chain(asks).chain(bounds).min().unwrap_or(Nanos::NEVER)
+        ends.chain(queries).chain(bounds).min().unwrap_or(Nanos::NEVER)
     }
 
     /// Returns the ports for reports and unknown groups, and calls `put` for each group with its ports.

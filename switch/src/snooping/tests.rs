@@ -100,7 +100,7 @@ impl Bench {
         self.receive(port, &frame);
     }
 
-    fn hears(&mut self, port: u8, joins: bool, group: u8) {
+    fn report(&mut self, port: u8, joins: bool, group: u8) {
         let frame = report(joins, self.group(group));
         self.receive(port, &frame);
     }
@@ -183,11 +183,11 @@ const ALL: [&str; 3] = ["all"; 3];
 #[test]
 fn groups_are_flooded_without_querier() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
-        bench.until(1.0).hears(2, true, 1);
+        bench.until(1.0).report(2, true, 1);
         assert_eq!(bench.ports(1), ALL, "restricted without a querier");
         let query = bench.query(7);
         bench.until(2.0).queries(0, &query);
-        bench.until(12.4).hears(3, true, 1);
+        bench.until(12.4).report(3, true, 1);
         assert_eq!(bench.ports(1), ["all", "all", "0"], "restricted before all hosts could answer");
         bench.until(12.5);
         assert_eq!(bench.ports(1), ["0 2 3", "all", "0"]);
@@ -214,8 +214,8 @@ fn membership_ends_after_its_interval() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
         let query = bench.query(7);
         bench.queries(0, &query);
-        bench.until(20.0).hears(2, true, 1);
-        bench.until(21.0).hears(3, true, 1);
+        bench.until(20.0).report(2, true, 1);
+        bench.until(21.0).report(3, true, 1);
         for at in [125.0, 250.0] {
             bench.until(at).queries(0, &query);
         }
@@ -225,7 +225,7 @@ fn membership_ends_after_its_interval() {
         assert_eq!(bench.ports(1)[0], "0 3", "not 2 x 125 s + 10 s after the report");
         let short = Query { max_response: sec(1.0), robustness: Some(3), interval: Some(sec(10.0)), ..query };
         bench.queries(0, &short);
-        bench.hears(4, true, 1);
+        bench.report(4, true, 1);
         bench.until(300.0).queries(0, &short);
         assert_eq!(bench.until(310.9).ports(1)[0], "0 4", "the first query's membership has not ended");
         assert_eq!(bench.snooper.groups(), 1);
@@ -241,42 +241,43 @@ fn unanswered_query_of_group_ends_membership() {
         bench.queries(0, &query);
         bench.until(20.0);
         for port in [2, 3] {
-            bench.hears(port, true, 1);
+            bench.report(port, true, 1);
         }
-        bench.hears(2, false, 1);
+        bench.report(2, false, 1);
         assert_eq!(bench.until(30.0).ports(1)[0], "0 2 3", "a leave alone ended a membership");
         assert_eq!(bench.sent, []);
         let of_group = Query { group: Some(bench.group(1)), max_response: sec(1.0), ..query };
         bench.queries(0, &Query { group: Some(bench.group(2)), ..of_group });
         bench.queries(0, &of_group);
-        bench.until(31.0).hears(3, true, 1);
+        bench.until(31.0).report(3, true, 1);
         assert_eq!(bench.until(32.4).ports(1)[0], "0 2 3");
         assert_eq!(bench.until(32.5).ports(1)[0], "0 3");
     });
 }
 
 #[test]
-fn own_querier_asks_twice_after_leave() {
+fn own_querier_sends_two_queries_after_leave() {
     let querier = Some(Ipv4Addr::UNSPECIFIED);
     with_each_version(&MulticastSettings { querier, ..MulticastSettings::default() }, |mut bench| {
         bench.until(11.0);
         for port in [2, 3] {
-            bench.hears(port, true, 1);
+            bench.report(port, true, 1);
         }
         assert_eq!(bench.ports(1), ["2 3", "all", ""]);
         bench.sent.clear();
         bench.until(20.0);
         for joins in [false, false] {
-            bench.hears(2, joins, 1);
+            bench.report(2, joins, 1);
         }
         assert_eq!(bench.until(22.4).ports(1)[0], "2 3");
         assert_eq!(bench.until(22.5).ports(1)[0], "3");
-        let asked = bench.sent.iter().map(|(at, port, query)| (*at, *port, query.group, query.max_response));
+        let queries =
+            bench.sent.iter().map(|(at, port, query)| (*at, *port, query.group, query.max_response));
         let expected = [20.0, 21.0].map(|at| (sec(at), Some(PortId(2)), Some(bench.group(1)), sec(1.0)));
-        assert_eq!(asked.collect::<Vec<_>>(), expected);
+        assert_eq!(queries.collect::<Vec<_>>(), expected);
         bench.settings.ports[3].fast_leave = true;
         bench.snooper.configure(bench.now, &bench.settings, MAC);
-        bench.hears(3, false, 1);
+        bench.report(3, false, 1);
         assert_eq!((bench.ports(1)[0].as_str(), bench.sent.len()), ("all", 2), "unknown again at once");
     });
 }
@@ -326,7 +327,7 @@ fn groups_beyond_maximum_are_flooded() {
         bench.queries(0, &query);
         bench.until(20.0);
         for (port, group) in [(2, 1), (2, 1), (2, 2), (3, 3), (3, 1)] {
-            bench.hears(port, true, group);
+            bench.report(port, true, group);
         }
         assert_eq!(
             (bench.faults.as_slice(), bench.snooper.counts.refused),
@@ -384,7 +385,7 @@ fn first_member_represents_ports_of_group() {
             vec![GroupSettings { name, members, spread, uplinks: false, salt: 0, lacp: None }];
         let query = bench.query(7);
         bench.queries(3, &query);
-        bench.until(20.0).hears(4, true, 1);
+        bench.until(20.0).report(4, true, 1);
         assert_eq!(bench.ports(1), ["1 4", "all", "1"]);
     });
 }
