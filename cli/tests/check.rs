@@ -316,7 +316,7 @@ fn check_json_has_numbers_that_add_up() {
     let chunks = frames("receive chunks") + frames("transmit chunks");
     assert_eq!(
         report["kernel_memory_bytes"].as_u64(),
-        Some(chunks * 128 + chunks / 2 * 16 + 3 * 204_800),
+        Some(chunks * 128 + chunks * 2_048 * 16 / 4_096 + 3 * 204_800),
         "notes of chunks, pages and sockets"
     );
     assert_eq!(report["warnings"].as_array().unwrap().len(), 1);

@@ -167,7 +167,7 @@ fn lacp_of_group_is_off_active_or_passive() {
     assert_eq!(lacp("lacp = \"active\"\n"), of(true, false));
     assert_eq!(lacp("lacp = \"passive\"\nlacp_timeout = \"short\"\n"), of(false, true));
     let lonely = "[[group]]\nname = \"g\"\nports = [\"a\"]\nlacp_timeout = \"short\"\n";
-    wrong_with_ports(lonely, (4, 16), &["no effect without LACP", "lacp = \"active\""]);
+    wrong_with_ports(lonely, (4, 17), &["no effect without LACP", "lacp = \"active\""]);
 }
 
 // proves: path-hash
@@ -178,11 +178,11 @@ fn hash_of_file_has_the_listed_fields() {
     let none = PathHash { protocol: false, ports: false, flow_label: false, inner: false };
     assert_eq!(hash("[]"), none);
     assert_eq!(hash("[\"inner\", \"flow-label\"]"), PathHash { flow_label: true, inner: true, ..none });
-    for list in ["[\"ports\", \"ports\"]", "[\"addresses\"]", "\"ports\""] {
+    for (list, column) in [("[\"ports\", \"ports\"]", 8), ("[\"addresses\"]", 8), ("\"ports\"", 9)] {
         let text = format!("[switch]\nhash = {list}\n");
         wrong_with_ports(
             &text,
-            (2, 8),
+            (2, column),
             &["\"protocol\", \"ports\", \"flow-label\", \"inner\"", "addresses always count"],
         );
     }

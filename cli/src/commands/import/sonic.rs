@@ -345,7 +345,7 @@ mod tests {
             "{text}"
         );
         assert_eq!([0, 1, 2].map(|port| ports[port].speed), [100, 100, 40].map(BitRate::from_gbps));
-        assert_eq!([0, 1, 2].map(|port| config.cables[port].0), [25, 1_500, 0], "{text}");
+        assert_eq!([0, 1, 2].map(|port| config.cables[port].0), [25, 1_500, 50], "{text}");
         let classes = |port: usize, dscp: usize| ports[port].dscp_to_class[dscp];
         assert_eq!(
             [3, 4, 0, 24, 46].map(|dscp| classes(2, dscp)),
