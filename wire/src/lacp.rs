@@ -1,8 +1,10 @@
-//! LACP (IEEE 802.1AX clause 6.4.2): frames by which the two ends of a link agree on its aggregation.
+//! LACP (IEEE 802.1AX clause 6.4.2): frames by which the two ends of a link agree on its aggregation. Markers (clause
+//! 6.5): frames that the other end returns.
 
 use pnet_packet::ethernet::EtherType;
 
 use super::Header;
+use super::header::field;
 use crate::units::MacAddr;
 
 /// EtherType of slow protocols.
@@ -15,6 +17,7 @@ pub const SLOW_PROTOCOLS_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0
 pub const LEN: usize = 124;
 
 const SUBTYPE: u8 = 1;
+const MARKER_SUBTYPE: u8 = 2;
 const VERSION: u8 = 1;
 
 /// Offsets of fields from the start of the frame.
@@ -24,6 +27,7 @@ mod offset {
     pub const ACTOR: usize = 16;
     pub const PARTNER: usize = 36;
     pub const COLLECTOR: usize = 56;
+    pub const MARKER: usize = 16;
 }
 
 /// Types and lengths of the TLVs.
@@ -31,15 +35,35 @@ mod tlv {
     pub const ACTOR: [u8; 2] = [1, 20];
     pub const PARTNER: [u8; 2] = [2, 20];
     pub const COLLECTOR: [u8; 2] = [3, 16];
+    pub const MARKER: [u8; 2] = [1, 16];
+    pub const MARKER_RESPONSE: [u8; 2] = [2, 16];
 }
 
-/// Returns whether an untagged frame is LACP.
+/// Returns whether a frame without tags is LACP or a marker.
 #[must_use]
 pub fn is_lacp(header: &Header, head: &[u8]) -> bool {
     header.ether_type == SLOW_PROTOCOLS
         && header.dst == SLOW_PROTOCOLS_ADDRESS
-        && header.tag.is_none()
-        && head.get(offset::SUBTYPE) == Some(&SUBTYPE)
+        && header.l3 == field::PAYLOAD
+        && matches!(header.payload(head), [SUBTYPE | MARKER_SUBTYPE, ..])
+}
+
+/// Returns whether a frame for which [`is_lacp`] returned true is a marker or a response to one.
+#[must_use]
+pub fn is_marker(frame: &[u8]) -> bool {
+    frame.get(offset::SUBTYPE) == Some(&MARKER_SUBTYPE)
+}
+
+/// Returns the response to a [marker](is_marker) from a port with this MAC address; `None` if the frame is no request.
+#[must_use]
+pub fn marker_response(frame: &[u8], src: MacAddr) -> Option<[u8; LEN]> {
+    let mut response = *frame.first_chunk::<LEN>()?;
+    if response[offset::MARKER..][..2] != tlv::MARKER {
+        return None;
+    }
+    response[6..12].copy_from_slice(&src.0);
+    response[offset::MARKER..][..2].copy_from_slice(&tlv::MARKER_RESPONSE);
+    Some(response)
 }
 
 /// Reason to reject an LACP frame.
@@ -220,7 +244,7 @@ mod tests {
         let names: Vec<&str> = pdu.actor.state.names().collect();
         assert_eq!(names, ["active", "aggregatable", "in_sync", "collecting", "distributing"]);
         assert!(is_lacp(&Header::parse(&bytes).unwrap(), &bytes));
-        bytes[14] = 2; // marker
+        bytes[14] = 3;
         assert!(!is_lacp(&Header::parse(&bytes).unwrap(), &bytes));
         for (at, error) in [(16, LacpError::Layout), (17, LacpError::Layout), (36, LacpError::Layout)] {
             let mut wrong = pdu.frame(MacAddr::default());
@@ -228,6 +252,31 @@ mod tests {
             assert_eq!(Lacpdu::parse(&wrong), Err(error));
         }
         assert_eq!(Lacpdu::parse(&bytes[..LEN - 1]), Err(LacpError::Truncated));
+    }
+
+    // proves: lacp
+    #[test]
+    fn marker_is_returned_as_response() {
+        let mut marker = [0; LEN];
+        marker[..14].copy_from_slice(&SCAPY[..14]);
+        marker[14..34].copy_from_slice(&[2, 1, 1, 16, 0, 3, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0]);
+        assert!(is_lacp(&Header::parse(&marker).unwrap(), &marker) && is_marker(&marker));
+        let response = marker_response(&marker, MacAddr([2; 6])).unwrap();
+        let mut expected = marker;
+        expected[6..12].fill(2);
+        expected[16] = 2;
+        assert_eq!(response, expected);
+        assert_eq!(marker_response(&response, MacAddr([2; 6])), None, "a response was answered");
+        assert_eq!(marker_response(&marker[..LEN - 1], MacAddr([2; 6])), None);
+    }
+
+    // proves: lacp
+    #[test]
+    fn lacp_frame_behind_tag_is_ignored() {
+        for tag in [[0x81, 0, 0, 0], [0x22, 0xe9, 0, 1]] {
+            let bytes = [&SCAPY[..12], &tag, &SCAPY[12..]].concat();
+            assert!(!is_lacp(&Header::parse(&bytes).unwrap(), &bytes), "{tag:x?}");
+        }
     }
 
     explore! {

@@ -126,6 +126,8 @@ pub enum MembershipError {
     Group,
     /// MLD message with a hop limit other than 1, or a source that is not link-local.
     Source,
+    /// MLD message without the Router Alert option in a hop-by-hop header (RFC 2710 section 3, RFC 3810 section 5).
+    RouterAlert,
     /// Packet that is no message about members or routers.
     Other,
 }
@@ -135,6 +137,7 @@ crate::named! { MembershipError {
     Checksum: "checksum",
     Group: "group",
     Source: "source",
+    RouterAlert: "router_alert",
     Other: "other",
 } }
 
@@ -290,7 +293,7 @@ pub fn parse(ether_type: EtherType, packet: &[u8]) -> Result<Message<'_>, Member
     }
     match carried.protocol {
         protocol::IGMP => igmp::parse(carried.src, carried.rest),
-        protocol::ICMPV6 => mld::parse(carried.src, packet[7], carried.rest),
+        protocol::ICMPV6 => mld::parse(carried.src, packet, carried.rest),
         _ if carried.is_hello() => Ok(Message::Hello),
         _ => Err(Other),
     }

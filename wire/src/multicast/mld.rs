@@ -23,13 +23,40 @@ pub(crate) fn role(message: &[u8]) -> Option<Role> {
     }
 }
 
-pub(crate) fn parse(source: Address, hop_limit: u8, message: &[u8]) -> Result<Message<'_>, MembershipError> {
+/// Returns whether the hop-by-hop header of an IPv6 packet has the Router Alert option for MLD (RFC 2711).
+fn has_router_alert(packet: &[u8]) -> bool {
+    let Some([_, len, rest @ ..]) = packet.get(IPV6_LEN..).filter(|_| packet[6] == protocol::HOP_BY_HOP)
+    else {
+        return false;
+    };
+    let mut options = rest.get(..6 + 8 * usize::from(*len)).unwrap_or_default();
+    loop {
+        options = match options {
+            [5, 2, 0, 0, ..] => return true,
+            [0, rest @ ..] => rest,
+            [_, len, rest @ ..] => rest.get(usize::from(*len)..).unwrap_or_default(),
+            _ => return false,
+        };
+    }
+}
+
+/// Parses the `message` of an IPv6 packet with a complete header.
+pub(crate) fn parse<'a>(
+    source: Address,
+    packet: &[u8],
+    message: &'a [u8],
+) -> Result<Message<'a>, MembershipError> {
     let kind = message.first().copied().ok_or(MembershipError::Truncated)?;
     let is_link_local = matches!(source, Address::V6(source) if source >> 118 == 0xfe80 >> 6);
     // A host without an address reports, too (RFC 3590).
     let may_lack_source = kind != kind::QUERY && source == Address::V6(0);
-    if role(message).is_some() && (hop_limit != 1 || !is_link_local && !may_lack_source) {
-        return Err(MembershipError::Source);
+    if role(message).is_some() {
+        if packet[7] != 1 || !is_link_local && !may_lack_source {
+            return Err(MembershipError::Source);
+        }
+        if !has_router_alert(packet) {
+            return Err(MembershipError::RouterAlert);
+        }
     }
     if kind == kind::REPORT_V2 {
         return Records::list(message, true).map(Message::Records);

@@ -138,6 +138,26 @@ fn damaged_membership_message_is_refused() {
 
 // proves: snooping
 #[test]
+fn mld_message_without_router_alert_is_refused() {
+    let (ether_type, good) = packet(PACKETS[6].2);
+    let with = |options: [u8; 6]| {
+        let mut bytes = good.clone();
+        bytes[42..48].copy_from_slice(&options);
+        parse(ether_type, &bytes).map(summary)
+    };
+    for options in [[0, 5, 2, 0, 0, 0], [1, 0, 5, 2, 0, 0], [0, 0, 5, 2, 0, 0]] {
+        assert!(with(options).is_ok(), "{options:?}");
+    }
+    for options in [[1, 4, 5, 2, 0, 0], [5, 2, 0, 1, 1, 0], [1, 9, 0, 0, 0, 0], [0, 0, 0, 0, 5, 2]] {
+        assert_eq!(with(options), Err(MembershipError::RouterAlert), "{options:?}");
+    }
+    let mut bare = [&good[..40], &good[48..]].concat();
+    (bare[5], bare[6]) = (24, 58);
+    assert_eq!(parse(ether_type, &bare), Err(MembershipError::RouterAlert));
+}
+
+// proves: snooping
+#[test]
 fn link_local_groups_are_always_flooded() {
     let v4 = |dst: [u8; 4]| {
         let mut bytes = [0; 28];
@@ -208,6 +228,10 @@ explore! {
         let _ = parse(ether_type, &bytes).map(summary);
         // Without checksums, which random bytes never have.
         let _ = igmp::parse(G, &bytes).map(summary);
-        let _ = mld::parse(HOST, 1, &bytes).map(summary);
+        let (_, mut query) = packet(PACKETS[10].2);
+        let _ = mld::parse(HOST, &query, &bytes).map(summary);
+        query.truncate(40);
+        query.extend(&bytes);
+        let _ = mld::parse(HOST, &query, &bytes).map(summary);
     }
 }
