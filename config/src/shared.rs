@@ -252,7 +252,7 @@ fn classes_share_pool(ports: &[PortSettings], keys: &MemoryKeys, problems: &mut 
     let (Some(model), true) = (&keys.model, lossless.len() > 1 && !bare.is_empty()) else { return };
     problems.push(
         Problem::note(format!(
-            "a class whose frames wait fills the pool, and then peers are paused in lossless classes {}, too",
+            "a congested class can fill the shared pool; the switch then pauses classes {} as well",
             written::ranges(&bare)
         ))
         .at(model.span, "one pool for all classes")

@@ -1,11 +1,11 @@
-use xoff_flow_control::settings::{PortSettings, SwitchSettings};
+use xoff_flow_control::settings::{PolicyKind, PortSettings, SwitchSettings};
 use xoff_wire::units::Class;
 
 use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about policies whose egress threshold cannot be reached, because the queue is full before.
+/// Warns about policies that pause nothing: of lossy classes, and of classes whose queue is full below the threshold.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -14,6 +14,19 @@ pub(crate) fn check(
 ) {
     let keys = &document.switch;
     let lossless = |class: &Class| drafts.iter().any(|draft| draft.lossless.contains(*class));
+    if let Some(key) = keys.policy.as_ref().filter(|key| key.value.contains(&None)) {
+        let pauses = |kind: PolicyKind| !matches!(kind, PolicyKind::Pfc | PolicyKind::Custom);
+        let is_idle = |class: &Class| key.value[class.index()].is_some_and(pauses) && !lossless(class);
+        for class in Class::ALL.into_iter().filter(is_idle) {
+            problems.push(
+                Problem::warning(format!(
+                    "the policy of class {class} has no effect: the class is lossy on all ports"
+                ))
+                .at(key.span, "policies pause lossless classes only")
+                .help(format!("add {class} to `lossless` of ports, or remove the class from `policy`")),
+            );
+        }
+    }
     for class in Class::ALL.into_iter().filter(lossless) {
         let acting = [switch.policies[class.index()]];
         let kinds =

@@ -60,6 +60,19 @@ fn policy_with_ingress_thresholds_only_allows_two_workers() {
 
 // proves: check
 #[test]
+fn policy_of_lossy_class_warns() {
+    let of = |policy: &str| {
+        let config = read(&format!("[switch]\npolicy = {policy}\n[defaults]\nlossless = [3]\n")).unwrap();
+        let found = config.warnings.into_iter().filter(|it| it.message.contains("has no effect"));
+        found.map(|it| (it.message, it.position.unwrap().0)).collect::<Vec<_>>()
+    };
+    let found = of("{ 3 = \"ofc\", 4 = \"capfc-stop-max\", 5 = \"pfc\" }");
+    assert_eq!(found, [("the policy of class 4 has no effect: the class is lossy on all ports".into(), 2)]);
+    assert_eq!(of("\"capfc-stop-max\""), []);
+}
+
+// proves: check
+#[test]
 fn egress_max_at_policy_congestion_threshold_warns() {
     let of = |policy: &str, most: u64| {
         let class = format!("[class.3]\negress_max = {most}\negress_xoff = 20000\negress_xon = 15000\n");

@@ -135,8 +135,9 @@ notation_by! {
         format!("from {} to {}, probability {probability}{wred}", min.notation(), max.notation())
     },
     WatchdogSettings: |WatchdogSettings { action, detect, restore, share }| {
-        let part = if *share < WatchdogSettings::UNBROKEN { format!(", or after pauses of {share} %") } else { String::new() };
-        format!("{} after {} of pause{part}, ends after {} without pause", action.name(), detect.notation(), restore.notation())
+        let detect = detect.notation();
+        let part = if *share < WatchdogSettings::UNBROKEN { format!(", or after pauses for {share} % of {detect}") } else { String::new() };
+        format!("{} after {detect} of pause{part}, ends after {} without pause", action.name(), restore.notation())
     },
     FlowControl: |flow_control| match flow_control {
         FlowControl::Pfc { obey, send } => format!("pfc, obeyed in classes {}, sent in classes {}", some(obey), some(send)),

@@ -18,9 +18,19 @@ impl Purpose {
     /// Returns the tables that only files of this kind have.
     fn tables(self) -> &'static [&'static str] {
         match self {
-            Purpose::Switch => {
-                &["port", "class", "memory", "fdb", "pipeline", "policy", "group", "router", "punt", "vlan"]
-            }
+            Purpose::Switch => &[
+                "port",
+                "class",
+                "memory",
+                "fdb",
+                "pipeline",
+                "policy",
+                "group",
+                "router",
+                "punt",
+                "vlan",
+                "multicast",
+            ],
             Purpose::Network => &["link", "host"],
             Purpose::Host => &["nic"],
             Purpose::Scenario => &["scenario", "topology", "hosts", "load", "receiver", "sweep"],
@@ -81,6 +91,7 @@ mod tests {
     fn file_of_another_command_is_recognised() {
         let files = [
             (Purpose::Switch, "[switch]\nname = \"s\"\n[[port]]\nname = \"a\"\n"),
+            (Purpose::Switch, "[multicast]\nsnooping = true\n"),
             (Purpose::Network, "[defaults]\nspeed = \"1G\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n"),
             (Purpose::Host, "[nic]\ndevice = \"eth0\"\n"),
             (Purpose::Scenario, "[scenario]\nname = \"a\"\n[switch]\nstall_budget = \"1ms\"\n"),

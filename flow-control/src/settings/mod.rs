@@ -438,7 +438,8 @@ pub struct WatchdogSettings {
     pub detect: Nanos,
     /// Time without a pause that ends the storm.
     pub restore: Nanos,
-    /// Share of `detect` in percent: a class with queued frames that was paused for so long is in a pause storm, too.
+    /// Share of `detect`, in percent, that a class with queued frames may be paused before a storm begins; 100: only an
+    /// unbroken pause.
     pub share: u8,
 }
 
