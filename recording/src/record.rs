@@ -255,7 +255,9 @@ impl<'a> Record<'a> {
             Record::SetLink(port, true) => format!("{}: the link is up", at(port)),
             Record::SetLink(port, false) => format!("{}: the link is down", at(port)),
             Record::SetMac(port, mac) => format!("{}: the device has address {mac}", at(port)),
-            Record::SetMember(port, state) => format!("{}: LACP is {}", at(port), state.name()),
+            Record::SetMember(port, state) => {
+                format!("{}: LACP state of the member is {}", at(port), state.name())
+            }
             Record::LetPeersGo => "the switch sends XON to all peers".into(),
             Record::Tell(port, len, _) => {
                 format!("{}: a frame of {len} bytes is to be sent to the peer", at(port))

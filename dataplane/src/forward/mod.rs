@@ -36,8 +36,8 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 pub(crate) enum Decision {
     Unicast(PortId),
     Group(GroupId),
-    /// Each of these ports gets a copy, if it wants a multicast frame of a snooped VLAN. Only there, the set may be
-    /// empty. A group's [first member](Groups::at) stands for one of its members.
+    /// Ports that get a copy. In a snooped VLAN, those without members are removed later, and the set may be empty. A
+    /// group's [first member](Groups::at) stands for one of its members.
     Flood(PortSet, Flooded),
     Route(Site),
     Drop(DropReason),

@@ -19,14 +19,15 @@ impl Switch {
         store: &mut S,
     ) {
         let meta = *self.nodes.meta(&frame);
-        let ports = match kind {
+        let wanting = match kind {
             Flooded::Multicast => self.wanting(ports, &frame, store),
             Flooded::Broadcast | Flooded::Unknown => ports,
         };
-        if ports.is_empty() {
-            return self.end_unwanted(frame, store);
+        if wanting.is_empty() {
+            let reason = if ports.is_empty() { DropReason::NoDestination } else { DropReason::NoListener };
+            return self.end_unwanted(reason, frame, store);
         }
-        let ports = self.with_members(ports, &frame, store);
+        let ports = self.with_members(wanting, &frame, store);
         let (ports, missed, full) = self.find_room(ports, &meta);
         if let Some(full) = full {
             return self.wait_for_room(full, frame);

@@ -45,9 +45,9 @@ impl Switch {
         header.dst.is_group() && self.bridge.multicast().wants(vid, header.ether_type, header.payload(head))
     }
 
-    /// Ends a multicast frame that no port wants: only the control plane and the VLAN's router may receive it.
+    /// Ends a multicast frame that no port gets: only the control plane and the VLAN's router may receive it.
     #[cold]
-    pub(super) fn end_unwanted<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
+    pub(super) fn end_unwanted<S: FrameStore>(&mut self, reason: DropReason, frame: Frame, store: &mut S) {
         let &FrameMeta { vid, origin, .. } = self.nodes.meta(&frame);
         let site = Site::Vlan(vid);
         match origin {
@@ -56,7 +56,7 @@ impl Switch {
                 self.punt_admitted(site, PuntReason::Membership, frame, store);
             }
             Origin::Network if self.bridge.router(vid).is_some() => self.decide_routed(site, frame, store),
-            _ => self.end_here(DropReason::NoListener, frame, store),
+            _ => self.end_here(reason, frame, store),
         }
     }
 }

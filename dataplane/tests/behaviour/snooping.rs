@@ -60,7 +60,11 @@ impl Bench {
     }
 
     fn unwanted(&self, port: u8) -> u64 {
-        self.counters.class(PortId(port), crate::C0).drops[DropReason::NoListener.index()].get()
+        self.dropped(port, DropReason::NoListener)
+    }
+
+    fn dropped(&self, port: u8, reason: DropReason) -> u64 {
+        self.counters.class(PortId(port), crate::C0).drops[reason.index()].get()
     }
 }
 
@@ -147,6 +151,8 @@ fn unwanted_multicast_is_filtered_or_consumed() {
         bench.switch.batch(bench.now).set_link(PortId(port), false, &mut bench.store);
     }
     assert_eq!(bench.forward(0, &report).1, [PuntReason::Membership], "a lone port's host is not seen");
+    assert_eq!(bench.forward(0, &data), (vec![], vec![]));
+    assert_eq!((bench.unwanted(0), bench.dropped(0, DropReason::NoDestination)), (1, 1), "no port is up");
     let mut routed = Bench::new(Some(SVI));
     routed.publish(vlan, groups());
     assert_eq!(routed.forward(0, &report), (vec![], vec![PuntReason::Membership]));
