@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xoff_dataplane::forward::MemberState;
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_flow_control::settings::SwitchSettings;
-use xoff_wire::lacp::Lacpdu;
+use xoff_wire::lacp::{Lacpdu, is_marker, marker_response};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::mailbox::Request;
@@ -57,8 +57,11 @@ impl Aggregators {
             };
             self.groups.push(Aggregator::new(self.system, group, lacp, kept));
         }
-        for ((_, port), member) in before {
+        for ((group, port), member) in before {
             self.leave(now, port, &member, outbox);
+            if std::mem::take(&mut self.handled[port.index()].has_joined) {
+                log_left(&self.view, &group, port, &member, "removed");
+            }
             self.view.lacp.lock()[port.index()] = LacpPort::default();
         }
         self.settings = Some(settings);
@@ -101,18 +104,29 @@ fn log(view: &SwitchView, handled: &mut Handled, group: &str, port: PortId, memb
     if std::mem::replace(&mut handled.has_joined, has_joined) == has_joined {
         return;
     }
-    let (port, partner, standing) = (view.name_of(port), member.ends().1.system.1, member.standing().name());
     if has_joined {
+        let (port, partner) = (view.name_of(port), member.ends().1.system.1);
         tracing::info!(event = "lacp-joined", %port, group, %partner, "LACP: the member has joined its group");
     } else {
-        tracing::warn!(event = "lacp-left", %port, group, %partner, standing, "LACP: the member has left its group and sends no data");
+        log_left(view, group, port, member, member.standing().name());
     }
 }
 
+fn log_left(view: &SwitchView, group: &str, port: PortId, member: &Member, standing: &str) {
+    let (port, partner) = (view.name_of(port), member.ends().1.system.1);
+    tracing::warn!(event = "lacp-left", %port, group, %partner, standing, "LACP: the member has left its group and sends no data");
+}
+
 impl Host for Aggregators {
-    fn take(&mut self, punted: &Punted<'_>, _: &mut Outbox) {
+    fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox) {
         let (port, at) = (punted.punt.port, punted.punt.at);
         if punted.punt.reason != PuntReason::Lacp {
+            return;
+        }
+        if is_marker(punted.bytes) {
+            if let Some(response) = marker_response(punted.bytes, self.mac(port)) {
+                outbox.tell(at, port, &response); // without room, the partner repeats its marker
+            }
             return;
         }
         let Some(member) = self.groups.iter_mut().find_map(|group| group.member(port)) else { return };
@@ -184,7 +198,7 @@ mod tests {
     use crate::control::mailbox::Inbox;
     use crate::control::testing::view;
     use crate::handoff::Bells;
-    use crate::host_path::ends::ends;
+    use crate::host_path::ends::{HostFrame, ends};
 
     const LEFT: PortId = PortId(0);
 
@@ -253,5 +267,22 @@ mod tests {
         view.configured.set(settings);
         at = run(&mut lacp, &[]);
         assert_eq!((at.counts.frames_in, member_states(&inbox)), (0, vec![]));
+        assert!(!lacp.handled[LEFT.index()].has_joined, "a later member seems to leave");
+    }
+
+    // proves: lacp
+    #[test]
+    fn marker_is_answered_at_its_port() {
+        let (view, _inbox) = view();
+        let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
+        let counts = SendCounts::new(2);
+        let (mut host, mut workers) = ends(&bells, vec![WorkerId(0); 2].into(), 1, &bell, &counts);
+        let mut lacp = Aggregators::new(Arc::clone(&view), counts);
+        let mut marker = Lacpdu { actor: End::default(), partner: End::default() }.frame(MacAddr([9; 6]));
+        marker[14..18].copy_from_slice(&[2, 1, 1, 16]);
+        let punt = Punt { at: Nanos(1), port: LEFT, vid: 0, reason: PuntReason::Lacp };
+        lacp.take(&Punted { punt, bytes: &marker }, &mut host.outbox);
+        let response = marker_response(&marker, view.ports[0].now().mac).unwrap();
+        assert_eq!(workers[0].1.next_frame(), Some(HostFrame::ToPeer(LEFT, &response)));
     }
 }

@@ -17,6 +17,7 @@ use super::multicast::address;
 use super::view::{Link, SwitchView};
 use crate::host_path::Host;
 use crate::host_path::ends::{Outbox, Punted};
+use crate::lacp::member::Standing;
 use crate::snooping::SnoopingFault;
 
 /// Maximum replaced tables that workers have not returned, so that a silent worker does not exhaust memory.
@@ -24,6 +25,8 @@ const UNRETURNED_MAX: usize = 64;
 /// Minimum interval between log lines of a kind, because senders may cause them.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 const TRY_AGAIN: Nanos = Nanos::from_millis(1);
+/// Maximum delay of a deadline that a report moved forward without a change of the table.
+const SETTLE: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]
 pub struct MulticastSnooper {
@@ -93,31 +96,45 @@ impl MulticastSnooper {
     }
 }
 
-/// Sends a query by all ports of the VLAN that are up, or by one; once by a group of ports.
+/// Returns the ports with a link; of groups with LACP, only those in use, because the partner discards other frames.
+fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
+    let lacp = view.lacp.lock();
+    let has_lacp = |id: PortId| {
+        let mut groups = settings.groups.iter().filter(|group| group.lacp.is_some());
+        groups.any(|group| group.members.iter().any(|member| member.port == id))
+    };
+    let is_in_use = |id: PortId| lacp[id.index()].standing == Standing::Distributing || !has_lacp(id);
+    let up = view.ports().filter(|(_, port)| port.link.get() == Link::Up).map(|(id, _)| id);
+    up.filter(|id| is_in_use(*id)).collect()
+}
+
+/// Sends a query by all usable ports of the VLAN, or by the port or group for which `only` stands; once by a group.
+/// Returns the ports and first members that do not get the query, because there is no room.
 fn send(
     view: &SwitchView,
     settings: &SwitchSettings,
-    (now, up): (Nanos, &PortSet),
+    (now, usable): (Nanos, &[(PortId, PortId)]),
     (vid, only): (u16, Option<PortId>),
     query: &Query,
     outbox: &mut Outbox,
-) {
-    let Some(vlan) = settings.vlans.iter().find(|vlan| vlan.vid == vid) else { return };
-    let is_first = |port: &PortId| {
-        let mut groups = settings.groups.iter().map(|group| &group.members);
-        let group = groups.find(|members| members.iter().any(|member| member.port == *port));
-        let others = group.into_iter().flatten().map(|member| member.port);
-        others.filter(|other| up.contains(*other)).all(|other| other >= *port)
-    };
-    let members = vlan.tagged.iter().chain(&vlan.untagged).copied();
-    for port in members.filter(|port| only.is_none_or(|only| only == *port)) {
-        if up.contains(port) && (only.is_some() || is_first(&port)) {
-            let tag = vlan.tagged.contains(&port).then(|| Tci::new(Class::ALL[7], false, vid));
-            let mut bytes = [0; QUERY_LEN];
-            let frame = query.write(view.ports[port.index()].now().mac, tag, &mut bytes);
-            outbox.tell(now, port, frame); // without room, the next query follows
+) -> PortSet {
+    let (mut done, mut unsent) = (PortSet::NONE, PortSet::NONE);
+    let Some(vlan) = settings.vlans.iter().find(|vlan| vlan.vid == vid) else { return unsent };
+    for &(port, first) in usable {
+        let is_tagged = vlan.tagged.contains(&port);
+        let is_member = is_tagged || vlan.untagged.contains(&port);
+        if !is_member || only.is_some_and(|only| only != first) || done.contains(first) {
+            continue;
+        }
+        done.insert(first);
+        let tag = is_tagged.then(|| Tci::new(Class::ALL[7], false, vid));
+        let mut bytes = [0; QUERY_LEN];
+        let frame = query.write(view.ports[port.index()].now().mac, tag, &mut bytes);
+        if !outbox.tell(now, port, frame) {
+            unsent.insert(first);
         }
     }
+    unsent
 }
 
 impl Host for MulticastSnooper {
@@ -128,9 +145,10 @@ impl Host for MulticastSnooper {
         let mut faults = Vec::new();
         let mut snooper = self.view.snooping.lock();
         let (at, vid, port) = (punted.punt.at, punted.punt.vid, punted.punt.port);
-        self.is_stale |= snooper.receive(at, vid, port, punted.bytes, |fault| faults.push(fault));
-        self.due = Nanos::ZERO; // timers may have changed
+        let is_changed = snooper.receive(at, vid, port, punted.bytes, |fault| faults.push(fault));
         drop(snooper);
+        self.is_stale |= is_changed;
+        self.due = if is_changed { Nanos::ZERO } else { self.due.min(at.after(SETTLE)) };
         faults.into_iter().for_each(|fault| self.log(at, fault));
     }
 
@@ -144,16 +162,15 @@ impl Host for MulticastSnooper {
             self.settings = Some(Arc::clone(&settings));
             (self.is_stale, self.due) = (true, Nanos::ZERO);
         }
-        let up: PortSet =
-            view.ports().filter(|(_, port)| port.link.get() == Link::Up).map(|(id, _)| id).collect();
-        if snooper.set_up(now, up) {
-            self.due = Nanos::ZERO;
+        let usable = usable(&view, &settings);
+        if snooper.set_up(now, usable) {
+            (self.is_stale, self.due) = (true, Nanos::ZERO);
         }
         if now >= self.due {
-            let _ = snooper.advance(now, |vid, port, query| {
-                send(&view, &settings, (now, &up), (vid, port), query, outbox);
+            let usable: Vec<_> = usable.iter().map(|port| (port, snooper.first_member(port))).collect();
+            self.is_stale |= snooper.advance(now, |vid, port, query| {
+                send(&view, &settings, (now, &usable), (vid, port), query, outbox)
             });
-            self.is_stale = true; // an expired time may have changed the table
             self.due = snooper.next_deadline(now);
         }
         drop(snooper);
@@ -164,4 +181,56 @@ impl Host for MulticastSnooper {
     }
 
     fn stop(&mut self, _: Nanos, _: &mut Outbox) {}
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use xoff_dataplane::switch::WorkerId;
+    use xoff_flow_control::settings::{GroupSettings, Lacp, Member, MulticastSettings, Spread, VlanSettings};
+
+    use super::*;
+    use crate::bell::Bell;
+    use crate::control::testing::view;
+    use crate::handoff::Bells;
+    use crate::host_path::ends::{HostFrame, SendCounts, ends};
+
+    // proves: snooping, lacp
+    #[test]
+    fn queries_leave_by_distributing_member() {
+        let (view, _inbox) = view();
+        let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
+        let (mut host, mut workers) =
+            ends(&bells, vec![WorkerId(0); 2].into(), 1, &bell, &SendCounts::new(2));
+        let mut settings = SwitchSettings::clone(&view.settings());
+        let ports = [PortId(0), PortId(1)];
+        settings.vlans = vec![VlanSettings { vid: 1, tagged: Vec::new(), untagged: ports.into() }];
+        let querier = Some(Ipv4Addr::UNSPECIFIED);
+        settings.multicast = MulticastSettings { vlans: vec![1], querier, ..MulticastSettings::default() };
+        settings.groups = vec![GroupSettings {
+            name: "up".into(),
+            members: ports.map(|port| Member { port, weight: 1 }).into(),
+            spread: Spread::Flow,
+            uplinks: false,
+            lacp: Some(Lacp { active: true, short_timeout: true }),
+            salt: 0,
+        }];
+        view.configured.set(settings);
+        view.ports.iter().for_each(|port| assert!(port.link.set(Link::Up) || port.link.get() == Link::Up));
+        let mut snooper = MulticastSnooper::new(Arc::clone(&view));
+        let mut queries = |second| {
+            snooper.advance(Nanos::from_secs(second), &mut host.outbox);
+            let mut ports = Vec::new();
+            while let Some(frame) = workers[0].1.next_frame() {
+                let HostFrame::ToPeer(port, _) = frame else { panic!("{frame:?}") };
+                ports.push(port);
+            }
+            ports
+        };
+        assert_eq!(queries(1), [], "sent by a detached member");
+        view.lacp.lock()[1].standing = Standing::Distributing;
+        assert_eq!([queries(2), queries(3)].concat(), [PortId(1); 2], "not one of IGMP, and one of MLD");
+    }
 }

@@ -13,7 +13,6 @@ use xoff_wire::ip::Address;
 use xoff_wire::multicast::{MembershipError, Message, Query, parse};
 use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet};
 
-use segment::Due;
 pub use segment::Segment;
 
 /// Interval between the first queries in different VLANs, because only a few frames may wait at a port.
@@ -61,6 +60,8 @@ pub struct Snooper {
     pub counts: SnoopingCounts,
     groups_max: usize,
     fast: PortSet,
+    /// First member of each port's group of ports; it stands for the group in all segments.
+    first_members: Vec<PortId>,
     up: PortSet,
     is_full: bool,
 }
@@ -81,6 +82,12 @@ impl Snooper {
         let multicast = &settings.multicast;
         self.groups_max = multicast.groups_max;
         self.fast = ports_where(&settings.ports, |_, port| port.fast_leave);
+        self.first_members = (0..=u8::MAX).map(PortId).take(settings.ports.len()).collect();
+        for group in &settings.groups {
+            let ports = group.members.iter().map(|member| member.port);
+            let Some(first) = ports.clone().min() else { continue };
+            ports.for_each(|port| self.first_members[port.index()] = first);
+        }
         self.segments.retain(|(vid, _), _| multicast.vlans.binary_search(vid).is_ok());
         let all = multicast.vlans.iter().flat_map(|vid| Version::ALL.map(|version| (*vid, version)));
         for (number, key) in (0..).zip(all) {
@@ -93,8 +100,20 @@ impl Snooper {
         }
     }
 
-    /// Sets the ports with a link. Own queries are due after a link came up. Returns whether the ports changed.
+    /// Returns the port that stands for `port`: the first member of its group, or `port` itself.
+    #[must_use]
+    pub fn first_member(&self, port: PortId) -> PortId {
+        self.first_members.get(port.index()).copied().unwrap_or(port)
+    }
+
+    fn with_first_members(&self, ports: PortSet) -> PortSet {
+        ports.iter().map(|port| self.first_member(port)).collect()
+    }
+
+    /// Sets the ports that can send. Own queries are due after the first port of a group, or a single port, became
+    /// able to. Returns whether such ports or groups changed.
     pub fn set_up(&mut self, now: Nanos, up: PortSet) -> bool {
+        let up = self.with_first_members(up);
         let before = std::mem::replace(&mut self.up, up);
         let new = up.without(&before);
         for (number, segment) in (0..).zip(self.segments.values_mut()).filter(|_| !new.is_empty()) {
@@ -130,7 +149,7 @@ impl Snooper {
     ) -> bool {
         let Ok(header) = Header::parse(frame) else { return false };
         let version = if header.ether_type.0 == 0x0800 { Version::Ipv4 } else { Version::Ipv6 };
-        let is_fast = self.fast.contains(port);
+        let (is_fast, port) = (self.fast.contains(port), self.first_member(port));
         let mut groups = self.groups();
         let Some(segment) = self.segments.get_mut(&(vid, version)) else { return false };
         match parse(header.ether_type, header.payload(frame)) {
@@ -150,14 +169,14 @@ impl Snooper {
                 self.counts.reports += 1;
                 let mut is_changed = false;
                 for record in records {
-                    let has_room = groups < self.groups_max;
+                    let (has_room, was_complete) = (groups < self.groups_max, !segment.is_incomplete(now));
                     let before = segment.groups().len();
                     let change = (record.group, record.change);
                     if let Some(is_new) = segment.change(now, port, change, is_fast, has_room) {
                         is_changed |= is_new;
                     } else {
                         self.counts.refused += 1;
-                        is_changed = true;
+                        is_changed |= was_complete;
                         if !std::mem::replace(&mut self.is_full, true) {
                             fault(SnoopingFault::TableFull);
                         }
@@ -169,14 +188,23 @@ impl Snooper {
         }
     }
 
-    /// Ends what has expired, and calls `send` for due queries: VLAN, port (or all), query. Returns whether the table
-    /// may have changed.
-    pub fn advance(&mut self, now: Nanos, mut send: impl FnMut(u16, Option<PortId>, &Query)) -> bool {
+    /// Ends what has expired, and calls `send` for due queries: VLAN, port (or all), query. `send` returns the ports at
+    /// which there was no room for the query. Returns whether the table may have changed.
+    pub fn advance(
+        &mut self,
+        now: Nanos,
+        mut send: impl FnMut(u16, Option<PortId>, &Query) -> PortSet,
+    ) -> bool {
         let (mut is_changed, mut queries) = (false, Vec::new());
         for (&(vid, _), segment) in &mut self.segments {
             is_changed |= segment.advance(now, &self.up, &mut queries);
             self.counts.queries_sent += queries.len() as u64;
-            queries.drain(..).for_each(|Due { port, query }| send(vid, port, &query));
+            for due in queries.drain(..) {
+                let unsent = send(vid, due.port, &due.query);
+                if !unsent.is_empty() {
+                    segment.retry(now, &due, &unsent);
+                }
+            }
         }
         self.is_full &= self.groups() >= self.groups_max;
         is_changed
@@ -190,12 +218,7 @@ impl Snooper {
     /// Returns the table for the workers.
     #[must_use]
     pub fn table(&self, now: Nanos, settings: &SwitchSettings) -> MulticastTable {
-        let first_member = |port: PortId| {
-            let mut groups = settings.groups.iter().map(|group| &group.members);
-            let group = groups.find(|members| members.iter().any(|member| member.port == port));
-            group.and_then(|members| members.iter().map(|member| member.port).min()).unwrap_or(port)
-        };
-        let first_members = |ports: PortSet| ports.iter().map(first_member).collect::<PortSet>();
+        let first_members = |ports: PortSet| self.with_first_members(ports);
         let routers = ports_where(&settings.ports, |_, port| port.multicast_router);
         let mut groups = Vec::new();
         let mut of = |vid, version| {

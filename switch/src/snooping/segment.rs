@@ -17,6 +17,8 @@ const GRACE: Nanos = Nanos::from_millis(500);
 /// Default holdtime of a PIM hello (RFC 7761 section 4.11).
 const HELLO_HOLD: Nanos = Nanos::from_secs(105);
 const LAST_MEMBER_RESPONSE: Nanos = Nanos::from_secs(1);
+/// Time until a query is repeated that could not be sent.
+const RETRY: Nanos = Nanos::from_secs(1);
 /// Maximum group-specific queries that wait.
 const QUERIES_MAX: usize = 64;
 /// Queries of a second querier until it counts as a fault: more than it sends before it hears the first.
@@ -98,6 +100,8 @@ pub struct Segment {
     incomplete_until: Nanos,
     routers: Members,
     groups: BTreeMap<Address, Members>,
+    /// Time of the last [`Segment::advance`].
+    advanced_at: Nanos,
 }
 
 const fn is_unspecified(address: Address) -> bool {
@@ -119,6 +123,7 @@ impl Segment {
             incomplete_until: Nanos::ZERO,
             routers: Members::new(),
             groups: BTreeMap::new(),
+            advanced_at: Nanos::ZERO,
         }
     }
 
@@ -155,9 +160,28 @@ impl Segment {
         self.answered.retain(|port, _| !ports.contains(*port));
     }
 
+    /// Schedules a query again that `ports` did not get. Until then, they get all groups, or keep the membership.
+    pub fn retry(&mut self, now: Nanos, unsent: &Due, ports: &PortSet) {
+        let due = now.after(RETRY);
+        let (Some(port), Some(group)) = (unsent.port, unsent.query.group) else {
+            self.link_up(ports);
+            self.query_due = self.query_due.min(due);
+            return;
+        };
+        if let Some(end) = self.groups.get_mut(&group).and_then(|members| members.get_mut(&port)) {
+            *end = due.after(self.times.last_member(LAST_MEMBER_RESPONSE)).max(*end);
+            self.pending.push(GroupQuery { due, port, group });
+        }
+    }
+
     /// Returns whether a querier is present.
     pub fn is_queried(&self, now: Nanos) -> bool {
         now < self.queried_until
+    }
+
+    /// Returns whether a group may be missing because the table was full.
+    pub fn is_incomplete(&self, now: Nanos) -> bool {
+        now < self.incomplete_until
     }
 
     /// Returns the ports of `up` that get all groups.
@@ -234,7 +258,7 @@ impl Segment {
     }
 
     /// Handles a change at a port. `has_room` is false if no further group may be added. Returns whether a port or group
-    /// is new or gone; `None` if a group was refused.
+    /// is new or gone, or a query due; `None` if a group was refused.
     pub fn change(
         &mut self,
         now: Nanos,
@@ -261,31 +285,36 @@ impl Segment {
                 }
                 Some(was_member)
             }
-            Change::Leave | Change::Block => {
-                self.ask_last_members(now, port, group);
-                Some(false)
-            }
+            Change::Leave | Change::Block => Some(self.ask_last_members(now, port, group)),
         }
     }
 
-    fn ask_last_members(&mut self, now: Nanos, port: PortId, group: Address) {
+    /// Schedules queries for the last members of a group at a port. Returns false if none are needed.
+    fn ask_last_members(&mut self, now: Nanos, port: PortId, group: Address) -> bool {
         let is_pending = self.pending.iter().any(|ask| (ask.port, ask.group) == (port, group));
         if self.own_source(now).is_none() || is_pending || self.pending.len() >= QUERIES_MAX {
-            return;
+            return false;
         }
         let Some(end) = self.groups.get_mut(&group).and_then(|members| members.get_mut(&port)) else {
-            return;
+            return false;
         };
         *end = now.after(self.times.last_member(LAST_MEMBER_RESPONSE)).min(*end);
         for number in 0..u64::from(Times::DEFAULT.robustness) {
             let due = now.after(Nanos(LAST_MEMBER_RESPONSE.0 * number));
             self.pending.push(GroupQuery { due, port, group });
         }
+        true
     }
 
-    /// Removes what has ended, and appends due queries. Returns whether a port or group is gone.
+    /// Returns the times at which the ports of groups change, apart from those of members and routers.
+    fn bounds(&self) -> impl Iterator<Item = Nanos> {
+        [self.queried_until, self.incomplete_until].into_iter().chain(self.answered.values().copied())
+    }
+
+    /// Removes what has ended, and appends due queries. Returns whether the ports of groups may have changed.
     pub fn advance(&mut self, now: Nanos, up: &PortSet, queries: &mut Vec<Due>) -> bool {
-        let mut is_changed = false;
+        let before = std::mem::replace(&mut self.advanced_at, now);
+        let mut is_changed = self.bounds().any(|bound| before < bound && bound <= now);
         for members in self.groups.values_mut().chain([&mut self.routers]) {
             let before = members.len();
             members.retain(|_, until| *until > now);
@@ -311,6 +340,7 @@ impl Segment {
             self.startup_left = self.startup_left.saturating_sub(1);
             self.query_due = now.after(if is_startup { Nanos(interval.0 / 4) } else { interval });
             self.general_query(now, Times::DEFAULT, up);
+            is_changed = true;
             queries.push(Due { port: None, query });
         }
         for GroupQuery { port, group, .. } in self.pending.extract_if(.., |ask| ask.due <= now) {
@@ -326,8 +356,7 @@ impl Segment {
         let other = self.other_querier(now).filter(|_| self.own_source(now).is_none());
         let query_due = self.source.map(|_| other.map_or(self.query_due, |other| other.until));
         let queries = self.pending.iter().map(|ask| ask.due).chain(query_due);
-        let bounds = [self.queried_until, self.incomplete_until];
-        let bounds = bounds.into_iter().chain(self.answered.values().copied()).filter(|bound| *bound > now);
+        let bounds = self.bounds().filter(|bound| *bound > now);
         ends.chain(queries).chain(bounds).min().unwrap_or(Nanos::NEVER)
     }
 
@@ -347,7 +376,7 @@ impl Segment {
         for (group, members) in &self.groups {
             put(*group, of_all.or(&members.keys().copied().collect()));
         }
-        let floods = unknown == UnknownGroups::Flood || now < self.incomplete_until;
+        let floods = unknown == UnknownGroups::Flood || self.is_incomplete(now);
         MulticastPorts { reports: Some(routers), unknown: (!floods).then_some(of_all) }
     }
 }

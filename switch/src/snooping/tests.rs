@@ -27,6 +27,8 @@ struct Bench {
     version: Version,
     faults: Vec<SnoopingFault>,
     sent: Vec<(Nanos, Option<PortId>, Query)>,
+    /// Ports at which no query can be sent.
+    unsent: PortSet,
     now: Nanos,
 }
 
@@ -39,22 +41,29 @@ impl Bench {
         let mut snooper = Snooper::default();
         snooper.configure(Nanos::ZERO, &settings, MAC);
         snooper.set_up(Nanos::ZERO, UP.into_iter().collect());
-        Bench { snooper, settings, version, faults: Vec::new(), sent: Vec::new(), now: Nanos::ZERO }
+        let (faults, sent, unsent) = (Vec::new(), Vec::new(), PortSet::NONE);
+        Bench { snooper, settings, version, faults, sent, unsent, now: Nanos::ZERO }
     }
 
     /// Advances to `now`, with all deadlines between.
     fn until(&mut self, now: f64) -> &mut Bench {
         loop {
+            let before = self.snooper.table(self.now, &self.settings);
             let at = self.snooper.next_deadline(self.now).max(self.now);
             let is_due = at <= sec(now);
             self.now = if is_due { at } else { sec(now) };
             let version = self.version;
-            let (sent, at) = (&mut self.sent, self.now);
-            self.snooper.advance(at, |_, port, query| {
+            let (sent, at, unsent) = (&mut self.sent, self.now, self.unsent);
+            let is_changed = self.snooper.advance(at, |_, port, query| {
                 if matches!(query.source, Address::V4(_)) == (version == Version::Ipv4) {
                     sent.push((at, port, *query));
                 }
+                unsent
             });
+            assert!(
+                is_changed || self.snooper.table(at, &self.settings) == before,
+                "changed unnoticed at {at:?}"
+            );
             if !is_due || self.snooper.next_deadline(self.now) > sec(now) {
                 self.now = sec(now);
                 return self;
@@ -62,9 +71,13 @@ impl Bench {
         }
     }
 
-    fn receive(&mut self, port: u8, frame: &[u8]) {
+    /// Passes a frame to the snooper. Returns whether the table may have changed.
+    fn receive(&mut self, port: u8, frame: &[u8]) -> bool {
+        let before = self.snooper.table(self.now, &self.settings);
         let faults = &mut self.faults;
-        self.snooper.receive(self.now, VID, PortId(port), frame, |fault| faults.push(fault));
+        let is_changed = self.snooper.receive(self.now, VID, PortId(port), frame, |fault| faults.push(fault));
+        assert!(is_changed || self.snooper.table(self.now, &self.settings) == before, "changed unnoticed");
+        is_changed
     }
 
     fn group(&self, number: u8) -> Address {
@@ -100,9 +113,9 @@ impl Bench {
         self.receive(port, &frame);
     }
 
-    fn report(&mut self, port: u8, joins: bool, group: u8) {
+    fn report(&mut self, port: u8, joins: bool, group: u8) -> bool {
         let frame = report(joins, self.group(group));
-        self.receive(port, &frame);
+        self.receive(port, &frame)
     }
 
     /// Returns the ports of a group, of an unknown group, and of reports; `all` for all ports.
@@ -146,11 +159,12 @@ fn frame(dst: Address, protocol: u8, message: &[u8]) -> Vec<u8> {
             frame.extend(header);
         }
         Address::V6(dst) => {
-            let mut header = vec![0x60, 0, 0, 0, 0, len, protocol, 1];
+            let mut header = vec![0x60, 0, 0, 0, 0, len + 8, 0, 1];
             header.extend(((0xfe80_u128 << 112) | 9).to_be_bytes());
             header.extend(dst.to_be_bytes());
             let check = checksum(sum(&message) + sum(&header[8..]) + u32::from(len) + u32::from(protocol));
             message[2..4].copy_from_slice(&check);
+            header.extend([protocol, 0, 5, 2, 0, 0, 1, 0]); // Router Alert
             frame.extend([0x86, 0xdd]);
             frame.extend(header);
         }
@@ -376,16 +390,64 @@ fn port_with_pim_hello_gets_reports() {
     });
 }
 
+/// Makes a group of ports 1 and 3.
+fn group_ports(bench: &mut Bench) {
+    let members = [3, 1].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
+    let (name, spread) = ("g".into(), Spread::Flow);
+    bench.settings.groups =
+        vec![GroupSettings { name, members, spread, uplinks: false, salt: 0, lacp: None }];
+    bench.snooper.configure(bench.now, &bench.settings, MAC);
+    bench.snooper.set_up(bench.now, UP.into_iter().collect());
+}
+
 #[test]
 fn first_member_represents_ports_of_group() {
     with_each_version(&MulticastSettings::default(), |mut bench| {
-        let members = [3, 1].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
-        let (name, spread) = ("g".into(), Spread::Flow);
-        bench.settings.groups =
-            vec![GroupSettings { name, members, spread, uplinks: false, salt: 0, lacp: None }];
+        group_ports(&mut bench);
         let query = bench.query(7);
         bench.queries(3, &query);
         bench.until(20.0).report(4, true, 1);
         assert_eq!(bench.ports(1), ["1 4", "all", "1"]);
+    });
+}
+
+#[test]
+fn leave_at_other_member_ends_membership() {
+    let querier = Some(Ipv4Addr::UNSPECIFIED);
+    with_each_version(&MulticastSettings { querier, ..MulticastSettings::default() }, |mut bench| {
+        group_ports(&mut bench);
+        bench.until(20.0);
+        for (port, joins) in [(4, true), (3, true), (1, false)] {
+            assert!(bench.report(port, joins, 1), "port {port}");
+        }
+        assert_eq!(bench.ports(1)[0], "1 4");
+        assert_eq!(bench.until(22.5).ports(1)[0], "4");
+        assert_eq!(bench.sent.last().unwrap().1, Some(PortId(1)), "the member that stands for the group");
+    });
+}
+
+#[test]
+fn repeated_report_changes_nothing() {
+    with_each_version(&MulticastSettings::default(), |mut bench| {
+        let changes =
+            [(true, 1), (true, 1), (false, 1), (true, 2)].map(|(joins, at)| bench.report(at, joins, 1));
+        assert_eq!(changes, [true, false, false, true], "queries after a leave are not due here");
+    });
+}
+
+#[test]
+fn unsent_queries_are_repeated_soon() {
+    let querier = Some(Ipv4Addr::UNSPECIFIED);
+    with_each_version(&MulticastSettings { querier, ..MulticastSettings::default() }, |mut bench| {
+        bench.unsent.insert(PortId(2));
+        bench.until(20.0).report(3, true, 1);
+        assert_eq!(bench.ports(1)[0], "2 3", "port 2 is restricted although nobody was queried there");
+        bench.unsent = PortSet::NONE;
+        assert_eq!([30.4, 33.0].map(|at| bench.until(at).ports(1)[0].clone()), ["2 3", "3"]);
+        bench.unsent.insert(PortId(3));
+        bench.report(3, false, 1);
+        assert_eq!(bench.until(60.0).ports(1)[0], "3", "ended without a query");
+        bench.unsent = PortSet::NONE;
+        assert_eq!(bench.until(64.0).ports(1)[0], "all");
     });
 }
