@@ -396,7 +396,7 @@ fn headroom_grows_with_speed_cable_and_mtu() {
 fn lossless_classes_without_reserve_share_pool_with_note() {
     let notes = |keys: &str| {
         let config = two_ports(&format!("[memory]\nmodel = \"shared\"\n{keys}"), "");
-        config.notes.into_iter().filter(|note| note.message.contains("fills the pool")).count()
+        config.notes.into_iter().filter(|note| note.message.contains("fill the shared pool")).count()
     };
     assert_eq!(notes("[defaults]\nlossless = [3]\n"), 0);
     assert_eq!(notes("[defaults]\nlossless = [3, 4]\n"), 1);

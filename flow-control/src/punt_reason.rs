@@ -5,7 +5,7 @@
 pub enum PuntReason {
     /// LLDP frame to the nearest bridge.
     Lldp,
-    /// LACP frame to a port whose group has LACP.
+    /// LACP frame or marker to a port whose group has LACP.
     Lacp,
     /// ARP frame at a router interface.
     Arp,

@@ -47,8 +47,8 @@ pub struct PortCounters {
     pub pause_frames_ignored: Counter,
     /// Malformed MAC control frames, by reason ([`MacControlError::ALL`]).
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// Parsed frames whose class by DSCP is lossy, although their PCP maps to a lossless class. The switch parses the
-    /// first frame of each micro-flow, and each second up to 16 frames for the samples of checksums.
+    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class: one of each micro-flow, and those
+    /// whose checksums were examined.
     pub pcp_overruled: Counter,
     /// Consumed frames to reserved addresses (such as LLDP, but not MAC control).
     pub reserved_frames: Counter,

@@ -55,7 +55,8 @@ pub struct PeerStatus {
     pub too_late: bool,
     /// Bytes, with preambles and gaps, that the peer sent beyond the port's line rate.
     pub overspeed_bytes: u64,
-    /// Micro-flows whose class by DSCP is lossy, although their PCP maps to a lossless class.
+    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class: one of each micro-flow, and those
+    /// whose checksums were examined.
     #[serde(default)]
     pub pcp_overruled: u64,
     /// Declared time for the peer to stop; `None` if not declared.

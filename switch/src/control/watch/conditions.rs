@@ -404,7 +404,7 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
                 let last = status.last?;
                 let part = match watchdog.share {
                     WatchdogSettings::UNBROKEN => String::new(),
-                    share => format!(", or after pauses of {share} % of it"),
+                    share => format!(", or after pauses for {share} % of it"),
                 };
                 let (action, detect) = (&status.action, span(watchdog.detect.0));
                 let action = format!("the watchdog takes action {action} after a pause of {detect}{part}");
