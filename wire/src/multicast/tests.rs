@@ -138,7 +138,7 @@ fn damaged_membership_message_is_refused() {
 
 // proves: snooping
 #[test]
-fn mld_message_without_router_alert_is_refused() {
+fn mld_without_router_alert_is_refused() {
     let (ether_type, good) = packet(PACKETS[6].2);
     let with = |options: [u8; 6]| {
         let mut bytes = good.clone();
