@@ -502,7 +502,7 @@ mod tests {
     fn missing_values_are_shown_as_dashes() {
         assert_eq!([number(None, 1), median(None, 1), median_and_least(None, 1)], ["-", "-", "-"]);
         assert_eq!(completion(None, 1), "none completed");
-        assert_eq!(completion(Spread::of([1.0, 3.0]), 1), "1.0 / 1.5 / 2.0 / 2.5 / 3.0");
+        assert_eq!(completion(Spread::of([1.0, 3.0]), 1), "1.00 / 1.50 / 2.00 / 2.50 / 3.00");
     }
 
     #[test]

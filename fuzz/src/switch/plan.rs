@@ -143,8 +143,10 @@ fn change_port(input: &mut Input<'_>, port: &mut PortSettings, lossless: ClassSe
 
 fn any_class(input: &mut Input<'_>, link: &Link) -> ClassSettings {
     let xoff = Bytes(700 + 20 * u64::from(input.byte()));
-    let egress_xoff = Bytes(1 + 20 * u64::from(input.byte()));
-    let share = if input.byte() < 128 { 80 } else { WatchdogSettings::UNBROKEN };
+    let egress = input.byte();
+    let egress_xoff = Bytes(1 + 20 * u64::from(egress));
+    // Not a byte of its own, so that the seeds keep their meaning.
+    let share = if egress % 2 == 1 { 80 } else { WatchdogSettings::UNBROKEN };
     let (detect, restore) = (Nanos::from_micros(30), Nanos::from_micros(20));
     let storm = |action| WatchdogSettings { action, detect, restore, share };
     ClassSettings {
