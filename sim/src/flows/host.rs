@@ -2,19 +2,19 @@ mod obeying;
 mod taking;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use obeying::is_ipv4;
 use xoff_host::{Gate, Notices};
-use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId};
+use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, PortId};
 
 use super::FlowPlan;
 use super::control::Reaction;
 use super::dcqcn::NotificationPoint;
 use super::frames::frame_len;
 use super::host_link::{HostLink, Reply};
-use super::intake::{Arrived, Intake};
+use super::intake::Arrived;
 use super::receiving::Receiving;
 use super::segment::{Envelope, Kind, Segment, link_of, port};
 use super::sending::{Sending, Wait, frames, payload};

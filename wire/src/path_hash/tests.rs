@@ -124,7 +124,8 @@ fn flow_label_replaces_ports_of_ipv6() {
 // proves: path-hash
 #[test]
 fn inner_headers_of_tunnels_choose_the_path() {
-    let tunnels: [(&str, fn(&[u8]) -> Vec<u8>); 10] = [
+    type Wrap = fn(&[u8]) -> Vec<u8>;
+    let tunnels: [(&str, Wrap); 10] = [
         ("IPIP", |packet| eth(0x0800, &v4(1, 4, 0, packet))),
         ("6in4 outside", |packet| eth(0x86dd, &v6(0, 4, packet))),
         ("GRE", |packet| eth(0x0800, &v4(1, 47, 0, &[&[0, 0, 8, 0], packet].concat()))),
