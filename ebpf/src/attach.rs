@@ -173,16 +173,10 @@ pub fn attach(
     Ok(attached)
 }
 
-/// Returns the error number of the system call that failed.
+/// Returns the error number of the system call that failed, from the text, because libbpf-rs hides its `io::Error`.
 pub(crate) fn errno(error: &libbpf_rs::Error) -> Option<i32> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(number) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-            return Some(number);
-        }
-        cause = error.source();
-    }
-    None
+    let text = format!("{error:#}");
+    text.rsplit_once("(os error ")?.1.strip_suffix(')')?.parse().ok()
 }
 
 fn load(
@@ -246,9 +240,17 @@ fn mode_of(xdp: &Xdp<'_>, ifindex: i32) -> Mode {
 
 #[cfg(test)]
 mod tests {
-    use libbpf_rs::ProgramInput;
+    use libbpf_rs::{Error, ErrorExt as _, ProgramInput};
 
     use super::*;
+
+    #[test]
+    fn libbpf_error_reveals_its_error_number() {
+        let refused = || Error::from_raw_os_error(28);
+        assert_eq!(errno(&refused()), Some(28));
+        assert_eq!(errno(&refused().context("failed to attach XDP program")), Some(28));
+        assert_eq!(errno(&Error::from(io::Error::other("no program"))), None);
+    }
 
     /// The XDP program removes metadata in front of a packet, because metadata would overwrite the adjacent small chunk.
     // proves: memory

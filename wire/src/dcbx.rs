@@ -101,8 +101,8 @@ impl Ets {
 pub struct PfcState {
     /// True if the sender adopts its peer's classes.
     pub willing: bool,
-    /// True if pauses bypass MACsec, overtaking frames that wait for encryption.
-    pub bypasses_macsec: bool,
+    /// True if pauses cannot bypass MACsec: they wait behind frames that await encryption.
+    pub needs_macsec: bool,
     /// Maximum number of classes with PFC, 0..=15; zero means unlimited.
     pub capability: u8,
     /// Classes with PFC.
@@ -113,7 +113,7 @@ impl PfcState {
     pub(super) fn read([first, classes]: [u8; 2]) -> PfcState {
         PfcState {
             willing: first & WILLING != 0,
-            bypasses_macsec: first & SECOND != 0,
+            needs_macsec: first & SECOND != 0,
             capability: first & 0xf,
             classes: ClassSet(classes),
         }
@@ -121,7 +121,7 @@ impl PfcState {
 
     pub(super) fn to_bytes(self) -> [u8; 2] {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        let flags = flag(self.willing, WILLING) | flag(self.bypasses_macsec, SECOND);
+        let flags = flag(self.willing, WILLING) | flag(self.needs_macsec, SECOND);
         [flags | self.capability & 0xf, self.classes.0]
     }
 }
@@ -242,7 +242,7 @@ impl<'a> Cee<'a> {
         let (flags, &[classes, capability]) = self.feature(Cee::PFC)? else { return None };
         let classes = ClassSet(if flags & Cee::ENABLED != 0 { classes } else { 0 });
         let willing = flags & Cee::WILLING != 0;
-        Some(PfcState { willing, bypasses_macsec: false, capability: capability & 0xf, classes })
+        Some(PfcState { willing, needs_macsec: false, capability: capability & 0xf, classes })
     }
 
     /// Returns the priority groups as traffic classes; group 15 is strict. `None` if the feature is off.

@@ -30,6 +30,7 @@ pub(crate) struct Link {
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
     pub(crate) master: Option<u32>,
+    /// Index of the device below this one; `None` if that is in another network namespace.
     pub(crate) lower: Option<u32>,
     pub(crate) kind: Option<String>,
 }
@@ -61,12 +62,12 @@ impl Netlink {
         Ok(self.read(link_at(ifindex.cast_unsigned()))?.map(|link| read(&link)))
     }
 
-    /// Returns the devices that lie on a device, such as VLAN devices; the other end of a veth does not count.
+    /// Returns the devices that lie on a device, such as VLAN devices; the other end of a veth or netkit does not count.
     pub(crate) fn upper(&self, ifindex: i32) -> io::Result<Vec<Link>> {
         let mut links = Vec::new();
         self.kernel().links(|link| links.push(read(&link)))?;
-        let is_upper =
-            |link: &Link| link.lower == Some(ifindex.cast_unsigned()) && link.kind.as_deref() != Some("veth");
+        let is_pair = |link: &Link| matches!(link.kind.as_deref(), Some("veth" | "netkit"));
+        let is_upper = |link: &Link| link.lower == Some(ifindex.cast_unsigned()) && !is_pair(link);
         links.retain(|link| is_upper(link) && link.ifindex != ifindex);
         Ok(links)
     }
@@ -225,6 +226,9 @@ fn read(message: &LinkMessage) -> Link {
             }
             _ => {}
         }
+    }
+    if message.attributes.iter().any(|attribute| matches!(attribute, LinkAttribute::LinkNetNsId(_))) {
+        link.lower = None; // an index of another namespace
     }
     link
 }

@@ -312,7 +312,7 @@ impl Egress {
             let root = format!("{} {}", theirs.kind, theirs.handle);
             return Err(EgressError::Replaced { device, root });
         }
-        self.before.has_root(&device, &dump.qdiscs)?;
+        self.before.save_root(&device, &dump.qdiscs)?;
         self.write_down()
     }
 

@@ -57,7 +57,7 @@ impl SavedState {
     }
 
     /// Replaces the saved root by the current one.
-    pub(super) fn has_root(&mut self, device: &str, nodes: &[Node]) -> Result<(), EgressError> {
+    pub(super) fn save_root(&mut self, device: &str, nodes: &[Node]) -> Result<(), EgressError> {
         self.root = root_of(device, nodes)?;
         Ok(())
     }

@@ -207,7 +207,8 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Adapts the tree to other classes. Limits only rise, because a queue may hold more than a lower limit allows.
+    /// Adapts the tree to other classes. Limits only rise, because a queue may hold more than a lower limit allows. After a refusal, raised
+    /// limits stay.
     pub(super) fn follow_classes(
         &mut self,
         tc: &mut Conversation,
@@ -215,21 +216,20 @@ impl Tree {
         stopped: ClassSet,
     ) -> Result<(), EgressError> {
         let limits = Class::ALL.map(|class| self.limits[class.index()].max(settings.limit(class)));
-        let before = std::mem::replace(&mut self.limits, limits);
         let filters = filters(settings);
-        let sent = Class::ALL
-            .into_iter()
-            .filter(|class| limits[class.index()] != before[class.index()])
-            .try_for_each(|class| {
-                let leaf = self.leaf.creation(limits[class.index()], self.longest, stopped.contains(class));
-                tree(tc.send(&mut leaf.change(leaf_place(self.ifindex, class))))
-            });
+        let rises = |class: &Class| limits[class.index()] != self.limits[class.index()];
+        let risen: Vec<Class> = Class::ALL.into_iter().filter(rises).collect();
+        let sent = risen.into_iter().try_for_each(|class| {
+            let limit = limits[class.index()];
+            let leaf = self.leaf.creation(limit, self.longest, stopped.contains(class));
+            tree(tc.send(&mut leaf.change(leaf_place(self.ifindex, class))))?;
+            self.limits[class.index()] = limit;
+            Ok(())
+        });
         // Frames get their new classes last, when the queues have room for them.
         let sent = sent.and_then(|()| tree(tc.send(&mut filters[1].put(self.place(ROOT, FILTER)))));
         if sent.is_ok() {
             self.filters = Some(filters);
-        } else {
-            self.limits = before;
         }
         self.prepare(self.leaf);
         sent

@@ -86,13 +86,13 @@ fn of_interface(view: &InterfaceView) -> PartHealth {
 }
 
 fn fault_of_port(port: &PortView) -> Option<String> {
-    if let Some(fault) = port.unfollowed.get().or_else(|| port.short_mtu.get()) {
+    if let Some(fault) = port.unfollowed.get() {
         return Some(fault);
     }
     let device = port.device.get();
     match (port.link.get(), port.program.get()) {
         (Link::Gone, _) => Some(format!("the device {device} is gone")),
-        (_, ProgramState::Attached) => None,
+        (_, ProgramState::Attached) => port.short_mtu.get(),
         (_, ProgramState::Detached) => {
             Some(format!("the XDP program was removed from {device}: the port receives nothing"))
         }

@@ -241,6 +241,7 @@ impl Links {
         self.view.host_bell.wake();
         if link == Link::Gone {
             port.unfollowed.replace(None); // its last drop counters are lost with it
+            port.short_mtu.replace(None);
         }
         if link == Link::Gone
             && let Some(opener) = &self.opener

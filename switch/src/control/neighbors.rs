@@ -12,13 +12,10 @@ use super::reload::Reloads;
 use super::view::{Link, PortView, SwitchView};
 use crate::host_path::Host;
 use crate::host_path::ends::{Outbox, Punted, SendCounts};
-use crate::lldp::Port;
 use crate::lldp::dcbx::{self, Speaker};
 use crate::lldp::table::{Neighbor, NeighborChange};
 use crate::lldp::timer::TTL;
-
-const LINES_MAX: u32 = 20;
-const LINES_EVERY: Nanos = Nanos::from_secs(10);
+use crate::lldp::{LineLimit, Port};
 
 #[derive(Debug)]
 pub struct Speakers {
@@ -27,7 +24,7 @@ pub struct Speakers {
     counts: Arc<SendCounts>,
     settings: Arc<SwitchSettings>,
     last_frames: Vec<(Vec<u8>, u64)>,
-    lines: Vec<(Nanos, u32)>,
+    lines: Vec<LineLimit>,
 }
 
 impl Speakers {
@@ -35,7 +32,7 @@ impl Speakers {
     pub fn new(view: Arc<SwitchView>, reloads: Option<Reloads>, counts: Arc<SendCounts>) -> Speakers {
         let settings = view.settings();
         let last_frames = vec![(Vec::new(), 0); view.ports.len()];
-        let lines = vec![(Nanos::ZERO, 0); view.ports.len()];
+        let lines = vec![LineLimit::default(); view.ports.len()];
         Speakers { view, reloads, counts, settings, last_frames, lines }
     }
 
@@ -72,7 +69,7 @@ impl Speakers {
             self.tell(now, id, false, neighbor);
         }
         if is_new || !removed.is_empty() {
-            self.compare(id, at);
+            self.compare(now, id, at);
         }
         let unsent = self.counts.unsent(id);
         at.counts.not_sent = unsent;
@@ -101,12 +98,7 @@ impl Speakers {
     }
 
     fn tell(&mut self, now: Nanos, id: PortId, comes: bool, neighbor: &Neighbor) {
-        let (since, lines) = &mut self.lines[id.index()];
-        if now.since(*since) >= LINES_EVERY {
-            (*since, *lines) = (now, 0);
-        }
-        *lines += 1;
-        if *lines > LINES_MAX {
+        if !self.lines[id.index()].is_allowed(now) {
             return;
         }
         let Neighbor { chassis, port: theirs, announced, .. } = neighbor;
@@ -119,12 +111,12 @@ impl Speakers {
         }
     }
 
-    fn compare(&self, id: PortId, at: &mut Port) {
+    fn compare(&mut self, now: Nanos, id: PortId, at: &mut Port) {
         let settings = &self.settings.ports[id.index()];
         if let Some(reloads) = self.reloads.as_ref().filter(|_| dcbx::follows(settings)) {
             reloads.neighbors_changed();
         }
-        if at.compare(settings) {
+        if at.compare(settings) && self.lines[id.index()].is_allowed(now) {
             let (port, reason) = (self.view.name_of(id), at.not_compared(settings).unwrap_or_default());
             tracing::warn!(
                 event = "dcbx-ambiguous",
@@ -158,7 +150,7 @@ impl Host for Speakers {
             }
             NeighborChange::Removed(neighbor) => self.tell(punted.punt.at, id, false, neighbor),
         }
-        self.compare(id, at);
+        self.compare(punted.punt.at, id, at);
     }
 
     fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos {

@@ -82,10 +82,9 @@ impl Announcement {
         }
     }
 
-    /// Returns whether the neighbor announces DCBX, or PFC extensions.
     #[must_use]
     pub fn has_dcbx(&self) -> bool {
-        !self.dcbx.is_empty() || self.understands != Understands::default()
+        !self.dcbx.is_empty()
     }
 
     #[must_use]

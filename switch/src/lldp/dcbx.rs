@@ -102,7 +102,7 @@ pub(super) fn pfc(port: &PortSettings) -> PfcState {
         FlowControl::Pause8023x | FlowControl::Ignore => ClassSet::NONE,
     };
     let willing = port.dcbx == Dcbx::Willing;
-    PfcState { willing, bypasses_macsec: false, capability: CAPABILITY, classes }
+    PfcState { willing, needs_macsec: false, capability: CAPABILITY, classes }
 }
 
 /// Returns the port's ETS configuration: each class is a separate traffic class, with a share of the line by its weight.

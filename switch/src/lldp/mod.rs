@@ -58,7 +58,7 @@ impl Neighbors {
 
     #[must_use]
     pub fn announcement(&self, port: PortId) -> Option<Announcement> {
-        self.lock()[port.index()].table.peer().map(|neighbor| neighbor.announced.clone())
+        self.lock()[port.index()].table.followed()
     }
 }
 
@@ -121,6 +121,27 @@ impl Port {
             }
         };
         Some(reason)
+    }
+}
+
+/// Limit of a port's log lines about neighbors: 20 in 10 s.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LineLimit {
+    since: Nanos,
+    lines: u32,
+}
+
+impl LineLimit {
+    const MAX: u32 = 20;
+    const EVERY: Nanos = Nanos::from_secs(10);
+
+    /// Counts a line, and returns whether it may be logged.
+    pub fn is_allowed(&mut self, now: Nanos) -> bool {
+        if now.since(self.since) >= Self::EVERY {
+            *self = LineLimit { since: now, lines: 0 };
+        }
+        self.lines = self.lines.saturating_add(1);
+        self.lines <= Self::MAX
     }
 }
 

@@ -1,7 +1,7 @@
 //! LLDP neighbors of a port, up to a maximum number. A neighbor is kept until its time to live ends, or until it announces a time to live
 //! of zero.
 
-use xoff_wire::lldp::{Id, Lldpdu};
+use xoff_wire::lldp::{Id, Lldpdu, Understands};
 use xoff_wire::units::{MacAddr, Nanos};
 
 use super::LldpCounts;
@@ -58,7 +58,7 @@ impl NeighborTable {
         &self.0
     }
 
-    /// Returns the neighbors that announce DCBX, or PFC extensions.
+    /// Returns the neighbors that announce DCBX.
     pub fn speakers(&self) -> impl Iterator<Item = &Neighbor> {
         self.0.iter().filter(|neighbor| neighbor.announced.has_dcbx())
     }
@@ -66,8 +66,17 @@ impl NeighborTable {
     /// Returns the only one of the [`speakers`](Self::speakers).
     #[must_use]
     pub fn peer(&self) -> Option<&Neighbor> {
-        let mut speakers = self.speakers();
-        speakers.next().filter(|_| speakers.next().is_none())
+        only(self.speakers())
+    }
+
+    /// Returns the settings that the port may follow. PFC extensions are those of the only neighbor that announces them or DCBX.
+    #[must_use]
+    pub fn followed(&self) -> Option<Announcement> {
+        let extends = |it: &Announcement| it.has_dcbx() || it.understands != Understands::default();
+        let extended = only(self.0.iter().filter(|neighbor| extends(&neighbor.announced)));
+        let announced = self.peer().or(extended)?.announced.clone();
+        let understands = extended.map(|neighbor| neighbor.announced.understands).unwrap_or_default();
+        Some(Announcement { understands, ..announced })
     }
 
     pub(super) fn update(
@@ -115,4 +124,9 @@ impl NeighborTable {
     pub fn next_expiry(&self) -> Nanos {
         self.0.iter().map(Neighbor::expires).min().unwrap_or(Nanos::NEVER)
     }
+}
+
+/// Returns the neighbor if there is exactly one.
+fn only<'a>(mut neighbors: impl Iterator<Item = &'a Neighbor>) -> Option<&'a Neighbor> {
+    neighbors.next().filter(|_| neighbors.next().is_none())
 }

@@ -207,7 +207,7 @@ fn lldp_announcement_has_the_settings_of_the_port() {
         announcement(&dcbx::frame(&Speaker { capabilities: BRIDGE | ROUTER, ..speaker() }, &port, TTL));
     assert_eq!(of_router.capabilities(), ["bridge", "router"]);
     let pfc =
-        PfcState { willing: false, bypasses_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
+        PfcState { willing: false, needs_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
     assert_eq!(announced.pfc, Some(pfc));
     let ets = announced.ets.unwrap();
     assert_eq!(ets.bandwidth, [15, 15, 14, 14, 14, 14, 14, 0], "a hundred percent, in sevenths");
@@ -258,6 +258,19 @@ fn shutdown_lldpdu_has_only_mandatory_tlvs() {
     let frame = dcbx::frame(&speaker(), &settings(), 0);
     let list = read(&frame).unwrap().1;
     assert_eq!((list.ttl, list.tlvs().count(), frame.len()), (0, 0, 60));
+}
+
+#[test]
+fn neighbor_with_only_extensions_is_not_compared() {
+    let mut port = Port::default();
+    let rates = Understands { flow_lists: false, rates: true };
+    port.receive(Nanos(0), &frame(1, 120, &[Tlv::Understands(rates)]));
+    assert_eq!(port.not_compared(&settings()).as_deref(), Some("no neighbor announces DCBX"));
+    assert_eq!(port.table.followed().unwrap().understands, rates);
+    port.receive(Nanos(0), &frame(2, 120, &[Tlv::Pfc(PfcState::default())]));
+    assert_eq!(port.not_compared(&settings()), None);
+    let followed = port.table.followed().unwrap();
+    assert_eq!((followed.pfc, followed.understands), (Some(PfcState::default()), Understands::default()));
 }
 
 // proves: dcbx

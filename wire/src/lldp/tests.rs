@@ -46,7 +46,7 @@ fn ets() -> Ets {
 #[test]
 fn lldp_bytes_match_standards() {
     let pfc =
-        PfcState { willing: true, bypasses_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
+        PfcState { willing: true, needs_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
     let applications = [
         Application { class: Class::ALL[3], selector: selector::DSCP, protocol: 26 },
         Application { class: Class::ALL[4], selector: selector::ETHER_TYPE, protocol: 0x8906 },
@@ -255,7 +255,7 @@ fn cee_features_are_read_as_their_ieee_equivalents() {
         tlv(4, &[0, 0, 0x80, 0, 0x89, 0x06, 0, 0x1b, 0x21, 0x08, 0x0c, 0xbc, 1, 0x1b, 0x21, 0x12]);
     let (state, ets, applications) =
         of(&[tlv(1, &[0; 10]), groups, pfc(0xc0), applications].concat()).expect("refused");
-    let expected = PfcState { willing: true, bypasses_macsec: false, capability: 4, classes: ClassSet(0x18) };
+    let expected = PfcState { willing: true, needs_macsec: false, capability: 4, classes: ClassSet(0x18) };
     assert_eq!(state, Some(expected));
     let ets = ets.expect("no priority groups");
     assert_eq!(ets.shares(), [Some(40), Some(30), Some(20), Some(10), Some(40), None, None, None]);

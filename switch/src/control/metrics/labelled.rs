@@ -124,7 +124,9 @@ fn write_punts(text: &mut Exposition, table: &Table<PortStatus>, status: &Status
 fn write_lacp(text: &mut Exposition, status: &Status) {
     let members = || {
         let member = |group: &GroupStatus| group.members.clone();
-        status.groups.iter().flat_map(member).filter_map(|member| Some((member.port, member.lacp?)))
+        let is_written = |name: &str| status.ports.iter().any(|port| port.name == name);
+        let members = status.groups.iter().flat_map(member).filter(move |member| is_written(&member.port));
+        members.filter_map(|member| Some((member.port, member.lacp?)))
     };
     if members().next().is_none() {
         return;

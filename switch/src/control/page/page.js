@@ -10,8 +10,8 @@ const byId = (id) => document.getElementById(id);
 const at = (url) => new URL(url, location.href).href.replace(/\/$/, "");
 const own = at(".");
 
-// The others stand in the address of the page, so that it can be kept and sent.
-const others = () => new URLSearchParams(location.hash.slice(1)).getAll("join").map(at);
+// The others stand in the address of the page, so that it can be kept and sent. Entries that are no URL are left out.
+const others = () => new URLSearchParams(location.hash.slice(1)).getAll("join").filter((url) => URL.canParse(url, location.href)).map(at);
 let switches = [new Switch(own)];
 let frozen = false;
 
@@ -82,7 +82,7 @@ for (const id of ["which", "class"]) byId(id).addEventListener("change", draw);
 document.addEventListener("draw", draw);
 byId("join").addEventListener("submit", (event) => {
   event.preventDefault();
-  join([...others(), new URL(byId("url").value).origin]);
+  join([...others(), at(byId("url").value)]);
   byId("join").reset();
 });
 addEventListener("hashchange", choose);

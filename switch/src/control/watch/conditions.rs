@@ -32,7 +32,7 @@ pub(super) enum End {
     /// Over as soon as its state ends; two lines of a fault are at least a second apart.
     AtOnce,
     /// Never over, because it is no fault: logged the first time only.
-    Unwatched,
+    LoggedOnce,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,7 +188,7 @@ const OTHER_CONTROL: ConditionKind = ConditionKind {
     goes_on: "",
     over: "",
     counted: "frames",
-    end: End::Unwatched,
+    end: End::LoggedOnce,
 };
 const PCP_OVERRULED: ConditionKind = ConditionKind {
     event: "pcp-overruled",
@@ -197,7 +197,7 @@ const PCP_OVERRULED: ConditionKind = ConditionKind {
     goes_on: "",
     over: "",
     counted: "flows",
-    end: End::Unwatched,
+    end: End::LoggedOnce,
 };
 const CHECKSUM: ConditionKind = ConditionKind {
     event: UNFINISHED_CHECKSUM,

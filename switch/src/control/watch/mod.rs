@@ -188,7 +188,7 @@ impl ConditionState {
                 logged_count: count,
                 again_after: AGAIN_AFTER,
             };
-            if end == End::Unwatched {
+            if end == End::LoggedOnce {
                 return (is_observed && before == 0).then_some((Phase::Began, begun));
             }
             self.episode = is_observed.then_some(begun);
@@ -202,7 +202,7 @@ impl ConditionState {
         }
         let is_over = match end {
             End::AtOnce => !is_observed && now.since(episode.logged_at) >= APART,
-            End::AfterQuiet | End::Unwatched => {
+            End::AfterQuiet | End::LoggedOnce => {
                 episode.quiet_since.is_some_and(|since| now.since(since) >= OVER_AFTER)
             }
         };
