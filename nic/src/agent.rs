@@ -152,8 +152,8 @@ impl Agent {
         drop(watch); // sends XON to the switch
         drop(lldp); // sends a shutdown LLDPDU
         let removed = egress.remove();
-        for (counter, &dropped) in view.dropped.iter().zip(&removed.dropped) {
-            counter.set(counter.get().max(dropped));
+        for (class, &dropped) in Class::ALL.into_iter().zip(&removed.dropped) {
+            view.count_dropped(class, dropped);
         }
         let _ = guard.dismiss(); // nothing is left to guard
         removed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -348,20 +348,22 @@ impl Agent {
 
     /// Takes lossless classes and DSCP map of the switch. This happens once a second at most.
     fn follow_switch(&mut self, now: Nanos) -> Result<(), AgentError> {
-        let own = &self.view.settings;
+        let view = Arc::clone(&self.view);
+        let own = &view.settings;
         if own.dcbx != Dcbx::Willing {
             return Ok(());
         }
-        let announced = self.view.neighbors.announcement(dcbx::PORT);
-        let (next, before) = (dcbx::follow(own, announced.as_ref()), self.view.in_force.get());
-        if next == *before {
+        // The LLDP thread has no real-time priority, so the agent tries again a second later instead of waiting for it.
+        let Ok(announced) = view.announced.try_lock().map(|announced| announced.clone()) else {
+            return Ok(());
+        };
+        let next = dcbx::follow(own, announced.as_ref());
+        if next == *view.in_force.get() {
             return Ok(());
         }
+        self.count(); // earlier drops belong to the earlier classes
         if let Err(error) = self.egress.follow_classes(&EgressSettings::new(next.clone())) {
             return self.log_refusal(&error);
-        }
-        for class in Class::ALL.into_iter().filter(|class| !before.lossless.contains(*class)) {
-            self.view.dropped_lossy[class.index()].set(self.view.dropped[class.index()].get());
         }
         self.controller.set_lossless(now, next.lossless);
         let source = if dcbx::followed(own, announced.as_ref()).is_some() {
@@ -370,7 +372,7 @@ impl Agent {
             "no switch to follow (DCBX): lossless classes and DSCP map are the configured ones"
         };
         tracing::info!(event = "dcbx-followed", lossless = %list(next.lossless), "{source}");
-        self.view.in_force.set(next);
+        view.follow(next);
         Ok(())
     }
 
@@ -438,8 +440,7 @@ impl Agent {
             of_class.egress_bytes.set(waiting_bytes);
             of_class.egress_watermark.raise(waiting_bytes);
             self.view.waiting_frames[index].set(waiting_frames);
-            if dropped > self.view.dropped[index].get() {
-                self.view.dropped[index].set(dropped);
+            if self.view.count_dropped(class, dropped) {
                 tracing::warn!(%class, dropped, "the queue of a class was full, and this host dropped frames");
             }
             self.controller.report_sent(class, Bytes(bytes));

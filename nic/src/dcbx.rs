@@ -3,7 +3,7 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use xoff_flow_control::settings::{ClassSettings, Dcbx, FlowControl, Lldp, PortSe
 use xoff_switch::lldp::announcement::Announcement;
 use xoff_switch::lldp::dcbx::{self, Speaker};
 use xoff_switch::lldp::timer::TTL;
+use xoff_switch::lldp::{LineLimit, Port};
 use xoff_wire::dcbx::selector;
 use xoff_wire::lldp::{LLDP, NEAREST_BRIDGE, STATION};
 use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
@@ -114,6 +115,7 @@ impl LldpThread {
             next_look: Nanos::ZERO,
             decides_at: Nanos::ZERO,
             is_undecided: false,
+            lines: LineLimit::default(),
         };
         let thread = thread::Builder::new().name("xoff-lldp".into()).spawn(move || host.run(&stopped))?;
         Ok(LldpThread { stop: Some(stop), thread: Some(thread) })
@@ -140,6 +142,7 @@ struct LldpHost {
     next_look: Nanos,
     decides_at: Nanos,
     is_undecided: bool,
+    lines: LineLimit,
 }
 
 impl LldpHost {
@@ -156,8 +159,9 @@ impl LldpHost {
                 thread::sleep(AFTER_FLOOD);
             }
         }
-        if self.view.neighbors.lock()[PORT.index()].timer.is_on() {
-            let _ = self.sender.send(&self.frame(0)); // without link, it expires
+        let is_on = self.view.neighbors.lock()[PORT.index()].timer.is_on();
+        if is_on {
+            let _ = self.sender.send(&self.frame(&self.settings(), 0)); // without link, it expires
         }
     }
 
@@ -171,28 +175,56 @@ impl LldpHost {
             self.decides_at = Nanos::ZERO;
         }
         self.is_undecided = now < self.decides_at;
-        let frame = self.frame(TTL);
+        let settings = self.settings();
+        let frame = self.frame(&settings, TTL);
+        let view = Arc::clone(&self.view);
+        let sends = self.update(now, &settings, |port, last_frame| {
+            let has_aged = !port.age(now).is_empty();
+            let is_new = *last_frame != frame;
+            if is_new {
+                *last_frame = frame;
+                port.timer.changed(now);
+            }
+            (port.timer.sends(now), has_aged || is_new)
+        });
+        let sent = sends.then(|| self.sender.send(&self.last_frame));
+        let port = &mut view.neighbors.lock()[PORT.index()];
+        match sent {
+            Some(Ok(())) => port.counts.frames_out += 1,
+            Some(Err(_)) => {
+                port.counts.not_sent += 1;
+                port.timer.again(now);
+            }
+            None => {}
+        }
+        port.timer.next().min(port.table.next_expiry()).min(self.next_look)
+    }
+
+    /// Changes the port's state, which the closure returns to be compared or not. Publishes the announcement to follow, and logs after
+    /// unlocking.
+    fn update<T>(
+        &mut self,
+        now: Nanos,
+        settings: &PortSettings,
+        change: impl FnOnce(&mut Port, &mut Vec<u8>) -> (T, bool),
+    ) -> T {
         let view = Arc::clone(&self.view);
         let mut ports = view.neighbors.lock();
         let port = &mut ports[PORT.index()];
-        if !port.age(now).is_empty() {
-            self.compare(port);
+        let (result, has_changed) = change(port, &mut self.last_frame);
+        let mut reason = None;
+        if has_changed {
+            reason = port.compare(settings).then(|| port.not_compared(settings).unwrap_or_default());
+            *view.announced.lock().unwrap_or_else(PoisonError::into_inner) = port.table.followed();
         }
-        if self.last_frame != frame {
-            self.last_frame = frame;
-            self.compare(port);
-            port.timer.changed(now);
+        drop(ports);
+        if let Some(reason) = reason.filter(|_| self.lines.is_allowed(now)) {
+            tracing::warn!(
+                event = "dcbx-ambiguous",
+                "{reason}; this host follows none of them: turn DCBX off at all but one"
+            );
         }
-        if port.timer.sends(now) {
-            match self.sender.send(&self.last_frame) {
-                Ok(()) => port.counts.frames_out += 1,
-                Err(_) => {
-                    port.counts.not_sent += 1;
-                    port.timer.again(now);
-                }
-            }
-        }
-        port.timer.next().min(port.table.next_expiry()).min(self.next_look)
+        result
     }
 
     /// Forgets all neighbors while the link is down.
@@ -200,20 +232,22 @@ impl LldpHost {
         let device = Device::find(&self.view.settings.device);
         let is_up = device.is_some_and(|device| device.is_running);
         self.device.address = device.map_or(self.device.address, |device| device.address);
-        let view = Arc::clone(&self.view);
-        let port = &mut view.neighbors.lock()[PORT.index()];
-        match (port.timer.is_on(), is_up) {
+        let settings = self.settings();
+        let begins = self.update(now, &settings, |port, _| match (port.timer.is_on(), is_up) {
             (false, true) => {
                 port.timer.begin(now);
-                let is_willing = self.view.settings.dcbx == Dcbx::Willing;
-                self.decides_at = if is_willing { now.after(UNDECIDED_FOR) } else { Nanos::ZERO };
+                (true, false)
             }
             (true, false) => {
                 port.timer.end();
                 port.table.clear();
-                self.compare(port);
+                (false, true)
             }
-            (false, false) | (true, true) => {}
+            (false, false) | (true, true) => (false, false),
+        });
+        if begins {
+            let is_willing = self.view.settings.dcbx == Dcbx::Willing;
+            self.decides_at = if is_willing { now.after(UNDECIDED_FOR) } else { Nanos::ZERO };
         }
     }
 
@@ -223,35 +257,27 @@ impl LldpHost {
         PortSettings { dcbx: if self.is_undecided { Dcbx::Off } else { port.dcbx }, ..port }
     }
 
-    fn frame(&self, ttl: u16) -> Vec<u8> {
+    fn frame(&self, settings: &PortSettings, ttl: u16) -> Vec<u8> {
         let (mac, system) = (self.device.address, self.system.as_str());
         let device = &self.view.settings.device;
         let speaker = Speaker { chassis: mac, mac, system, device, capabilities: STATION };
-        dcbx::frame(&speaker, &self.settings(), ttl)
-    }
-
-    fn compare(&self, port: &mut xoff_switch::lldp::Port) {
-        let settings = self.settings();
-        if port.compare(&settings) {
-            let reason = port.not_compared(&settings).unwrap_or_default();
-            tracing::warn!(
-                event = "dcbx-ambiguous",
-                "{reason}; this host follows none of them: turn DCBX off at all but one"
-            );
-        }
+        dcbx::frame(&speaker, settings, ttl)
     }
 
     /// Returns the number of received frames.
-    fn receive(&self) -> usize {
+    fn receive(&mut self) -> usize {
+        let settings = self.settings();
         let mut buffer = vec![0; FRAME_MAX];
         for count in 0..AT_MOST {
             let Ok(len) = (&self.socket).read(&mut buffer) else { return count };
-            let mut ports = self.view.neighbors.lock();
-            let port = &mut ports[PORT.index()];
-            if port.timer.is_on() {
-                port.receive(now(), &buffer[..len]);
-                self.compare(port);
-            }
+            let now = now();
+            self.update(now, &settings, |port, _| {
+                let is_on = port.timer.is_on();
+                if is_on {
+                    port.receive(now, &buffer[..len]);
+                }
+                ((), is_on)
+            });
         }
         AT_MOST
     }

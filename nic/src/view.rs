@@ -1,6 +1,6 @@
 //! State of a running agent, written by the agent's threads and read by any. [`NicStatus`](crate::serve::NicStatus) explains the counters.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
@@ -9,6 +9,7 @@ use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::Counters;
 use xoff_switch::control::Current;
 use xoff_switch::lldp::Neighbors;
+use xoff_switch::lldp::announcement::Announcement;
 use xoff_wire::units::{CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::config::NicSettings;
@@ -23,6 +24,8 @@ pub struct NicView {
     pub in_force: Current<NicSettings>,
     /// LLDP state of the device, the only port.
     pub neighbors: Neighbors,
+    /// Announcement that a willing host follows. The agent only tries this lock, which the LLDP thread holds briefly.
+    pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
     pub(crate) address: Counter,
     /// Kind of leaf: `plug` or `tbf`.
@@ -32,8 +35,12 @@ pub struct NicView {
     pub response: Response,
     pub waiting_frames: [Counter; CLASSES],
     pub dropped: [Counter; CLASSES],
-    /// Frames of `dropped` from before their class became lossless.
-    pub(crate) dropped_lossy: [Counter; CLASSES],
+    /// Frames of `dropped` whose class was lossless when they were counted.
+    dropped_lossless: Counter,
+    /// Classes whose queue was deleted while they were lossless, as bits.
+    deleted_lossless: Counter,
+    /// Classes that became lossless, as bits.
+    later_lossless: Counter,
     pub cnms: [Counter; CLASSES],
     pub longest_pause: [Counter; CLASSES],
     pub refused: Counter,
@@ -63,6 +70,7 @@ impl NicView {
         NicView {
             in_force: Current::new(settings.clone()),
             neighbors: Neighbors::new(1),
+            announced: Mutex::default(),
             settings,
             ifindex,
             address: Counter::default(),
@@ -71,7 +79,9 @@ impl NicView {
             response,
             waiting_frames: Default::default(),
             dropped: Default::default(),
-            dropped_lossy: Default::default(),
+            dropped_lossless: Counter::default(),
+            deleted_lossless: Counter::default(),
+            later_lossless: Counter::default(),
             cnms: Default::default(),
             longest_pause: Default::default(),
             refused: Counter::default(),
@@ -103,18 +113,46 @@ impl NicView {
         self.settings.peer_response.unwrap_or_else(expected)
     }
 
+    /// Replaces the settings in force.
+    pub(crate) fn follow(&self, settings: NicSettings) {
+        self.later_lossless.set(self.later_lossless.get() | u64::from(settings.lossless.0));
+        self.in_force.set(settings);
+    }
+
+    /// Counts drops of a class from their total since the start. Returns whether there are new ones.
+    pub(crate) fn count_dropped(&self, class: Class, total: u64) -> bool {
+        let new = total.saturating_sub(self.dropped[class.index()].get());
+        if new == 0 {
+            return false;
+        }
+        self.dropped[class.index()].add(new);
+        if self.in_force.get().lossless.contains(class) {
+            self.dropped_lossless.add(new);
+        }
+        true
+    }
+
+    pub(crate) fn count_deleted(&self, classes: ClassSet) {
+        classes.iter().for_each(|class| self.deleted[class.index()].add(1));
+        let lossless = u64::from(classes.0 & self.in_force.get().lossless.0);
+        self.deleted_lossless.set(self.deleted_lossless.get() | lossless);
+    }
+
+    /// Returns the classes that were lossless at any time of the run.
+    #[must_use]
+    pub fn ever_lossless(&self) -> ClassSet {
+        ClassSet(self.settings.lossless.0 | set_of(&self.later_lossless).0)
+    }
+
     #[must_use]
     pub fn address(&self) -> MacAddr {
         MacAddr::from_number(self.address.get())
     }
 
-    /// Returns the number of lossless frames that the host's queues dropped.
+    /// Returns the number of frames that the host's queues dropped while their class was lossless.
     #[must_use]
     pub fn dropped_lossless(&self) -> u64 {
-        let dropped = |class: Class| {
-            self.dropped[class.index()].get().saturating_sub(self.dropped_lossy[class.index()].get())
-        };
-        self.in_force.get().lossless.iter().map(dropped).sum()
+        self.dropped_lossless.get()
     }
 
     /// Describes the faults that keep the agent from obeying pauses.
@@ -132,7 +170,7 @@ impl NicView {
     }
 
     fn unsettled(&self) -> Option<String> {
-        let classes = ClassSet(u8::try_from(self.unsettled.get()).unwrap_or(u8::MAX));
+        let classes = set_of(&self.unsettled);
         (!classes.is_empty()).then(|| {
             format!(
                 "the kernel refuses to change the queue of class {}; the agent tries again, and the log has the reason",
@@ -158,9 +196,7 @@ impl NicView {
     /// Describes which queues of lossless classes were deleted.
     #[must_use]
     pub fn deletions(&self) -> Option<String> {
-        let lossless = self.in_force.get().lossless;
-        let classes = lossless.iter().filter(|class| self.deleted[class.index()].get() > 0);
-        let classes: ClassSet = classes.collect();
+        let classes = set_of(&self.deleted_lossless);
         (!classes.is_empty()).then(|| {
             format!(
                 "another program deleted the queue of class {}; its frames are lost and were not counted",
@@ -184,6 +220,42 @@ impl NicView {
     }
 }
 
+fn set_of(bits: &Counter) -> ClassSet {
+    ClassSet(u8::try_from(bits.get()).unwrap_or(u8::MAX))
+}
+
 pub(crate) fn list(classes: ClassSet) -> String {
     classes.iter().map(|class| class.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_wire::units::{BitRate, Bytes};
+
+    use super::*;
+    use crate::config::NicWishes;
+
+    // proves: host-dcbx
+    #[test]
+    fn losses_of_lossless_class_outlast_its_change() {
+        let wishes = NicWishes {
+            device: Some("eth0".into()),
+            speed: Some(BitRate::from_gbps(1)),
+            ..NicWishes::default()
+        };
+        let own = wishes.settings().unwrap();
+        let with = |lossless| NicSettings { lossless: ClassSet(lossless), ..own.clone() };
+        let response = Response::new(own.speed, Bytes::ZERO);
+        let (view, class) = (NicView::new(with(0b1000), 1, "tbf", response), Class::ALL[3]);
+        assert!(view.count_dropped(class, 2) && !view.count_dropped(class, 2));
+        view.count_deleted(ClassSet(0b1001));
+        view.follow(with(0b1_0000));
+        assert!(view.count_dropped(class, 5), "lossy now");
+        assert_eq!((view.dropped_lossless(), view.ever_lossless()), (2, ClassSet(0b1_1000)));
+        view.follow(with(0b1001));
+        assert!(view.count_dropped(class, 6));
+        assert_eq!((view.dropped_lossless(), view.dropped[3].get()), (3, 6));
+        assert!(view.deletions().unwrap().contains("the queue of class 3;"));
+    }
 }

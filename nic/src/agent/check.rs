@@ -49,13 +49,15 @@ impl Agent {
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
         }
         match refused {
-            Some(EgressError::Replaced { .. } | EgressError::Stranger { .. }) => self.reclaim.is_foreign(now),
+            Some(EgressError::Replaced { .. }) => {
+                self.next_look = self.next_look.min(self.reclaim.is_foreign(now));
+            }
             _ => self.reclaim.is_own(),
         }
         let before = self.view.defects();
         self.view.defects.set(left.to_number());
         if !before.contains(Part::Root) {
-            deleted.iter().for_each(|class| self.view.deleted[class.index()].add(1));
+            self.view.count_deleted(deleted);
         }
         if found.is_empty() {
             self.proof.whole(self.paused(now));

@@ -23,8 +23,8 @@ impl Reclaim {
         now >= self.at
     }
 
-    /// Records that a foreign root was found, or was still there.
-    pub(super) fn is_foreign(&mut self, now: Nanos) {
+    /// Records that a foreign root was found, or was still there. Returns the time at which the agent may replace it.
+    pub(super) fn is_foreign(&mut self, now: Nanos) -> Nanos {
         if self.at == Nanos::NEVER {
             if now.since(self.last) >= QUIET {
                 self.delay = FIRST;
@@ -33,6 +33,7 @@ impl Reclaim {
             self.delay = Nanos(2 * self.delay.0).min(MOST);
         }
         self.last = now;
+        self.at
     }
 
     pub(super) fn is_own(&mut self) {

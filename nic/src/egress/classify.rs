@@ -1,5 +1,5 @@
 //! Classic BPF program that classifies frames of the kernel's stack as a switch does ([`xoff_flow_control::classify`]). The outermost tag
-//! may be in metadata.
+//! may be in metadata. MAC control and LLDP get no class, because they must not wait behind pauses.
 
 use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
@@ -53,6 +53,7 @@ const VLAN_TPID: u32 = 0xffff_f000 + 60;
 const DOT1Q: u32 = 0x8100;
 const CN_TAG: u32 = 0x22e9;
 const MAC_CONTROL: u32 = 0x8808;
+const LLDP: u32 = 0x88cc;
 const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const LOCAL_EXPERIMENT: u32 = 0x88b5;
@@ -179,8 +180,10 @@ fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     code.put(RETURN, none);
     code.here(inline);
     code.put(LOAD_HALF, 12).when(IF_EQUAL, DOT1Q, tagged);
-    let data = code.label();
-    code.unless(IF_EQUAL, MAC_CONTROL, data).put(RETURN, control);
+    let [unpaused, data] = [(); 2].map(|()| code.label());
+    code.when(IF_EQUAL, MAC_CONTROL, unpaused).unless(IF_EQUAL, LLDP, data);
+    code.here(unpaused);
+    code.put(RETURN, control);
     code.here(data);
     code.put(LOAD_IMMEDIATE, NO_PCP).put(STORE, PCP).put(LOAD_X, 14).put(LOAD_HALF, 12);
     code.jump(cn_tag);

@@ -13,8 +13,8 @@
 //! leaf's limit exceeds the send buffers of all sockets.
 //!
 //! The shaper counts FCS, preamble and gap, at least 64 bytes, and always a tag, because a tag in metadata is invisible
-//! to it. So the device's own ring, which cannot be stopped, stays empty. MAC control frames leave first, unshaped and
-//! never stopped.
+//! to it. So the device's own ring, which cannot be stopped, stays empty. MAC control and LLDP frames leave first, unshaped
+//! and never stopped.
 //!
 //! The [journal](Journal) first records the device's state, which the guard, the next agent or `xoff nic restore` can restore.
 
@@ -280,7 +280,7 @@ impl Egress {
     /// another program changed.
     ///
     /// A root of another program stays until `takes_root` is true. Then the agent's root replaces it, and
-    /// [`remove`](Self::remove) will restore it.
+    /// [`remove`](Self::remove) will restore it, or the default if it has classes or children.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
@@ -312,7 +312,7 @@ impl Egress {
             let root = format!("{} {}", theirs.kind, theirs.handle);
             return Err(EgressError::Replaced { device, root });
         }
-        self.before.save_root(&device, &dump.qdiscs)?;
+        self.before.save_root(&device, &dump.qdiscs);
         self.write_down()
     }
 
@@ -409,6 +409,7 @@ impl Egress {
             _ => {
                 let done = self.empty(&mut removed);
                 removed.warnings.extend(done.err().map(|error| error.to_string()));
+                removed.warnings.extend(self.before.lost_root());
                 failed.extend(self.before.put_root_back(&mut self.tc, self.tree.ifindex()));
             }
         }

@@ -32,6 +32,9 @@ pub(super) struct SavedState {
     neighbours_set: NeighbourBytes,
     /// Root queueing discipline to restore; `None` for the default, which the kernel restores itself.
     root: Option<SavedRoot>,
+    /// Warning about another program's root that xoff cannot restore, if the agent replaced one.
+    #[serde(default)]
+    lost_root: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +51,11 @@ impl SavedState {
         offloads: &Offloads,
         queues: &NeighbourQueues,
     ) -> Result<SavedState, EgressError> {
-        let root = root_of(device, nodes)?;
+        let root = root_of(nodes).map_err(|Node { kind, handle, .. }| EgressError::Stranger {
+            device: device.to_owned(),
+            kind: kind.clone(),
+            handle: handle.to_string(),
+        })?;
         let offloads = offloads
             .read()
             .map_err(|source| EgressError::system("cannot read the offloads", device, source))?;
@@ -56,10 +63,21 @@ impl SavedState {
         Ok(SavedState { offloads: Some(offloads), neighbours, root, ..SavedState::default() })
     }
 
-    /// Replaces the saved root by the current one.
-    pub(super) fn save_root(&mut self, device: &str, nodes: &[Node]) -> Result<(), EgressError> {
-        self.root = root_of(device, nodes)?;
-        Ok(())
+    /// Replaces the saved root by the current one, or by the default if xoff cannot restore the current one.
+    pub(super) fn save_root(&mut self, device: &str, nodes: &[Node]) {
+        (self.root, self.lost_root) = match root_of(nodes) {
+            Ok(root) => (root, None),
+            Err(Node { kind, handle, .. }) => {
+                let warning = format!(
+                    "{device} gets its default root queueing discipline, because xoff cannot restore {kind} {handle} of another program"
+                );
+                (None, Some(warning))
+            }
+        };
+    }
+
+    pub(super) fn lost_root(&self) -> Option<String> {
+        self.lost_root.clone()
     }
 
     pub(super) fn let_wait(&mut self, bytes: u32) -> NeighbourBytes {
@@ -134,13 +152,17 @@ impl SavedState {
     }
 }
 
-fn root_of(device: &str, nodes: &[Node]) -> Result<Option<SavedRoot>, EgressError> {
+/// Returns the root to save.
+///
+/// # Errors
+/// A root that xoff cannot restore.
+fn root_of(nodes: &[Node]) -> Result<Option<SavedRoot>, &Node> {
     let root = nodes.iter().find(|node| node.parent == Handle::ROOT && node.handle != Handle::NONE);
-    let Some(Node { handle, kind, options, .. }) = root else { return Ok(None) };
+    let Some(root) = root else { return Ok(None) };
+    let Node { handle, kind, options, .. } = root;
     let in_it = |other: &Node| other.parent != Handle::ROOT && other.parent.major() == handle.major();
     if !KINDS.contains(&kind.as_str()) || nodes.iter().any(in_it) {
-        let (kind, handle) = (kind.clone(), handle.to_string());
-        return Err(EgressError::Stranger { device: device.to_owned(), kind, handle });
+        return Err(root);
     }
     Ok(Some(SavedRoot { handle: handle.0, kind: kind.clone(), options: options.clone() }))
 }

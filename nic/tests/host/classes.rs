@@ -19,6 +19,7 @@ use xoff_xdp::PacketSender;
 use crate::bed::{Bed, DEVICE, install, nic, settings, wait_for};
 
 const MAC_CONTROL: u16 = 0x8808;
+const LLDP: u16 = 0x88cc;
 
 struct Frame {
     tags: Vec<(u16, u16)>,
@@ -189,17 +190,21 @@ fn kernel_classifies_by_pcp_as_the_switch_does() {
     compare_all(Trust::Pcp);
 }
 
+/// Wake frames do not pass.
 #[test]
-fn mac_control_passes_stopped_classes_but_wake_frames_do_not() {
+fn mac_control_and_lldp_pass_stopped_classes() {
     let bed = Bed::new();
     bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // silences the kernel's multicast reports
     let mut egress = bed.install(&settings());
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
     Class::ALL.into_iter().for_each(|class| egress.stop(class).unwrap());
     let before = bed.peer.counters().unwrap().rx_packets;
-    let control = Frame { tags: vec![], ether_type: MAC_CONTROL, payload: vec![0; 46] };
-    (0..10).for_each(|_| sender.send(&control.bytes()).unwrap());
-    wait_for("the arrival of MAC control", || {
+    let [control, lldp] =
+        [MAC_CONTROL, LLDP].map(|ether_type| Frame { tags: vec![], ether_type, payload: vec![0; 46] });
+    for frame in [&control, &lldp].repeat(5) {
+        sender.send(&frame.bytes()).unwrap();
+    }
+    wait_for("the arrival of MAC control and LLDP", || {
         (bed.peer.counters().unwrap().rx_packets == before + 10).then_some(())
     });
     Class::ALL.into_iter().for_each(|class| egress.start(class).unwrap()); // each start wakes the queues

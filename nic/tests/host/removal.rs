@@ -210,6 +210,19 @@ fn removal_keeps_root_queueing_discipline_of_other_program() {
 }
 
 #[test]
+fn removal_after_unrestorable_root_gives_default_and_warning() {
+    let bed = Bed::new();
+    let mut egress = bed.install(&settings());
+    bed.run("tc", "qdisc replace dev nic0 root handle 1: prio");
+    let dump = egress.dump().unwrap();
+    let repair = egress.repair(&dump, ClassSet::NONE, true);
+    assert!(repair.left.is_empty(), "{repair:?}");
+    let warnings = egress.remove().warnings;
+    assert!(matches!(&warnings[..], [only] if only.contains("prio 1:")), "{warnings:?}");
+    assert!(!bed.description().contains("prio"), "{}", bed.description());
+}
+
+#[test]
 fn removal_restores_renamed_device_but_not_its_namesake() {
     let bed = Bed::new();
     let before = bed.description();

@@ -322,8 +322,8 @@ fn obey_once(
 }
 
 fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
-    let (lossless, dropped) = (view.in_force.get().lossless, view.dropped_lossless());
-    let left: u64 = lossless.iter().map(|class| removed.lost[class.index()]).sum();
+    let dropped = view.dropped_lossless();
+    let left: u64 = view.ever_lossless().iter().map(|class| removed.lost[class.index()]).sum();
     if left > 0 {
         tracing::error!(left, "removing the agent's queues dropped queued frames of lossless classes");
     }
