@@ -139,8 +139,8 @@ impl Agent {
         Arc::clone(&self.view)
     }
 
-    /// Obeys pauses until `stop` becomes readable, then restores the device.
-    pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Removed, AgentError> {
+    /// Obeys pauses until `stop` becomes readable or the agent fails, then restores the device.
+    pub fn run(mut self, stop: BorrowedFd<'_>) -> (Removed, Result<(), AgentError>) {
         self.hurry();
         self.logged_response = self.view.expected_response();
         tracing::info!(
@@ -157,7 +157,7 @@ impl Agent {
         }
         let _ = guard.dismiss(); // nothing is left to guard
         removed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        outcome.map(|()| removed)
+        (removed, outcome)
     }
 
     fn hurry(&self) {
@@ -479,10 +479,7 @@ impl Agent {
     fn log_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
         let refused = self.view.refused.get() + 1;
         self.view.refused.set(refused);
-        let name = &self.view.settings.device;
-        if if_nametoindex(name.as_str()).ok() != Some(self.view.ifindex) {
-            return Err(AgentError::DeviceRemoved(name.clone()));
-        }
+        self.expect_device()?;
         if refused.is_power_of_two() {
             tracing::error!(
                 refused,
@@ -490,6 +487,14 @@ impl Agent {
             );
         }
         Ok(())
+    }
+
+    fn expect_device(&self) -> Result<(), AgentError> {
+        let name = &self.view.settings.device;
+        match if_nametoindex(name.as_str()) {
+            Ok(index) if index == self.view.ifindex => Ok(()),
+            _ => Err(AgentError::DeviceRemoved(name.clone())),
+        }
     }
 
     fn refused(&self, fault: &'static str) -> impl Fn(io::Error) -> AgentError + use<> {

@@ -1,7 +1,7 @@
 //! State of a running agent, written by the agent's threads and read by any. [`NicStatus`](crate::serve::NicStatus) explains the counters.
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use xoff_config::format::span;

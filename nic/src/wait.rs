@@ -10,11 +10,13 @@ use crate::sockets::Device;
 
 const LOOK_EVERY_MILLIS: u16 = 200;
 
-/// Waits until the device exists in this network namespace. Returns false if `stop` became readable before.
-pub fn await_device(device: &str, stop: BorrowedFd<'_>) -> io::Result<bool> {
+/// Waits until the device exists in this network namespace, and calls `begin` first if it does not. Returns false if `stop` became
+/// readable before.
+pub fn await_device(device: &str, stop: BorrowedFd<'_>, begin: impl FnOnce()) -> io::Result<bool> {
     if Device::find(device).is_some() {
         return Ok(true);
     }
+    begin();
     tracing::warn!(
         "no interface {device} with an Ethernet address yet; waiting for it: `ip link` lists the existing ones"
     );

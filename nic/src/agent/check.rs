@@ -46,6 +46,7 @@ impl Agent {
         let Repair { found, left, deleted, refused } =
             self.egress.repair(&dump, doubted, self.reclaim.is_due(now));
         if refused.is_some() {
+            self.expect_device()?; // queues of a removed device are no fault
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
         }
         match refused {

@@ -14,7 +14,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 
 use xoff_switch::control::http::exposed;
-use xoff_switch::control::{self, ControlError, ControlHandle, Http, service};
+use xoff_switch::control::{self, ControlError, ControlHandle, Current, Http, service};
 
 pub use status::{NicClassStatus, NicStatus};
 
@@ -25,14 +25,23 @@ pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlErr
     control::serve_routes(http, routes(view))
 }
 
-/// Notifies the service manager as long as the agent works.
-pub fn agent_lives(view: Arc<NicView>) {
-    let Some(every) = service::interval() else { return };
+/// Running agent of the process; `None` while it waits for its device.
+pub type RunningAgent = Current<Option<Arc<NicView>>>;
+
+/// Starts the thread that notifies the service manager as long as the agent works, or waits for its device. Call this once.
+pub fn notify_service_manager() -> Arc<RunningAgent> {
+    let running = Arc::new(RunningAgent::new(None));
+    let Some(every) = service::interval() else { return running };
+    let watched = Arc::clone(&running);
     let mut looks = 0;
     let watch = move || {
         loop {
             thread::sleep(every);
-            if view.looks.get() != std::mem::replace(&mut looks, view.looks.get()) {
+            let is_alive = watched.get().as_ref().as_ref().is_none_or(|view| {
+                let before = std::mem::replace(&mut looks, view.looks.get());
+                looks != before
+            });
+            if is_alive {
                 service::notify_alive();
             }
         }
@@ -41,6 +50,7 @@ pub fn agent_lives(view: Arc<NicView>) {
     if let Err(error) = thread {
         tracing::warn!("cannot notify the service manager of the agent: {error}");
     }
+    running
 }
 
 fn routes(view: Arc<NicView>) -> Router {

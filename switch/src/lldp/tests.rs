@@ -206,8 +206,7 @@ fn lldp_announcement_has_the_settings_of_the_port() {
     let of_router =
         announcement(&dcbx::frame(&Speaker { capabilities: BRIDGE | ROUTER, ..speaker() }, &port, TTL));
     assert_eq!(of_router.capabilities(), ["bridge", "router"]);
-    let pfc =
-        PfcState { willing: false, needs_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
+    let pfc = PfcState { willing: false, needs_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
     assert_eq!(announced.pfc, Some(pfc));
     let ets = announced.ets.unwrap();
     assert_eq!(ets.bandwidth, [15, 15, 14, 14, 14, 14, 14, 0], "a hundred percent, in sevenths");

@@ -45,8 +45,7 @@ fn ets() -> Ets {
 
 #[test]
 fn lldp_bytes_match_standards() {
-    let pfc =
-        PfcState { willing: true, needs_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
+    let pfc = PfcState { willing: true, needs_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
     let applications = [
         Application { class: Class::ALL[3], selector: selector::DSCP, protocol: 26 },
         Application { class: Class::ALL[4], selector: selector::ETHER_TYPE, protocol: 0x8906 },

@@ -24,13 +24,14 @@ use xoff_host::limiter::parse_reaction;
 use xoff_host::values;
 use xoff_nic::egress::{self, Egress, Removed};
 use xoff_nic::facts::{Facts, MacControl};
+use xoff_nic::serve::RunningAgent;
 use xoff_nic::{Agent, AgentError, NicSettings, NicView, NicWishes, await_device, class_map, guard};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::cli::{self, EXIT_CANNOT};
 use xoff_switch::confine::Confinement;
 use xoff_switch::control::service;
-use xoff_switch::control::{self, logging};
+use xoff_switch::control::{self, ControlHandle, logging};
 
 /// Make this Linux host obey its switch's pauses.
 ///
@@ -273,26 +274,36 @@ fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         pipe::register(signal, signalled.try_clone().into_diagnostic()?).into_diagnostic()?;
     }
-    if !waits {
-        return obey_once(settings, &log, stop.as_fd())?.into_diagnostic();
-    }
-    while await_device(&settings.device, stop.as_fd()).into_diagnostic()? {
-        match obey_once(settings, &log, stop.as_fd())? {
-            Err(error @ (AgentError::NoDevice(_) | AgentError::DeviceRemoved(_))) => {
+    let running = xoff_nic::serve::notify_service_manager();
+    let mut has_fault = false;
+    let outcome = loop {
+        let tell_waiting = || service::runs(&format!("waiting for {}", settings.device));
+        if waits && !await_device(&settings.device, stop.as_fd(), tell_waiting).into_diagnostic()? {
+            break Ok(());
+        }
+        let outcome = match start(settings)? {
+            Ok((agent, control)) => {
+                let (view, outcome) = (agent.view(), obey_once(agent, control, &running, stop.as_fd()));
+                log.flush(); // makes room in the log for the conclusion
+                has_fault |= conclude(&view, &outcome.0);
+                outcome.1
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Err(error @ (AgentError::NoDevice(_) | AgentError::DeviceRemoved(_))) if waits => {
                 tracing::error!("{error}")
             }
-            ended => return ended.into_diagnostic(),
+            outcome => break outcome,
         }
-    }
-    Ok(ExitCode::SUCCESS)
+    };
+    service::ends();
+    outcome.into_diagnostic()?;
+    Ok(if has_fault { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Obeys pauses until `stop` becomes readable, or the agent fails.
-fn obey_once(
-    settings: &NicSettings,
-    log: &logging::Log,
-    stop: BorrowedFd<'_>,
-) -> miette::Result<Result<ExitCode, AgentError>> {
+/// Starts the agent and its HTTP server.
+fn start(settings: &NicSettings) -> miette::Result<Result<(Agent, Option<ControlHandle>), AgentError>> {
     let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
     let http = http.transpose().map_err(|error| {
         miette!("{error}. Give each agent of a network namespace its own address, such as --http 127.0.0.1:9466, or --http off")
@@ -307,21 +318,32 @@ fn obey_once(
     let view = agent.view();
     let control = http.map(|http| xoff_nic::serve::serve(Arc::clone(&view), http));
     let control = control.transpose().into_diagnostic()?;
-    let served = control.as_ref().and_then(control::ControlHandle::at);
+    let served = control.as_ref().and_then(ControlHandle::at);
     let served = served.map_or_else(|| "off".to_owned(), HttpAt::to_string);
     tracing::info!(device = %settings.device, leaf = view.leaf, http = %served, "obeying");
-    service::runs(&format!("obeying on {}", settings.device));
-    xoff_nic::serve::agent_lives(Arc::clone(&view));
-    let outcome = agent.run(stop);
-    service::ends();
-    if let Some(Err(error)) = control.map(control::ControlHandle::stop) {
-        tracing::error!("{error}");
-    }
-    log.flush(); // makes room in the log for the conclusion
-    Ok(outcome.map(|removed| conclude(&view, &removed)))
+    Ok(Ok((agent, control)))
 }
 
-fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
+/// Obeys pauses until `stop` becomes readable, or the agent fails.
+fn obey_once(
+    agent: Agent,
+    control: Option<ControlHandle>,
+    running: &RunningAgent,
+    stop: BorrowedFd<'_>,
+) -> (Removed, Result<(), AgentError>) {
+    let view = agent.view();
+    service::runs(&format!("obeying on {}", view.settings.device));
+    running.set(Some(view));
+    let outcome = agent.run(stop);
+    running.set(None);
+    if let Some(Err(error)) = control.map(ControlHandle::stop) {
+        tracing::error!("{error}");
+    }
+    outcome
+}
+
+/// Logs the end of a run. Returns whether lossless frames were lost, or pauses perhaps not obeyed.
+fn conclude(view: &NicView, removed: &Removed) -> bool {
     let dropped = view.dropped_lossless();
     let left: u64 = view.ever_lossless().iter().map(|class| removed.lost[class.index()]).sum();
     if left > 0 {
@@ -342,8 +364,7 @@ fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
     for fault in faults.iter().flatten() {
         tracing::error!("{fault}");
     }
-    let has_fault = faults.iter().any(Option::is_some);
-    if dropped + left == 0 && !has_fault { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    dropped + left > 0 || faults.iter().any(Option::is_some)
 }
 
 fn check(settings: &NicSettings, json: bool) -> miette::Result<ExitCode> {
