@@ -307,6 +307,7 @@ impl PortView {
         }
         self.is_there.store(false, Relaxed);
         self.unfollowed.replace(None);
+        self.short_mtu.replace(None);
         self.has_now("", PortDevice::none());
         self.devices().leaving = None;
     }

@@ -1,5 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
+use xoff_flow_control::settings::{GroupSettings, Lacp, Member, Spread};
+
 use super::*;
 use crate::control::exposition::Format;
 use crate::control::metrics::render;
@@ -165,6 +167,16 @@ fn dashboard_covers_shadow_policies() {
 #[test]
 fn metrics_of_one_port_exclude_other_ports() {
     let (view, _inbox) = view();
+    let mut settings = SwitchSettings::clone(&view.settings());
+    settings.groups = vec![GroupSettings {
+        name: "up".into(),
+        members: vec![Member { port: PortId(0), weight: 1 }],
+        spread: Spread::Flow,
+        uplinks: false,
+        lacp: Some(Lacp { active: true, short_timeout: false }),
+        salt: 0,
+    }];
+    view.configured.set(settings);
     let control = serve(&view);
     let of = |path| {
         let (code, text) = get(&control, path);
