@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use xoff_netlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
-use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage};
+use xoff_netlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use xoff_netlink::packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourState};
 use xoff_netlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use xoff_netlink::tc::Handle;
@@ -65,6 +65,11 @@ impl Device {
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.mac
+    }
+
+    /// Returns whether the device is set up.
+    pub fn is_up(&self) -> Result<bool, LabError> {
+        Ok(read_link(&self.namespace, &self.name)?.header.flags.contains(LinkFlags::Up))
     }
 
     /// Sets a veth's device up or down, and so the carrier of its other end.

@@ -8,6 +8,22 @@ use xoff_wire::units::Class;
 use super::{AGENT_FILE, End, Host, Network};
 
 impl Network {
+    /// Returns the classes and maps that agents and delay lines take from ports of switches when they start.
+    pub(super) fn shared_classes(&self) -> Vec<Vec<(String, String)>> {
+        let with_agent = self.hosts.iter().filter(|host| host.nic.is_some());
+        let at_agents = with_agent.flat_map(|host| {
+            (0..host.interfaces.len()).map(|interface| self.agent_arguments(host, interface))
+        });
+        let ends = self.links.iter().filter(|link| link.line.is_some()).flat_map(|link| link.ends);
+        let at_lines = ends.filter_map(|end| match end {
+            End::Port { switch, port } => Some(of_port(&self.switches[switch].config.switch.ports[port])),
+            End::Host { .. } => None,
+        });
+        let at_lines =
+            at_lines.map(|keys| keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
+        at_agents.chain(at_lines).collect()
+    }
+
     /// Returns the arguments of the agent at a host's device: the host's own, and for keys that neither they nor their file give, those of
     /// the switch's port.
     #[must_use]

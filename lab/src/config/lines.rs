@@ -2,7 +2,7 @@
 
 use xoff_config::memory::{Held, PROCESS};
 use xoff_config::reader::Problems;
-use xoff_config::{Config, Machine, Problem};
+use xoff_config::{Config, Machine, Problem, quantity};
 use xoff_flow_control::classify::Classifier;
 use xoff_switch::port_options;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos};
@@ -54,20 +54,22 @@ impl LineKeys {
 }
 
 impl Link {
-    /// Returns the length of a cable with the link's delay: half of the delay of both directions, since a pause needs both.
-    pub(super) fn cable_metres(&self) -> Option<u64> {
-        let [there, back] = self.line?.map(|impairment| impairment.longest().0);
-        Some((there + back).div_ceil(2 * CABLE_NANOS_PER_METRE))
+    /// Returns the length of a cable with the link's delay for the port at `end`: half of the delay of the port's pauses and of the
+    /// frames that arrive until the peer obeys.
+    pub(super) fn cable_metres(&self, end: usize) -> Option<u64> {
+        let line = self.line?;
+        let round_trip = line[end].of_pauses().0 + line[1 - end].longest().0;
+        Some(round_trip.div_ceil(2 * CABLE_NANOS_PER_METRE))
     }
 }
 
 impl Network {
-    /// Shortens the refresh intervals of pauses by the jitter of their link, so that no pause expires before its repetition arrives.
+    /// Shortens the refresh intervals of pauses by the jitter that delays these pauses, so that no pause expires before its repetition arrives.
     /// Warns of a jitter that is too long.
     pub(super) fn refresh_before_jitter(&mut self, problems: &mut Problems) {
         for link in &self.links {
-            let jitter = link.line.into_iter().flatten().map(|it| it.jitter_ns).max().unwrap_or_default();
-            for end in link.ends {
+            for (number, end) in link.ends.into_iter().enumerate() {
+                let jitter = link.line.map_or(0, |line| line[number].jitter_of_pauses());
                 let End::Port { switch, port } = end else { continue };
                 let SwitchNode { name, config } = &mut self.switches[switch];
                 let port = &mut config.switch.ports[port];
@@ -92,7 +94,7 @@ impl Network {
     pub fn line_settings(&self, link: usize, has_small_chunks: bool) -> Option<LineSettings> {
         let it = &self.links[link];
         let impairments = it.line?;
-        let config = ports(link, it, has_small_chunks);
+        let config = self.ports(link, has_small_chunks);
         let shell = &config.shell;
         let options = [0, 1].map(|port| port_options::of_port(shell, &shell.ports[port]));
         let port = it.ends.iter().find_map(|end| match *end {
@@ -122,7 +124,7 @@ impl Network {
         let has_small_chunks = (machine.has_small_chunks)();
         let memory = |(link, it): (usize, &Link)| {
             it.line?;
-            let config = ports(link, it, has_small_chunks);
+            let config = self.ports(link, has_small_chunks);
             let cells = held(it, &config).0.cells.saturating_mul(xoff_dataplane::frame::CELL.into());
             Some(config.plan(machine).needed().saturating_sub(Bytes(PROCESS)).saturating_add(Bytes(cells)))
         };
@@ -132,26 +134,38 @@ impl Network {
             .filter_map(memory)
             .fold((0, Bytes::ZERO), |(count, sum), bytes| (count + 1, sum.saturating_add(bytes)))
     }
+
+    /// Returns a switch whose two ports are those of the link's delay line: they survive the same stalls as the link's switches.
+    fn ports(&self, link: usize, has_small_chunks: bool) -> Config {
+        let it = &self.links[link];
+        let chunks = if has_small_chunks { "small" } else { "whole" };
+        let port = |end: usize| {
+            let (device, speed) = (line_device(link, end), it.speed.bits_per_second());
+            format!(
+                "[[port]]\nname = \"{device}\"\ndevice = \"{device}\"\nspeed = \"{speed}\"\nmtu = {}\n",
+                it.mtu
+            )
+        };
+        let stall = it.ends.iter().filter_map(|end| match *end {
+            End::Port { switch, .. } => Some(self.switches[switch].config.shell.stall_budget),
+            End::Host { .. } => None,
+        });
+        let stall =
+            stall.max().map(|stall| format!("[switch]\nstall_budget = \"{}\"\n", quantity::time(stall)));
+        let text = format!(
+            "{}[memory]\nreceive_chunks = \"{chunks}\"\n{}{}",
+            stall.unwrap_or_default(),
+            port(0),
+            port(1)
+        );
+        Config::from_toml("delay line", &text, Machine::default()).expect("a delay line's ports are invalid")
+    }
 }
 
 /// Returns the maximum delay plus jitter, by direction, for which the link's line has memory.
 fn delay_max(link: &Link) -> Nanos {
     let longest = link.line.into_iter().flatten().map(|impairment| impairment.longest()).max();
     longest.unwrap_or_default().max(DELAY_LEAST)
-}
-
-/// Returns a switch whose two ports are those of the link's delay line: they survive the same stalls as a switch's.
-fn ports(link: usize, it: &Link, has_small_chunks: bool) -> Config {
-    let chunks = if has_small_chunks { "small" } else { "whole" };
-    let port = |end: usize| {
-        let (device, speed) = (line_device(link, end), it.speed.bits_per_second());
-        format!(
-            "[[port]]\nname = \"{device}\"\ndevice = \"{device}\"\nspeed = \"{speed}\"\nmtu = {}\n",
-            it.mtu
-        )
-    };
-    let text = format!("[memory]\nreceive_chunks = \"{chunks}\"\n{}{}", port(0), port(1));
-    Config::from_toml("delay line", &text, Machine::default()).expect("a delay line's ports are invalid")
 }
 
 /// Returns the memory of frames on their way, and the maximum bytes of each direction: what the line carries during the longest

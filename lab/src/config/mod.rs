@@ -151,11 +151,18 @@ impl Network {
                 |it: &SwitchNode| it.config.switch.ports.iter().map(|port| port.name.clone()).collect();
             network.switches.iter().map(ports).collect()
         };
+        // Agents and delay lines keep the classes that they had at the start.
+        let same_nodes =
+            self.hosts == running.hosts && self.links == running.links && ports(self) == ports(running);
         let different = [
             ("the network's name", self.name != running.name),
             ("hosts", self.hosts != running.hosts),
             ("switches", names(self) != names(running)),
             ("links", self.links != running.links || ports(self) != ports(running)),
+            (
+                "classes and maps of ports to agents or delay lines",
+                same_nodes && self.shared_classes() != running.shared_classes(),
+            ),
         ];
         let different: Vec<&str> = different.iter().filter(|(_, is)| *is).map(|(what, _)| *what).collect();
         if !different.is_empty() {

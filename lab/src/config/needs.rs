@@ -10,6 +10,9 @@ use super::Network;
 /// Memory of an agent and its guard, measured as 4.5 MiB.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
+/// Remedy whose cause in a lab is the delay of links.
+const CABLE: &str = "the default `cable` of each port";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
     pub switches: Vec<(String, Plan)>,
@@ -54,6 +57,9 @@ impl Needs {
         ));
         Some(match remedies().first() {
             Some(remedy) => {
+                let is_delay = remedy.change == CABLE && self.lines.0 > 0;
+                let change = if is_delay { "a smaller `delay` of the links" } else { remedy.change };
+                let remedy = Remedy { change, ..*remedy };
                 problem.help(format!("for every switch, {}", remedy.advice(needed, available.bytes)))
             }
             None => problem.help("reduce the number of hosts, or end other programs"),

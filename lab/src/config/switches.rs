@@ -7,9 +7,9 @@ use xoff_config::reader::Problems;
 use xoff_config::reader::rearrange::{array, copied, entry, lay_below, policies, table, text};
 use xoff_config::{Choice as _, Config, Hardware, Machine, Problem, ReceiveChunks, Remedy, ZeroCopy};
 
-use super::Link;
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
+use super::{End, Link};
 
 pub(super) fn configs(
     root: &Value<'_>,
@@ -47,7 +47,11 @@ fn each<T>(
         if wiring.ports[index].is_empty() {
             return None; // reported already
         }
-        let ports = wiring.ports[index].iter().map(|port| (port, &wiring.wires[port.link]));
+        let ports = wiring.ports[index].iter().enumerate().map(|(number, port)| {
+            let link = &wiring.wires[port.link];
+            let here = End::Port { switch: index, port: number };
+            (port, link, usize::from(link.ends[1] == here))
+        });
         let root = root_of(copied(root), index, switch.span, ports.collect(), has_small_chunks, problems)?;
         work(&root, problems)
     };
@@ -58,7 +62,7 @@ fn root_of<'de>(
     mut lab: Value<'de>,
     index: usize,
     span: Span,
-    ports: Vec<(&Port, &Link)>,
+    ports: Vec<(&Port, &Link, usize)>,
     has_small_chunks: bool,
     problems: &mut Problems,
 ) -> Option<Value<'de>> {
@@ -145,12 +149,12 @@ fn receive_small(root: &mut Table<'_>, span: Span) {
 }
 
 fn with_own<'de>(
-    ports: Vec<(&Port, &Link)>,
+    ports: Vec<(&Port, &Link, usize)>,
     own: Option<Value<'de>>,
     problems: &mut Problems,
 ) -> Vec<Value<'de>> {
     let mut own = own_ports(own, problems);
-    let made = ports.into_iter().map(|(port, link)| {
+    let made = ports.into_iter().map(|(port, link, end)| {
         let span = port.span;
         let mut keys = Table::from([
             entry("name", ValueInner::String(port.name.clone().into()), span),
@@ -158,7 +162,7 @@ fn with_own<'de>(
             entry("speed", ValueInner::String(link.speed.bits_per_second().to_string().into()), span),
             entry("mtu", ValueInner::Integer(link.mtu.into()), span),
         ]);
-        if let Some(metres) = link.cable_metres() {
+        if let Some(metres) = link.cable_metres(end) {
             keys.extend([entry("cable", ValueInner::String(format!("{metres}m").into()), span)]);
         }
         if let Some(at) = own.iter().position(|(name, _)| *name == port.name) {

@@ -100,6 +100,11 @@ fn lab_file_reload_refuses_changed_hosts_and_links() {
     assert_eq!(refused(&more_hosts), "a reload cannot change hosts, links");
     assert_eq!(refused(&FIVE_LINES.replace("100M", "50M")), "a reload cannot change links");
     assert_eq!(refused(&FIVE_LINES.replace("s1", "s2")), "a reload cannot change switches");
+    let classes = format!("{FIVE_LINES}[switch.defaults]\nlossless = [4]\n");
+    assert_eq!(
+        refused(&classes),
+        "a reload cannot change classes and maps of ports to agents or delay lines"
+    );
 }
 
 #[test]
@@ -113,7 +118,8 @@ fn link_delay_becomes_the_cable_of_both_ports() {
     .unwrap();
     let cable = |switch: usize, port: usize| network.switches[switch].config.cables[port].0;
     // A pause needs both directions, so that a delay of one direction counts half.
-    assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (2_500_000, 250_000, 250_000));
+    // Pauses that the line spares count nothing.
+    assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (1_250_000, 250_000, 250_000));
     assert_eq!(cable(1, 0), 35, "the port's own key is not used");
     let line = |link: usize| network.links[link].line.unwrap();
     let spared =
@@ -122,7 +128,12 @@ fn link_delay_becomes_the_cable_of_both_ports() {
     let one_way = Impairment { delay_ns: 500_000, loss_per_billion: 10_000_000, ..Impairment::default() };
     assert_eq!(line(2), [Impairment::default(), one_way]);
     let refresh = |port: usize| network.switches[0].config.switch.ports[port].refresh.0;
-    assert_eq!(refresh(1) - refresh(0), 500_000, "a pause may expire because of jitter");
+    assert_eq!(refresh(1), refresh(0), "spared pauses have no jitter");
+    let jitter = "[[switch]]\nname = \"s2\"\nhosts = [\"z\"]\n[[link]]\nbetween = [\"s1\", \"s2\"]\njitter = \"500us\"\nfrom = \"s2\"\n";
+    let one_way = read(&format!("{FIVE_LINES}{jitter}")).unwrap();
+    let refresh = |switch: usize, port: usize| one_way.switches[switch].config.switch.ports[port].refresh.0;
+    assert_eq!(refresh(0, 0), refresh(0, 2), "no jitter delays the pauses of s1");
+    assert_eq!(refresh(1, 0) - refresh(1, 1), 500_000, "a pause may expire because of jitter");
     let needs = network.needs(&Machine::default());
     assert_eq!(needs.lines.0, 3);
     let settings = network.line_settings(2, true).unwrap();

@@ -22,7 +22,7 @@ use xoff_xdp::thread_refused;
 
 use super::screen::{HOSTS, PORTS, conclusions, hosts, ports};
 use super::svg;
-use crate::network::{NetworkStatus, NetworkView};
+use crate::network::{NetworkStatus, NetworkView, purposes};
 
 /// Port of the page, unless another program has it.
 const PORT: u16 = 9460;
@@ -126,8 +126,9 @@ fn sample(view: &NetworkView, requests: &Receiver<oneshot::Sender<Sample>>) {
 fn content(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = super::screen::earlier(now, before);
     let mut html = format!("<h2>Network</h2>\n<div class=\"scroll\">{}</div>\n", svg(now, before));
-    for line in conclusions(now) {
-        let _ = writeln!(html, "<p>{}</p>", escaped(&line));
+    let on_purpose = purposes::text(now);
+    for line in conclusions(now).iter().map(String::as_str).chain(on_purpose.lines()) {
+        let _ = writeln!(html, "<p>{}</p>", escaped(line));
     }
     let joined: Vec<String> = now.switches.iter().map(|switch| format!("join=../{}/", switch.name)).collect();
     for switch in &now.switches {
@@ -174,6 +175,7 @@ mod tests {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 2_000_000_000;
         now.switches[0].ports[0].classes[3].rx_bytes += 500_000;
+        now.links[0].downs.count = 1;
         now.hosts[0].interfaces[0].device = "<b>".into();
         let html = content(&now, Some(&before));
         for words in [
@@ -182,6 +184,7 @@ mod tests {
             "<td class=\"n\">2.00 Mb/s</td>",
             "class 3 NOW",
             "lossless frames lost: 0",
+            "the link h1-s1 was taken down once",
             "&lt;b&gt;",
             "href=\"switch/s1/#join=../s1/\"",
         ] {

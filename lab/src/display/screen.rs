@@ -4,6 +4,7 @@ use xoff_config::format::{bytes, scaled};
 use xoff_config::written::grouped;
 
 use crate::network::account::table;
+use crate::network::links::LinkStatus;
 use crate::network::{NetworkStatus, purposes};
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
@@ -40,15 +41,19 @@ pub(super) fn earlier<'a>(
 
 /// Returns lines about losses and agents.
 pub(super) fn conclusions(now: &NetworkStatus) -> Vec<String> {
-    let lost: u64 = now.switches.iter().map(|switch| switch.verdict.lossless_lost).sum();
-    let unseen: u64 = now.switches.iter().map(|switch| switch.verdict.unseen_total()).sum();
+    let lost: u64 = now.statuses().map(|switch| switch.verdict.lossless_lost).sum();
+    let unseen: u64 = now.statuses().map(|switch| switch.verdict.unseen_total()).sum();
     let dropped = now.hosts.iter().flat_map(|host| &host.interfaces).filter_map(|it| it.counters);
     let dropped: u64 = dropped.map(|counters| counters.dropped()).sum();
+    let before_restarts: u64 = now.restarts.iter().map(|restart| restart.queue_dropped).sum();
+    let on_lines = now.links.iter().flat_map(|link| link.line.iter().flatten());
+    let on_lines: u64 = on_lines.map(|direction| direction.carried.mishaps()).sum();
     let losses = format!(
-        "lossless frames lost: {} in switches, {} at their devices and sockets, {} at hosts",
+        "lossless frames lost: {} in switches, {} at their devices and sockets, {} at hosts, {} on delay lines",
         grouped(lost),
         grouped(unseen),
-        grouped(dropped)
+        grouped(dropped + before_restarts),
+        grouped(on_lines)
     );
     let failed = now.hosts.iter().filter(|host| host.lacks_agent()).map(|host| {
         format!(
@@ -56,7 +61,9 @@ pub(super) fn conclusions(now: &NetworkStatus) -> Vec<String> {
             host.name
         )
     });
-    std::iter::once(losses).chain(failed).collect()
+    let lines = now.links.iter().filter_map(LinkStatus::failure_text);
+    let lines = lines.map(|failure| format!("FAILED: {failure}; end the lab and start it again"));
+    std::iter::once(losses).chain(failed).chain(lines).collect()
 }
 
 pub(super) const HOSTS: [&str; 7] = ["host", "device", "address", "sent", "received", "dropped", "pauses"];
@@ -193,7 +200,9 @@ mod tests {
         line(&text(&before, Some(&now)), &["h1", "0 B"]);
         assert!(!rates.contains("FAILED"), "{rates}");
         now.hosts[0].nic = true;
+        now.links[0].failure = Some("its thread panicked".into());
         let without_agent = text(&now, None);
+        line(&without_agent, &["FAILED: the delay line of h1-s1 ended: its thread panicked"]);
         line(&without_agent, &["h1", "eth0", "AGENT GONE OR SILENT"]);
         line(&without_agent, &["FAILED: the agent of host h1 does not answer"]);
     }

@@ -15,7 +15,9 @@ pub(super) enum Kind {
 pub(super) enum Loss {
     /// Loss that the link's settings demand.
     Purpose,
-    /// The link was down.
+    /// A command held the link down.
+    TakenDown,
+    /// The device of a node was down.
     Down,
     /// Lack of memory: the line was full.
     Full,
@@ -24,7 +26,7 @@ pub(super) enum Loss {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) frames: Counter,
-    lost: [[Counter; 3]; 3],
+    lost: [[Counter; 3]; 4],
     pub(super) waiting: Counter,
     pub(super) late_ns: Counter,
     pub(super) late_ns_max: Counter,
@@ -50,7 +52,10 @@ pub struct Carried {
     pub frames: u64,
     /// Frames lost by the link's `loss`.
     pub lost_on_purpose: LostFrames,
-    /// Frames lost because the link was down.
+    /// Frames lost while a command held the link down.
+    #[serde(default)]
+    pub lost_taken_down: LostFrames,
+    /// Frames lost because the device of a node was down without a command.
     pub lost_link_down: LostFrames,
     /// Frames lost because the delay line was full.
     pub lost_line_full: LostFrames,
@@ -67,7 +72,7 @@ impl Carried {
     /// Returns the number of frames lost by mistake, without lossy ones.
     #[must_use]
     pub fn mishaps(&self) -> u64 {
-        self.lost_line_full.lossless + self.lost_unseen
+        self.lost_link_down.lossless + self.lost_line_full.lossless + self.lost_unseen
     }
 }
 
@@ -84,6 +89,7 @@ impl Counts {
         Carried {
             frames: self.frames.get(),
             lost_on_purpose: lost(Loss::Purpose),
+            lost_taken_down: lost(Loss::TakenDown),
             lost_link_down: lost(Loss::Down),
             lost_line_full: lost(Loss::Full),
             lost_unseen,

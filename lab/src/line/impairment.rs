@@ -25,6 +25,18 @@ impl Impairment {
         Nanos(self.delay_ns.saturating_add(self.jitter_ns))
     }
 
+    /// Returns the maximum delay of pauses, which are MAC control frames.
+    #[must_use]
+    pub fn of_pauses(&self) -> Nanos {
+        if self.spares_mac_control { Nanos::ZERO } else { self.longest() }
+    }
+
+    /// Returns the jitter of pauses in nanoseconds.
+    #[must_use]
+    pub fn jitter_of_pauses(&self) -> u64 {
+        if self.spares_mac_control { 0 } else { self.jitter_ns }
+    }
+
     pub(super) fn delay(&self, rng: &mut fastrand::Rng) -> Nanos {
         match self.jitter_ns {
             0 => Nanos(self.delay_ns),

@@ -15,7 +15,7 @@ mod waiting;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use xoff_ebpf::Mode;
 use xoff_flow_control::classify::Classifier;
@@ -86,6 +86,17 @@ impl LineState {
         self.carries.load(Relaxed)
     }
 
+    /// Returns why the thread has ended early, if it has.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.failure.get().cloned()
+    }
+
+    fn fail(&self, why: String) {
+        self.carries.store(false, Relaxed);
+        let _ = self.failure.set(why); // only the first failure counts
+    }
+
     /// Returns the counters of the frames from each end.
     #[must_use]
     pub fn carried(&self) -> [Carried; 2] {
@@ -99,6 +110,17 @@ impl LineState {
             let received = ends[from].total() - ends[from].sent;
             self.counts[from].read(received + ends[1 - from].sent)
         })
+    }
+}
+
+/// Reports a panic of the line's thread.
+struct Ending(Arc<LineState>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail("its thread panicked".into());
+        }
     }
 }
 
@@ -150,9 +172,9 @@ impl Line {
         let parts = RelayParts { store, ports, carrier, classifier, lossless, capacity, rate, seed };
         let (relay, shared) = (Relay::new(parts, Arc::clone(&state)), Arc::clone(&state));
         let thread = namespace.spawn_thread(move || {
+            let ending = Ending(shared);
             if let Err(error) = relay.run() {
-                shared.carries.store(false, Relaxed);
-                let _ = shared.failure.set(error.to_string()); // set only here
+                ending.0.fail(error.to_string());
             }
         });
         Ok(Line { state, thread: Some(thread) })
@@ -161,13 +183,6 @@ impl Line {
     #[must_use]
     pub fn state(&self) -> &Arc<LineState> {
         &self.state
-    }
-
-    /// Returns why the thread has ended early, if it has.
-    #[must_use]
-    pub fn failure(&self) -> Option<String> {
-        let has_panicked = self.thread.as_ref().is_some_and(JoinHandle::is_finished) && self.state.carries();
-        self.state.failure.get().cloned().or_else(|| has_panicked.then(|| "its thread panicked".into()))
     }
 
     /// Makes the thread end soon.

@@ -42,6 +42,8 @@ pub(super) struct Relay {
     draws: [Draws; 2],
     impairments: [Impairment; 2],
     version: u64,
+    /// True while a command holds the link down.
+    is_taken_down: bool,
     received: Vec<Frame>,
 }
 
@@ -69,6 +71,7 @@ impl Relay {
             draws: [Draws::new(seed), Draws::new(!seed)],
             impairments: state.impairments(),
             version: state.version.load(Relaxed),
+            is_taken_down: false,
             received: Vec::with_capacity(BATCH as usize),
             state,
         }
@@ -85,12 +88,13 @@ impl Relay {
         let sockets = self.ports.iter().flat_map(Port::sockets);
         let wakers = duplicates(self.carrier.changes().chain(sockets))?;
         let mut sleeper = Sleeper::new(&wakers);
-        let mut is_down = false;
         // Without real-time priority, which the kernel may refuse, frames are late by milliseconds while other programs run.
         let _ = run_in_real_time(PRIORITY);
         while !self.state.stop.load(Relaxed) {
             let down = self.state.is_down.load(Relaxed);
-            if down != mem::replace(&mut is_down, down) || (0..2).any(|end| sleeper.found_readable(end)) {
+            if down != mem::replace(&mut self.is_taken_down, down)
+                || (0..2).any(|end| sleeper.found_readable(end))
+            {
                 self.carrier.follow(down)?;
                 self.state.carries.store(self.carrier.carries(), Relaxed);
                 if !self.carrier.carries() {
@@ -131,13 +135,13 @@ impl Relay {
         self.ports[from].receive(&mut self.store, BATCH, |_, frame| received.push(frame));
         self.ports[from].refill(&mut self.store);
         let now = now();
-        let carries = self.carrier.carries();
+        let (carries, loss_down) = (self.carrier.carries(), self.loss_down());
         let impairment = self.impairments[from];
         for frame in received.drain(..) {
             let (kind, bytes) = (self.kind(&frame), Bytes::on_line(frame.len()));
             let waiting = &mut self.waiting[from];
             let added = match kind {
-                _ if !carries => Err((Loss::Down, frame)),
+                _ if !carries => Err((loss_down, frame)),
                 Kind::MacControl if impairment.spares_mac_control => {
                     waiting.push_express(now, bytes, frame).map_err(|frame| (Loss::Full, frame))
                 }
@@ -156,6 +160,11 @@ impl Relay {
         self.received = received;
     }
 
+    /// Returns the reason of losses while the link is down.
+    fn loss_down(&self) -> Loss {
+        if self.is_taken_down { Loss::TakenDown } else { Loss::Down }
+    }
+
     fn kind(&self, frame: &Frame) -> Kind {
         match Header::parse(self.store.head(frame)) {
             Ok(header) if MacControl::is_mac_control(&header) => Kind::MacControl,
@@ -165,28 +174,32 @@ impl Relay {
     }
 
     fn send(&mut self, from: usize) {
-        let Relay { store, ports, waiting, state, .. } = self;
-        let (port, counts) = (&mut ports[1 - from], &state.counts[from]);
-        port.reap(store, |store, frame| store.free(frame));
+        let Relay { store, ports, .. } = self;
+        ports[1 - from].reap(store, |store, frame| store.free(frame));
         let now = now();
-        while port.room() > 0
-            && let Some((due, frame)) = waiting[from].pop(now)
+        while self.ports[1 - from].room() > 0
+            && let Some((due, frame)) = self.waiting[from].pop(now)
         {
-            match port.send(store, frame) {
+            match self.ports[1 - from].send(&mut self.store, frame) {
                 Ok(()) => {
                     let late = now.since(due).0;
+                    let counts = &self.state.counts[from];
                     counts.frames.add(1);
                     counts.late_ns.add(late);
                     counts.late_ns_max.raise(late);
                 }
-                Err(frame) => store.free(frame), // unreachable: the port has room
+                Err(frame) => {
+                    let kind = self.kind(&frame);
+                    self.state.counts[from].lose(Loss::Full, kind);
+                    self.store.free(frame);
+                }
             }
         }
-        port.flush();
+        self.ports[1 - from].flush();
         if !self.carrier.carries() {
             for frame in self.waiting[from].drain().collect::<Vec<_>>() {
                 let kind = self.kind(&frame);
-                self.state.counts[from].lose(Loss::Down, kind);
+                self.state.counts[from].lose(self.loss_down(), kind);
                 self.store.free(frame);
             }
         }

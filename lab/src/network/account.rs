@@ -29,7 +29,7 @@ pub struct NetworkVerdict {
     pub unseen_lost: u64,
     /// Frames of any class lost in hosts' devices and queues.
     pub host_dropped: u64,
-    /// Lossless frames lost by full delay lines, and frames of any class lost by their devices.
+    /// Lossless frames lost by delay lines that were full or down without a command, and frames of any class lost by their devices.
     #[serde(default)]
     pub line_dropped: u64,
     /// Frames lost on purpose: by a link's `loss`, at links taken down, and by restarts.
@@ -54,14 +54,14 @@ impl Account {
         let lossless_lost: u64 = switches().map(|verdict| verdict.lossless_lost).sum();
         let lossless_lost = lossless_lost.saturating_sub(purposes.link_down_lossless);
         let unseen_lost: u64 = switches().map(|verdict| verdict.unseen_lost).sum();
-        let unseen_lost = unseen_lost.saturating_sub(purposes.at_downs.switches);
+        let unseen_lost = unseen_lost.saturating_sub(purposes.at_switches);
         let counters = interfaces().filter_map(|(_, interface)| interface.counters);
         let host_dropped: u64 = counters.map(|counters| counters.dropped()).sum();
         let before_restarts: u64 = network.restarts.iter().map(|restart| restart.queue_dropped).sum();
-        let host_dropped = (host_dropped + before_restarts).saturating_sub(purposes.at_downs.hosts);
+        let host_dropped = (host_dropped + before_restarts).saturating_sub(purposes.at_hosts);
         let directions = || network.links.iter().filter_map(|link| link.line.as_ref()).flatten();
         let line_dropped: u64 = directions().map(|direction| direction.carried.mishaps()).sum();
-        let line_dropped = line_dropped.saturating_sub(purposes.at_downs.line);
+        let line_dropped = line_dropped.saturating_sub(purposes.at_lines);
         let on_purpose = purposes.total();
         failed.extend(network.restarts.iter().flat_map(|restart| restart.failed.clone()));
         let gaps = all().flat_map(|switch| {
@@ -132,7 +132,7 @@ impl Account {
                     (*lossless_lost, "lossless frames were dropped by switches"),
                     (*unseen_lost, "frames were lost by devices and sockets of switches"),
                     (*host_dropped, "frames were dropped at hosts"),
-                    (*line_dropped, "frames were lost by delay lines, which were full or stalled"),
+                    (*line_dropped, "frames were lost by delay lines, which were full, stalled or down"),
                 ];
                 let counts = counts.into_iter().filter(|(count, _)| *count > 0);
                 let lost: Vec<String> =
@@ -278,8 +278,6 @@ pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_flow_control::drop_reason::DropReason;
-
     use super::*;
     use crate::line::{Carried, LostFrames};
     use crate::network::links::{DirectionStatus, Downs, DroppedAt};
@@ -337,18 +335,23 @@ mod tests {
             })
         };
         assert_eq!(on_line(|it| it.lost_on_purpose.lossless = 1), Promise::Kept);
-        assert_eq!(on_line(|it| it.lost_link_down.lossless = 1), Promise::Kept);
+        assert_eq!(on_line(|it| it.lost_taken_down.lossless = 1), Promise::Kept);
+        assert_eq!(
+            on_line(|it| it.lost_link_down.lossless = 1),
+            Promise::NotKept,
+            "no command took the link down"
+        );
+        assert_eq!(on_line(|it| it.lost_link_down.lossy = 1), Promise::Kept);
         assert_eq!(on_line(|it| it.lost_line_full.lossy = 1), Promise::Kept);
         assert_eq!(on_line(|it| it.lost_line_full.lossless = 1), Promise::NotKept);
         assert_eq!(on_line(|it| it.lost_unseen = 1), Promise::NotKept);
         let at_down = |dropped: u64, count: u64| {
             promise(|network| {
-                let on_purpose = DroppedAt { hosts: 2 * count, switches: 4 * count, line: 0 };
+                let on_purpose =
+                    DroppedAt { ends: [2 * count, 4 * count], link_down: [0, 5 * count], line: 0 };
                 network.links[0].downs = Downs { count, dropped: on_purpose, ..Downs::default() };
                 network.switches[0].verdict.unseen_lost = 4 * count;
                 interface(network).tx_dropped = dropped * count;
-                let drops = &mut network.switches[0].ports[0].classes[3].drops;
-                drops.insert(DropReason::LinkDown.name().into(), 5);
                 network.switches[0].verdict.lossless_lost = 5;
             })
         };

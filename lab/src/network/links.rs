@@ -23,6 +23,9 @@ pub struct LinkStatus {
     /// Frames from each end, if the link has a delay line.
     #[serde(default)]
     pub line: Option<[DirectionStatus; 2]>,
+    /// Reason why the delay line has ended early, if it has.
+    #[serde(default)]
+    pub failure: Option<String>,
     /// Times that `xoff lab link --down` took the link down.
     #[serde(default)]
     pub downs: Downs,
@@ -49,33 +52,38 @@ pub struct Downs {
     pub is_down: bool,
     pub count: u64,
     pub nanos: u64,
-    /// Frames dropped meanwhile by the devices of the link.
+    /// Frames lost meanwhile at the link.
     pub dropped: DroppedAt,
 }
 
-/// Frames dropped by the devices and sockets of a link, by place.
+/// Frames lost at a link, by place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DroppedAt {
-    pub hosts: u64,
-    pub switches: u64,
+    /// Frames lost at the device of each end, without those known to be lossy.
+    pub ends: [u64; 2],
+    /// Lossless frames that the switch at each end dropped because the link was down.
+    pub link_down: [u64; 2],
+    /// Frames lost by the sockets and devices of the delay line.
     pub line: u64,
 }
 
 impl DroppedAt {
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.hosts + self.switches + self.line
-    }
-
-    pub(super) fn and(self, other: DroppedAt) -> DroppedAt {
-        self.grown(DroppedAt::default(), other)
+        self.ends.iter().chain(&self.link_down).sum::<u64>() + self.line
     }
 
     fn grown(self, before: DroppedAt, now: DroppedAt) -> DroppedAt {
+        let grown = |sum: u64, before: u64, now: u64| sum + now.saturating_sub(before);
+        let both = |of: fn(&DroppedAt) -> [u64; 2]| {
+            let (sum, before, now) = (of(&self), of(&before), of(&now));
+            [0, 1].map(|end| grown(sum[end], before[end], now[end]))
+        };
         DroppedAt {
-            hosts: self.hosts + now.hosts.saturating_sub(before.hosts),
-            switches: self.switches + now.switches.saturating_sub(before.switches),
-            line: self.line + now.line.saturating_sub(before.line),
+            ends: both(|it| it.ends),
+            link_down: both(|it| it.link_down),
+            line: grown(self.line, before.line, now.line),
         }
     }
 }
@@ -87,23 +95,51 @@ impl LinkStatus {
         format!("{}-{}", self.ends[0].node, self.ends[1].node)
     }
 
-    /// Returns whether `link` names this link by its two nodes.
-    fn is_between(&self, link: &str) -> bool {
+    /// Describes the failure of the delay line, if it has ended early.
+    #[must_use]
+    pub fn failure_text(&self) -> Option<String> {
+        let failure = self.failure.as_ref()?;
+        Some(format!("the delay line of {} ended: {failure}", self.name()))
+    }
+
+    /// Returns the link's name with the port of its first switch, such as `s1:uplink-s2`.
+    #[must_use]
+    pub fn name_with_port(&self) -> String {
         let [a, b] = &self.ends;
-        link == format!("{}-{}", a.node, b.node) || link == format!("{}-{}", b.node, a.node)
+        match (a.is_switch, b.is_switch) {
+            (false, true) => format!("{}-{}:{}", a.node, b.node, b.port),
+            _ => format!("{}:{}-{}", a.node, a.port, b.node),
+        }
+    }
+
+    /// Returns whether `link` names this link by its two nodes, with or without their ports.
+    fn is_between(&self, link: &str) -> bool {
+        let names = |end: &EndStatus| [end.node.clone(), format!("{}:{}", end.node, end.port)];
+        let [a, b] = self.ends.each_ref().map(names);
+        let is = |a: &String, b: &String| link == format!("{a}-{b}") || link == format!("{b}-{a}");
+        a.iter().any(|a| b.iter().any(|b| is(a, b)))
     }
 }
 
-/// Finds a link by its port, its two nodes, or a node that has only this link: `s1:h1`, `h1-s1`, `h1`.
+/// Returns a unique name of each link: with a port if several links connect the same nodes.
 #[must_use]
-pub fn find(links: &[LinkStatus], link: &str) -> Option<usize> {
-    let by_port = |of: &LinkStatus| of.ends.iter().any(|end| link == format!("{}:{}", end.node, end.port));
-    let has_node = |of: &&LinkStatus| of.ends.iter().any(|end| end.node == link);
-    let mut by_node = links.iter().enumerate().filter(|(_, of)| has_node(of)).map(|(index, _)| index);
-    let position = |is: &dyn Fn(&LinkStatus) -> bool| links.iter().position(is);
-    position(&by_port)
-        .or_else(|| position(&|of| of.is_between(link)))
-        .or_else(|| by_node.next().filter(|_| by_node.next().is_none()))
+pub fn names(links: &[LinkStatus]) -> Vec<String> {
+    let is_shared =
+        |link: &LinkStatus| links.iter().filter(|other| other.is_between(&link.name())).count() > 1;
+    links.iter().map(|link| if is_shared(link) { link.name_with_port() } else { link.name() }).collect()
+}
+
+/// Finds links by a port, two nodes with or without ports, or a node: `s1:h1`, `h1-s1`, `s1:uplink-s2`, `h1`.
+/// The name is ambiguous if several links are found.
+#[must_use]
+pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
+    let is_end = |of: &LinkStatus| of.ends.iter().any(|end| link == format!("{}:{}", end.node, end.port));
+    let has_node = |of: &LinkStatus| of.ends.iter().any(|end| end.node == link);
+    let found = |is: &dyn Fn(&LinkStatus) -> bool| -> Vec<usize> {
+        (0..links.len()).filter(|index| is(&links[*index])).collect()
+    };
+    let mut ways = [found(&is_end), found(&|of| of.is_between(link)), found(&has_node)].into_iter();
+    ways.find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// Change of a link; absent fields stay as they are.
@@ -186,73 +222,91 @@ impl Wire {
         self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn downs(&self) -> Downs {
+    /// Returns the times that the link was taken down. `dropped` reads the frames lost so far at the link.
+    pub(super) fn downs(&self, dropped: impl FnOnce() -> DroppedAt) -> Downs {
         let cut = self.cut();
         match cut.since {
             None => cut.past,
-            Some((since, before)) => self.with(cut.past, since, before, true),
+            Some((since, before)) => with(cut.past, since, before, dropped(), true),
         }
     }
 
-    fn with(&self, past: Downs, since: Instant, before: DroppedAt, is_down: bool) -> Downs {
-        Downs {
-            is_down,
-            nanos: past.nanos + u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            dropped: past.dropped.grown(before, self.dropped()),
-            ..past
-        }
+    /// Returns the frames lost by the sockets and devices of the delay line.
+    pub(super) fn line_unseen(&self) -> u64 {
+        self.line.iter().flat_map(|line| line.carried()).map(|carried| carried.lost_unseen).sum()
     }
 
-    fn dropped(&self) -> DroppedAt {
-        let mut dropped = DroppedAt::default();
-        for (device, is_host) in self.ends.iter().zip(self.is_host) {
-            let counters = device.counters().unwrap_or_default();
-            if is_host {
-                dropped.hosts += counters.tx_dropped + device.queue().unwrap_or_default().dropped;
-            } else {
-                dropped.switches += counters.dropped();
-            }
-        }
-        let carried = self.line.as_ref().map(|line| line.carried());
-        dropped.line = carried.iter().flatten().map(|carried| carried.lost_unseen).sum();
-        dropped
+    pub(super) fn failure(&self) -> Option<String> {
+        self.line.as_ref()?.failure()
     }
 
-    fn set_down(&self, is_down: bool) -> Result<(), LabError> {
+    /// Takes the link down or up; returns a warning if the link does not follow.
+    fn set_down(
+        &self,
+        is_down: bool,
+        status: &LinkStatus,
+        dropped: impl Fn() -> DroppedAt,
+    ) -> Result<Option<String>, Refusal> {
         let mut cut = self.cut();
         match (is_down, cut.since) {
             (true, None) => {
-                let before = self.dropped();
+                let before = dropped();
                 self.set_carrier(false)?;
                 cut.past.count += 1;
                 cut.since = Some((Instant::now(), before));
             }
             (false, Some((since, before))) => {
                 self.set_carrier(true)?;
-                cut.past = self.with(cut.past, since, before, false);
+                cut.past = with(cut.past, since, before, dropped(), false);
                 cut.since = None;
             }
             (true, Some(_)) | (false, None) => {}
         }
-        Ok(())
+        let Some(line) = self.line.as_ref().filter(|line| line.carries() == is_down) else { return Ok(None) };
+        let why = line.failure().map_or_else(
+            || {
+                let ends = status.ends.iter().zip(&self.ends);
+                let down = ends.filter(|(_, device)| !device.is_up().unwrap_or(true));
+                let down: Vec<String> = down.map(|(end, _)| format!("{}:{}", end.node, end.port)).collect();
+                if down.is_empty() {
+                    "its delay line does not follow".into()
+                } else {
+                    format!("the device of {} is down", down.join(" and "))
+                }
+            },
+            |failure| format!("its delay line has ended: {failure}"),
+        );
+        let state = if is_down { "up" } else { "down" };
+        Ok(Some(format!("the link {} is still {state}: {why}", status.name())))
     }
 
-    /// Pulls or plugs the cable. Without a delay line, this sets the device of one end down, of a switch if there is one, because a
-    /// host's device would lose routes.
-    fn set_carrier(&self, up: bool) -> Result<(), LabError> {
+    /// Pulls or plugs the cable. Without a delay line, this sets the device of one end down, of a switch, because a host's device would
+    /// lose routes.
+    fn set_carrier(&self, up: bool) -> Result<(), Refusal> {
         let Some(line) = &self.line else {
-            return self.ends[usize::from(self.is_host[0])].set_up(up);
+            if self.is_host == [true; 2] {
+                return Err(Refusal::new(
+                    "the link connects two hosts without a delay line, and a device of a host that goes down loses its routes",
+                    "write delay = \"0s\" for the link in the file, and start the lab again",
+                ));
+            }
+            return Ok(self.ends[usize::from(self.is_host[0])].set_up(up)?);
         };
         line.set_down(!up);
         let deadline = Instant::now() + FOLLOW_WITHIN;
-        while line.carries() != up && Instant::now() < deadline {
+        while line.carries() != up && line.failure().is_none() && Instant::now() < deadline {
             thread::sleep(LOOK_EVERY);
         }
         Ok(())
     }
 
-    /// Carries out a change; returns warnings. `status` is the link's.
-    pub(super) fn change(&self, change: &LinkChange, status: &LinkStatus) -> Result<Vec<String>, Refusal> {
+    /// Carries out a change; returns warnings. `status` is the link's; `dropped` reads the frames lost so far at the link.
+    pub(super) fn change(
+        &self,
+        change: &LinkChange,
+        status: &LinkStatus,
+        dropped: impl Fn() -> DroppedAt,
+    ) -> Result<Vec<String>, Refusal> {
         let name = status.name();
         let from = change.from.as_ref().map(|from| {
             let end = status.ends.iter().position(|end| end.node == *from);
@@ -263,6 +317,12 @@ impl Wire {
             })
         });
         let from = from.transpose()?;
+        if from.is_some() && !change.has_impairments() {
+            return Err(Refusal::new(
+                "--from has no effect alone: a link goes down in both directions",
+                "add --delay, --jitter, --loss or --mac-control, or omit --from",
+            ));
+        }
         let mut warnings = Vec::new();
         if change.has_impairments() {
             let Some(line) = &self.line else {
@@ -279,8 +339,7 @@ impl Wire {
                     *impairment = change.of(*impairment);
                 }
             }
-            let [longest, planned] = [impairments, line.planned].map(|of| of.map(|it| it.longest()));
-            if longest.iter().any(|it| *it > line.delay_max) {
+            if impairments.iter().any(|it| it.longest() > line.delay_max) {
                 let allowed = xoff_config::quantity::time(line.delay_max);
                 return Err(Refusal::new(
                     format!("the link {name} has memory for delay and jitter of {allowed} together"),
@@ -290,17 +349,25 @@ impl Wire {
                     ),
                 ));
             }
-            let sum = |of: [xoff_wire::units::Nanos; 2]| of[0].0 + of[1].0;
-            if sum(longest) > sum(planned) {
-                let [_, most] = [longest, planned].map(|of| xoff_config::quantity::time(of[0].max(of[1])));
+            let round_trip =
+                |of: &[Impairment; 2], end: usize| of[end].of_pauses().0 + of[1 - end].longest().0;
+            if (0..2).any(|end| round_trip(&impairments, end) > round_trip(&line.planned, end)) {
+                let most = line.planned.map(|it| it.longest()).into_iter().max().unwrap_or_default();
+                let most = xoff_config::quantity::time(most);
                 warnings.push(format!(
                     "switches have headroom only for the delay in the lab's file ({most}): lossless frames may be lost at {name}"
+                ));
+            }
+            if (0..2).any(|end| impairments[end].jitter_of_pauses() > line.planned[end].jitter_of_pauses()) {
+                warnings.push(format!(
+                    "pauses are repeated early enough only for the jitter in the lab's file: pauses may expire, and lossless frames be \
+                     lost at {name}"
                 ));
             }
             line.set_impairments(impairments);
         }
         if let Some(down) = change.down {
-            self.set_down(down)?;
+            warnings.extend(self.set_down(down, status, dropped)?);
         }
         Ok(warnings)
     }
@@ -309,5 +376,34 @@ impl Wire {
         let line = self.line.as_ref()?;
         let (impairments, carried) = (line.impairments(), line.carried());
         Some([0, 1].map(|end| DirectionStatus { impairment: impairments[end], carried: carried[end] }))
+    }
+}
+
+fn with(past: Downs, since: Instant, before: DroppedAt, now: DroppedAt, is_down: bool) -> Downs {
+    Downs {
+        is_down,
+        nanos: past.nanos + u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        dropped: past.dropped.grown(before, now),
+        ..past
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::testing::network_of;
+
+    #[test]
+    fn link_name_of_parallel_links_is_ambiguous() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let mut links = network_of(&[pair("s1", "s2"), pair("s2", "s1"), pair("h1", "s1")]).links;
+        links[1].ends =
+            ["s2", "s1"].map(|node| EndStatus { node: node.into(), port: "q".into(), is_switch: true });
+        assert_eq!(names(&links), ["s1:p-s2", "s2:q-s1", "h1-s1"]);
+        assert_eq!(find(&links, "s1-s2"), [0, 1]);
+        for (index, name) in names(&links).iter().enumerate() {
+            assert_eq!(find(&links, name), [index], "{name}");
+        }
+        assert_eq!((find(&links, "s1:q"), find(&links, "h1")), (vec![1], vec![2]));
     }
 }

@@ -85,6 +85,9 @@ pub enum NetworkError {
     #[error("lab {lab} has no link {link:?}")]
     #[diagnostic(help("links of this lab: {links}; for a node with a single link, give the node's name"))]
     NoLink { lab: String, link: String, links: String },
+    #[error("{link:?} may be several links of lab {lab}")]
+    #[diagnostic(help("give one of {links}"))]
+    AmbiguousLink { lab: String, link: String, links: String },
     #[error("cannot draw {file}: the drawing is SVG")]
     #[diagnostic(help("write --out lab.svg; `rsvg-convert lab.svg -o lab.png` or a browser converts it"))]
     NotSvg { file: String },

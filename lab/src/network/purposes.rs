@@ -2,21 +2,26 @@
 
 use std::fmt::Write as _;
 
-use xoff_config::written::grouped;
+use xoff_config::written::{counted, grouped};
 use xoff_flow_control::drop_reason::DropReason;
 
-use super::links::{DroppedAt, LinkStatus};
-use super::view::{NetworkStatus, RestartedPart};
+use super::links::LinkStatus;
+use super::view::{NetworkStatus, Restart, RestartedPart};
 use crate::line::{Carried, LostFrames};
+use xoff_switch::control::status::PortStatus;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Purposes {
-    /// Frames lost on links.
+    /// Frames lost by delay lines, by their settings or while a command held the link down.
     on_links: u64,
-    /// Lossless frames that switches dropped because a link was down, if a command took a link of the switch down.
+    /// Lossless frames that switches dropped because a command held the link down.
     pub(super) link_down_lossless: u64,
-    /// Frames dropped by devices of links that a command took down.
-    pub(super) at_downs: DroppedAt,
+    /// Frames lost meanwhile by devices and sockets of switches.
+    pub(super) at_switches: u64,
+    /// Frames lost meanwhile by devices and queues of hosts.
+    pub(super) at_hosts: u64,
+    /// Frames lost meanwhile by devices and sockets of delay lines.
+    pub(super) at_lines: u64,
     by_restarts: u64,
 }
 
@@ -24,19 +29,22 @@ impl Purposes {
     pub(super) fn of(network: &NetworkStatus) -> Purposes {
         let links = network.links.iter();
         Purposes {
-            on_links: links.clone().map(|link| on_purpose(link).total() + link_down(link).total()).sum(),
-            link_down_lossless: network
-                .switches
-                .iter()
-                .map(|switch| link_down_lossless(network, &switch.name))
-                .sum(),
-            at_downs: links.map(|link| link.downs.dropped).fold(DroppedAt::default(), DroppedAt::and),
+            on_links: links.clone().map(|link| on_purpose(link).total() + taken_down(link).total()).sum(),
+            link_down_lossless: links.clone().flat_map(|link| link.downs.dropped.link_down).sum(),
+            at_switches: links.clone().map(|link| at_ends(link, true)).sum(),
+            at_hosts: links.clone().map(|link| at_ends(link, false)).sum(),
+            at_lines: links.map(|link| link.downs.dropped.line).sum(),
             by_restarts: network.restarts.iter().map(|it| it.queued + it.arrived_meanwhile).sum(),
         }
     }
 
     pub(super) fn total(self) -> u64 {
-        self.on_links + self.link_down_lossless + self.at_downs.total() + self.by_restarts
+        self.on_links
+            + self.link_down_lossless
+            + self.at_switches
+            + self.at_hosts
+            + self.at_lines
+            + self.by_restarts
     }
 }
 
@@ -53,18 +61,19 @@ fn on_purpose(link: &LinkStatus) -> LostFrames {
     sum(link, |carried| carried.lost_on_purpose)
 }
 
-fn link_down(link: &LinkStatus) -> LostFrames {
-    sum(link, |carried| carried.lost_link_down)
+fn taken_down(link: &LinkStatus) -> LostFrames {
+    sum(link, |carried| carried.lost_taken_down)
 }
 
-fn link_down_lossless(network: &NetworkStatus, switch: &str) -> u64 {
-    let was_down = |link: &LinkStatus| link.downs.count > 0 && link.ends.iter().any(|end| end.node == switch);
-    if !network.links.iter().any(was_down) {
-        return 0;
-    }
-    let statuses = network.statuses().filter(|status| status.name == switch);
-    let classes = statuses.flat_map(|status| &status.ports).flat_map(|port| &port.classes);
-    let lossless = classes.filter(|class| class.lossless_lost.is_some());
+/// Returns the frames lost by devices at switches or hosts while a command held the link down.
+fn at_ends(link: &LinkStatus, is_switch: bool) -> u64 {
+    let ends = link.ends.iter().zip(link.downs.dropped.ends);
+    ends.filter(|(end, _)| end.is_switch == is_switch).map(|(_, dropped)| dropped).sum()
+}
+
+/// Returns the lossless frames that a switch dropped because the port's link was down.
+pub(super) fn link_down_lossless(port: &PortStatus) -> u64 {
+    let lossless = port.classes.iter().filter(|class| class.lossless_lost.is_some());
     lossless.filter_map(|class| class.drops.get(DropReason::LinkDown.name())).sum()
 }
 
@@ -83,6 +92,10 @@ pub fn text(network: &NetworkStatus) -> String {
         if lost.total() > 0 {
             let _ = writeln!(text, "lost on purpose by the link {name}: {}", classes(lost));
         }
+        let down = sum(link, |carried| carried.lost_link_down);
+        if down.total() > 0 {
+            let _ = writeln!(text, "lost because a device of the link {name} was down: {}", classes(down));
+        }
         let full = sum(link, |carried| carried.lost_line_full);
         if full.total() > 0 {
             let _ = writeln!(text, "lost because the delay line of {name} was full: {}", classes(full));
@@ -91,28 +104,20 @@ pub fn text(network: &NetworkStatus) -> String {
             let times = if downs.count == 1 { "once".into() } else { format!("{} times", downs.count) };
             let seconds = downs.nanos as f64 / 1e9;
             let _ = write!(text, "the link {name} was taken down {times}, for {seconds:.1} s");
-            let (lost, dropped) = (link_down(link), downs.dropped);
+            let lost = taken_down(link);
+            let (hosts, switches, line) = (at_ends(link, false), at_ends(link, true), downs.dropped.line);
+            let lossless: u64 = downs.dropped.link_down.iter().sum();
             let counts = [
                 (lost.total(), "on the link", classes(lost)),
-                (dropped.hosts, "at hosts", grouped(dropped.hosts)),
-                (dropped.switches, "at devices of switches", grouped(dropped.switches)),
-                (dropped.line, "at devices of the delay line", grouped(dropped.line)),
+                (lossless, "in switches, lossless", grouped(lossless)),
+                (hosts, "at hosts", grouped(hosts)),
+                (switches, "at devices of switches", grouped(switches)),
+                (line, "at devices of the delay line", grouped(line)),
             ];
             for (_, place, count) in counts.into_iter().filter(|(count, ..)| *count > 0) {
                 let _ = write!(text, "; lost {place}: {count}");
             }
             text.push('\n');
-        }
-    }
-    for switch in &network.switches {
-        let lost = link_down_lossless(network, &switch.name);
-        if lost > 0 {
-            let name = &switch.name;
-            let _ = writeln!(
-                text,
-                "lossless frames that {name} dropped because a link was down: {}",
-                grouped(lost)
-            );
         }
     }
     for restart in &network.restarts {
@@ -124,9 +129,23 @@ pub fn text(network: &NetworkStatus) -> String {
                 grouped(restart.queued),
                 grouped(restart.arrived_meanwhile)
             ),
-            RestartedPart::Host => writeln!(text, "{node} was restarted at {seconds:.1} s"),
-            RestartedPart::Agent => writeln!(text, "the agent of {node} was restarted at {seconds:.1} s"),
+            RestartedPart::Host => writeln!(
+                text,
+                "{node} was restarted at {seconds:.1} s; ended: {}{}",
+                counted(restart.programs, "program", "programs"),
+                of_agent(restart)
+            ),
+            RestartedPart::Agent => {
+                writeln!(text, "the agent of {node} was restarted at {seconds:.1} s{}", of_agent(restart))
+            }
         };
     }
     text
+}
+
+/// Describes the losses of a host's queues until its agent ended.
+fn of_agent(restart: &Restart) -> String {
+    let counts = [(restart.queued, "queued"), (restart.queue_dropped, "dropped by full queues before")];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, how)| format!("; lost: {} frames {how}", grouped(count))).collect()
 }

@@ -3,15 +3,17 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xoff_config::Config;
-use xoff_switch::control::{Answer, snapshot};
+use xoff_config::{Config, Machine};
+use xoff_switch::control::status::PortStatus;
+use xoff_switch::control::{Answer, SwitchView, snapshot};
+use xoff_switch::machine;
 use xoff_switch::run::RunError;
 
 use super::links::Refusal;
-use super::running::source;
+use super::running::{source, switch_config};
 use super::view::{Restart, RestartedPart, SwitchState};
 use super::{NetworkError, RunningNetwork, leftovers};
-use crate::config::{End, Place};
+use crate::config::{End, Network, Place};
 use crate::switches::SwitchHandle;
 
 const AGAIN: &str = "end the lab and start it again";
@@ -46,9 +48,17 @@ impl RunningNetwork {
     }
 
     fn restart_switch(&mut self, switch: usize) -> Result<Restart, Refusal> {
-        let (name, config) = {
-            let node = &self.view.network.switches[switch];
-            (node.name.clone(), node.config.clone())
+        let node = &self.view.network.switches[switch];
+        let name = node.name.clone();
+        // The file, because a reload may have changed the switch since the start of the network.
+        let config = match &self.view.network.file {
+            None => node.config.clone(),
+            Some(path) => {
+                let running = Network { warnings: Vec::new(), ..self.view.network.clone() };
+                switch_config(&running, path, &name, here()).map_err(|error| {
+                    Refusal::new(format!("{name} was not restarted: {error}"), "correct the lab's file")
+                })?
+            }
         };
         let mut restart = self.view.restart(&name, RestartedPart::Switch);
         let state = self.view.switches().swap_remove(switch);
@@ -67,8 +77,8 @@ impl RunningNetwork {
             Ok(handle) => {
                 let (view, _) = &handle;
                 // Frames that the new process has already received are not lost.
-                let received: u64 = view.classes().map(|(_, _, counters)| counters.rx_frames.get()).sum();
-                restart.arrived_meanwhile = (self.frames_at(switch) - before).saturating_sub(received);
+                let arrived = self.frames_at(switch).saturating_sub(before);
+                restart.arrived_meanwhile = arrived.saturating_sub(received(view));
                 restart.switch = Some(status);
                 self.view.set_switch(switch, handle.into());
                 Ok(restart)
@@ -123,6 +133,8 @@ impl RunningNetwork {
         }
         if node.nic.is_some() {
             restart.queue_dropped = self.view.queue_dropped(host);
+            let queues = self.view.devices[host].iter().filter_map(|device| device.queue().ok());
+            restart.queued = queues.map(|queue| queue.waiting).sum();
             match self.agents.restart(&self.view.network, &self.view.devices, host) {
                 Ok(failed) => restart.failed.extend(failed),
                 Err(error) => {
@@ -134,6 +146,22 @@ impl RunningNetwork {
         }
         Ok(restart)
     }
+}
+
+/// Returns this machine, without limits of memory and devices: the stopped switch had both.
+fn here() -> Machine {
+    Machine { memory: None, ..machine::here().without_networks() }
+}
+
+/// Returns the frames that a switch has received, control frames included.
+fn received(view: &SwitchView) -> u64 {
+    let status = snapshot(view, &vec![Answer::Silent; view.workers.len()]);
+    let of_port = |port: &PortStatus| {
+        let data: u64 = port.classes.iter().map(|class| class.rx_frames).sum();
+        let pauses = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
+        data + pauses + port.lldp.frames_received
+    };
+    status.ports.iter().map(of_port).sum()
 }
 
 fn refusal(error: &NetworkError) -> Refusal {

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xoff_config::{Config, Machine};
+use xoff_config::{Config, ConfigError, Machine};
 use xoff_wire::units::MacAddr;
 
 use super::account::Account;
 use super::agents::Agents;
 use super::leftovers::{self, Mark};
-use super::links::Wire;
+use super::links::{LinkStatus, Wire};
 use super::names::{self, Entrance};
 use super::places::{self, Held};
 use super::sinks::ControlSink;
@@ -169,7 +170,7 @@ impl RunningNetwork {
             waiting = self.waiting();
         }
         // Read now, because the agents' counters end with the agents.
-        let with_agents = self.view.status().map(|status| status.hosts);
+        let with_agents = self.view.status().map(|status| (status.hosts, status.links));
         let mut failed = Vec::new();
         // Switches end before agents, so that senders in containers stay paused.
         let states = self.view.switches();
@@ -185,15 +186,16 @@ impl RunningNetwork {
         });
         let ended = ended.collect();
         failed.extend(self.agents.end());
-        let links = self.lines.iter().zip(self.view.links());
-        failed.extend(links.filter_map(|(line, link)| {
-            let failure = line.as_ref()?.failure()?;
-            Some(format!("the delay line of {} ended: {failure}", link.name()))
-        }));
         let mut network = self.view.status_with(ended);
-        if let Ok(hosts) = with_agents {
+        if let Ok((hosts, links)) = with_agents {
             network.hosts = hosts;
+            for (link, before) in network.links.iter_mut().zip(links) {
+                for end in (0..2).filter(|end| !before.ends[*end].is_switch) {
+                    link.downs.dropped.ends[end] = before.downs.dropped.ends[end];
+                }
+            }
         }
+        failed.extend(network.links.iter().filter_map(LinkStatus::failure_text));
         Account::of(network, failed, waiting)
     }
 
@@ -241,12 +243,20 @@ impl Drop for RunningNetwork {
 pub(super) fn source(network: &Network, name: &str) -> Option<Source> {
     let running = Arc::new(Network { warnings: Vec::new(), ..network.clone() });
     let (path, name) = (network.file.clone()?, name.to_owned());
-    Some(Source::new(path, move |path, machine| {
-        let machine = Machine { own_policy: running.own_policy.clone(), ..machine };
-        let network = Network::load_like(Some(&running), path, &machine)?;
-        let switch = network.switches.into_iter().find(|switch| switch.name == name);
-        Ok(switch.expect("a network like the running one lacks a switch").config)
-    }))
+    Some(Source::new(path, move |path, machine| switch_config(&running, path, &name, machine)))
+}
+
+/// Reads a switch's configuration from the file of the running network.
+pub(super) fn switch_config(
+    running: &Network,
+    path: &Path,
+    name: &str,
+    machine: Machine,
+) -> Result<Config, ConfigError> {
+    let machine = Machine { own_policy: running.own_policy.clone(), ..machine };
+    let network = Network::load_like(Some(running), path, &machine)?;
+    let switch = network.switches.into_iter().find(|switch| switch.name == name);
+    Ok(switch.expect("a network like the running one lacks a switch").config)
 }
 
 fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkError> {

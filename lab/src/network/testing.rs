@@ -29,6 +29,7 @@ pub fn network_of(links: &[(String, String)]) -> NetworkStatus {
                 ends: [end(a), end(b)],
                 speed_bits_per_second: 1_000_000_000,
                 line: None,
+                failure: None,
                 downs: Downs::default(),
             })
             .collect(),
@@ -82,6 +83,7 @@ pub fn network() -> NetworkStatus {
         ],
         speed_bits_per_second: port.speed_bits_per_second,
         line: None,
+        failure: None,
         downs: Downs::default(),
     };
     let links = (1..).zip(&switch.ports).map(link).collect();

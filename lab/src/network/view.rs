@@ -9,15 +9,16 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime;
 
 use super::agents;
-use super::links::{EndStatus, LinkChange, LinkStatus, Refusal, Wire};
+use super::links::{DroppedAt, EndStatus, LinkChange, LinkStatus, Refusal, Wire};
 use super::names::Entrance;
+use super::purposes;
 use crate::config::{End, Host, Network, Place, SwitchNode};
 use crate::switches::SwitchHandle;
 use crate::{Device, LabError, Tie, parallel};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::control::reload::{Reloaded, Reloads};
 use xoff_switch::control::status::Status;
-use xoff_switch::control::{self, SwitchView};
+use xoff_switch::control::{self, Answer, SwitchView};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkStatus {
@@ -46,7 +47,7 @@ pub struct Restart {
     pub part: RestartedPart,
     /// Uptime of the network at the restart.
     pub at_nanos: u64,
-    /// Frames queued in the switch when it ended, which are lost.
+    /// Frames queued in the switch, or at the host's devices, when switch or agent ended, which are lost.
     pub queued: u64,
     /// Frames that arrived at the switch's ports before it ran again, which are lost.
     pub arrived_meanwhile: u64,
@@ -61,7 +62,7 @@ pub struct Restart {
 
 impl NetworkStatus {
     /// Returns the statuses of all switches, and those of restarted switches at their end.
-    pub(super) fn statuses(&self) -> impl Iterator<Item = &Status> {
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = &Status> {
         self.switches.iter().chain(self.restarts.iter().filter_map(|restart| restart.switch.as_deref()))
     }
 
@@ -193,7 +194,7 @@ impl NetworkView {
         }
     }
 
-    /// Reloads all switches from the network's file; changes nothing if one of them refuses.
+    /// Reloads all switches from the network's file, one after the other; changes nothing if a dry run of one of them fails.
     ///
     /// # Errors
     /// The reasons of the first switch that refuses.
@@ -289,7 +290,7 @@ impl NetworkView {
             .get(link)
             .zip(links.get(link))
             .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
-        wire.change(change, status)
+        wire.change(change, status, || self.dropped(link))
     }
 
     fn guests(&self) -> impl Iterator<Item = &Host> {
@@ -310,30 +311,49 @@ impl NetworkView {
                 is_switch: true,
             },
         };
-        let link = |(link, wire): (&crate::config::Link, &Wire)| LinkStatus {
+        let link = |(index, (link, wire)): (usize, (&crate::config::Link, &Wire))| LinkStatus {
             ends: link.ends.each_ref().map(end),
             speed_bits_per_second: link.speed.bits_per_second(),
             line: wire.directions(),
-            downs: wire.downs(),
+            failure: wire.failure(),
+            downs: wire.downs(|| self.dropped(index)),
         };
-        network.links.iter().zip(&self.wires).map(link).collect()
+        network.links.iter().zip(&self.wires).enumerate().map(link).collect()
+    }
+
+    /// Returns the frames lost so far at a link.
+    fn dropped(&self, link: usize) -> DroppedAt {
+        let mut dropped = DroppedAt { line: self.wires[link].line_unseen(), ..DroppedAt::default() };
+        for (at, end) in self.network.links[link].ends.iter().enumerate() {
+            match *end {
+                End::Host { host, interface } => {
+                    let counters = self.interface(host, interface).counters;
+                    dropped.ends[at] = counters.map_or(0, |counters| counters.dropped());
+                }
+                End::Port { switch, port } => {
+                    let SwitchNode { name, config } = &self.network.switches[switch];
+                    let port = &config.switch.ports[port].name;
+                    let now = match self.switches().swap_remove(switch) {
+                        SwitchState::Running(view, _) => {
+                            Box::new(control::snapshot(&view, &vec![Answer::Silent; view.workers.len()]))
+                        }
+                        SwitchState::Ended(status) => status,
+                    };
+                    let restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
+                    let before = restarts.iter().filter_map(|restart| restart.switch.as_deref());
+                    let statuses = before.filter(|status| status.name == *name).chain([&*now]);
+                    for status in statuses.flat_map(|status| &status.ports).filter(|it| it.name == *port) {
+                        dropped.ends[at] += status.unseen.lossless;
+                        dropped.link_down[at] += purposes::link_down_lossless(status);
+                    }
+                }
+            }
+        }
+        dropped
     }
 
     fn host(&self, index: usize) -> HostStatus {
         let host = &self.network.hosts[index];
-        let devices = host.interfaces.iter().zip(&self.devices[index]).enumerate();
-        let interfaces = devices.map(|(number, (interface, device))| {
-            let status = |_| agents::status(&self.network.name, host, number, device.namespace());
-            let agent = host.nic.as_ref().and_then(status);
-            InterfaceStatus {
-                device: interface.device.clone(),
-                mac: interface.mac.to_string(),
-                ipv4: interface.ipv4.0.to_string(),
-                ipv6: interface.ipv6.0.to_string(),
-                counters: self.counters(host, device, agent.as_ref()).ok(),
-                agent,
-            }
-        });
         HostStatus {
             name: host.name.clone(),
             place: match &host.place {
@@ -344,9 +364,24 @@ impl NetworkView {
                 Place::Tap(name) => format!("tap {name}"),
             },
             nic: host.nic.is_some(),
-            interfaces: interfaces.collect(),
+            interfaces: (0..host.interfaces.len()).map(|number| self.interface(index, number)).collect(),
             socket_drops: socket_drops(host, &self.devices[index])
                 .saturating_sub(self.socket_drops_before[index]),
+        }
+    }
+
+    fn interface(&self, host: usize, number: usize) -> InterfaceStatus {
+        let (device, host) = (&self.devices[host][number], &self.network.hosts[host]);
+        let interface = &host.interfaces[number];
+        let status = |_| agents::status(&self.network.name, host, number, device.namespace());
+        let agent = host.nic.as_ref().and_then(status);
+        InterfaceStatus {
+            device: interface.device.clone(),
+            mac: interface.mac.to_string(),
+            ipv4: interface.ipv4.0.to_string(),
+            ipv6: interface.ipv6.0.to_string(),
+            counters: self.counters(host, device, agent.as_ref()).ok(),
+            agent,
         }
     }
 

@@ -10,7 +10,7 @@ use xoff_lab::line::impairment::parse_percent;
 use xoff_lab::network::NetworkStatus;
 use xoff_lab::network::account::table;
 use xoff_lab::network::control::{self, Request, RestartRequest, ask};
-use xoff_lab::network::links::{DirectionStatus, LinkChange, LinkStatus, Refusal};
+use xoff_lab::network::links::{self, DirectionStatus, LinkChange, LinkStatus, Refusal};
 use xoff_lab::network::view::{Restart, RestartedPart};
 
 use super::{LabArgs, look};
@@ -20,7 +20,7 @@ use crate::cli;
 pub struct LinkArgs {
     #[command(flatten)]
     which: LabArgs,
-    /// Switch port (s1:h1), two nodes (h1-s1), or a node with one link [default: show all].
+    /// Switch port (s1:h1), two nodes (h1-s1, s1:port-s2), or a node with one link [default: show all].
     link: Option<String>,
     /// One-way delay, such as 5ms.
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -73,8 +73,7 @@ pub(super) fn link(args: &LinkArgs) -> miette::Result<ExitCode> {
     let link = args.link.as_deref().map(|link| look::find(&lab, &status.links, link)).transpose()?;
     let change = args.change();
     if change == LinkChange::default() {
-        let links = link.map_or(&status.links[..], |link| &status.links[link..=link]);
-        cli::print(text(links))?;
+        cli::print(text(&status.links, link))?;
         return Ok(ExitCode::SUCCESS);
     }
     let Some(link) = link else {
@@ -90,7 +89,11 @@ pub(super) fn link(args: &LinkArgs) -> miette::Result<ExitCode> {
 pub(super) fn restart(lab: &str, node: &str, agent_only: bool) -> miette::Result<ExitCode> {
     let request = RestartRequest { node: node.to_owned(), agent_only };
     let restart: Result<Restart, Refusal> = ask(lab, Request::Restart(request))?;
-    let Restart { part, queued, arrived_meanwhile, programs, .. } = restart.map_err(report)?;
+    let Restart { part, queued, arrived_meanwhile, programs, queue_dropped, failed, .. } =
+        restart.map_err(report)?;
+    let lost = [(queued, "queued"), (queue_dropped, "dropped by full queues before")];
+    let lost = lost.into_iter().filter(|(count, _)| *count > 0);
+    let lost: String = lost.map(|(count, how)| format!("; lost: {} frames {how}", grouped(count))).collect();
     cli::print(match part {
         RestartedPart::Switch => format!(
             "{node} runs again; lost: {} frames queued in it, {} frames that arrived meanwhile\n",
@@ -98,11 +101,13 @@ pub(super) fn restart(lab: &str, node: &str, agent_only: bool) -> miette::Result
             grouped(arrived_meanwhile)
         ),
         RestartedPart::Host => {
-            format!("{node} runs again; ended: {}\n", counted(programs, "program", "programs"))
+            let ended = counted(programs, "program", "programs");
+            format!("{node} runs again; ended: {ended}{lost}\n")
         }
-        RestartedPart::Agent => format!("the agent of {node} runs again\n"),
+        RestartedPart::Agent => format!("the agent of {node} runs again{lost}\n"),
     })?;
-    Ok(ExitCode::SUCCESS)
+    failed.iter().for_each(|failed| cli::tell(format_args!("FAILED: {failed}")));
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(cli::EXIT_CANNOT) })
 }
 
 fn report(refusal: Refusal) -> miette::Report {
@@ -112,9 +117,13 @@ fn report(refusal: Refusal) -> miette::Report {
     }
 }
 
-fn text(links: &[LinkStatus]) -> String {
-    let rows = links.iter().flat_map(|link| {
-        let name = |end: usize| if end == 0 { link.name() } else { String::new() };
+/// Formats all links, or the only one `shown`.
+fn text(links: &[LinkStatus], shown: Option<usize>) -> String {
+    let links = links.iter().zip(links::names(links)).enumerate();
+    let links = links.filter(|(index, _)| shown.is_none_or(|shown| shown == *index));
+    let (mut rows, mut failures) = (Vec::new(), String::new());
+    for (_, (link, name)) in links {
+        let name = |end: usize| if end == 0 { name.clone() } else { String::new() };
         let state = |end: usize| if end == 0 && link.downs.is_down { "DOWN, " } else { "" };
         let row = move |end: usize, direction: Option<&DirectionStatus>| {
             let mut row = vec![name(end), link.ends[end].node.clone()];
@@ -124,19 +133,24 @@ fn text(links: &[LinkStatus]) -> String {
             row
         };
         match &link.line {
-            None => vec![row(0, None)],
-            Some(line) => vec![row(0, Some(&line[0])), row(1, Some(&line[1]))],
+            None => rows.push(row(0, None)),
+            Some(line) => rows.extend([row(0, Some(&line[0])), row(1, Some(&line[1]))]),
         }
-    });
-    table(
+        if let Some(failure) = link.failure_text() {
+            failures += &format!("FAILED: {failure}; end the lab and start it again\n");
+        }
+    }
+    let table = table(
         &["link", "frames from", "settings", "frames sent", "queued", "lost", "late, mean and maximum"],
-        rows,
-    )
+        rows.into_iter(),
+    );
+    table + &failures
 }
 
 fn counts(carried: &Carried) -> [String; 4] {
     let lost = [
         ("on purpose", carried.lost_on_purpose.total()),
+        ("taken down", carried.lost_taken_down.total()),
         ("link down", carried.lost_link_down.total()),
         ("line full", carried.lost_line_full.total()),
         ("unseen", carried.lost_unseen),

@@ -83,10 +83,16 @@ pub(super) fn capture_command(
 
 /// Returns the index of a link.
 pub(super) fn find(lab: &str, links: &[LinkStatus], link: &str) -> Result<usize, NetworkError> {
-    links::find(links, link).ok_or_else(|| {
-        let names: Vec<String> = links.iter().map(LinkStatus::name).collect();
-        NetworkError::NoLink { lab: lab.to_owned(), link: link.to_owned(), links: names.join(", ") }
-    })
+    let names = links::names(links);
+    let (lab, link_name) = (lab.to_owned(), link.to_owned());
+    match links::find(links, link)[..] {
+        [found] => Ok(found),
+        [] => Err(NetworkError::NoLink { lab, link: link_name, links: names.join(", ") }),
+        ref several => {
+            let names: Vec<&str> = several.iter().map(|index| names[*index].as_str()).collect();
+            Err(NetworkError::AmbiguousLink { lab, link: link_name, links: names.join(", ") })
+        }
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +109,13 @@ mod tests {
             port: port.into(),
             is_switch: node.starts_with('s'),
         };
-        let link = |ends| LinkStatus { ends, speed_bits_per_second: 1, line: None, downs: Downs::default() };
+        let link = |ends| LinkStatus {
+            ends,
+            speed_bits_per_second: 1,
+            line: None,
+            failure: None,
+            downs: Downs::default(),
+        };
         let network = Description {
             name: "n".into(),
             variables: Default::default(),
@@ -126,7 +138,7 @@ mod tests {
         }
         assert_eq!(at("h2:eth1").unwrap(), "h2 -i eth1 -U -w file");
         assert!(
-            matches!(at("h2"), Err(NetworkError::NoLink { .. })),
+            matches!(at("h2"), Err(NetworkError::AmbiguousLink { .. })),
             "the only link of a host with two links was found"
         );
         assert_eq!(at("s1:h1").unwrap(), "s1 capture h1 -w file");
