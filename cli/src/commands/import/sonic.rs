@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::written::{Settings, Written};
+use super::written::{Settings, Written, quoted};
 
 type Table = Map<String, Value>;
 
@@ -26,6 +26,29 @@ const READ: [&str; 15] = [
     "QUEUE",
     "SCHEDULER",
     "WRED_PROFILE",
+];
+/// Keys that are read, by table. Entries of all other tables that are read are maps.
+const KEYS: [(&str, &[&str]); 9] = [
+    ("DEVICE_METADATA", &["hostname"]),
+    ("PORT", &["admin_status", "mtu", "pfc_asym", "speed"]),
+    (
+        "PORT_QOS_MAP",
+        &[
+            "dot1p_to_tc_map",
+            "dscp_to_tc_map",
+            "pfc_enable",
+            "pfc_to_queue_map",
+            "pfcwd_sw_enable",
+            "tc_to_pg_map",
+            "tc_to_queue_map",
+        ],
+    ),
+    ("PFC_WD", &["POLL_INTERVAL", "action", "detection_time", "restoration_time"]),
+    ("BUFFER_PG", &["profile"]),
+    ("BUFFER_PROFILE", &["dynamic_th", "static_th", "xoff", "xon"]),
+    ("QUEUE", &["scheduler", "wred_profile"]),
+    ("SCHEDULER", &["type", "weight"]),
+    ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
 /// Maps that are the identity in a switch whose classes each have a queue, a buffer and a PFC priority of their own.
 const IDENTITIES: [(&str, &str); 3] = [
@@ -113,6 +136,14 @@ impl<'a> Db<'a> {
         if let Some(poll) = self.entry("PFC_WD", "GLOBAL").and_then(|it| text(it, "POLL_INTERVAL")) {
             self.note(format!("POLL_INTERVAL = {poll} of PFC_WD: watchdogs of xoff do not poll"));
         }
+        for (table, read) in KEYS {
+            let entries = self.table(table).into_iter().flat_map(Map::values).filter_map(Value::as_object);
+            let keys: BTreeSet<&str> = entries.flat_map(Map::keys).map(String::as_str).collect();
+            let unread: Vec<&str> = keys.into_iter().filter(|key| !read.contains(key)).collect();
+            if !unread.is_empty() {
+                self.note(format!("{} of {table}", unread.join(", ")));
+            }
+        }
         let others: Vec<&str> =
             self.tables.keys().map(String::as_str).filter(|table| !READ.contains(table)).collect();
         if !others.is_empty() {
@@ -138,7 +169,7 @@ impl<'a> Db<'a> {
         let cables =
             self.table("CABLE_LENGTH").into_iter().flat_map(Map::values).filter_map(Value::as_object);
         let cable = cables.filter_map(|lengths| text(lengths, name)).find(|length| *length != "0m");
-        cable.into_iter().for_each(|cable| set(None, "cable", format!("{cable:?}")));
+        cable.into_iter().for_each(|cable| set(None, "cable", quoted(cable)));
         let qos = self.of_port("PORT_QOS_MAP", name);
         let global = self.entry("PORT_QOS_MAP", "global");
         let map_name =
@@ -163,32 +194,41 @@ impl<'a> Db<'a> {
         for (key, table) in IDENTITIES {
             map_name(key).into_iter().for_each(|map| self.compare_identity(table, map));
         }
-        let lossless: Vec<u8> = list(qos.and_then(|it| text(it, "pfc_enable")).unwrap_or_default());
+        let lossless =
+            self.list(name, "pfc_enable", qos.and_then(|it| text(it, "pfc_enable")).unwrap_or_default());
         set(None, "lossless", format!("{lossless:?}"));
         if text(port, "pfc_asym") == Some("on") {
             set(None, "pause", "\"asymmetric\"".into());
         }
-        let guarded = qos.and_then(|it| text(it, "pfcwd_sw_enable")).map_or_else(|| lossless.clone(), list);
+        let guarded = qos.and_then(|it| text(it, "pfcwd_sw_enable"));
+        let guarded =
+            guarded.map_or_else(|| lossless.clone(), |text| self.list(name, "pfcwd_sw_enable", text));
         for class in 0..CLASSES {
             let is_lossless = lossless.contains(&class);
             if let Some(watchdog) =
                 self.of_port("PFC_WD", name).filter(|_| is_lossless && guarded.contains(&class))
             {
                 let action = text(watchdog, "action").unwrap_or("drop");
-                set(Some(class), "watchdog", format!("{action:?}"));
+                set(Some(class), "watchdog", quoted(action));
                 let times = [("watchdog_detect", "detection_time"), ("watchdog_restore", "restoration_time")];
-                let times = times.into_iter().filter_map(|(key, of)| Some((key, text(watchdog, of)?)));
-                times.for_each(|(key, millis)| set(Some(class), key, format!("\"{millis}ms\"")));
+                for (key, of) in times {
+                    let millis = self.number(watchdog, of, &format!("PFC_WD {name}"));
+                    millis.into_iter().for_each(|millis| set(Some(class), key, format!("\"{millis}ms\"")));
+                }
             }
             let profile =
                 self.of_class("BUFFER_PG", name, class).and_then(|it| text(it, "profile")).map(reference);
             let profile = profile.and_then(|profile| Some((profile, self.entry("BUFFER_PROFILE", profile)?)));
             if let Some((profile, buffer)) = profile.filter(|_| is_lossless) {
                 alphas.extend(text(buffer, "dynamic_th").and_then(|alpha| alpha.parse::<i8>().ok()));
-                let limit = text(buffer, "static_th");
+                let place = format!("BUFFER_PROFILE {profile}");
+                let [limit, xon] = ["static_th", "xon"].map(|key| self.number(buffer, key, &place));
                 limit.into_iter().for_each(|bytes| set(Some(class), "xoff", format!("\"{bytes}B\"")));
-                let xon = text(buffer, "xon").filter(|_| limit.is_some());
-                xon.into_iter().for_each(|bytes| set(Some(class), "xon", format!("\"{bytes}B\"")));
+                match xon {
+                    Some(bytes) if limit.is_some() => set(Some(class), "xon", format!("\"{bytes}B\"")),
+                    Some(bytes) => self.note(format!("xon = {bytes} of {place}, which has no static_th")),
+                    None => {}
+                }
                 if let Some(headroom) = text(buffer, "xoff") {
                     self.note(format!(
                         "headroom xoff = {headroom} of BUFFER_PROFILE {profile}: xoff computes it from speed, cable, mtu and stall_budget"
@@ -198,19 +238,30 @@ impl<'a> Db<'a> {
                 self.note(format!("BUFFER_PROFILE {profile} of {name}|{class}, a class without pfc_enable"));
             }
             let queue = self.of_class("QUEUE", name, class);
-            let of_queue = |key: &str, table: &str| self.entry(table, reference(text(queue?, key)?));
+            let tables = self.tables;
+            let of_queue = |key: &str, table: &str| {
+                tables.get(table)?.as_object()?.get(reference(text(queue?, key)?))?.as_object()
+            };
             match of_queue("scheduler", "SCHEDULER").map(|it| (text(it, "type"), text(it, "weight"))) {
                 Some((Some("STRICT"), _)) => set(Some(class), "weight", "\"strict\"".into()),
-                Some((_, Some(weight))) => set(Some(class), "weight", weight.into()),
-                Some(_) | None => {}
+                Some((_, Some(weight))) => match weight.parse::<u32>() {
+                    Ok(weight) => set(Some(class), "weight", weight.to_string()),
+                    Err(_) => self.note(format!(
+                        "weight = {weight} of SCHEDULER at {name}|{class}, which is no number"
+                    )),
+                },
+                Some(_) => self.note(format!("the SCHEDULER of {name}|{class}, which has no weight")),
+                None => {}
             }
             let wred = of_queue("wred_profile", "WRED_PROFILE");
             if let Some(wred) = wred
                 .filter(|it| text(it, "ecn").is_some_and(|ecn| ecn.contains("all") || ecn.contains("green")))
             {
                 let limits = [("ecn_min", "green_min_threshold"), ("ecn_max", "green_max_threshold")];
-                let limits = limits.into_iter().filter_map(|(key, of)| Some((key, text(wred, of)?)));
-                limits.for_each(|(key, bytes)| set(Some(class), key, format!("\"{bytes}B\"")));
+                for (key, of) in limits {
+                    let bytes = self.number(wred, of, &format!("WRED_PROFILE at {name}|{class}"));
+                    bytes.into_iter().for_each(|bytes| set(Some(class), key, format!("\"{bytes}B\"")));
+                }
                 let percent = text(wred, "green_drop_probability").and_then(|it| it.parse::<f64>().ok());
                 percent
                     .into_iter()
@@ -220,6 +271,28 @@ impl<'a> Db<'a> {
             }
         }
         settings
+    }
+
+    /// Returns a number of an entry; notes other values.
+    fn number(&mut self, entry: &Table, key: &str, place: &str) -> Option<u64> {
+        let given = text(entry, key)?;
+        let number = given.parse().ok();
+        if number.is_none() {
+            self.note(format!("{key} = {given} of {place}, which is no number"));
+        }
+        number
+    }
+
+    /// Returns the classes of a list; notes other entries.
+    fn list(&mut self, port: &str, key: &str, text: &str) -> Vec<u8> {
+        let mut classes = Vec::new();
+        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            match entry.parse() {
+                Ok(class) if class < CLASSES => classes.push(class),
+                _ => self.note(format!("{entry} in {key} of {port}: xoff has classes 0 to 7")),
+            }
+        }
+        classes
     }
 
     /// Returns the entries of a map from codes to classes that differ from `default`, as TOML. SONiC gives unnamed codes class 0.
@@ -273,10 +346,6 @@ fn text<'a>(entry: &'a Table, key: &str) -> Option<&'a str> {
 fn reference(text: &str) -> &str {
     let inner = text.trim_start_matches('[').trim_end_matches(']');
     inner.rsplit_once('|').map_or(inner, |(_, name)| name)
-}
-
-fn list(text: &str) -> Vec<u8> {
-    text.split(',').filter_map(|class| class.trim().parse().ok()).filter(|class| *class < CLASSES).collect()
 }
 
 #[cfg(test)]
@@ -394,6 +463,32 @@ mod tests {
             "mtu = 12000 of port Ethernet0",
             "9 -> 12 of",
             "DSCP_TO_TC_MAP MISSING",
+        ] {
+            assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
+        }
+    }
+    /// Values with line breaks and control characters add no keys, and keys that are not read are noted.
+    #[test]
+    fn hostile_sonic_values_stay_values() {
+        let mut odd = db();
+        odd["SCHEDULER"]["s1"] = json!({ "type": "DWRR", "weight": "15\nlossless = [4]", "pir": "7" });
+        odd["PORT"]["Ethernet0"]["mtu"] = json!("9100\nlossless = [5]");
+        odd["PORT"]["Ethernet0"]["fec"] = json!("rs");
+        odd["PORT_QOS_MAP"]["Ethernet12"]["pfc_enable"] = json!("3,x,9");
+        odd["PFC_WD"]["Ethernet0"]["detection_time"] = json!("400ms\"\nx = \"1");
+        let text = converted(&odd).unwrap();
+        let config = Config::from_toml("sonic.toml", &text, Machine::default()).unwrap();
+        let lossless = |class: usize| config.switch.ports[0].classes[class].lossless;
+        assert_eq!([3, 4, 5].map(lossless), [true, true, false], "{text}");
+        assert_eq!(quoted("a\u{7f}\n\"b"), r#""a\u007F\n\"b""#);
+        for note in [
+            "weight = 15 lossless = [4] of SCHEDULER",
+            "pir of SCHEDULER",
+            "fec of PORT",
+            "x in pfc_enable of Ethernet12",
+            "9 in pfc_enable of Ethernet12",
+            "xon = 18432 of BUFFER_PROFILE lossless",
+            "detection_time = 400ms",
         ] {
             assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
         }

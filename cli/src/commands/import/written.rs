@@ -17,9 +17,9 @@ pub(super) struct Written {
 
 impl Written {
     pub(super) fn text(&self) -> String {
-        let mut text: String = self.notes.iter().map(|note| format!("# Not converted: {note}\n")).collect();
+        let mut text: String = self.notes.iter().map(|note| comment(note)).collect();
         if let Some(name) = &self.name {
-            let _ = write!(text, "\n[switch]\nname = {name:?}\n");
+            let _ = write!(text, "\n[switch]\nname = {}\n", quoted(name));
         }
         if !self.memory.is_empty() {
             let _ = write!(text, "\n[memory]\n{}\n", self.memory.join("\n"));
@@ -28,12 +28,23 @@ impl Written {
         shared.retain(|key, value| self.ports.iter().all(|(_, settings)| settings.get(key) == Some(value)));
         text += &tables("\n[defaults]\n", "class", &shared, |_| true);
         for (name, settings) in &self.ports {
-            let heading = format!("\n[[port]]\nname = {name:?}\ndevice = {name:?}\n");
+            let name = quoted(name);
+            let heading = format!("\n[[port]]\nname = {name}\ndevice = {name}\n");
             text += &heading;
             text += &tables("", "port.class", settings, |key| !shared.contains_key(key));
         }
         text
     }
+}
+
+/// Returns a note as a comment of one line.
+fn comment(note: &str) -> String {
+    format!("# Not converted: {}\n", note.replace(char::is_control, " "))
+}
+
+/// Returns text as a TOML string. JSON's escapes are valid TOML, but JSON does not escape DEL.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
 fn tables(
