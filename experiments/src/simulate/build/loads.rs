@@ -26,8 +26,11 @@ pub(super) fn sizes(load: &LoadSettings, path: &Path) -> miette::Result<Sizes> {
         }
         Size::File(file) => {
             let file = scenario::relative_to(path, file);
-            Sizes::parse(&read_text(&file, SIZES)?, load.between)
-                .map_err(|error| miette!("{}: {error}", file.display()))
+            let text = read_text(&file, SIZES).map_err(|error| {
+                let names = Sizes::names().collect::<Vec<_>>().join(", ");
+                miette!(help = format!("{}; built-in tables: {names}", SIZES.help), "{error}")
+            })?;
+            Sizes::parse(&text, load.between).map_err(|error| miette!("{}: {error}", file.display()))
         }
     }
 }
