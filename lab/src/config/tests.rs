@@ -149,6 +149,10 @@ fn errors_in_link_impairments_name_allowed_values() {
     let with = |key: &str| format!("{FIVE_LINES}{link}{key}\n");
     assert_only(&with("delay = \"51ms\""), 11, &["\"50ms\""]);
     assert_only(&with("loss = \"101%\""), 11, &["\"0.1%\""]);
+    for key in ["from = \"s1\"", "mac_control = false"] {
+        let warnings = read(&with(key)).unwrap().warnings;
+        assert!(warnings.iter().any(|it| it.message.contains("has no effect")), "{key}: {warnings:?}");
+    }
     assert_only(&with("delay = \"1ms\"\nfrom = \"h1\""), 12, &["no end of this link", "\"s1\" or \"s2\""]);
 }
 

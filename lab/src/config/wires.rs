@@ -302,6 +302,12 @@ fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -
             let speed = host.keys.speed.as_ref().map_or(speed, |speed| speed.value);
             let mtu = host.keys.mtu.as_ref().map_or(mtu, |mtu| mtu.value);
             let line = host.keys.line().or(file.defaults.line()).line(None);
+            unused_line_keys(
+                line,
+                host.keys.mac_control.as_ref().map(|key| key.span),
+                "mac_control",
+                problems,
+            );
             planned.push(PlannedWire { ends, speed, mtu, line, span: switch.span });
         }
         let name = HostName {
@@ -348,6 +354,8 @@ fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -
             let mtu = of.and_then(|keys| keys.mtu.as_ref()).map_or(mtu, |mtu| mtu.value);
             let ends = [&host, &name.value].map(|node| EndName { node: node.clone(), port: None });
             let line = of.map(HostKeys::line).unwrap_or_default().or(file.defaults.line()).line(None);
+            let mac_control = of.and_then(|keys| keys.mac_control.as_ref());
+            unused_line_keys(line, mac_control.map(|key| key.span), "mac_control", problems);
             planned.push(PlannedWire { ends, speed, mtu, line, span });
             match table {
                 Some(entry) if entry.span.start > span.start => (entry.span, entry.nth) = (span, nth),
@@ -377,13 +385,26 @@ fn links(file: &File, problems: &mut Problems) -> Vec<PlannedWire> {
             }
             end
         });
+        let line = link.line().or(file.defaults.line()).line(from);
+        unused_line_keys(line, link.mac_control.as_ref().map(|key| key.span), "mac_control", problems);
+        unused_line_keys(line, link.from.as_ref().map(|key| key.span), "from", problems);
         Some(PlannedWire {
             ends: between.value.clone(),
             speed: link.speed.as_ref().map_or(speed, |speed| speed.value),
             mtu: link.mtu.as_ref().map_or(mtu, |mtu| mtu.value),
-            line: link.line().or(file.defaults.line()).line(from),
+            line,
             span: between.span,
         })
     });
     planned.collect()
+}
+
+/// Warns of a key that has no effect because the wire has no delay line.
+fn unused_line_keys(line: Option<[Impairment; 2]>, span: Option<Span>, key: &str, problems: &mut Problems) {
+    let Some(span) = span.filter(|_| line.is_none()) else { return };
+    problems.push(
+        Problem::warning(format!("`{key}` has no effect without `delay`, `jitter` or `loss`"))
+            .at(span, "without effect")
+            .help(format!("add one of these keys, such as delay = \"0s\", or remove `{key}`")),
+    );
 }
