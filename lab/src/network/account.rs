@@ -278,6 +278,8 @@ pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use xoff_flow_control::drop_reason::DropReason;
+
     use super::*;
     use crate::line::{Carried, LostFrames};
     use crate::network::links::{DirectionStatus, Downs, DroppedAt};
@@ -345,18 +347,21 @@ mod tests {
         assert_eq!(on_line(|it| it.lost_line_full.lossy = 1), Promise::Kept);
         assert_eq!(on_line(|it| it.lost_line_full.lossless = 1), Promise::NotKept);
         assert_eq!(on_line(|it| it.lost_unseen = 1), Promise::NotKept);
-        let at_down = |dropped: u64, count: u64| {
+        let at_down = |dropped: u64, count: u64, link_down: u64| {
             promise(|network| {
                 let on_purpose =
-                    DroppedAt { ends: [2 * count, 4 * count], link_down: [0, 5 * count], line: 0 };
+                    DroppedAt { ends: [2 * count, 4 * count], link_down: [0, link_down], line: 0 };
                 network.links[0].downs = Downs { count, dropped: on_purpose, ..Downs::default() };
                 network.switches[0].verdict.unseen_lost = 4 * count;
                 interface(network).tx_dropped = dropped * count;
+                let drops = &mut network.switches[0].ports[0].classes[3].drops;
+                drops.insert(DropReason::LinkDown.name().into(), 5);
                 network.switches[0].verdict.lossless_lost = 5;
             })
         };
-        assert_eq!([at_down(2, 1), at_down(3, 1)], [Promise::Kept, Promise::NotKept]);
-        assert_eq!(at_down(0, 0), Promise::NotKept, "no command took the link down");
+        assert_eq!([at_down(2, 1, 5), at_down(3, 1, 5)], [Promise::Kept, Promise::NotKept]);
+        assert_eq!(at_down(0, 0, 0), Promise::NotKept, "no command took the link down");
+        assert_eq!(at_down(2, 1, 4), Promise::NotKept, "a frame was dropped before the command");
         let restarted = |lossless_lost| {
             promise(|network| {
                 let mut status = network.switches[0].clone();

@@ -62,18 +62,14 @@ pub struct Downs {
 pub struct DroppedAt {
     /// Frames lost at the device of each end, without those known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped because the link was down.
+    /// Lossless frames that the switch at each end dropped because a link was down, at all of its ports: frames for a link that is down
+    /// are dropped at the port where they arrive.
     pub link_down: [u64; 2],
     /// Frames lost by the sockets and devices of the delay line.
     pub line: u64,
 }
 
 impl DroppedAt {
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.ends.iter().chain(&self.link_down).sum::<u64>() + self.line
-    }
-
     fn grown(self, before: DroppedAt, now: DroppedAt) -> DroppedAt {
         let grown = |sum: u64, before: u64, now: u64| sum + now.saturating_sub(before);
         let both = |of: fn(&DroppedAt) -> [u64; 2]| {

@@ -8,7 +8,7 @@ use xoff_flow_control::drop_reason::DropReason;
 use super::links::LinkStatus;
 use super::view::{NetworkStatus, Restart, RestartedPart};
 use crate::line::{Carried, LostFrames};
-use xoff_switch::control::status::PortStatus;
+use xoff_switch::control::status::Status;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Purposes {
@@ -30,7 +30,11 @@ impl Purposes {
         let links = network.links.iter();
         Purposes {
             on_links: links.clone().map(|link| on_purpose(link).total() + taken_down(link).total()).sum(),
-            link_down_lossless: links.clone().flat_map(|link| link.downs.dropped.link_down).sum(),
+            link_down_lossless: network
+                .switches
+                .iter()
+                .map(|switch| taken_down_lossless(network, &switch.name))
+                .sum(),
             at_switches: links.clone().map(|link| at_ends(link, true)).sum(),
             at_hosts: links.clone().map(|link| at_ends(link, false)).sum(),
             at_lines: links.map(|link| link.downs.dropped.line).sum(),
@@ -71,10 +75,21 @@ fn at_ends(link: &LinkStatus, is_switch: bool) -> u64 {
     ends.filter(|(end, _)| end.is_switch == is_switch).map(|(_, dropped)| dropped).sum()
 }
 
-/// Returns the lossless frames that a switch dropped because the port's link was down.
-pub(super) fn link_down_lossless(port: &PortStatus) -> u64 {
-    let lossless = port.classes.iter().filter(|class| class.lossless_lost.is_some());
+/// Returns the lossless frames that a switch dropped because a link was down.
+pub(super) fn link_down_lossless(switch: &Status) -> u64 {
+    let classes = switch.ports.iter().flat_map(|port| &port.classes);
+    let lossless = classes.filter(|class| class.lossless_lost.is_some());
     lossless.filter_map(|class| class.drops.get(DropReason::LinkDown.name())).sum()
+}
+
+/// Returns the lossless frames that a switch dropped while a command held one of its links down. Links held down at the same time record
+/// the same frames, so the sum is at most all such drops.
+fn taken_down_lossless(network: &NetworkStatus, switch: &str) -> u64 {
+    let ends = network.links.iter().flat_map(|link| link.ends.iter().zip(link.downs.dropped.link_down));
+    let recorded: u64 =
+        ends.filter(|(end, _)| end.is_switch && end.node == switch).map(|(_, dropped)| dropped).sum();
+    let statuses = network.statuses().filter(|status| status.name == switch);
+    recorded.min(statuses.map(link_down_lossless).sum())
 }
 
 /// Describes all frames lost on purpose, a line for each link, switch and restart.
@@ -106,10 +121,8 @@ pub fn text(network: &NetworkStatus) -> String {
             let _ = write!(text, "the link {name} was taken down {times}, for {seconds:.1} s");
             let lost = taken_down(link);
             let (hosts, switches, line) = (at_ends(link, false), at_ends(link, true), downs.dropped.line);
-            let lossless: u64 = downs.dropped.link_down.iter().sum();
             let counts = [
                 (lost.total(), "on the link", classes(lost)),
-                (lossless, "in switches, lossless", grouped(lossless)),
                 (hosts, "at hosts", grouped(hosts)),
                 (switches, "at devices of switches", grouped(switches)),
                 (line, "at devices of the delay line", grouped(line)),
@@ -118,6 +131,16 @@ pub fn text(network: &NetworkStatus) -> String {
                 let _ = write!(text, "; lost {place}: {count}");
             }
             text.push('\n');
+        }
+    }
+    for switch in &network.switches {
+        let (name, lost) = (&switch.name, taken_down_lossless(network, &switch.name));
+        if lost > 0 {
+            let lost = grouped(lost);
+            let _ = writeln!(
+                text,
+                "lossless frames that {name} dropped while a command held a link down: {lost}"
+            );
         }
     }
     for restart in &network.restarts {

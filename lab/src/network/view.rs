@@ -342,8 +342,9 @@ impl NetworkView {
                     let restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
                     let before = restarts.iter().filter_map(|restart| restart.switch.as_deref());
                     let statuses = before.filter(|status| status.name == *name).chain([&*now]);
-                    for status in statuses.flat_map(|status| &status.ports).filter(|it| it.name == *port) {
-                        dropped.ends[at] += status.unseen.lossless;
+                    for status in statuses {
+                        let here = status.ports.iter().filter(|it| it.name == *port);
+                        dropped.ends[at] += here.map(|port| port.unseen.lossless).sum::<u64>();
                         dropped.link_down[at] += purposes::link_down_lossless(status);
                     }
                 }
