@@ -150,15 +150,16 @@ impl Network {
             End::Port { switch, .. } => Some(self.switches[switch].config.shell.stall_budget),
             End::Host { .. } => None,
         });
-        let stall =
-            stall.max().map(|stall| format!("[switch]\nstall_budget = \"{}\"\n", quantity::time(stall)));
-        let text = format!(
-            "{}[memory]\nreceive_chunks = \"{chunks}\"\n{}{}",
-            stall.unwrap_or_default(),
-            port(0),
-            port(1)
-        );
-        Config::from_toml("delay line", &text, Machine::default()).expect("a delay line's ports are invalid")
+        let read = |stall: Option<Nanos>| {
+            let stall =
+                stall.map(|stall| format!("[switch]\nstall_budget = \"{}\"\n", quantity::time(stall)));
+            let stall = stall.unwrap_or_default();
+            let text = format!("{stall}[memory]\nreceive_chunks = \"{chunks}\"\n{}{}", port(0), port(1));
+            Config::from_toml("delay line", &text, Machine::default())
+        };
+        // A budget that fits only with other settings of the switch, such as `smallest_frame`, is left out.
+        let config = read(stall.max()).or_else(|_| read(None));
+        config.expect("a delay line's ports are invalid")
     }
 }
 

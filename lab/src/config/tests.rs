@@ -139,6 +139,13 @@ fn link_delay_becomes_the_cable_of_both_ports() {
     let settings = network.line_settings(2, true).unwrap();
     let pause_needs = BitRate::from_gbps(1).bytes_in(xoff_wire::units::Nanos::from_millis(10));
     assert!(settings.capacity > pause_needs && settings.lossless.contains(xoff_wire::units::Class::ALL[3]));
+    let capacity = |stall: &str| {
+        let text = format!(
+            "[defaults]\nspeed = \"1G\"\ndelay = \"1ms\"\n[[switch]]\nname = \"a\"\nhosts = 2\n{stall}"
+        );
+        read(&text).unwrap().line_settings(0, true).unwrap().capacity
+    };
+    assert!(capacity("stall_budget = \"5ms\"\n") > capacity("stall_budget = \"1ms\"\n"));
     let without = read(FIVE_LINES).unwrap();
     assert!(without.links[0].line.is_none() && without.needs(&Machine::default()).lines == (0, Bytes::ZERO));
 }
