@@ -13,7 +13,7 @@ use skeleton::{XoffSkel, XoffSkelBuilder};
 
 use crate::arrivals::Arrived;
 use crate::claim::Claim;
-use crate::error::EbpfError;
+use crate::error::{EbpfError, errno};
 use crate::filter::{Clsact, Filter, Filtered};
 use crate::program::{Mode, Program};
 
@@ -171,12 +171,6 @@ pub fn attach(
         return Err(EbpfError::NotNative { device: device.to_owned(), source });
     }
     Ok(attached)
-}
-
-/// Returns the error number of the system call that failed, from the text, because libbpf-rs hides its `io::Error`.
-pub(crate) fn errno(error: &libbpf_rs::Error) -> Option<i32> {
-    let text = format!("{error:#}");
-    text.rsplit_once("(os error ")?.1.strip_suffix(')')?.parse().ok()
 }
 
 fn load(

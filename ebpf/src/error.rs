@@ -1,5 +1,3 @@
-use crate::attach::errno;
-
 /// Error in claiming an interface, or in attaching a program to it.
 #[derive(Debug, thiserror::Error)]
 pub enum EbpfError {
@@ -67,4 +65,10 @@ fn held(device: &str, process: Option<u32>) -> String {
         Some(id) => format!("another xoff (process {id}) runs on {device}; stop it first"),
         None => format!("another xoff runs on {device}; stop it first"),
     }
+}
+
+/// Returns the error number of the system call that failed, from the text, because libbpf-rs hides its `io::Error`.
+pub(crate) fn errno(error: &libbpf_rs::Error) -> Option<i32> {
+    let text = format!("{error:#}");
+    text.rsplit_once("(os error ")?.1.strip_suffix(')')?.parse().ok()
 }

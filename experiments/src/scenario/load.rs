@@ -51,13 +51,14 @@ fn offered(value: &Value<'_>) -> Parsed<f64> {
         .ok_or_else(|| "a share of a host's line, above 0 and up to 10, such as 0.6".into())
 }
 
-/// Parses a size, a range, or the name of a table. Other texts that do not begin with a digit are paths.
+/// Parses a size, a range, the name of a table, or a path: a text with `.` or `/` that does not begin with a digit.
 fn size(value: &Value<'_>) -> Parsed<Size> {
     let table = value.as_str().and_then(|text| Sizes::names().find(|name| *name == text));
     if let Some(name) = table {
         return Ok(Size::Table(name));
     }
-    let is_path = |text: &str| !text.is_empty() && !text.starts_with(|first: char| first.is_ascii_digit());
+    let is_path =
+        |text: &str| text.contains(['.', '/']) && !text.starts_with(|first: char| first.is_ascii_digit());
     if value.as_str().is_some_and(is_path) {
         return file(value).map(Size::File);
     }

@@ -95,7 +95,7 @@ fn size_is_range_table_or_path() {
     let size = |text: &str| read(&of(text)).unwrap().point(0).unwrap().loads[0].size.clone();
     assert_eq!(size("1KB..150KB"), Size::Uniform(1_000, 150_000));
     assert_eq!(size("web-search"), Size::Table("web-search"));
-    for path in ["../sizes.txt", "./64KB", "websearch"] {
+    for path in ["../sizes.txt", "./64KB", "sizes.txt"] {
         assert_eq!(size(path), Size::File(path.into()));
     }
     for wrong in ["2KB..2KB", "2KB..1KB", "1KB..", "1KB..much"] {

@@ -97,8 +97,13 @@ fn lacp_member_carries_data_as_far_as_joined() {
     bench.receive(P3, &data(MacAddr::BROADCAST, 0));
     assert_eq!((bench.dropped(P3, DropReason::NotCollecting), bench.sent(P0)), (1, 0));
     [P2, P0].iter().for_each(|port| bench.receive(*port, &lacpdu));
-    let reasons: Vec<_> =
-        punted.lock().expect("a test thread has panicked").frames.iter().map(|(punt, _)| (punt.port, punt.reason)).collect();
+    let reasons: Vec<_> = punted
+        .lock()
+        .expect("a test thread has panicked")
+        .frames
+        .iter()
+        .map(|(punt, _)| (punt.port, punt.reason))
+        .collect();
     assert_eq!(reasons, [(P2, PuntReason::Lacp)], "LACP is punted by members only");
 
     bench.set(P3, Collecting);
