@@ -1,5 +1,7 @@
 //! Classes that hosts' agents share with the ports of their switches.
 
+use std::path::Path;
+
 use xoff_config::defaults;
 use xoff_flow_control::settings::{FlowControl, PortSettings, Trust};
 use xoff_nic::NicWishes;
@@ -35,6 +37,10 @@ impl Network {
             End::Host { .. } => None,
         });
         let file = own.iter().find(|(key, _)| key == AGENT_FILE);
+        // A pipe can be read only once, by the agent, and may block.
+        if file.is_some_and(|(_, path)| Path::new(path).exists() && !Path::new(path).is_file()) {
+            return own.to_vec();
+        }
         // The agent itself reports a file that it cannot read.
         let file = file.and_then(|(_, path)| NicWishes::load(path.as_ref()).ok()).unwrap_or_default();
         let is_given = |key: &str| {
