@@ -64,7 +64,7 @@ impl Link {
 }
 
 impl Network {
-    /// Shortens the refresh intervals of pauses by the jitter that delays these pauses, so that no pause expires before its repetition arrives.
+    /// Shortens the refresh intervals of pauses by the jitter that delays these pauses, so that no pause expires before its repetition.
     /// Warns of a jitter that is too long.
     pub(super) fn refresh_before_jitter(&mut self, problems: &mut Problems) {
         for link in &self.links {

@@ -5,6 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use xoff_flow_control::drop_reason::DropReason;
+use xoff_switch::control::status::Status;
 
 use crate::config::{End, Network};
 use crate::line::impairment::DELAY_MAX;
@@ -382,6 +384,13 @@ fn with(past: Downs, since: Instant, before: DroppedAt, now: DroppedAt, is_down:
         dropped: past.dropped.grown(before, now),
         ..past
     }
+}
+
+/// Returns the lossless frames that a switch dropped because a link was down.
+pub(super) fn link_down_lossless(switch: &Status) -> u64 {
+    let classes = switch.ports.iter().flat_map(|port| &port.classes);
+    let lossless = classes.filter(|class| class.lossless_lost.is_some());
+    lossless.filter_map(|class| class.drops.get(DropReason::LinkDown.name())).sum()
 }
 
 #[cfg(test)]

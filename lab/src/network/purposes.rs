@@ -3,12 +3,10 @@
 use std::fmt::Write as _;
 
 use xoff_config::written::{counted, grouped};
-use xoff_flow_control::drop_reason::DropReason;
 
-use super::links::LinkStatus;
+use super::links::{LinkStatus, link_down_lossless};
 use super::view::{NetworkStatus, Restart, RestartedPart};
 use crate::line::{Carried, LostFrames};
-use xoff_switch::control::status::Status;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Purposes {
@@ -73,13 +71,6 @@ fn taken_down(link: &LinkStatus) -> LostFrames {
 fn at_ends(link: &LinkStatus, is_switch: bool) -> u64 {
     let ends = link.ends.iter().zip(link.downs.dropped.ends);
     ends.filter(|(end, _)| end.is_switch == is_switch).map(|(_, dropped)| dropped).sum()
-}
-
-/// Returns the lossless frames that a switch dropped because a link was down.
-pub(super) fn link_down_lossless(switch: &Status) -> u64 {
-    let classes = switch.ports.iter().flat_map(|port| &port.classes);
-    let lossless = classes.filter(|class| class.lossless_lost.is_some());
-    lossless.filter_map(|class| class.drops.get(DropReason::LinkDown.name())).sum()
 }
 
 /// Returns the lossless frames that a switch dropped while a command held one of its links down. Links held down at the same time record

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime;
 
 use super::agents;
-use super::links::{DroppedAt, EndStatus, LinkChange, LinkStatus, Refusal, Wire};
+use super::links::{self, DroppedAt, EndStatus, LinkChange, LinkStatus, Refusal, Wire};
 use super::names::Entrance;
-use super::purposes;
 use crate::config::{End, Host, Network, Place, SwitchNode};
 use crate::switches::SwitchHandle;
 use crate::{Device, LabError, Tie, parallel};
@@ -345,7 +344,7 @@ impl NetworkView {
                     for status in statuses {
                         let here = status.ports.iter().filter(|it| it.name == *port);
                         dropped.ends[at] += here.map(|port| port.unseen.lossless).sum::<u64>();
-                        dropped.link_down[at] += purposes::link_down_lossless(status);
+                        dropped.link_down[at] += links::link_down_lossless(status);
                     }
                 }
             }

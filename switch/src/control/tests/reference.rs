@@ -28,7 +28,7 @@ const METRICS: &str = "\
 A switch serves these metrics at `/metrics`. Every sample has the label `switch`, the name of the switch. A metric that is true or
 false has the value 1 or 0. Some metrics exist only if the switch uses the feature: congestion points (`xoff_qcn_*`), peers that
 understand flow lists (`xoff_ofc_*`), watchdogs (`xoff_watchdog_*`), shadow policies (`xoff_shadow_*`), a pipeline that stops when full
-(`xoff_pipeline_halt*`), a router (`xoff_router_*`), groups with LACP (`xoff_lacp_*`), a custom policy
+(`xoff_pipeline_halt*`), a router (`xoff_router_*`), groups with LACP (`xoff_lacp_*`), snooping (`xoff_multicast_*`), a custom policy
 (`xoff_policy_intents_refused_total`, `xoff_shadow_intents_refused_total`).
 
 ";
@@ -66,6 +66,7 @@ pub(super) fn everything() -> String {
     settings.policy.custom = Some(Custom::new(NoPolicy));
     settings.shadows[0] = PolicyKind::Custom;
     settings.ports[0].ofc_peer = true;
+    settings.multicast.vlans = vec![1];
     settings.qcn.ingress = ClassSet(1 << 3);
     settings.pipeline.rate = Some(FrameRate(NonZeroU32::MIN));
     settings.groups = vec![GroupSettings {
