@@ -28,7 +28,7 @@ for number in range(300):
     s.sendto(number.to_bytes(4, "big") + bytes(16_000), (sys.argv[1], 4791))
 PYTHON
 : > "$directory/ready"
-at "$last" python3 "$directory/receiver.py" "$(echo $senders | wc -w)" > "$directory/ready" & receiver=$!
+at "$last" python3 "$directory/receiver.py" "$(echo "$senders" | wc -w)" > "$directory/ready" & receiver=$!
 for _ in $(seq 200); do grep -q ready "$directory/ready" && break; sleep 0.05; done
 for host in $senders; do at "$host" python3 "$directory/sender.py" "$last" & done
 wait "$receiver"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # An MPI job (Open MPI, mpi4py) with one rank on each host of the lab: an all-to-all of 20 KB, twenty times.
 set -e
-export XOFF=${XOFF:-xoff}
+export XOFF="${XOFF:-xoff}"
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 cat > "$directory/alltoall.py" <<'PYTHON'
@@ -17,8 +17,9 @@ if me == 0:
     print(f"mpi: {ranks} ranks have what the others sent")
 PYTHON
 # Stands where mpirun would use ssh.
+# shellcheck disable=SC2016 # expanded by the shell of the written program
 printf '#!/bin/sh\nnode=$1; shift\nexec "$XOFF" lab exec "$node" -- sh -c "$*"\n' > "$directory/agent.sh"
 chmod +x "$directory/agent.sh"
-hosts=$(echo $XOFF_LAB_HOSTS | tr ' ' ',')
+hosts=$(echo "$XOFF_LAB_HOSTS" | tr ' ' ',')
 "$XOFF" lab exec "${XOFF_LAB_HOSTS%% *}" -- mpirun --allow-run-as-root --host "$hosts" --mca plm_rsh_agent "$directory/agent.sh" \
     --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 /usr/bin/python3 "$directory/alltoall.py"

@@ -213,13 +213,13 @@ fn removal_keeps_root_queueing_discipline_of_other_program() {
 fn removal_after_unrestorable_root_gives_default_and_warning() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
-    bed.run("tc", "qdisc replace dev nic0 root handle 1: prio");
+    bed.run("tc", "qdisc replace dev nic0 root handle 1: htb");
     let dump = egress.dump().unwrap();
     let repair = egress.repair(&dump, ClassSet::NONE, true);
     assert!(repair.left.is_empty(), "{repair:?}");
     let warnings = egress.remove().warnings;
-    assert!(matches!(&warnings[..], [only] if only.contains("prio 1:")), "{warnings:?}");
-    assert!(!bed.description().contains("prio"), "{}", bed.description());
+    assert!(matches!(&warnings[..], [only] if only.contains("htb 1:")), "{warnings:?}");
+    assert!(!bed.description().contains("htb"), "{}", bed.description());
 }
 
 #[test]

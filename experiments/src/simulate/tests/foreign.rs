@@ -27,7 +27,7 @@ fn table_of_sizes_is_read_beside_scenario() {
         let source = Source::from_toml("x.toml", &scenario(size), &[]).unwrap();
         build::model(&source, 0, 1, &path, 1).map(|_| ()).unwrap_err().to_string()
     };
-    assert!(why("websearch").contains("cannot read the table of sizes"), "{}", why("websearch"));
+    assert!(why("websearch.txt").contains("cannot read the table of sizes"), "{}", why("websearch.txt"));
     fs::write(place.path().join("short.txt"), "1 0\n9 99\n").unwrap();
     assert!(why("short.txt").contains("short.txt: the last percentage is not 100, nor the last share 1"));
 }
