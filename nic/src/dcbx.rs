@@ -21,6 +21,7 @@ use xoff_wire::lldp::{LLDP, NEAREST_BRIDGE, STATION};
 use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
 use xoff_xdp::PacketSender;
 
+use crate::bpf::{ALL, IF_EQUAL, LOAD_HALF, LOAD_WORD, PROTOCOL, RETURN, VLAN_TAG_PRESENT};
 use crate::config::NicSettings;
 use crate::guard::now;
 use crate::sockets::{AT_MOST, Device};
@@ -285,17 +286,10 @@ impl LldpHost {
 
 /// Opens a socket for untagged LLDP, which also receives beside another LLDP daemon, and before a kernel bridge.
 fn receiver(ifindex: i32) -> io::Result<Socket> {
-    const ALL: u16 = 3;
-    const LOAD_HALF: u16 = 0x28;
-    const LOAD_WORD: u16 = 0x20;
-    const IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    const PROTOCOL: u32 = 0xffff_f000;
-    const TAG_PRESENT: u32 = 0xffff_f000 + 48;
     let filter = [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),
         SockFilter::new(IF_EQUAL, 0, 3, LLDP.0.into()),
-        SockFilter::new(LOAD_WORD, 0, 0, TAG_PRESENT),
+        SockFilter::new(LOAD_WORD, 0, 0, VLAN_TAG_PRESENT),
         SockFilter::new(IF_EQUAL, 0, 1, 0),
         SockFilter::new(RETURN, 0, 0, u32::MAX),
         SockFilter::new(RETURN, 0, 0, 0),

@@ -11,6 +11,7 @@
 mod agent;
 mod arrivals;
 mod backlog;
+mod bpf;
 mod config;
 mod controller;
 mod dcbx;

@@ -19,12 +19,12 @@ use xoff_wire::mac_control::DESTINATION;
 use xoff_wire::units::{MacAddr, Nanos};
 
 use crate::arrivals::Arrivals;
+use crate::bpf::{ALL, IF_EQUAL, LOAD_HALF, LOAD_WORD, PROTOCOL, RETURN, VLAN_TAG_PRESENT};
 use crate::guard::now;
 
 const MAC_CONTROL: u32 = 0x8808;
 const CNM: u32 = 0x22e7;
 const CN_TAG: u32 = 0x22e9;
-const ALL: u16 = 3;
 const FRAME_MAX: usize = 256;
 /// Maximum frames per read, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
@@ -35,23 +35,16 @@ const TAG_AT: usize = 12;
 
 #[allow(clippy::cast_possible_truncation)] // small lengths
 const FILTER: [SockFilter; 12] = {
-    const LOAD_HALF: u16 = 0x28;
-    const LOAD_WORD: u16 = 0x20;
-    const IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    /// Offset of the EtherType in a frame's metadata (SKF_AD_OFF and on).
-    const PROTOCOL: u32 = 0xffff_f000;
-    const TAG_PRESENT: u32 = 0xffff_f000 + 48;
     const INNER_TYPE: u32 = 16;
     [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),
-        SockFilter::new(IF_EQUAL, 5, 0, MAC_CONTROL), // to TAG_PRESENT
+        SockFilter::new(IF_EQUAL, 5, 0, MAC_CONTROL), // to VLAN_TAG_PRESENT
         SockFilter::new(IF_EQUAL, 7, 0, CNM),         // to the accepting return
         SockFilter::new(IF_EQUAL, 0, 7, CN_TAG),      // or to the end
         SockFilter::new(LOAD_HALF, 0, 0, INNER_TYPE),
         SockFilter::new(IF_EQUAL, 4, 0, CNM),
         SockFilter::new(RETURN, 0, 0, 0),
-        SockFilter::new(LOAD_WORD, 0, 0, TAG_PRESENT),
+        SockFilter::new(LOAD_WORD, 0, 0, VLAN_TAG_PRESENT),
         SockFilter::new(IF_EQUAL, 1, 0, 0),
         SockFilter::new(RETURN, 0, 0, TAGGED_LEN as u32),
         SockFilter::new(RETURN, 0, 0, FRAME_MAX as u32),

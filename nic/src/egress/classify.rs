@@ -5,6 +5,7 @@ use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
 use xoff_wire::units::Class;
 
+use crate::bpf::{IF_EQUAL, LOAD_HALF, LOAD_WORD, RETURN, VLAN_TAG, VLAN_TAG_PRESENT, VLAN_TPID};
 use crate::config::NicSettings;
 
 pub(super) struct Classes {
@@ -24,8 +25,6 @@ pub(super) const WAKE_FRAME: [u8; 60] = {
     frame
 };
 
-const LOAD_WORD: u16 = 0x20;
-const LOAD_HALF: u16 = 0x28;
 const LOAD_LEN: u16 = 0x80;
 const LOAD_MEMORY: u16 = 0x60;
 const LOAD_HALF_X: u16 = 0x48;
@@ -38,17 +37,10 @@ const SUBTRACT_X: u16 = 0x1c;
 const AND: u16 = 0x54;
 const SHIFT_RIGHT: u16 = 0x74;
 const JUMP: u16 = 0x05;
-const IF_EQUAL: u16 = 0x15;
 const IF_GREATER: u16 = 0x25;
 const IF_AT_LEAST: u16 = 0x35;
-const RETURN: u16 = 0x06;
 const TO_X: u16 = 0x07;
 const FROM_X: u16 = 0x87;
-
-/// Offset of the VLAN tag in a frame's metadata (SKF_AD_OFF and on).
-const VLAN_TAG: u32 = 0xffff_f000 + 44;
-const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
-const VLAN_TPID: u32 = 0xffff_f000 + 60;
 
 const DOT1Q: u32 = 0x8100;
 const CN_TAG: u32 = 0x22e9;

@@ -50,7 +50,7 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Maps that are the identity in a switch whose classes each have a queue, a buffer and a PFC priority of their own.
+/// Keys and tables of maps that are the identity in a switch whose classes each have a queue, a buffer and a PFC priority of their own.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
@@ -295,7 +295,7 @@ impl<'a> Db<'a> {
         classes
     }
 
-    /// Returns the entries of a map from codes to classes that differ from `default`, as TOML. SONiC gives unnamed codes class 0.
+    /// Writes those entries of a map from codes to classes as TOML that differ from `default`. SONiC gives unnamed codes class 0.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
         let entries = self.entry(table, map);
         if entries.is_none() {

@@ -1,7 +1,5 @@
 use std::collections::{HashMap, HashSet};
 
-use xoff_flow_control::settings::{GroupSettings, Lacp, Member, Spread};
-
 use super::*;
 use crate::control::exposition::Format;
 use crate::control::metrics::render;
@@ -168,14 +166,7 @@ fn dashboard_covers_shadow_policies() {
 fn metrics_of_one_port_exclude_other_ports() {
     let (view, _inbox) = view();
     let mut settings = SwitchSettings::clone(&view.settings());
-    settings.groups = vec![GroupSettings {
-        name: "up".into(),
-        members: vec![Member { port: PortId(0), weight: 1 }],
-        spread: Spread::Flow,
-        uplinks: false,
-        lacp: Some(Lacp { active: true, short_timeout: false }),
-        salt: 0,
-    }];
+    settings.groups = vec![reference::group_with_lacp()];
     view.configured.set(settings);
     let control = serve(&view);
     let of = |path| {

@@ -59,6 +59,18 @@ impl PolicyFactory for NoPolicy {
     }
 }
 
+/// Returns a group of the port `left`.
+pub(super) fn group_with_lacp() -> GroupSettings {
+    GroupSettings {
+        name: "up".into(),
+        members: vec![Member { port: PortId(0), weight: 1 }],
+        spread: Spread::Flow,
+        uplinks: false,
+        lacp: Some(Lacp { active: true, short_timeout: false }),
+        salt: 0,
+    }
+}
+
 pub(super) fn everything() -> String {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).expect("nobody else has it");
@@ -69,14 +81,7 @@ pub(super) fn everything() -> String {
     settings.multicast.vlans = vec![1];
     settings.qcn.ingress = ClassSet(1 << 3);
     settings.pipeline.rate = Some(FrameRate(NonZeroU32::MIN));
-    settings.groups = vec![GroupSettings {
-        name: "up".into(),
-        members: vec![Member { port: PortId(0), weight: 1 }],
-        spread: Spread::Flow,
-        uplinks: false,
-        lacp: Some(Lacp { active: true, short_timeout: false }),
-        salt: 0,
-    }];
+    settings.groups = vec![group_with_lacp()];
     view.configured = current::Current::new(settings);
     let handle = Mirror::open(HashMap::new(), Spread::Flow).expect("netlink can be asked").1;
     let of_router = RouterInterface { name: "left".into(), site: Site::Port(PortId(0)), mtu: 1_500 };
