@@ -1,7 +1,7 @@
 //! Text screen of a network: hosts, and ports of switches.
 
 use xoff_config::format::{bytes, scaled};
-use xoff_config::written::grouped;
+use xoff_config::written::{counted, grouped};
 
 use crate::network::account::table;
 use crate::network::links::LinkStatus;
@@ -14,11 +14,11 @@ use xoff_switch::control::status::{ClassStatus, PortStatus};
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);
     let mut text = format!(
-        "lab {}, up {:.0} s: {} hosts, {} switches\n",
+        "lab {}, up {:.0} s: {}, {}\n",
         now.name,
         now.uptime_nanos as f64 / 1e9,
-        now.hosts.len(),
-        now.switches.len()
+        counted(now.hosts.len(), "host", "hosts"),
+        counted(now.switches.len(), "switch", "switches")
     );
     text += &table(&HOSTS, hosts(now, before).into_iter());
     text += &table(&PORTS, ports(now, before).into_iter());

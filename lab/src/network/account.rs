@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
-use xoff_config::written::grouped;
+use xoff_config::written::{counted, grouped};
 
 use super::links::EndStatus;
 use super::purposes::{self, Purposes};
@@ -99,10 +99,10 @@ impl Account {
     pub fn text(&self) -> String {
         let network = &self.network;
         let mut text = format!(
-            "lab {}: {} hosts, {} switches, {:.1} s\n",
+            "lab {}: {}, {}, {:.1} s\n",
             network.name,
-            network.hosts.len(),
-            network.switches.len(),
+            counted(network.hosts.len(), "host", "hosts"),
+            counted(network.switches.len(), "switch", "switches"),
             network.uptime_nanos as f64 / 1e9
         );
         text += &ends(network);
