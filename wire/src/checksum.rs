@@ -5,7 +5,7 @@ use pnet_packet::ethernet::EtherTypes;
 
 use crate::header::Header;
 use crate::header::field::{IPV4_LEN, IPV6_LEN};
-use crate::ip;
+use crate::ip::{ones_complement, words};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -42,8 +42,7 @@ pub fn is_unfinished(header: &Header, head: &[u8]) -> Option<bool> {
     let is_absent = protocol == UDP && *field == [0, 0];
     let [high, low] = length.to_be_bytes();
     let last = [0, protocol, high, low];
-    (!is_absent)
-        .then(|| ip::sum(addresses.chunks_exact(2).chain(last.chunks_exact(2))) == u16::from_be_bytes(*field))
+    (!is_absent).then(|| ones_complement(words(addresses) + words(&last)) == u16::from_be_bytes(*field))
 }
 
 #[cfg(test)]
@@ -92,7 +91,7 @@ mod tests {
         ipv6.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 40, TCP, 64]);
         ipv6.extend([0xfd; 32]);
         ipv6.resize(96, 0);
-        let sum = ip::sum([0xfd; 32].chunks_exact(2).chain([0, TCP, 0, 40].chunks_exact(2)));
+        let sum = ones_complement(words(&[0xfd; 32]) + words(&[0, TCP, 0, 40]));
         ipv6[70..72].copy_from_slice(&sum.to_be_bytes());
         assert_eq!(judged(&ipv6), Some(true));
         ipv6[71] ^= 1;

@@ -104,7 +104,7 @@ impl Packet {
         let len = usize::from(be16(fixed, ipv4::LENGTH));
         let is_whole = fixed[0] >> 4 == 4 && (IPV4_LEN..=len).contains(&header_len) && len <= room;
         let header = head.get(..header_len).filter(|_| is_whole).ok_or(Unroutable::Broken)?;
-        if sum(header.chunks_exact(2)) != 0xffff {
+        if ones_complement(words(header)) != 0xffff {
             return Err(Unroutable::Broken);
         }
         let [src, dst] = [ipv4::SRC, ipv4::DST].map(|at| be32(fixed, at));
@@ -186,12 +186,15 @@ pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     }
 }
 
-/// Returns the ones' complement sum of 16-bit words: all ones if they include a right checksum.
+/// Returns the sum of the 16-bit words of up to 64 KiB, the last of which may be a single byte.
 #[inline]
-pub(crate) fn sum<'a>(words: impl Iterator<Item = &'a [u8]>) -> u16 {
-    ones_complement(words.map(|word| u32::from(be16(word, 0))).sum())
+pub(crate) fn words(bytes: &[u8]) -> u32 {
+    let words = bytes.chunks_exact(2);
+    let last = words.remainder().first().map_or(0, |&high| u32::from(high) << 8);
+    last + words.map(|word| u32::from(be16(word, 0))).sum::<u32>()
 }
 
+/// Folds a sum of 16-bit words to the ones' complement sum: all ones if the words include a right checksum.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // two folds leave sixteen bits
 pub(crate) const fn ones_complement(sum: u32) -> u16 {
@@ -431,7 +434,7 @@ mod tests {
             pass(EtherTypes::Ipv4, &mut bytes);
             let after = Ipv4Packet::new(&bytes).unwrap();
             prop_assert_eq!(after.get_ttl(), ttl - 1);
-            prop_assert_eq!(sum(bytes[..usize::from(5 + options) * 4].chunks_exact(2)), 0xffff);
+            prop_assert_eq!(ones_complement(words(&bytes[..usize::from(5 + options) * 4])), 0xffff);
             prop_assert_eq!((&bytes[..8], &bytes[12..]), (&before[..8], &before[12..]));
         }
 
@@ -453,7 +456,7 @@ mod tests {
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());
         bytes[10..12].copy_from_slice(&0xfeff_u16.to_be_bytes());
-        assert_eq!(sum(bytes.chunks_exact(2)), 0xffff);
+        assert_eq!(ones_complement(words(&bytes)), 0xffff);
         pass(EtherTypes::Ipv4, &mut bytes);
         assert_eq!(pnet_v4::checksum(&Ipv4Packet::new(&bytes).unwrap()), 0);
         assert_eq!(bytes[10..12], [0, 0]);

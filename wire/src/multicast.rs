@@ -8,7 +8,7 @@ use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use crate::header::Tci;
 use crate::header::field::{self, IPV4_LEN, IPV6_LEN};
-use crate::ip::{Address, be16, be32, be128, ones_complement};
+use crate::ip::{Address, be16, be32, be128, ones_complement, words};
 use crate::units::{MacAddr, Nanos};
 
 /// Treatment of a frame to a group address by a bridge.
@@ -297,12 +297,6 @@ pub fn parse(ether_type: EtherType, packet: &[u8]) -> Result<Message<'_>, Member
         _ if carried.is_hello() => Ok(Message::Hello),
         _ => Err(Other),
     }
-}
-
-/// Returns the sum of the 16-bit words, for checksums of up to 64 KiB.
-pub(crate) fn words(bytes: &[u8]) -> u32 {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low));
-    bytes.chunks(2).map(word).sum()
 }
 
 /// Decodes a time with `bits` of mantissa behind three bits of exponent (RFC 3376 section 4.1.1; RFC 3810 section

@@ -1,10 +1,10 @@
 //! MLD (RFC 2710, RFC 3810) for a snooping bridge.
 
 use super::{
-    Change, MembershipError, Message, Query, Records, Role, checksum, decode_time, protocol, queried, words,
+    Change, MembershipError, Message, Query, Records, Role, checksum, decode_time, protocol, queried,
 };
 use crate::header::field::IPV6_LEN;
-use crate::ip::Address;
+use crate::ip::{Address, words};
 use crate::units::Nanos;
 
 mod kind {
