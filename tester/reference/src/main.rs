@@ -1,0 +1,3 @@
+//! A small PFC switch with defects that can be switched on.
+
+fn main() {}
