@@ -1,6 +1,6 @@
 //! The report's data, which JSON files contain without loss.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Judgement of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,6 +25,7 @@ pub struct Report {
     pub duration_s: f64,
     pub device: Device,
     pub accuracy: Accuracy,
+    /// Results in the order of their runs. A case that ran several times has several results.
     pub cases: Vec<CaseReport>,
 }
 
@@ -72,11 +73,54 @@ pub struct CaseReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     pub name: String,
+    /// Not a number if the case ended before the measurement; JSON has `null` then.
+    #[serde(deserialize_with = "number_or_null")]
     pub value: f64,
     /// Unit, such as `ns`, `bytes` or `frames`; empty for a ratio.
     pub unit: String,
     pub at_least: Option<f64>,
     pub at_most: Option<f64>,
+    /// Possible error of the value, in its unit. Without it, times have the error of the report's [`Accuracy`], and other values none.
+    #[serde(default)]
+    pub error: Option<f64>,
+}
+
+impl Measurement {
+    /// Creates a value without limits.
+    #[must_use]
+    pub fn new(name: &str, value: f64, unit: &str) -> Measurement {
+        let [name, unit] = [name, unit].map(str::to_owned);
+        Measurement { name, value, unit, at_least: None, at_most: None, error: None }
+    }
+
+    #[must_use]
+    pub fn at_least(self, limit: f64) -> Measurement {
+        Measurement { at_least: Some(limit), ..self }
+    }
+
+    #[must_use]
+    pub fn at_most(self, limit: f64) -> Measurement {
+        Measurement { at_most: Some(limit), ..self }
+    }
+
+    #[must_use]
+    pub fn error(self, error: f64) -> Measurement {
+        Measurement { error: Some(error), ..self }
+    }
+
+    /// Returns whether the value satisfies its limits, or `None` for a value without limits.
+    #[must_use]
+    pub fn is_within(&self) -> Option<bool> {
+        if self.at_least.or(self.at_most).is_none() {
+            return None;
+        }
+        let at_least = self.at_least.is_none_or(|limit| self.value >= limit);
+        Some(at_least && self.at_most.is_none_or(|limit| self.value <= limit))
+    }
+}
+
+fn number_or_null<'de, D: Deserializer<'de>>(json: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(json)?.unwrap_or(f64::NAN))
 }
 
 /// Plot of a case.
@@ -94,7 +138,14 @@ pub struct Figure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     pub name: String,
+    /// Points in the order of their x. Without y, which is not a number or `null`, the curve has a gap.
+    #[serde(deserialize_with = "points")]
     pub points: Vec<(f64, f64)>,
+}
+
+fn points<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<(f64, f64)>, D::Error> {
+    let points: Vec<(f64, Option<f64>)> = Vec::deserialize(json)?;
+    Ok(points.into_iter().map(|(x, y)| (x, y.unwrap_or(f64::NAN))).collect())
 }
 
 /// Vertical line in a plot, such as the arrival of an XOFF.
