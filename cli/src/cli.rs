@@ -15,7 +15,7 @@ use xoff_switch::Promise;
 
 /// Exit code of a command that could not start: bad usage, a bad configuration or a missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
-const EXIT_NOT_PROVED: u8 = 3;
+pub const EXIT_NOT_PROVED: u8 = 3;
 
 /// Environment variable that replaces a missing `--url`.
 pub const URL_VARIABLE: &str = "XOFF_URL";

@@ -33,6 +33,7 @@ fn modules_have_no_dependency_cycle() {
         ("recording", 8),
         ("sim", 40),
         ("switch", 80),
+        ("tester", 15),
         ("testkit", 15),
         ("wire", 20),
         ("xdp", 20),

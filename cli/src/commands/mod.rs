@@ -23,6 +23,8 @@ pub mod run;
 #[cfg(feature = "experiments")]
 pub mod sim;
 pub mod status;
+#[cfg(feature = "tester")]
+pub mod test;
 #[cfg(feature = "traffic")]
 pub mod traffic;
 
@@ -92,6 +94,8 @@ pub enum Command {
     #[cfg(feature = "experiments")]
     Sim(Box<sim::Args>),
     Status(status::Args),
+    #[cfg(feature = "tester")]
+    Test(test::Args),
     #[cfg(feature = "traffic")]
     Traffic(Box<traffic::Args>),
 }
@@ -114,6 +118,8 @@ impl Command {
             Command::NicGuard(args) => nic::run_guard(&args),
             #[cfg(feature = "lab")]
             Command::Lab(args) => lab::run(&args, own),
+            #[cfg(feature = "tester")]
+            Command::Test(args) => test::run(&args),
             #[cfg(feature = "traffic")]
             Command::Traffic(args) => traffic::run(&args),
             Command::Import(args) => import::run(&args).map(|()| ExitCode::SUCCESS),

@@ -151,7 +151,7 @@ pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
     })
 }
 
-pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
+pub fn metres(value: &Value<'_>) -> Parsed<u64> {
     let metres = value.as_str().and_then(quantity::parse_metres).filter(|metres| *metres <= 20_000_000);
     metres.ok_or_else(|| "a length up to \"20000km\", such as \"3m\" or \"2km\"".into())
 }
@@ -196,7 +196,7 @@ pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]
     Ok(map)
 }
 
-pub(crate) fn vid(value: &Value<'_>) -> Parsed<u16> {
+pub fn vid(value: &Value<'_>) -> Parsed<u16> {
     integer(VIDS)(value)
 }
 

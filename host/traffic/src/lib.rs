@@ -20,6 +20,6 @@
 
 pub mod emit;
 mod host;
-mod station;
+pub mod station;
 
 pub use host::{Host, HostError, HostOptions};

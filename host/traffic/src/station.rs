@@ -1,3 +1,5 @@
+//! An interface over AF_XDP with its own packet memory, for programs that send and receive whole frames.
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::thread;

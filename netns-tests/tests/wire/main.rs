@@ -79,6 +79,7 @@ mod snooping;
 mod sockets;
 mod start_errors;
 mod storm;
+mod tester;
 mod thresholds;
 mod vlans;
 mod voq;

@@ -1,4 +1,4 @@
-//! Result of an examination: a verdict for each case with its measured values, as JSON, as text and as one HTML file.
+//! Result of an examination: a verdict for each case with its measured values.
 
 mod model;
 

@@ -1,0 +1,66 @@
+//! `xoff test` in one namespace, and a switch that it examines in another.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+use xoff_lab::{Lab, Namespace, VethOptions};
+use xoff_netns_tests::{Config, Host, Switch, one_bed_at_a_time};
+use xoff_wire::units::MacAddr;
+
+use crate::BINARY;
+
+const PORTS: u8 = 3;
+const DEVICE: &str = "[device]\nlossless = [3]\nobeys = [0, 1, 2, 3, 4, 5, 6, 7]\nresponse_allowance = \"5ms\"\n";
+
+/// Returns the namespace of the tester, connected to that of the device by `PORTS` cables.
+fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
+    let namespace = |name| lab.namespace(name).unwrap_or_else(|error| panic!("{error}"));
+    let (tester, device) = (namespace("tester"), namespace("device"));
+    for port in 1..=PORTS {
+        let (ours, theirs) = (format!("t{port}"), format!("p{port}"));
+        let ours = tester.end(&ours).mac(Host::mac_of(port));
+        let theirs = device.end(&theirs).mac(MacAddr([2, 0, 0, 0, 1, port]));
+        lab.veth(ours, theirs, &VethOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    }
+    (tester, device)
+}
+
+/// Runs `xoff test`; returns its exit code, and its report unless it failed to start.
+fn examine(tester: &Namespace, arguments: &[&str]) -> (Option<i32>, Value, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("dut.toml");
+    let ports: String = (1..=PORTS).map(|port| format!("[[port]]\ndevice = \"t{port}\"\nspeed = \"100M\"\n")).collect();
+    fs::write(&file, format!("{DEVICE}{ports}")).unwrap();
+    let output = tester.output(Command::new(BINARY).arg("test").arg(&file).arg("--json").args(arguments)).unwrap();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), log)
+}
+
+// proves: conformance
+#[test]
+fn xoff_passes_receive_and_send_cases() {
+    let _alone = one_bed_at_a_time(BINARY);
+    let mut lab = Lab::new();
+    let (tester, device) = cabled(&mut lab);
+    let config = Config::new(PORTS, "speed = \"100M\"").switch("stall_budget = \"100ms\"");
+    let switch = Switch::start(BINARY.as_ref(), &device, &config.to_string());
+    let (code, report, log) = examine(&tester, &["--only", "receive.*", "--only", "send.*"]);
+    let failed = |case: &&Value| case["verdict"] == "fail";
+    let cases = report["cases"].as_array().unwrap_or_else(|| panic!("no report: {log}"));
+    assert_eq!(cases.iter().filter(failed).collect::<Vec<_>>(), Vec::<&Value>::new(), "{log}");
+    assert!(cases.iter().filter(|case| case["verdict"] == "pass").count() >= 25, "{log}");
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    drop(switch);
+}
+
+// proves: conformance
+#[test]
+fn missing_device_is_an_error_of_the_start() {
+    let _alone = one_bed_at_a_time(BINARY);
+    let mut lab = Lab::new();
+    let (tester, _device) = cabled(&mut lab);
+    let (code, _, log) = examine(&tester, &[]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("no frame from t1 reached t2"), "{log}");
+}

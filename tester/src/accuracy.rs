@@ -1,0 +1,52 @@
+//! The tester's own error of time, measured before the first case: frames cross the device at a low rate, and their
+//! delays vary by polling, by the machine, and by the idle device.
+
+use xoff_wire::units::{BitRate, Class, Nanos};
+
+use crate::bench::{Bench, Flow, Void};
+use crate::report::Accuracy;
+
+const FRAMES: u64 = 1_000;
+/// Frames every 500 us.
+const GAP_US: u64 = 500;
+const LIMIT: Nanos = Nanos::from_secs(3);
+const METHOD: &str = "1000 frames cross the device from port 1 to port 2 at intervals of 500 us; the error is a delay \
+                      beyond the least delay";
+
+/// Measures the accuracy.
+///
+/// # Errors
+/// If no frame crosses the device.
+pub fn measure(bench: &mut Bench) -> Result<Accuracy, Void> {
+    bench.begin_case()?;
+    let begin = bench.now();
+    let bits = (60 + 24) * 8 * 1_000_000 / GAP_US;
+    let rate = BitRate::new(bits).expect("the rate is not zero");
+    let class = Class::ALL.into_iter().find(|class| bench.setup.mark(*class).is_some()).unwrap_or_default();
+    let mut delays = Vec::new();
+    let stream = bench.stream(Flow::new(0, 1, class).size(60).rate(rate).count(FRAMES))?;
+    let mut known = (0, Nanos::ZERO);
+    bench.run_until(LIMIT, |bench| {
+        let tally = bench.tally(stream);
+        if tally.frames > known.0 {
+            delays.push((tally.delay_total.0 - known.1.0) / (tally.frames - known.0));
+            known = (tally.frames, tally.delay_total);
+        }
+        tally.frames >= FRAMES
+    })?;
+    delays.sort_unstable();
+    let Some(&least) = delays.first() else {
+        let [from, to] = [0, 1].map(|port| bench.port(port).settings.device.clone());
+        return Err(Void::NotPossible(format!(
+            "no frame from {from} reached {to}: check cables, VLANs and the state of the device's ports"
+        )));
+    };
+    let error = |share: usize| delays[(delays.len() - 1) * share / 100] - least;
+    Ok(Accuracy {
+        clock: "process".to_owned(),
+        error_p50_ns: error(50),
+        error_p99_ns: error(99),
+        longest_stall_ns: bench.longest_stall(begin).0,
+        method: METHOD.to_owned(),
+    })
+}

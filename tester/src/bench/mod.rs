@@ -1,0 +1,441 @@
+//! The bench: one thread that polls all test ports, sends streams and exact frames, and records what arrives.
+//!
+//! | primitive | use |
+//! |---|---|
+//! | [`Bench::stream`], [`Bench::stop`] | paced streams of stamped frames |
+//! | [`Bench::send_now`], [`Bench::pause`], [`Bench::resume`] | an exact frame; a PFC frame |
+//! | [`Bench::hold`], [`Bench::release`] | a pause that the bench refreshes |
+//! | [`Bench::run_for`], [`Bench::run_until`] | polls, sends and records meanwhile |
+//! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | records |
+//! | [`Bench::longest_stall`], [`Bench::require_steady`] | validity of a measurement |
+
+mod port;
+mod records;
+mod stream;
+mod time;
+
+use std::fmt::Display;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use xoff_host::announce;
+use xoff_wire::units::{Class, ClassSet, Nanos, Quanta};
+use xoff_wire::{MacControl, Pfc};
+use xoff_xdp::XdpError;
+use xoff_xdp::clock::now;
+use xoff_xdp::sleeper::Sleeper;
+
+pub use port::{Reaction, TestPort};
+pub use records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame, Tally};
+pub use stream::{Flow, StreamId};
+pub use time::Moment;
+
+use crate::report::Accuracy;
+use crate::setup::Setup;
+use stream::{Station, Stream};
+
+/// Longest sleep between two polls, which limits the uncertainty of an arrival.
+const NAP_MAX: Nanos = Nanos::from_micros(40);
+/// Time before a due frame from which the bench polls without sleep.
+const SPIN: Nanos = Nanos::from_micros(30);
+/// Stalls below this length are not recorded one by one.
+const STALL_MIN: Nanos = Nanos::from_micros(100);
+/// Maximum number of frames that a port sends between two polls.
+const BATCH: usize = 64;
+const QUIET: Nanos = Nanos::from_millis(20);
+/// Maximum time for frames of a case to leave the device.
+const DRAIN_MAX: Nanos = Nanos::from_secs(2);
+
+/// Reason why a run of a case has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Void {
+    /// The tester's machine disturbed the run; another run may succeed.
+    #[error("{0}")]
+    Disturbed(String),
+    /// The ports or the settings do not permit the case.
+    #[error("{0}")]
+    NotPossible(String),
+    #[error("the interface {0} was removed")]
+    Removed(String),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Test ports and the device between them.
+#[derive(Debug)]
+pub struct Bench {
+    pub setup: Setup,
+    pub accuracy: Accuracy,
+    ports: Vec<TestPort>,
+    streams: Vec<Stream>,
+    holds: Vec<Hold>,
+    epoch: u16,
+    interrupt: Arc<AtomicBool>,
+    wakers: Rc<[OwnedFd]>,
+    /// Start and length of each stall.
+    stalls: Vec<(Nanos, Nanos)>,
+    last_step: Nanos,
+    /// Time until which the bench sleeps on purpose.
+    asleep_until: Nanos,
+}
+
+/// Pause that the bench refreshes.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    port: usize,
+    classes: ClassSet,
+    refresh: Nanos,
+    next: Nanos,
+    until: Nanos,
+}
+
+impl Bench {
+    /// Opens all test ports. Setting `interrupt` ends a running case.
+    pub fn open(setup: Setup, interrupt: Arc<AtomicBool>) -> Result<Bench, XdpError> {
+        let ports: Vec<_> = setup.ports.iter().map(TestPort::open).collect::<Result<_, _>>()?;
+        let wakers = ports.iter().map(|port| port.station.wakers()).collect::<Result<Vec<_>, _>>();
+        let wakers = wakers.map_err(|source| XdpError::Device {
+            fault: "cannot wait for frames",
+            device: setup.ports[0].device.clone(),
+            source,
+        })?;
+        Ok(Bench {
+            setup,
+            accuracy: Accuracy::default(),
+            ports,
+            streams: Vec::new(),
+            holds: Vec::new(),
+            epoch: 0,
+            interrupt,
+            wakers: wakers.into_iter().flatten().collect(),
+            stalls: Vec::new(),
+            last_step: now(),
+            asleep_until: Nanos::ZERO,
+        })
+    }
+
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        now()
+    }
+
+    #[must_use]
+    pub fn ports(&self) -> &[TestPort] {
+        &self.ports
+    }
+
+    #[must_use]
+    pub fn port(&self, port: usize) -> &TestPort {
+        &self.ports[port]
+    }
+
+    /// Sets the reaction of a port to PFC frames of the device; each case begins with [`Reaction::Obey`].
+    pub fn react(&mut self, port: usize, reaction: Reaction) {
+        self.ports[port].reaction = reaction;
+    }
+
+    /// Lets a port count frames without records of each, for cases with many frames.
+    pub fn only_count(&mut self, port: usize) {
+        self.ports[port].keeps_arrivals = false;
+    }
+
+    /// Starts a stream.
+    ///
+    /// # Errors
+    /// If no mark gives a frame the stream's class.
+    pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
+        let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
+            Void::NotPossible(format!("no frame has class {} by the file's maps; set `trust`", flow.class))
+        })?;
+        let id = u8::try_from(self.streams.len()).map(StreamId).expect("a case has more than 256 streams");
+        let station = |port: usize| {
+            let port = &self.ports[port];
+            Station { mac: port.mac(), vlan: port.settings.vlan }
+        };
+        let stations = [station(flow.from), station(flow.to)];
+        self.streams.push(Stream::new(flow, id, self.epoch, now(), stations, mark));
+        Ok(id)
+    }
+
+    pub fn stop(&mut self, stream: StreamId) {
+        self.streams[usize::from(stream.0)].is_stopped = true;
+    }
+
+    pub fn stop_all(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.is_stopped = true);
+    }
+
+    /// Returns the number of frames that a stream has sent.
+    #[must_use]
+    pub fn sent(&self, stream: StreamId) -> u64 {
+        self.streams[usize::from(stream.0)].sent
+    }
+
+    #[must_use]
+    pub fn tally(&self, stream: StreamId) -> &Tally {
+        &self.streams[usize::from(stream.0)].tally
+    }
+
+    /// Returns the number of a stream's frames that have not arrived.
+    #[must_use]
+    pub fn missing(&self, stream: StreamId) -> u64 {
+        self.tally(stream).lost(self.sent(stream))
+    }
+
+    #[must_use]
+    pub fn arrivals(&self, port: usize) -> &[Arrival] {
+        &self.ports[port].arrivals
+    }
+
+    /// Returns the received frames of a stream, at any port.
+    pub fn arrivals_of(&self, stream: StreamId) -> impl Iterator<Item = &Arrival> {
+        let of_stream = move |arrival: &&Arrival| arrival.stream == stream;
+        self.ports.iter().flat_map(|port| &port.arrivals).filter(of_stream)
+    }
+
+    #[must_use]
+    pub fn controls(&self, port: usize) -> &[ControlFrame] {
+        &self.ports[port].controls
+    }
+
+    #[must_use]
+    pub fn others(&self, port: usize) -> &[OtherFrame] {
+        &self.ports[port].others
+    }
+
+    /// Sends a frame (without FCS) at once. Returns when it was sent.
+    pub fn send_now(&mut self, port: usize, bytes: &[u8]) -> Moment {
+        let len = u32::try_from(bytes.len()).expect("a frame has more than 4 GB");
+        let port = &mut self.ports[port];
+        let earliest = now();
+        port.send(earliest, None, len, |frame| frame[..bytes.len()].copy_from_slice(bytes));
+        port.station.flush();
+        Moment { earliest, latest: now() }
+    }
+
+    /// Sends a PFC frame with these classes and pause times.
+    pub fn pause(&mut self, port: usize, times: &[(Class, u16)]) -> Moment {
+        let bytes = self.pfc(port, times);
+        self.send_now(port, &bytes)
+    }
+
+    /// Sends XON for `classes`.
+    pub fn resume(&mut self, port: usize, classes: ClassSet) -> Moment {
+        let times: Vec<_> = classes.iter().map(|class| (class, 0)).collect();
+        self.pause(port, &times)
+    }
+
+    /// Pauses classes at a port until [`Bench::release`], at most for `limit`: the bench refreshes the XOFF.
+    pub fn hold(&mut self, port: usize, classes: ClassSet, limit: Nanos) -> Moment {
+        let sent = self.pause_fully(port, classes);
+        let refresh = Nanos(self.pause_time(port, u16::MAX).0 / 3);
+        let until = sent.latest.after(limit);
+        self.holds.push(Hold { port, classes, refresh, next: sent.latest.after(refresh), until });
+        sent
+    }
+
+    /// Ends the holds of a port by XON.
+    pub fn release(&mut self, port: usize) -> Moment {
+        self.holds.retain(|hold| hold.port != port);
+        self.resume(port, ClassSet::ALL)
+    }
+
+    fn pause_fully(&mut self, port: usize, classes: ClassSet) -> Moment {
+        let times: Vec<_> = classes.iter().map(|class| (class, u16::MAX)).collect();
+        self.pause(port, &times)
+    }
+
+    fn refresh_holds(&mut self, time: Nanos) {
+        self.holds.retain(|hold| hold.until > time);
+        for index in 0..self.holds.len() {
+            let hold = &mut self.holds[index];
+            if hold.next <= time {
+                hold.next = time.after(hold.refresh);
+                let (port, classes) = (hold.port, hold.classes);
+                self.pause_fully(port, classes);
+            }
+        }
+    }
+
+    /// Builds the PFC frame of a port.
+    #[must_use]
+    pub fn pfc(&self, port: usize, times: &[(Class, u16)]) -> Vec<u8> {
+        let pfc = times.iter().fold(Pfc::default(), |pfc, &(class, time)| pfc.with(class, Quanta(time)));
+        MacControl::Pfc(pfc).encode(self.ports[port].mac()).to_vec()
+    }
+
+    /// Returns the duration of a pause at the port's speed.
+    #[must_use]
+    pub fn pause_time(&self, port: usize, quanta: u16) -> Nanos {
+        self.ports[port].speed().time_of_quanta(Quanta(quanta))
+    }
+
+    /// Runs until `done` returns true; returns false if `limit` passes before.
+    pub fn run_until(&mut self, limit: Nanos, mut done: impl FnMut(&Bench) -> bool) -> Result<bool, Void> {
+        let wakers = Rc::clone(&self.wakers);
+        let mut sleeper = Sleeper::new(&wakers);
+        let end = now().after(limit);
+        loop {
+            self.step()?;
+            if done(self) {
+                return Ok(true);
+            }
+            let time = now();
+            if time >= end {
+                return Ok(false);
+            }
+            self.nap(&mut sleeper, time, end);
+        }
+    }
+
+    pub fn run_for(&mut self, time: Nanos) -> Result<(), Void> {
+        self.run_until(time, |_| false).map(drop)
+    }
+
+    /// Returns the longest time between two polls from `since` on, without intended sleeps.
+    #[must_use]
+    pub fn longest_stall(&self, since: Nanos) -> Nanos {
+        let later = self.stalls.iter().rev().take_while(|(begin, length)| begin.after(*length) >= since);
+        later.map(|(_, length)| *length).max().unwrap_or_default()
+    }
+
+    /// Makes the run void if the tester stalled for more than `limit` from `since` on.
+    pub fn require_steady(&self, since: Nanos, limit: Nanos) -> Result<(), Void> {
+        let stall = self.longest_stall(since);
+        match stall > limit {
+            true => Err(Void::Disturbed(format!(
+                "the tester did not run for {} us, more than {} us",
+                stall.0 / 1_000,
+                limit.0 / 1_000
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the tolerance of a time that ends with an arrival: the tester's 99th percentile, at least 20 us.
+    #[must_use]
+    pub fn tolerance(&self) -> Nanos {
+        Nanos(self.accuracy.error_p99_ns).max(Nanos::from_micros(20))
+    }
+
+    /// Prepares a case: ends all pauses, forgets all records, and lets the device learn all addresses.
+    pub fn begin_case(&mut self) -> Result<(), Void> {
+        self.end_case()?;
+        for port in 0..self.ports.len() {
+            let arp = announce::gratuitous_arp(self.ports[port].mac());
+            let bytes = tagged(&arp, self.ports[port].settings.vlan);
+            self.send_now(port, &bytes);
+        }
+        self.run_for(QUIET)?;
+        self.streams.clear();
+        self.epoch = self.epoch.wrapping_add(1);
+        self.ports.iter_mut().for_each(TestPort::forget);
+        Ok(())
+    }
+
+    /// Ends a case: stops its streams, sends XON for all classes on all ports, and waits for its last frames.
+    pub fn end_case(&mut self) -> Result<(), Void> {
+        self.stop_all();
+        self.holds.clear();
+        self.resume_everything();
+        let time = now();
+        self.ports.iter_mut().for_each(|port| port.end_pauses(time));
+        let received = |bench: &Bench| bench.streams.iter().map(|stream| stream.tally.frames).sum::<u64>();
+        let begin = now();
+        while now().since(begin) < DRAIN_MAX {
+            let before = received(self);
+            self.run_for(QUIET)?;
+            if received(self) == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn resume_everything(&mut self) {
+        for port in 0..self.ports.len() {
+            self.resume(port, ClassSet::ALL);
+        }
+    }
+
+    fn step(&mut self) -> Result<(), Void> {
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(Void::Interrupted);
+        }
+        let time = now();
+        let stall = time.since(self.last_step.max(self.asleep_until));
+        if stall >= STALL_MIN {
+            self.stalls.push((Nanos(time.0 - stall.0), stall));
+        }
+        self.last_step = time;
+        self.refresh_holds(time);
+        for port in &mut self.ports {
+            let streams = &mut self.streams;
+            port.receive(self.epoch, |arrival, sent_at| {
+                if let Some(stream) = streams.get_mut(usize::from(arrival.stream.0)) {
+                    stream.tally.note(arrival, sent_at);
+                }
+            });
+        }
+        for port in 0..self.ports.len() {
+            self.transmit(port);
+            self.ports[port].station.flush();
+            if self.ports[port].station.is_removed() {
+                return Err(Void::Removed(self.ports[port].settings.device.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the frames of a port that are due, in the order of their times.
+    fn transmit(&mut self, index: usize) {
+        let port = &mut self.ports[index];
+        for _ in 0..BATCH {
+            let time = now();
+            let paused = port.paused(time);
+            let ready = |stream: &&mut Stream| {
+                stream.flow.from == index
+                    && !stream.is_over()
+                    && stream.due <= time
+                    && !paused.contains(stream.flow.class)
+            };
+            let next = self.streams.iter_mut().filter(ready).min_by_key(|stream| stream.due);
+            let Some(stream) = next.filter(|_| port.has_room(time)) else { return };
+            let (class, size) = (stream.flow.class, stream.flow.size);
+            if !port.send(time, Some(class), size, |frame| stream.write(time, frame)) {
+                return;
+            }
+        }
+    }
+
+    fn nap(&mut self, sleeper: &mut Sleeper<'_>, time: Nanos, end: Nanos) {
+        let next = |stream: &Stream| stream.due.max(self.ports[stream.flow.from].line_free());
+        let due = self.streams.iter().filter(|stream| !stream.is_over()).map(next).min();
+        let until =
+            Nanos(due.unwrap_or(Nanos::NEVER).0.saturating_sub(SPIN.0)).min(end).min(time.after(NAP_MAX));
+        if until > time {
+            let _ = sleeper.sleep(until.since(time)); // a failed sleep only polls earlier
+            self.asleep_until = until.min(now());
+        }
+    }
+}
+
+impl Drop for Bench {
+    /// Leaves nothing paused, also after an error or a panic.
+    fn drop(&mut self) {
+        self.resume_everything();
+    }
+}
+
+/// Inserts a VLAN tag with priority 0.
+fn tagged(bytes: &[u8], vlan: Option<u16>) -> Vec<u8> {
+    let Some(vlan) = vlan else { return bytes.to_vec() };
+    [&bytes[..12], &[0x81, 0x00], &vlan.to_be_bytes()[..], &bytes[12..]].concat()
+}
+
+/// Returns the void of a case that needs something that the settings lack.
+pub fn not_possible(reason: impl Display) -> Void {
+    Void::NotPossible(reason.to_string())
+}

@@ -1,0 +1,211 @@
+//! A test port: its station, its obedience to pauses, and the records of its frames.
+
+use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_host::payload::{self, Parsed};
+use xoff_host::{Gate, Obedience, habits};
+use xoff_traffic::station::Station;
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
+use xoff_wire::{Header, MacControl};
+use xoff_xdp::XdpError;
+use xoff_xdp::clock::now;
+
+use super::Moment;
+use super::records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame};
+use super::stream::{self, StreamId};
+use crate::setup::PortSettings;
+
+const RING: u32 = 4096;
+/// Maximum number of records of other frames, and of control frames.
+const RECORDS_MAX: usize = 100_000;
+
+/// Reaction of a test port to PFC frames of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reaction {
+    /// Obeys for all classes.
+    #[default]
+    Obey,
+    Ignore,
+    /// Sends this many more bytes on the line in each pause of a class.
+    Overrun(Bytes),
+}
+
+#[derive(Debug)]
+pub struct TestPort {
+    pub settings: PortSettings,
+    pub arrivals: Vec<Arrival>,
+    pub controls: Vec<ControlFrame>,
+    pub others: Vec<OtherFrame>,
+    /// True if arrivals are recorded one by one, beside the tallies.
+    pub keeps_arrivals: bool,
+    pub reaction: Reaction,
+    pub(super) station: Station,
+    gate: Gate,
+    overrun: [(Option<Nanos>, Bytes); CLASSES],
+    polled: Nanos,
+    line_free: Nanos,
+    commit: Bytes,
+    frames: Vec<Frame>,
+}
+
+impl TestPort {
+    pub(super) fn open(settings: &PortSettings) -> Result<TestPort, XdpError> {
+        let station = Station::open(&settings.device, RING)?;
+        let settings =
+            PortSettings { mac: Some(settings.mac.unwrap_or(station.address())), ..settings.clone() };
+        Ok(TestPort {
+            arrivals: Vec::new(),
+            controls: Vec::new(),
+            others: Vec::new(),
+            keeps_arrivals: true,
+            reaction: Reaction::Obey,
+            gate: Gate::new(settings.speed, Obedience::Obey, false),
+            overrun: Default::default(),
+            polled: now(),
+            line_free: Nanos::ZERO,
+            commit: habits::commit(settings.speed),
+            frames: Vec::with_capacity(station.receive_max()),
+            settings,
+            station,
+        })
+    }
+
+    #[must_use]
+    pub fn mac(&self) -> MacAddr {
+        self.settings.mac.unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn speed(&self) -> BitRate {
+        self.settings.speed
+    }
+
+    /// Receives all pending frames. Calls `note` with each frame of a stream and the time at which it was sent.
+    pub(super) fn receive(&mut self, epoch: u16, mut note: impl FnMut(&Arrival, Nanos)) {
+        let earliest = self.polled;
+        self.polled = now();
+        self.station.receive(&mut self.frames);
+        let when = Moment { earliest, latest: now() };
+        let mut frames = std::mem::take(&mut self.frames);
+        for frame in frames.drain(..) {
+            self.record(&frame, when, epoch, &mut note);
+            self.station.store_mut().free(frame);
+        }
+        self.frames = frames;
+    }
+
+    fn record(&mut self, frame: &Frame, when: Moment, epoch: u16, note: &mut impl FnMut(&Arrival, Nanos)) {
+        let head = self.station.store().head(frame);
+        let Ok(header) = Header::parse(head) else { return };
+        if MacControl::is_mac_control(&header) {
+            let content = MacControl::parse(&header, head);
+            self.gate.receive(when.latest, &header, head);
+            if self.controls.len() < RECORDS_MAX {
+                let bytes = head[..head.len().min(frame.len() as usize)].to_vec();
+                self.controls.push(ControlFrame { when, bytes, content });
+            }
+            return;
+        }
+        match payload::parse(&header, head, frame.len() as usize) {
+            Parsed::Data(data) if data.stamp.sender == epoch => {
+                let stamp_end = frame.len() as usize - data.payload + payload::STAMP_LEN;
+                let stored = &head[..head.len().min(frame.len() as usize)];
+                let arrival = Arrival {
+                    when,
+                    stream: StreamId(data.stamp.stream),
+                    sequence: data.stamp.sequence,
+                    class: data.stamp.class,
+                    tag: data.tag,
+                    dscp: data.dscp,
+                    is_marked: data.congested,
+                    len: frame.len(),
+                    is_intact: stream::is_intact(data.stamp.sequence, stamp_end, stored),
+                };
+                note(&arrival, data.stamp.sent);
+                if self.keeps_arrivals {
+                    self.arrivals.push(arrival);
+                }
+            }
+            Parsed::Data(_) => {} // of an earlier case
+            Parsed::Corrupt | Parsed::Other => {
+                if self.others.len() < RECORDS_MAX {
+                    let len = head.len().min(frame.len() as usize).min(OTHER_BYTES_MAX);
+                    self.others.push(OtherFrame { when, bytes: head[..len].to_vec() });
+                }
+            }
+        }
+    }
+
+    /// Returns the classes that may not send.
+    pub(super) fn paused(&mut self, now: Nanos) -> ClassSet {
+        let paused = self.gate.paused(now);
+        match self.reaction {
+            Reaction::Obey => paused,
+            Reaction::Ignore => ClassSet::NONE,
+            Reaction::Overrun(bytes) => {
+                paused.iter().filter(|class| self.overrun_of(*class) >= bytes).collect()
+            }
+        }
+    }
+
+    fn overrun_of(&mut self, class: Class) -> Bytes {
+        let since = self.gate.since(class);
+        let overrun = &mut self.overrun[class.index()];
+        if overrun.0 != since {
+            *overrun = (since, Bytes::ZERO);
+        }
+        overrun.1
+    }
+
+    /// Returns whether the device pauses `class` of this port.
+    #[must_use]
+    pub fn is_paused(&self, class: Class, now: Nanos) -> bool {
+        self.gate.until(class).is_some_and(|until| until > now)
+    }
+
+    pub(super) fn has_room(&self, now: Nanos) -> bool {
+        self.line_free <= now && self.station.committed() < self.commit
+    }
+
+    /// Returns when the line is free for the next frame.
+    pub(super) fn line_free(&self) -> Nanos {
+        self.line_free
+    }
+
+    /// Sends a frame of `len` bytes that `write` fills. Returns false without free memory.
+    pub(super) fn send(
+        &mut self,
+        now: Nanos,
+        class: Option<Class>,
+        len: u32,
+        write: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        if self.station.is_removed() {
+            return false;
+        }
+        let Some(frame) = self.station.allocate(len) else { return false };
+        write(self.station.store_mut().head_mut(&frame));
+        self.station.send(frame);
+        let bytes = Bytes::on_line(len);
+        let begin = Nanos(self.line_free.0.max(now.0.saturating_sub(BEHIND_MAX.0)));
+        self.line_free = begin.after(self.settings.speed.time_of(bytes));
+        if let Some(class) = class {
+            self.overrun[class.index()].1 += bytes;
+        }
+        true
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.arrivals.clear();
+        self.controls.clear();
+        self.others.clear();
+        self.keeps_arrivals = true;
+        self.reaction = Reaction::Obey;
+    }
+
+    pub(super) fn end_pauses(&mut self, now: Nanos) {
+        self.gate.link_lost(now);
+    }
+}
+
+/// Longest time on the line that a port catches up.
+const BEHIND_MAX: Nanos = Nanos::from_micros(50);

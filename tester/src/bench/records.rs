@@ -1,0 +1,92 @@
+//! Records of received frames.
+
+use xoff_host::Tracker;
+use xoff_wire::units::{Bytes, Class, Nanos, Quanta};
+use xoff_wire::{MacControl, MacControlError, Tci};
+
+use super::Moment;
+use super::stream::StreamId;
+
+/// Received frame of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub when: Moment,
+    pub stream: StreamId,
+    pub sequence: u64,
+    /// Class of the stream.
+    pub class: Class,
+    pub tag: Option<Tci>,
+    pub dscp: u8,
+    /// True if the frame has the ECN mark "congestion experienced".
+    pub is_marked: bool,
+    /// Length in bytes, without FCS.
+    pub len: u32,
+    /// False if the frame's content has changed.
+    pub is_intact: bool,
+}
+
+/// Received frame of EtherType 0x8808.
+#[derive(Clone, Debug)]
+pub struct ControlFrame {
+    pub when: Moment,
+    /// Bytes without FCS.
+    pub bytes: Vec<u8>,
+    pub content: Result<MacControl, MacControlError>,
+}
+
+impl ControlFrame {
+    /// Returns the pause time that a well-formed PFC frame gives to `class`.
+    #[must_use]
+    pub fn time(&self, class: Class) -> Option<Quanta> {
+        match self.content {
+            Ok(MacControl::Pfc(pfc)) if pfc.classes.contains(class) => Some(pfc.times[class.index()]),
+            _ => None,
+        }
+    }
+}
+
+/// Received frame that belongs to no stream of the current case.
+#[derive(Clone, Debug)]
+pub struct OtherFrame {
+    pub when: Moment,
+    /// First bytes, at most [`OTHER_BYTES_MAX`].
+    pub bytes: Vec<u8>,
+}
+
+/// Maximum bytes of an [`OtherFrame`].
+pub const OTHER_BYTES_MAX: usize = 128;
+
+/// Counts of a stream's received frames.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Frames, with repeated ones.
+    pub frames: u64,
+    /// Bytes on the line, with preambles and gaps.
+    pub line_bytes: Bytes,
+    /// Sequence numbers: duplicated and reordered frames.
+    pub tracker: Tracker,
+    /// Frames with changed content.
+    pub damaged: u64,
+    pub first: Option<Moment>,
+    pub last: Option<Moment>,
+    /// Sum of the delays through the device.
+    pub delay_total: Nanos,
+}
+
+impl Tally {
+    /// Returns the number of frames that never arrived, of `sent` frames.
+    #[must_use]
+    pub fn lost(&self, sent: u64) -> u64 {
+        sent.saturating_sub(self.tracker.distinct())
+    }
+
+    pub(super) fn note(&mut self, arrival: &Arrival, sent_at: Nanos) {
+        self.frames += 1;
+        self.line_bytes += Bytes::on_line(arrival.len);
+        self.tracker.record(arrival.sequence);
+        self.damaged += u64::from(!arrival.is_intact);
+        self.first.get_or_insert(arrival.when);
+        self.last = Some(arrival.when);
+        self.delay_total += arrival.when.latest.since(sent_at);
+    }
+}

@@ -1,0 +1,32 @@
+//! Instants with the uncertainty of their measurement.
+
+use xoff_wire::units::Nanos;
+
+/// Instant between two readings of the clock.
+///
+/// A stall of the tester makes the interval longer, so that bounds that follow from it stay true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    pub earliest: Nanos,
+    pub latest: Nanos,
+}
+
+impl Moment {
+    /// Returns the least possible time from `earlier` to this instant.
+    #[must_use]
+    pub fn at_least_since(self, earlier: Moment) -> Nanos {
+        self.earliest.since(earlier.latest)
+    }
+
+    /// Returns the greatest possible time from `earlier` to this instant.
+    #[must_use]
+    pub fn at_most_since(self, earlier: Moment) -> Nanos {
+        self.latest.since(earlier.earliest)
+    }
+
+    /// Returns the uncertainty of the instant.
+    #[must_use]
+    pub fn width(self) -> Nanos {
+        self.latest.since(self.earliest)
+    }
+}

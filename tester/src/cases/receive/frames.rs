@@ -1,0 +1,148 @@
+//! Frames of unusual form: those that must pause nothing, those that must pause, and those that must not be relayed.
+
+use xoff_wire::units::{Class, Nanos, Quanta};
+use xoff_wire::{MacControl, mac_control};
+
+use crate::bench::{Bench, Void};
+use crate::cases::streams::{Expected, QUANTA_MAX, Streams, TO, has_no_effect};
+use crate::judgement::Judgement;
+
+const OPCODE: usize = 14;
+const RESERVED: usize = 16;
+const VECTOR: usize = 17;
+const TIMES: usize = 18;
+const PADDING: usize = 34;
+const SHORT: u16 = QUANTA_MAX / 3;
+
+/// Judges frames, made from a PFC frame of the class, that must pause nothing.
+fn without_effect(bench: &mut Bench, variants: &[(&str, &dyn Fn(&mut Vec<u8>))]) -> Result<Judgement, Void> {
+    let (class, stream) = Streams::lossless(bench)?;
+    let mut judgement = Judgement::new();
+    for (what, change) in variants {
+        let mut bytes = bench.pfc(TO, &[(class, QUANTA_MAX)]);
+        change(&mut bytes);
+        has_no_effect(bench, &mut judgement, (class, stream), &bytes, what)?;
+    }
+    Ok(judgement)
+}
+
+/// Judges a frame, made from a PFC frame of the class, that must pause.
+fn with_effect(bench: &mut Bench, what: &str, change: impl Fn(&mut Vec<u8>)) -> Result<Judgement, Void> {
+    let (class, stream) = Streams::lossless(bench)?;
+    let mut judgement = Judgement::new();
+    let mut bytes = bench.pfc(TO, &[(class, SHORT)]);
+    change(&mut bytes);
+    let sent = bench.send_now(TO, &bytes);
+    let time = bench.pause_time(TO, SHORT);
+    Expected { class, stream, sent, time }.judge(bench, &mut judgement, what)?;
+    Ok(judgement)
+}
+
+pub(super) fn other_destination(bench: &mut Bench) -> Result<Judgement, Void> {
+    without_effect(
+        bench,
+        &[
+            ("PFC to 01:80:c2:00:00:0f", &|bytes| bytes[5] = 0x0f),
+            ("PFC to 01:80:c2:00:00:21", &|bytes| bytes[5] = 0x21),
+        ],
+    )
+}
+
+pub(super) fn other_opcode(bench: &mut Bench) -> Result<Judgement, Void> {
+    without_effect(
+        bench,
+        &[
+            ("opcode 0x0102", &|bytes| bytes[OPCODE + 1] = 0x02),
+            ("opcode 0x1001", &|bytes| bytes[OPCODE] = 0x10),
+        ],
+    )
+}
+
+pub(super) fn other_ether_type(bench: &mut Bench) -> Result<Judgement, Void> {
+    without_effect(bench, &[("PFC with EtherType 0x8807", &|bytes| bytes[13] = 0x07)])
+}
+
+pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
+    without_effect(
+        bench,
+        &[("PFC with a VLAN tag", &|bytes| {
+            bytes.splice(12..12, [0x81, 0, 0x60, 0]);
+        })],
+    )
+}
+
+pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
+    // A line pads the frame with zeros, so the cut is before the time of the class.
+    let class = crate::cases::streams::lossless(bench);
+    let end = TIMES + 2 * class.index();
+    without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])
+}
+
+pub(super) fn empty_vector(bench: &mut Bench) -> Result<Judgement, Void> {
+    without_effect(
+        bench,
+        &[("PFC with an empty class-enable vector", &|bytes| {
+            bytes[VECTOR] = 0;
+            bytes[TIMES..PADDING].fill(0xff);
+        })],
+    )
+}
+
+pub(super) fn lossy_class(bench: &mut Bench) -> Result<Judgement, Void> {
+    let obeys = bench.setup.device.obeys;
+    let lossy = Class::ALL.into_iter().filter(|class| !obeys.contains(*class));
+    let lossy: Vec<_> = lossy.filter(|class| bench.setup.mark(*class).is_some()).collect();
+    let Some(&class) = lossy.first() else {
+        return Err(Void::NotPossible("all classes obey PFC; see `obeys`".into()));
+    };
+    let stream = Streams::start(bench, [class])?.stream(class);
+    let mut judgement = Judgement::new();
+    let bytes = bench.pfc(TO, &[(class, QUANTA_MAX)]);
+    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "PFC for a class that does not obey")?;
+    Ok(judgement)
+}
+
+pub(super) fn pause_802_3x(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, stream) = Streams::lossless(bench)?;
+    let bytes = MacControl::Pause(Quanta(QUANTA_MAX)).encode(bench.port(TO).mac());
+    let mut judgement = Judgement::new();
+    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "an 802.3x PAUSE")?;
+    Ok(judgement)
+}
+
+pub(super) fn reserved_byte(bench: &mut Bench) -> Result<Judgement, Void> {
+    with_effect(bench, "PFC with a reserved byte of 0xff", |bytes| bytes[RESERVED] = 0xff)
+}
+
+pub(super) fn zero_source(bench: &mut Bench) -> Result<Judgement, Void> {
+    with_effect(bench, "PFC with a source address of zero", |bytes| bytes[6..12].fill(0))
+}
+
+pub(super) fn dirty_padding(bench: &mut Bench) -> Result<Judgement, Void> {
+    with_effect(bench, "PFC with padding of 0xff", |bytes| bytes[PADDING..].fill(0xff))
+}
+
+pub(super) fn not_relayed(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = crate::cases::streams::lossless(bench);
+    let mac = bench.port(TO).mac();
+    let pause = MacControl::Pause(Quanta(1)).encode(mac).to_vec();
+    let pfc = bench.pfc(TO, &[(class, 1)]);
+    let mut unknown = pfc.clone();
+    unknown[OPCODE + 1] = 0x7f;
+    for bytes in [&pfc, &pause, &unknown] {
+        for _ in 0..10 {
+            bench.send_now(TO, bytes);
+            bench.run_for(Nanos::from_millis(2))?;
+        }
+    }
+    bench.run_for(Nanos::from_millis(50))?;
+    let mut judgement = Judgement::new();
+    for port in (0..bench.ports().len()).filter(|port| *port != TO) {
+        let relayed = bench.controls(port).iter().filter(|frame| frame.bytes[6..12] == mac.0);
+        let count = relayed.filter(|frame| frame.bytes[..6] == mac_control::DESTINATION.0).count();
+        judgement.require(count == 0, || {
+            format!("port {} received {count} MAC control frames of port 2", port + 1)
+        });
+    }
+    Ok(judgement)
+}

@@ -1,0 +1,116 @@
+//! Timers of pauses: changed and refreshed pauses, eight independent classes, and times of zero.
+
+use xoff_wire::units::{Class, ClassSet, Nanos};
+
+use crate::bench::{Bench, Void};
+use crate::cases::streams::{
+    Expected, QUANTA_MAX, Streams, TO, between, has_no_effect, markable, micros, require_long_enough,
+    response_limit,
+};
+use crate::judgement::Judgement;
+
+const SHORT: u16 = QUANTA_MAX / 3;
+
+/// Replaces a pause by one of another length.
+fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Void> {
+    let (class, stream) = Streams::lossless(bench)?;
+    let before = bench.pause(TO, &[(class, first)]);
+    bench.run_for(Nanos(bench.pause_time(TO, SHORT).0 / 3))?;
+    let sent = bench.pause(TO, &[(class, second)]);
+    if sent.at_most_since(before).after(response_limit(bench)) > bench.pause_time(TO, SHORT) {
+        return Err(Void::Disturbed("the second XOFF was sent after the end of the first pause".into()));
+    }
+    let mut judgement = Judgement::new();
+    let expected = Expected { class, stream, sent, time: bench.pause_time(TO, second) };
+    let what = format!("an XOFF of {second} quanta that follows one of {first}");
+    expected.judge(bench, &mut judgement, &what)?;
+    Ok(judgement)
+}
+
+pub(super) fn shorter(bench: &mut Bench) -> Result<Judgement, Void> {
+    replaced(bench, QUANTA_MAX, SHORT)
+}
+
+pub(super) fn longer(bench: &mut Bench) -> Result<Judgement, Void> {
+    replaced(bench, SHORT, QUANTA_MAX)
+}
+
+pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
+    const TIMES: u32 = 6;
+    let (class, stream) = Streams::lossless(bench)?;
+    let time = bench.pause_time(TO, SHORT);
+    require_long_enough(bench, time)?;
+    let first = bench.pause(TO, &[(class, SHORT)]);
+    let mut last = first;
+    for _ in 0..TIMES {
+        bench.run_for(Nanos(time.0 / 2))?;
+        let next = bench.pause(TO, &[(class, SHORT)]);
+        if next.at_most_since(last) > Nanos(time.0 * 3 / 4) {
+            return Err(Void::Disturbed("the tester refreshed the pause too late".into()));
+        }
+        last = next;
+    }
+    let mut judgement = Judgement::new();
+    let early = between(bench, stream, first.latest.after(response_limit(bench)), last.earliest);
+    judgement.require_in_time(early.is_empty(), || {
+        format!(
+            "class {class} sent {} frames in a pause that was refreshed every {}",
+            early.len(),
+            micros(Nanos(time.0 / 2))
+        )
+    });
+    let expected = Expected { class, stream, sent: last, time };
+    expected.judge(bench, &mut judgement, "the last refresh")?;
+    Ok(judgement)
+}
+
+/// Returns the classes that obey PFC and have a mark.
+fn obeying(bench: &Bench) -> Vec<Class> {
+    let markable = markable(bench);
+    bench.setup.device.obeys.iter().filter(|class| markable.contains(*class)).collect()
+}
+
+pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
+    let classes = obeying(bench);
+    if classes.len() < 2 {
+        return Err(Void::NotPossible("fewer than two classes obey PFC; see `lossless` and `obeys`".into()));
+    }
+    let streams = Streams::start(bench, classes.iter().copied())?;
+    // No class has a multiple of the shortest time, and neighbors differ in both directions.
+    let quanta = |index: usize| QUANTA_MAX / 16 * (6 + u16::try_from(index * 3 % 8).unwrap_or(0));
+    let times: Vec<_> = classes.iter().enumerate().map(|(index, class)| (*class, quanta(index))).collect();
+    let sent = bench.pause(TO, &times);
+    let mut judgement = Judgement::new();
+    let mut order = times.clone();
+    order.sort_by_key(|(_, quanta)| *quanta);
+    for (class, quanta) in order {
+        let expected =
+            Expected { class, stream: streams.stream(class), sent, time: bench.pause_time(TO, quanta) };
+        expected.judge(bench, &mut judgement, &format!("{quanta} quanta in a frame with other times"))?;
+    }
+    Ok(judgement)
+}
+
+pub(super) fn zero_time(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, stream) = Streams::lossless(bench)?;
+    let mut judgement = Judgement::new();
+    let bytes = bench.pfc(TO, &[(class, 0)]);
+    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "a pause time of zero")?;
+    Ok(judgement)
+}
+
+pub(super) fn other_class_xon(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, stream) = Streams::lossless(bench)?;
+    let time = bench.pause_time(TO, QUANTA_MAX);
+    let others: ClassSet = Class::ALL.into_iter().filter(|other| *other != class).collect();
+    let sent = bench.pause(TO, &[(class, QUANTA_MAX)]);
+    bench.run_for(Nanos(time.0 / 4))?;
+    let xon = bench.resume(TO, others);
+    if xon.at_most_since(sent).0 > time.0 / 2 {
+        return Err(Void::Disturbed("the XON was sent in the second half of the pause".into()));
+    }
+    let mut judgement = Judgement::new();
+    let expected = Expected { class, stream, sent, time };
+    expected.judge(bench, &mut judgement, "an XOFF, followed by XON for all other classes")?;
+    Ok(judgement)
+}

@@ -1,0 +1,62 @@
+//! Congestion by a pause of port 2, which port 1 feels.
+
+use xoff_wire::MacControl;
+use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
+
+use crate::bench::{Bench, ControlFrame, Flow, StreamId, Void};
+use crate::cases::streams::{FROM, TO, lossless};
+
+/// Longest wait for an XOFF, and longest hold.
+const LIMIT: Nanos = Nanos::from_secs(3);
+const SIZE: u32 = 1_000;
+
+/// Stream of the lowest lossless class whose frames wait in the device.
+pub(super) struct Congestion {
+    pub class: Class,
+    pub stream: StreamId,
+    /// False if the device sent no XOFF within the limit.
+    pub is_paused: bool,
+}
+
+/// Returns a quarter of the line rate, at most 400 Mb/s.
+pub(super) fn rate(bench: &Bench) -> BitRate {
+    let speed = bench.port(FROM).speed().bits_per_second();
+    BitRate::new((speed / 4).min(400_000_000)).expect("the rate is not zero")
+}
+
+pub(super) fn flow(bench: &Bench, class: Class) -> Flow {
+    Flow::new(FROM, TO, class).size(SIZE).rate(rate(bench))
+}
+
+impl Congestion {
+    /// Congests the device until it pauses port 1.
+    pub(super) fn begin(bench: &mut Bench) -> Result<Congestion, Void> {
+        let class = lossless(bench);
+        bench.hold(TO, [class].into_iter().collect(), LIMIT);
+        let stream = bench.stream(flow(bench, class))?;
+        let is_paused = bench.run_until(LIMIT, |bench| xoffs(bench, FROM, class).next().is_some())?;
+        Ok(Congestion { class, stream, is_paused })
+    }
+
+    /// Ends the congestion, and waits for the queued frames.
+    pub(super) fn end(&self, bench: &mut Bench) -> Result<(), Void> {
+        bench.stop(self.stream);
+        bench.release(TO);
+        bench.run_until(LIMIT, |bench| bench.missing(self.stream) == 0).map(drop)
+    }
+}
+
+/// Returns the PFC frames at a port.
+pub(super) fn pfc_frames(bench: &Bench, port: usize) -> impl Iterator<Item = &ControlFrame> {
+    bench.controls(port).iter().filter(|frame| matches!(frame.content, Ok(MacControl::Pfc(_))))
+}
+
+/// Returns the frames at a port that pause `class`.
+pub(super) fn xoffs(bench: &Bench, port: usize, class: Class) -> impl Iterator<Item = &ControlFrame> {
+    bench.controls(port).iter().filter(move |frame| frame.time(class).is_some_and(|time| time != Quanta(0)))
+}
+
+/// Returns the classes that frames at a port pause.
+pub(super) fn paused_classes(bench: &Bench, port: usize) -> ClassSet {
+    Class::ALL.into_iter().filter(|class| xoffs(bench, port, *class).next().is_some()).collect()
+}

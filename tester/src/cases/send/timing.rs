@@ -1,0 +1,146 @@
+//! When the device pauses: before a loss, again before the expiry, and until its buffer is empty.
+
+use xoff_wire::units::{BitRate, Nanos, Quanta};
+
+use super::congestion::{Congestion, xoffs};
+use crate::bench::{Bench, ControlFrame, Flow, StreamId, Void};
+use crate::cases::streams::{FROM, TO, lossless, micros, response_limit};
+use crate::judgement::Judgement;
+
+/// Time for which congestion lasts after the first XOFF.
+const CONGESTED: Nanos = Nanos::from_millis(50);
+const REFRESH_MAX: Nanos = Nanos::from_millis(1_500);
+const INCAST: Nanos = Nanos::from_millis(300);
+const DRAIN: Nanos = Nanos::from_secs(3);
+
+/// Judges that all frames of a stream arrived once, in order and unchanged.
+fn require_complete(bench: &Bench, judgement: &mut Judgement, stream: StreamId) {
+    let (sent, lost, tally) = (bench.sent(stream), bench.missing(stream), bench.tally(stream));
+    let (duplicated, reordered) = (tally.tracker.duplicated(), tally.tracker.reordered());
+    judgement.limits("lost frames", lost as f64, "frames", (None, Some(0.0)));
+    judgement.require(lost == 0, || format!("{lost} of {sent} lossless frames were lost"));
+    judgement.require(duplicated == 0, || format!("{duplicated} frames arrived twice"));
+    judgement.require(reordered == 0, || format!("{reordered} frames arrived out of order"));
+    judgement.require(tally.damaged == 0, || format!("{} frames have changed content", tally.damaged));
+}
+
+pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
+    let congestion = Congestion::begin(bench)?;
+    bench.run_for(CONGESTED)?;
+    let waiting = bench.missing(congestion.stream);
+    congestion.end(bench)?;
+    let mut judgement = Judgement::new();
+    judgement.measure("frames in the device while it was congested", waiting as f64, "frames");
+    require_complete(bench, &mut judgement, congestion.stream);
+    if !congestion.is_paused {
+        judgement.cannot_tell(format!("{waiting} frames fit into the device without an XOFF"));
+    }
+    Ok(judgement)
+}
+
+pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let senders: Vec<usize> = (0..bench.ports().len()).filter(|port| *port != TO).collect();
+    let line = bench.port(TO).speed().bits_per_second();
+    let share = line * 3 / 2 / senders.len() as u64;
+    let mut streams = Vec::new();
+    bench.only_count(TO);
+    let begin = bench.now();
+    for from in senders {
+        let rate = share.min(bench.port(from).speed().bits_per_second());
+        let rate = BitRate::new(rate).expect("the rate is not zero");
+        let size = bench.setup.device.mtu + 14;
+        streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
+    }
+    bench.run_for(INCAST)?;
+    bench.stop_all();
+    let took = bench.now().since(begin);
+    bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.missing(*stream) == 0))?;
+    let mut judgement = Judgement::new();
+    streams.iter().for_each(|stream| require_complete(bench, &mut judgement, *stream));
+    let bytes: u64 = streams.iter().map(|stream| bench.tally(*stream).line_bytes.0).sum();
+    let paused =
+        bench.ports().iter().enumerate().filter(|(port, _)| xoffs(bench, *port, class).next().is_some());
+    judgement.measure("paused senders", paused.count() as f64, "ports");
+    if bytes < bench.port(TO).speed().bytes_in(took).0 * 3 / 4 {
+        judgement.cannot_tell(format!(
+            "the tester sent only {} Mb/s to a line of {} Mb/s",
+            bytes * 8_000 / took.0.max(1),
+            line / 1_000_000
+        ));
+    }
+    Ok(judgement)
+}
+
+pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
+    let congestion = Congestion::begin(bench)?;
+    let class = congestion.class;
+    let speed = bench.port(FROM).speed();
+    let first = xoffs(bench, FROM, class).next().and_then(|frame| frame.time(class));
+    let Some(first) = first else {
+        return Err(Void::NotPossible("the device sent no XOFF; see send.before-loss".into()));
+    };
+    let time = speed.time_of_quanta(first);
+    bench.run_for(Nanos(time.0 * 4).max(CONGESTED).min(REFRESH_MAX))?;
+    let end = bench.now();
+    let tolerance = response_limit(bench);
+    let frames: Vec<_> = bench
+        .controls(FROM)
+        .iter()
+        .filter_map(|frame| Some((frame.when, speed.time_of_quanta(frame.time(class)?))))
+        .collect();
+    let mut judgement = Judgement::new();
+    let gap = |index: usize| match frames.get(index + 1) {
+        Some((next, _)) => next.at_least_since(frames[index].0),
+        None => end.since(frames[index].0.latest),
+    };
+    let longest = (0..frames.len()).map(gap).max().unwrap_or_default();
+    judgement.time("pause time of the first XOFF", time, (None, None));
+    judgement.time("longest time between two PFC frames", longest, (None, Some(time)));
+    for (index, (_, time)) in frames.iter().enumerate() {
+        judgement.require_in_time(*time != Nanos::ZERO, || {
+            format!("XON for class {class} while its queue was full")
+        });
+        let gap = gap(index);
+        judgement.require_in_time(*time == Nanos::ZERO || gap <= time.after(tolerance), || {
+            format!("no refresh for {} after an XOFF of {}", micros(gap), micros(*time))
+        });
+    }
+    congestion.end(bench)?;
+    require_complete(bench, &mut judgement, congestion.stream);
+    Ok(judgement)
+}
+
+pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
+    let congestion = Congestion::begin(bench)?;
+    let class = congestion.class;
+    if !congestion.is_paused {
+        return Err(Void::NotPossible("the device sent no XOFF; see send.before-loss".into()));
+    }
+    bench.run_for(CONGESTED)?;
+    bench.stop(congestion.stream);
+    let released = bench.release(TO);
+    let limit = response_limit(bench);
+    let is_over = |bench: &Bench| bench.missing(congestion.stream) == 0;
+    bench.run_until(DRAIN, is_over)?;
+    let xons = |bench: &Bench| {
+        let is_xon = |frame: &&ControlFrame| frame.time(class) == Some(Quanta(0));
+        bench
+            .controls(FROM)
+            .iter()
+            .filter(is_xon)
+            .find(|frame| frame.when.latest >= released.earliest)
+            .map(|frame| frame.when)
+    };
+    bench.run_until(DRAIN, |bench| xons(bench).is_some())?;
+    let (resumed, drained) = (xons(bench), bench.tally(congestion.stream).last.unwrap_or(released));
+    let mut judgement = Judgement::new();
+    let delay = resumed.map(|when| when.at_least_since(drained));
+    judgement.time("XON after the last queued frame", delay.unwrap_or(DRAIN), (None, Some(limit)));
+    judgement.require_in_time(delay.is_some_and(|delay| delay <= limit), || match delay {
+        Some(delay) => format!("the device sent XON {} after its queue was empty", micros(delay)),
+        None => "the device sent no XON after its queue was empty".to_owned(),
+    });
+    judgement.measure("bytes drained", bench.tally(congestion.stream).line_bytes.0 as f64, "bytes");
+    Ok(judgement)
+}

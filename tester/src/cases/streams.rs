@@ -1,0 +1,163 @@
+//! Streams from port 1 to port 2, and what pauses of port 2 do to them. All groups use them.
+
+use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
+
+use crate::bench::{Arrival, Bench, Flow, Moment, StreamId, Void};
+use crate::judgement::Judgement;
+
+pub(super) const FROM: usize = 0;
+pub(super) const TO: usize = 1;
+/// Time for which streams run before a pause.
+pub(super) const BEFORE: Nanos = Nanos::from_millis(20);
+/// Time after the end of a pause in which the first frame must arrive.
+pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
+pub(super) const QUANTA_MAX: u16 = u16::MAX;
+
+/// Streams of several classes from port 1 to port 2, which arrive.
+pub(super) struct Streams {
+    pub of: Vec<(Class, StreamId)>,
+}
+
+impl Streams {
+    /// Starts a stream for each class, and waits until all arrive.
+    pub(super) fn start(
+        bench: &mut Bench,
+        classes: impl IntoIterator<Item = Class>,
+    ) -> Result<Streams, Void> {
+        let mut of = Vec::new();
+        for class in classes {
+            let flow = Flow::new(FROM, TO, class).rate(rate(bench));
+            of.push((class, bench.stream(flow)?));
+        }
+        bench.run_for(BEFORE)?;
+        let arrive = |bench: &Bench| of.iter().all(|(_, stream)| bench.tally(*stream).frames > 10);
+        if !bench.run_until(PATIENCE, arrive)? {
+            return Err(Void::NotPossible(
+                "the device does not forward streams from port 1 to port 2".into(),
+            ));
+        }
+        Ok(Streams { of })
+    }
+
+    /// Starts a stream of the lowest lossless class.
+    pub(super) fn lossless(bench: &mut Bench) -> Result<(Class, StreamId), Void> {
+        let class = lossless(bench);
+        Ok((class, Streams::start(bench, [class])?.stream(class)))
+    }
+
+    pub(super) fn stream(&self, class: Class) -> StreamId {
+        let found = self.of.iter().find(|(of, _)| *of == class);
+        found.expect("the class has no stream").1
+    }
+}
+
+/// Returns a fiftieth of the line rate, from 10 to 200 Mb/s.
+fn rate(bench: &Bench) -> BitRate {
+    let speed = bench.port(FROM).speed().bits_per_second();
+    BitRate::new((speed / 50).clamp(10_000_000, 200_000_000)).expect("the rate is not zero")
+}
+
+/// Returns the classes to which the file's maps have a mark.
+pub(super) fn markable(bench: &Bench) -> ClassSet {
+    Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
+}
+
+/// Returns the lowest lossless class.
+pub(super) fn lossless(bench: &Bench) -> Class {
+    bench.setup.device.lossless.iter().next().unwrap_or_default()
+}
+
+/// Returns the first frame of a stream that certainly arrived after `time`.
+pub(super) fn first_after(bench: &Bench, stream: StreamId, time: Nanos) -> Option<Arrival> {
+    bench.arrivals_of(stream).find(|arrival| arrival.when.earliest >= time).copied()
+}
+
+/// Returns the last frame of a stream that certainly arrived before `time`.
+pub(super) fn last_before(bench: &Bench, stream: StreamId, time: Nanos) -> Option<Arrival> {
+    bench.arrivals_of(stream).filter(|arrival| arrival.when.latest <= time).last().copied()
+}
+
+/// Returns the frames of a stream that certainly arrived between two times.
+pub(super) fn between(bench: &Bench, stream: StreamId, from: Nanos, to: Nanos) -> Vec<Arrival> {
+    let is_between = |arrival: &&Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;
+    bench.arrivals_of(stream).filter(is_between).copied().collect()
+}
+
+/// Time after a pause frame at which the device must have reacted.
+pub(super) fn response_limit(bench: &Bench) -> Nanos {
+    let speed = bench.port(TO).speed();
+    bench.setup.response(speed).after(bench.tolerance()).after(Nanos::from_micros(1))
+}
+
+/// Makes the run void if a pause of `time` is too short for the tester's tolerance.
+pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void> {
+    let limit = response_limit(bench);
+    match limit.0 * 2 > time.0 {
+        true => Err(Void::Disturbed(format!(
+            "a pause of {} is too short for a response and tolerance of {}",
+            micros(time),
+            micros(limit)
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Pause that the device must obey, with the instant of its last frame.
+#[derive(Clone, Copy)]
+pub(super) struct Expected {
+    pub class: Class,
+    pub stream: StreamId,
+    pub sent: Moment,
+    /// Duration of the pause from `sent` on.
+    pub time: Nanos,
+}
+
+impl Expected {
+    /// Runs until the class sends again, and judges the duration of its pause; `what` names the pause.
+    pub(super) fn judge(self, bench: &mut Bench, judgement: &mut Judgement, what: &str) -> Result<(), Void> {
+        let Expected { class, stream, sent, time } = self;
+        require_long_enough(bench, time)?;
+        let reaction = response_limit(bench);
+        let stopped = sent.latest.after(reaction);
+        bench.run_until(time.after(PATIENCE), |bench| first_after(bench, stream, stopped).is_some())?;
+        let Some(first) = first_after(bench, stream, stopped) else {
+            judgement.require_in_time(false, || format!("class {class} did not resume after {what}"));
+            return Ok(());
+        };
+        let (least, most) = (first.when.at_least_since(sent), first.when.at_most_since(sent));
+        let latest = time.after(reaction).after(bench.tolerance());
+        judgement.time(&format!("pause of class {class} by {what}"), most, (Some(time), Some(latest)));
+        judgement.require(most >= time, || {
+            format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time))
+        });
+        judgement.require_in_time(least <= latest, || {
+            format!("class {class} resumed only {} after {what} of {}", micros(least), micros(time))
+        });
+        Ok(())
+    }
+}
+
+/// Sends a frame that must not pause `stream`, and judges the frames that arrive meanwhile.
+pub(super) fn has_no_effect(
+    bench: &mut Bench,
+    judgement: &mut Judgement,
+    (class, stream): (Class, StreamId),
+    bytes: &[u8],
+    what: &str,
+) -> Result<(), Void> {
+    let time = bench.pause_time(TO, QUANTA_MAX);
+    require_long_enough(bench, time)?;
+    let sent = bench.send_now(TO, bytes);
+    bench.run_for(time)?;
+    let from = sent.latest.after(response_limit(bench));
+    let frames = between(bench, stream, from, sent.earliest.after(time)).len();
+    judgement.measure(&format!("frames of class {class} after {what}"), frames as f64, "frames");
+    judgement.require_in_time(frames > 0, || format!("{what} paused class {class}"));
+    bench.resume(TO, ClassSet::ALL);
+    bench.run_for(BEFORE)
+}
+
+/// Formats a time in microseconds.
+pub(super) fn micros(time: Nanos) -> String {
+    format!("{} us", time.0 / 1_000)
+}

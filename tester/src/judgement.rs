@@ -1,0 +1,114 @@
+//! The result of one run of a case: requirements, measurements and plots.
+
+use xoff_wire::units::Nanos;
+
+use crate::report::{Figure, Measurement, Verdict};
+
+/// Result of a run. Without a failed requirement the case passes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judgement {
+    failures: Vec<String>,
+    late: Vec<String>,
+    doubts: Vec<String>,
+    pub notes: Vec<String>,
+    pub measurements: Vec<Measurement>,
+    pub figures: Vec<Figure>,
+}
+
+impl Judgement {
+    #[must_use]
+    pub fn new() -> Judgement {
+        Judgement::default()
+    }
+
+    /// Fails the case if `holds` is false: no stall of a machine could cause this.
+    pub fn require(&mut self, holds: bool, failure: impl FnOnce() -> String) {
+        if !holds {
+            self.failures.push(failure());
+        }
+    }
+
+    /// Fails the case if `holds` is false in every run, because a stall of a software device can also cause this.
+    pub fn require_in_time(&mut self, holds: bool, failure: impl FnOnce() -> String) {
+        if !holds {
+            self.late.push(failure());
+        }
+    }
+
+    /// Makes the verdict "cannot tell", unless the case fails.
+    pub fn cannot_tell(&mut self, reason: impl Into<String>) {
+        self.doubts.push(reason.into());
+    }
+
+    /// Adds a sentence to the reason of a passed case.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Adds a measured value, without a judgement.
+    pub fn measure(&mut self, name: &str, value: f64, unit: &str) {
+        self.limits(name, value, unit, (None, None));
+    }
+
+    /// Adds a measured value with its limits, without a judgement.
+    pub fn limits(
+        &mut self,
+        name: &str,
+        value: f64,
+        unit: &str,
+        (at_least, at_most): (Option<f64>, Option<f64>),
+    ) {
+        self.measurements.push(Measurement { at_least, at_most, ..Measurement::new(name, value, unit) });
+    }
+
+    /// Adds a measured duration in microseconds.
+    pub fn time(&mut self, name: &str, value: Nanos, limits: (Option<Nanos>, Option<Nanos>)) {
+        let micros = |time: Nanos| time.0 as f64 / 1e3;
+        self.limits(name, micros(value), "us", (limits.0.map(micros), limits.1.map(micros)));
+    }
+
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match (self.failures.is_empty() && self.late.is_empty(), self.doubts.is_empty()) {
+            (false, _) => Verdict::Fail,
+            (true, false) => Verdict::CannotTell,
+            (true, true) => Verdict::Pass,
+        }
+    }
+
+    /// Returns true if only a delay failed, which another run may not have.
+    #[must_use]
+    pub fn is_only_late(&self) -> bool {
+        self.failures.is_empty() && !self.late.is_empty()
+    }
+
+    /// Returns the reason of the verdict.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let reasons: Vec<&str> = match self.verdict() {
+            Verdict::Fail => self.failures.iter().chain(&self.late).map(String::as_str).collect(),
+            Verdict::CannotTell => self.doubts.iter().map(String::as_str).collect(),
+            Verdict::Pass | Verdict::NotRun => self.notes.iter().map(String::as_str).collect(),
+        };
+        reasons.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_requirement_outweighs_doubts_and_delays() {
+        let mut judgement = Judgement::new();
+        assert_eq!(judgement.verdict(), Verdict::Pass);
+        judgement.cannot_tell("short of frames");
+        assert_eq!(judgement.verdict(), Verdict::CannotTell);
+        judgement.require_in_time(false, || "late".into());
+        assert!(judgement.is_only_late());
+        judgement.require(true, || unreachable!());
+        judgement.require(false, || "lost".into());
+        assert_eq!((judgement.verdict(), judgement.is_only_late()), (Verdict::Fail, false));
+        assert_eq!(judgement.reason(), "lost; late");
+    }
+}

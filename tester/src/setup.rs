@@ -1,0 +1,300 @@
+//! The file of an examination: the device as its operator describes it, and the test ports.
+//!
+//! ```
+//! let text = r#"
+//!     [device]
+//!     name = "leaf1"
+//!     lossless = [3]
+//!
+//!     [[port]]
+//!     device = "eth0"
+//!     speed = "10G"
+//!
+//!     [[port]]
+//!     device = "eth1"
+//!     speed = "10G"
+//! "#;
+//! let setup = xoff_tester::Setup::from_toml("dut.toml", text).expect("the file is valid");
+//! assert_eq!(setup.ports.len(), 2);
+//! ```
+
+use std::path::Path;
+
+use toml_span::Spanned;
+use xoff_config::Problem;
+use xoff_config::file::{CONFIGURATION, read_text};
+use xoff_config::reader::parse::{self, choice};
+use xoff_config::reader::{self, Problems, Table, value};
+use xoff_config::{Choice as _, ConfigError, defaults};
+use xoff_flow_control::headroom::{cable_delay, standard_response};
+use xoff_flow_control::settings::Trust;
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
+
+use crate::report::Device;
+
+/// Maximum number of test ports.
+pub const PORTS_MAX: usize = 16;
+const MTU_MAX: u32 = 9216;
+const ALLOWANCE_MAX: Nanos = Nanos::from_secs(1);
+
+xoff_config::keys! {
+    struct DeviceKeys {
+        name: String = parse::name;
+        lossless: ClassSet = parse::classes;
+        obeys: ClassSet = parse::classes;
+        trust: Trust = choice(Trust::WORDS);
+        default_class: Class = parse::class;
+        pcp_map: [Option<Class>; 8] = parse::class_map;
+        dscp_map: [Option<Class>; 64] = parse::class_map;
+        mtu: u32 = parse::integer(68..=MTU_MAX);
+        cable: u64 = parse::metres;
+        xoff: Bytes = parse::bytes;
+        headroom: Bytes = parse::bytes;
+        response_allowance: Nanos = parse::time(Nanos(0)..=ALLOWANCE_MAX);
+        counters: String = command;
+    }
+}
+
+xoff_config::keys! {
+    struct PortKeys {
+        device: String = parse::device;
+        speed: BitRate = parse::rate;
+        mac: MacAddr = parse::mac;
+        vlan: u16 = parse::vid;
+        connected: String = parse::name;
+    }
+}
+
+/// Validated file of an examination.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    pub device: DeviceSettings,
+    pub ports: Vec<PortSettings>,
+}
+
+/// Device under test, as its operator describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceSettings {
+    pub name: String,
+    pub lossless: ClassSet,
+    /// Classes that obey PFC frames; by default the lossless ones.
+    pub obeys: ClassSet,
+    /// Header field that determines the class of a frame.
+    pub trust: Trust,
+    /// Class of frames without the field of `trust`.
+    pub default_class: Class,
+    pub pcp_to_class: [Class; 8],
+    pub dscp_to_class: [Class; 64],
+    /// Longest IP packet in bytes.
+    pub mtu: u32,
+    /// Delay of each cable, one way.
+    pub cable: Nanos,
+    /// Threshold of a class at which the device pauses its peer, if known.
+    pub xoff: Option<Bytes>,
+    /// Room beyond `xoff`, if known.
+    pub headroom: Option<Bytes>,
+    /// Time that the device may take beyond the standard's response time; zero for hardware.
+    pub response_allowance: Nanos,
+    /// Shell command that prints the device's counters.
+    pub counters: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSettings {
+    /// Interface name, in the namespace of the tester.
+    pub device: String,
+    pub speed: BitRate,
+    /// Address of the tester's station; `None` means the interface's.
+    pub mac: Option<MacAddr>,
+    pub vlan: Option<u16>,
+    /// Label of the connected port of the device.
+    pub connected: Option<String>,
+}
+
+/// Header field by which the device classifies a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    Pcp(u8),
+    Dscp(u8),
+    Untagged,
+}
+
+impl Setup {
+    pub fn load(path: &Path) -> Result<Setup, ConfigError> {
+        Setup::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
+    }
+
+    /// Parses a file, called `name` in errors.
+    pub fn from_toml(name: &str, text: &str) -> Result<Setup, ConfigError> {
+        reader::read(name, text, |root, problems| read(&root, problems)).map(|(setup, _)| setup)
+    }
+
+    /// Returns a mark that gives a frame `class`, if there is one.
+    #[must_use]
+    pub fn mark(&self, class: Class) -> Option<Mark> {
+        let device = &self.device;
+        let code =
+            |map: &[Class]| map.iter().position(|of| *of == class).and_then(|code| u8::try_from(code).ok());
+        let marked = match device.trust {
+            Trust::Pcp => code(&device.pcp_to_class).map(Mark::Pcp),
+            Trust::Dscp | Trust::Both => code(&device.dscp_to_class).map(Mark::Dscp),
+            Trust::Port => None,
+        };
+        marked.or((device.default_class == class).then_some(Mark::Untagged))
+    }
+
+    /// Returns the time after an XOFF until which a conforming device may still begin frames on a line of this speed.
+    #[must_use]
+    pub fn response(&self, speed: BitRate) -> Nanos {
+        let round_trip = Nanos(2 * self.device.cable.0);
+        standard_response(speed).after(round_trip).after(self.device.response_allowance)
+    }
+
+    /// Returns the settings as pairs of label and value.
+    #[must_use]
+    pub fn describe(&self) -> Device {
+        let device = &self.device;
+        let mut settings = vec![
+            ("lossless".to_owned(), format!("{:?}", device.lossless)),
+            ("mtu".to_owned(), device.mtu.to_string()),
+            ("response allowance".to_owned(), xoff_config::quantity::time(device.response_allowance)),
+        ];
+        for (index, port) in self.ports.iter().enumerate() {
+            let to = port.connected.as_deref().map(|name| format!(" to {name}")).unwrap_or_default();
+            let speed = xoff_config::quantity::rate(port.speed);
+            settings.push((format!("port {}", index + 1), format!("{}{to}, {speed}", port.device)));
+        }
+        Device { name: device.name.clone(), settings }
+    }
+}
+
+fn command(value: &toml_span::Value<'_>) -> reader::Parsed<String> {
+    let command = value.as_str().filter(|text| !text.trim().is_empty());
+    command.map(str::to_owned).ok_or_else(|| "a shell command that prints counters".into())
+}
+
+fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<Setup> {
+    let file = Table::of("", root, problems)?;
+    file.no_others(&[&["device", "port"]], problems);
+    let device = file.table("device", problems);
+    let keys = device.map_or_else(DeviceKeys::default, |table| {
+        table.no_others(&[DeviceKeys::KEYS], problems);
+        DeviceKeys::read(&table, problems)
+    });
+    let tables = file.tables("port", problems);
+    let ports: Vec<_> = tables.iter().filter_map(|table| port(table, problems)).collect();
+    if !(2..=PORTS_MAX).contains(&tables.len()) && !problems.has_errors() {
+        problems.push(
+            Problem::error(format!("there are {} test ports, but 2 to {PORTS_MAX} are needed", tables.len()))
+                .at(file.span, "here")
+                .help("add a [[port]] for each interface that is connected to the device"),
+        );
+    }
+    for (index, port) in ports.iter().enumerate() {
+        if ports[..index].iter().any(|other: &PortSettings| other.device == port.device) {
+            problems.push(
+                Problem::error(format!("two ports have the interface `{}`", port.device))
+                    .at(tables[index].key_span("device"), "used before")
+                    .help("each test port needs an interface of its own"),
+            );
+        }
+    }
+    let lossless = value(keys.lossless.as_ref(), defaults::LOSSLESS);
+    if lossless.is_empty() {
+        let span = device.map_or(file.span, |table| table.key_span("lossless"));
+        problems.push(
+            Problem::error("`lossless` has no class, so nothing can be tested")
+                .at(span, "empty")
+                .help("name the classes that the device keeps lossless, such as [3]"),
+        );
+    }
+    let settings = device_settings(keys, lossless);
+    (!problems.has_errors()).then_some(Setup { device: settings, ports })
+}
+
+fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
+    let some = |key: Option<Spanned<Bytes>>| key.map(|key| key.value);
+    DeviceSettings {
+        name: value(keys.name.as_ref(), "device".to_owned()),
+        lossless,
+        obeys: value(keys.obeys.as_ref(), lossless),
+        trust: value(keys.trust.as_ref(), Trust::default()),
+        default_class: value(keys.default_class.as_ref(), defaults::DEFAULT_CLASS),
+        pcp_to_class: by_code(keys.pcp_map.as_ref(), |pcp| pcp),
+        dscp_to_class: by_code(keys.dscp_map.as_ref(), |dscp| dscp / 8),
+        mtu: value(keys.mtu.as_ref(), defaults::MTU),
+        cable: cable_delay(value(keys.cable.as_ref(), 0)),
+        xoff: some(keys.xoff),
+        headroom: some(keys.headroom),
+        response_allowance: value(keys.response_allowance.as_ref(), Nanos::ZERO),
+        counters: keys.counters.map(|key| key.value),
+    }
+}
+
+fn port(table: &Table<'_, '_>, problems: &mut Problems) -> Option<PortSettings> {
+    table.no_others(&[PortKeys::KEYS], problems);
+    let keys = PortKeys::read(table, problems);
+    for key in ["device", "speed"] {
+        if table.value(key).is_none() {
+            problems.push(
+                Problem::error(format!("a test port has no `{key}`"))
+                    .at(table.span, "this port")
+                    .help("each [[port]] needs `device`, an interface, and `speed`, such as \"10G\""),
+            );
+        }
+    }
+    Some(PortSettings {
+        device: keys.device?.value,
+        speed: keys.speed?.value,
+        mac: keys.mac.map(|key| key.value),
+        vlan: keys.vlan.map(|key| key.value),
+        connected: keys.connected.map(|key| key.value),
+    })
+}
+
+fn by_code<const N: usize>(
+    map: Option<&Spanned<[Option<Class>; N]>>,
+    usual: impl Fn(u8) -> u8,
+) -> [Class; N] {
+    std::array::from_fn(|code| {
+        let given = map.and_then(|map| map.value[code]);
+        given.unwrap_or_else(|| Class::from_low_bits(usual(u8::try_from(code).unwrap_or(0))))
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PORTS: &str =
+        "[[port]]\ndevice = \"a\"\nspeed = \"1G\"\n[[port]]\ndevice = \"b\"\nspeed = \"1G\"\n";
+
+    fn error(text: &str) -> String {
+        format!("{:?}", miette::Report::new(Setup::from_toml("dut.toml", text).unwrap_err()))
+    }
+
+    #[test]
+    fn mark_of_class_follows_the_maps_of_the_device() {
+        let read =
+            |device: &str| Setup::from_toml("dut.toml", &format!("[device]\n{device}\n{PORTS}")).unwrap();
+        let three = Class::ALL[3];
+        assert_eq!(read("").mark(three), Some(Mark::Dscp(24)));
+        assert_eq!(read("trust = \"pcp\"\npcp_map = { 5 = 3, 3 = 0 }").mark(three), Some(Mark::Pcp(5)));
+        assert_eq!(read("trust = \"port\"").mark(three), None);
+        assert_eq!(read("trust = \"port\"\ndefault_class = 3").mark(three), Some(Mark::Untagged));
+    }
+
+    #[test]
+    fn error_of_dut_file_names_what_is_missing() {
+        for (text, part) in [
+            ("[[port]]\ndevice = \"a\"\nspeed = \"1G\"", "1 test ports, but 2 to 16"),
+            (&format!("{PORTS}[[port]]\ndevice = \"a\"\nspeed = \"1G\""), "two ports have the interface `a`"),
+            ("[[port]]\ndevice = \"a\"", "no `speed`"),
+            (&format!("[device]\nlossless = []\n{PORTS}"), "`lossless` has no class"),
+            (&format!("[device]\nlosless = [3]\n{PORTS}"), "`losless` is not a key"),
+        ] {
+            assert!(error(text).contains(part), "{} lacks {part}", error(text));
+        }
+    }
+}
