@@ -1,0 +1,32 @@
+//! Defects that lose arriving frames of a port. A flawless switch loses none here.
+
+use crate::defects::{Defect, Defects};
+
+const SILENCE_NS: u64 = 200_000_000;
+const LOSS_INTERVAL: u64 = 5_000;
+const SMALL: usize = 60;
+const STANDARD: usize = 1_514;
+
+#[derive(Clone, Debug)]
+pub struct Arrivals {
+    defects: Defects,
+    last: u64,
+    frames: u64,
+}
+
+impl Arrivals {
+    #[must_use]
+    pub const fn new(defects: Defects) -> Arrivals {
+        Arrivals { defects, last: 0, frames: 0 }
+    }
+
+    /// Returns whether a frame of `len` bytes, without FCS, is lost.
+    pub fn loses(&mut self, len: usize, now: u64) -> bool {
+        let silence = now - std::mem::replace(&mut self.last, now);
+        self.frames += 1;
+        len <= SMALL && self.defects.has(Defect::DropsSmall)
+            || len > STANDARD && self.defects.has(Defect::DropsJumbo)
+            || silence > SILENCE_NS && self.frames > 1 && self.defects.has(Defect::LosesAfterIdle)
+            || self.frames % LOSS_INTERVAL == 0 && self.defects.has(Defect::LosesSome)
+    }
+}

@@ -1,0 +1,197 @@
+//! Table of the defects: each has a name, the case of `xoff test` that must find it, and one sentence.
+
+use std::fmt::Write as _;
+
+/// Set of defects that are switched on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defects(u128);
+
+impl Defects {
+    #[must_use]
+    pub const fn has(self, defect: Defect) -> bool {
+        self.0 & 1 << defect as u32 != 0
+    }
+
+    #[must_use]
+    pub const fn with(self, defect: Defect) -> Defects {
+        Defects(self.0 | 1 << defect as u32)
+    }
+}
+
+impl FromIterator<Defect> for Defects {
+    fn from_iter<I: IntoIterator<Item = Defect>>(defects: I) -> Defects {
+        defects.into_iter().fold(Defects::default(), Defects::with)
+    }
+}
+
+macro_rules! defects {
+    ($($defect:ident $name:literal $case:literal $sentence:literal)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Defect {
+            $(#[doc = $sentence] $defect,)*
+        }
+
+        impl Defect {
+            pub const ALL: &[Defect] = &[$(Defect::$defect,)*];
+
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Defect::$defect => $name,)* }
+            }
+
+            /// Returns the case of `xoff test` that must find the defect.
+            #[must_use]
+            pub const fn case(self) -> &'static str {
+                match self { $(Defect::$defect => $case,)* }
+            }
+
+            #[must_use]
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Defect::$defect => $sentence,)* }
+            }
+        }
+    };
+}
+
+defects! {
+    QuantumHalf "quantum-half" "receive.expiry" "A received pause lasts half its time."
+    QuantumDouble "quantum-double" "receive.expiry" "A received pause lasts twice its time."
+    QuantumOtherSpeed "quantum-other-speed" "receive.expiry" "Quanta are counted at ten times the port's speed."
+    TimeSwapped "time-swapped" "receive.expiry" "The bytes of a received pause time are swapped."
+    TimeLowByte "time-low-byte" "receive.expiry" "Only the low byte of a received pause time counts."
+    XonIgnored "xon-ignored" "receive.xon" "XON has no effect; a pause ends only by expiry."
+    XonLate "xon-late" "receive.xon" "A class resumes 5 ms after XON."
+    ZeroInfinite "zero-infinite" "receive.time-zero" "A pause time of zero pauses for ever."
+    OneTimer "one-timer" "receive.independent-timers" "All paused classes share one timer."
+    LowestClassOnly "lowest-class-only" "receive.independent-timers" "Only the lowest class of a PFC frame is obeyed."
+    FirstValueWins "first-value-wins" "receive.last-value" "A pause time that arrives during a pause is ignored."
+    LargerValueWins "larger-value-wins" "receive.last-value" "A shorter pause time does not shorten a pause."
+    RefreshAdds "refresh-adds" "receive.refresh" "A refresh adds its time to the rest of the pause."
+    NextClass "next-class" "receive.stops-class" "PFC for class n pauses class n + 1."
+    LastClassIgnored "last-class-ignored" "receive.stops-class" "PFC for the highest lossless class is ignored."
+    StopsLate "stops-late" "receive.stops-class" "40 frames leave after XOFF before the class stops."
+    PausedDropped "paused-dropped" "receive.stops-class" "Frames of a paused class are dropped instead of queued."
+    PausesAll "pauses-all" "receive.only-class" "PFC for one class pauses all classes."
+    PausesLossy "pauses-lossy" "receive.lossy-class" "PFC pauses lossy classes."
+    VectorIgnored "vector-ignored" "receive.disabled-class" "Times of classes outside the vector are obeyed."
+    EmptyVector "empty-vector" "receive.no-effect" "An empty vector pauses all classes."
+    WrongDestination "wrong-destination" "receive.no-effect" "PFC to any destination address is obeyed."
+    WrongOpcode "wrong-opcode" "receive.no-effect" "Any MAC control opcode is obeyed as PFC."
+    WrongType "wrong-type" "receive.no-effect" "PFC with any EtherType is obeyed."
+    Tagged "tagged" "receive.no-effect" "PFC in a VLAN tag is obeyed."
+    Truncated "truncated" "receive.no-effect" "A PFC frame too short for its times is obeyed."
+    StrictReserved "strict-reserved" "receive.lenient" "PFC with a reserved byte that is not zero is ignored."
+    StrictSource "strict-source" "receive.lenient" "PFC from source address zero is ignored."
+    StrictPadding "strict-padding" "receive.lenient" "PFC with padding that is not zero is ignored."
+    ObeysPause "obeys-pause" "receive.pause-ignored" "An 802.3x PAUSE frame pauses all classes."
+    RelaysPfc "relays-pfc" "receive.not-relayed" "PFC frames are flooded to all other ports."
+
+    OtherDestination "other-destination" "send.format" "PFC frames have destination 01:80:c2:00:00:02."
+    BroadcastDestination "broadcast-destination" "send.format" "PFC frames have the broadcast address."
+    ReservedSet "reserved-set" "send.format" "The reserved byte of sent vectors is not zero."
+    ShortPfc "short-pfc" "send.format" "PFC frames have 34 bytes, without padding."
+    DirtyPadding "dirty-padding" "send.format" "The padding of PFC frames is not zero."
+    OtherOpcode "other-opcode" "send.format" "PFC frames have opcode 0x1001."
+    SendsTagged "sends-tagged" "send.format" "PFC frames have a VLAN tag."
+    SourceZero "source-zero" "send.source" "PFC frames have source address zero."
+    SourceOfOther "source-of-other" "send.source" "PFC frames have a group source address."
+    TimeSwappedSent "time-swapped-sent" "send.refresh" "The bytes of sent pause times are swapped."
+    NoRefresh "no-refresh" "send.refresh" "XOFF is sent once, without refresh."
+    RefreshLate "refresh-late" "send.refresh" "A refresh is sent one tenth after expiry."
+    NoXon "no-xon" "send.xon" "XON is never sent; pauses expire."
+    XonSentLate "xon-sent-late" "send.xon" "XON is sent 15 ms too late."
+    XoffLossy "xoff-lossy" "send.only-lossless" "Lossy classes are paused, too."
+    XoffAll "xoff-all" "send.only-held" "XOFF enables all eight classes."
+    XoffBoth "xoff-both" "send.only-held" "XOFF pauses all lossless classes."
+    XoffNextClass "xoff-next-class" "send.before-loss" "XOFF names class n + 1."
+    XoffUnasked "xoff-unasked" "send.spurious" "An idle class is paused every 50 ms."
+    XoffAllPorts "xoff-all-ports" "send.spurious" "XOFF is sent on all ports."
+    XoffOtherPort "xoff-other-port" "send.before-loss" "XOFF is sent on the next port."
+    XoffAfterDrop "xoff-after-drop" "send.before-loss" "XOFF is sent only after a drop."
+
+    HeadroomShort "headroom-short" "headroom.size" "The headroom is one frame of 1,518 bytes short."
+    HeadroomHalf "headroom-half" "headroom.size" "Half of the headroom is missing."
+    HeadroomOneClass "headroom-one-class" "headroom.two-classes" "Only the lowest lossless class has headroom."
+    XoffTenth "xoff-tenth" "buffers.xoff" "XOFF is sent at a tenth of the threshold."
+    XonEarly "xon-early" "buffers.xon" "XON is sent as soon as the queue is below XOFF."
+    XonEmpty "xon-empty" "buffers.xon" "XON is sent only when the queue is empty."
+
+    DropsSmall "drops-small" "losslessness.sizes" "Frames of 64 bytes are dropped."
+    DropsJumbo "drops-jumbo" "losslessness.jumbo" "Frames above 1,514 bytes are dropped."
+    CorruptsJumbo "corrupts-jumbo" "losslessness.jumbo" "A byte of each frame above 4,000 bytes changes."
+    LastOfBurst "last-of-burst" "losslessness.bursts" "The last frame of a long burst is lost."
+    LosesAfterIdle "loses-after-idle" "losslessness.idle" "The first frame after 200 ms of silence is lost."
+    Reorders "reorders" "losslessness.order" "Every 100th frame is overtaken by its successor."
+    Duplicates "duplicates" "losslessness.incast" "Every 1,000th frame is sent twice."
+    LosesSome "loses-some" "losslessness.incast" "Every 5,000th frame is lost."
+    Leaks "leaks" "losslessness.soak" "Each released frame takes 16 bytes from the headroom."
+    FlapDuplicates "flap-duplicates" "losslessness.flap" "After a link flap, a port sends each frame twice."
+    FlapKeepsPause "flap-keeps-pause" "losslessness.flap" "A pause survives a link flap."
+
+    HeadOfLine "head-of-line" "isolation.other-port" "Each ingress port has one queue for all egress ports."
+    PauseStopsSwitch "pause-stops-switch" "isolation.other-port" "A pause at one port stops its class on all ports."
+    OneEgressQueue "one-egress-queue" "isolation.other-class" "A paused class blocks all classes of its port."
+    NeverLearns "never-learns" "isolation.floods" "Frames to known addresses are flooded."
+
+    DscpShifted "dscp-shifted" "map.dscp" "The DSCP is read two bits too low."
+    DscpLastZero "dscp-last-zero" "map.dscp" "DSCP 63 is class 0."
+    PcpFourIsThree "pcp-four-is-three" "map.pcp" "PCP 4 is class 3."
+    ForgetsPriority "forgets-priority" "map.rewrite" "The PCP of a forwarded tag becomes 0."
+    StripsTag "strips-tag" "map.rewrite" "Forwarded frames lose their VLAN tag."
+    ClearsDscp "clears-dscp" "map.rewrite" "The DSCP of forwarded packets becomes 0."
+    NeverMarks "never-marks" "map.ecn" "ECN is never marked."
+    MarksNotEct "marks-not-ect" "map.ecn" "Packets that are not ECN-capable are marked."
+    MarksAlways "marks-always" "map.ecn" "ECN is marked without congestion."
+
+    WatchdogNever "watchdog-never" "watchdog.detection" "The watchdog detects no storm."
+    WatchdogAtOnce "watchdog-at-once" "watchdog.detection" "The watchdog acts without its detection time."
+    WatchdogOtherClasses "watchdog-other-classes" "watchdog.only-class" "The watchdog drops all classes of the port."
+    WatchdogForever "watchdog-forever" "watchdog.restoration" "The watchdog never restores a class."
+
+    CountsNoPfcReceived "counts-no-pfc-received" "counters.pfc" "Received PFC frames are not counted."
+    CountsNoPfcSent "counts-no-pfc-sent" "counters.pfc" "Sent PFC frames are not counted."
+    CountsNoDrops "counts-no-drops" "counters.drops" "Drops are not counted."
+    CountsTwice "counts-twice" "counters.frames" "Received frames are counted twice."
+
+    LldpOtherClasses "lldp-other-classes" "lldp.classes" "DCBX announces the class after each lossless one."
+    LldpReversed "lldp-reversed" "lldp.classes" "DCBX's bitmap of classes is reversed."
+    LldpSilent "lldp-silent" "lldp.present" "No LLDP is sent."
+}
+
+impl Defect {
+    /// Parses a name.
+    ///
+    /// # Errors
+    /// No defect has the name.
+    pub fn parse(name: &str) -> Result<Defect, String> {
+        let named = Defect::ALL.iter().find(|defect| defect.name() == name);
+        named.copied().ok_or_else(|| format!("no defect is named `{name}`; `--list-defects` lists all"))
+    }
+}
+
+/// Returns a line for each defect: name, case, sentence, separated by tabs.
+#[must_use]
+pub fn list() -> String {
+    Defect::ALL.iter().fold(String::new(), |mut text, defect| {
+        let _ = writeln!(text, "{}\t{}\t{}", defect.name(), defect.case(), defect.sentence());
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn defects_have_unique_names_and_fit_set() {
+        let names: HashSet<_> = Defect::ALL.iter().map(|defect| defect.name()).collect();
+        assert_eq!(names.len(), Defect::ALL.len());
+        assert!(Defect::ALL.len() <= 128);
+        for &defect in Defect::ALL {
+            assert_eq!(Defect::parse(defect.name()), Ok(defect));
+            let only: Defects = [defect].into_iter().collect();
+            assert!(Defect::ALL.iter().all(|&other| only.has(other) == (other == defect)));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Ingress queues of a port: bytes of each class against XOFF, XON and headroom.
+
+use crate::defects::{Defect, Defects};
+use crate::frame::CLASSES;
+
+const FRAME: u64 = 1_518;
+const LEAK: u64 = 16;
+
+/// Thresholds of a lossless ingress queue, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Thresholds {
+    pub xoff: u64,
+    pub xon: u64,
+    /// Room above XOFF.
+    pub headroom: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Ingress {
+    thresholds: Thresholds,
+    lossless: u8,
+    defects: Defects,
+    bytes: [u64; CLASSES],
+    is_held: [bool; CLASSES],
+    leaked: [u64; CLASSES],
+}
+
+impl Ingress {
+    #[must_use]
+    pub const fn new(thresholds: Thresholds, lossless: u8, defects: Defects) -> Ingress {
+        let (bytes, leaked) = ([0; CLASSES], [0; CLASSES]);
+        Ingress { thresholds, lossless, defects, bytes, is_held: [false; CLASSES], leaked }
+    }
+
+    /// Counts a frame. Returns false if the class has no room.
+    #[must_use]
+    pub fn admit(&mut self, class: usize, len: u64) -> bool {
+        if self.is_lossless(class) && self.bytes[class] + len > self.limit(class) {
+            self.is_held[class] = true;
+            return false;
+        }
+        self.bytes[class] += len;
+        if self.bytes[class] > self.xoff() && !self.defects.has(Defect::XoffAfterDrop) {
+            self.is_held[class] = true;
+        }
+        true
+    }
+
+    /// Subtracts a frame that has left.
+    pub fn release(&mut self, class: usize, len: u64) {
+        self.bytes[class] -= len;
+        if self.defects.has(Defect::Leaks) {
+            self.leaked[class] += LEAK;
+        }
+        if self.bytes[class] <= self.xon() {
+            self.is_held[class] = false;
+        }
+    }
+
+    /// Returns whether the peer must be paused.
+    #[must_use]
+    pub const fn is_held(&self, class: usize) -> bool {
+        self.is_held[class] && (self.is_lossless(class) || self.defects.has(Defect::XoffLossy))
+    }
+
+    const fn is_lossless(&self, class: usize) -> bool {
+        self.lossless & 1 << class != 0
+    }
+
+    const fn xoff(&self) -> u64 {
+        if self.defects.has(Defect::XoffTenth) { self.thresholds.xoff / 10 } else { self.thresholds.xoff }
+    }
+
+    fn xon(&self) -> u64 {
+        if self.defects.has(Defect::XonEarly) {
+            self.xoff()
+        } else if self.defects.has(Defect::XonEmpty) {
+            0
+        } else {
+            self.thresholds.xon.min(self.xoff())
+        }
+    }
+
+    /// Returns the maximum bytes of a lossless class.
+    const fn limit(&self, class: usize) -> u64 {
+        let Thresholds { xoff, headroom, .. } = self.thresholds;
+        let is_lowest = self.lossless.trailing_zeros() as usize == class;
+        let missing = if self.defects.has(Defect::HeadroomShort) {
+            FRAME
+        } else if self.defects.has(Defect::HeadroomHalf) {
+            headroom / 2
+        } else if self.defects.has(Defect::HeadroomOneClass) && !is_lowest {
+            headroom
+        } else {
+            self.leaked[class]
+        };
+        xoff + headroom.saturating_sub(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THRESHOLDS: Thresholds = Thresholds { xoff: 10_000, xon: 5_000, headroom: 20_000 };
+
+    fn ingress(defects: &[Defect]) -> Ingress {
+        Ingress::new(THRESHOLDS, 0b1_1000, defects.iter().copied().collect())
+    }
+
+    #[test]
+    fn class_is_held_from_xoff_to_xon() {
+        let mut it = ingress(&[]);
+        for class in [3, 5] {
+            assert!(it.admit(class, 10_000));
+        }
+        assert!(!it.is_held(3));
+        assert!(it.admit(3, 1) && it.admit(5, 1));
+        assert!(it.is_held(3) && !it.is_held(5) && !it.is_held(4));
+        it.release(3, 5_000);
+        assert!(it.is_held(3));
+        it.release(3, 1);
+        assert!(!it.is_held(3));
+    }
+
+    #[test]
+    fn lossless_class_is_dropped_above_headroom() {
+        for (defects, class, limit) in [
+            (&[][..], 3, 30_000),
+            (&[Defect::HeadroomShort], 3, 30_000 - FRAME),
+            (&[Defect::HeadroomOneClass], 3, 30_000),
+            (&[Defect::HeadroomOneClass], 4, 10_000),
+        ] {
+            let mut it = ingress(defects);
+            assert!(it.admit(class, limit), "{defects:?}");
+            assert!(!it.admit(class, 1), "{defects:?}");
+        }
+        assert!(ingress(&[]).admit(5, 1_000_000));
+    }
+}

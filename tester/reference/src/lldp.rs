@@ -1,0 +1,57 @@
+//! LLDP of a port, with the PFC TLV of DCBX (IEEE 802.1Q annex D.2.10).
+
+use crate::defects::{Defect, Defects};
+use crate::frame::Address;
+
+/// Interval of LLDP frames, in nanoseconds.
+pub const INTERVAL_NS: u64 = 1_000_000_000;
+const DESTINATION: Address = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
+const TTL_S: u16 = 4;
+const OUI_8021: [u8; 3] = [0x00, 0x80, 0xc2];
+const SUBTYPE_PFC: u8 = 0x0b;
+const CLASSES_MAX: u8 = 8;
+
+/// Builds the frame of the port `name`; `None` by a defect.
+#[must_use]
+pub fn build(name: &str, source: Address, lossless: u8, defects: Defects) -> Option<Vec<u8>> {
+    if defects.has(Defect::LldpSilent) {
+        return None;
+    }
+    let enabled = if defects.has(Defect::LldpOtherClasses) {
+        lossless.rotate_left(1)
+    } else if defects.has(Defect::LldpReversed) {
+        lossless.reverse_bits()
+    } else {
+        lossless
+    };
+    let mut bytes = Vec::with_capacity(64);
+    bytes.extend(DESTINATION);
+    bytes.extend(source);
+    bytes.extend([0x88, 0xcc]);
+    tlv(&mut bytes, 1, &[&[4], source.as_slice()].concat());
+    tlv(&mut bytes, 2, &[&[5], name.as_bytes()].concat());
+    tlv(&mut bytes, 3, &TTL_S.to_be_bytes());
+    tlv(&mut bytes, 127, &[OUI_8021.as_slice(), &[SUBTYPE_PFC, CLASSES_MAX, enabled]].concat());
+    tlv(&mut bytes, 0, &[]);
+    bytes.resize(bytes.len().max(60), 0);
+    Some(bytes)
+}
+
+fn tlv(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let len = u16::try_from(value.len()).unwrap_or(0) & 0x1ff;
+    bytes.extend((kind << 9 | len).to_be_bytes());
+    bytes.extend(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pfc_tlv_names_lossless_classes() {
+        let bytes = build("p1", [2, 0, 0, 0, 0, 1], 0x18, Defects::default()).unwrap();
+        let tlv = [0xfe, 6, 0, 0x80, 0xc2, 0x0b, 8, 0x18, 0, 0];
+        assert!(bytes.windows(tlv.len()).any(|window| window == tlv), "{bytes:02x?}");
+        assert_eq!(build("p1", [0; 6], 0x18, [Defect::LldpSilent].into_iter().collect()), None);
+    }
+}

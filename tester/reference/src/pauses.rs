@@ -1,0 +1,167 @@
+//! Pauses that a port obeys: one timer for each class, in quanta of 512 bit times at the port's speed.
+
+use crate::defects::{Defect, Defects};
+use crate::frame::CLASSES;
+use crate::pfc::Pfc;
+
+const XON_LATE_NS: u64 = 5_000_000;
+const LATE_FRAMES: u32 = 40;
+const FOREVER: u64 = u64::MAX;
+
+#[derive(Clone, Debug)]
+pub struct Pauses {
+    speed_bps: u64,
+    lossless: u8,
+    defects: Defects,
+    /// Time of each class at which its pause ends, in nanoseconds.
+    until: [u64; CLASSES],
+    /// Frames that still leave after an XOFF, by a defect.
+    late: [u32; CLASSES],
+}
+
+impl Pauses {
+    /// Creates a port that obeys pauses of the classes in `lossless`.
+    #[must_use]
+    pub const fn new(speed_bps: u64, lossless: u8, defects: Defects) -> Pauses {
+        Pauses { speed_bps, lossless, defects, until: [0; CLASSES], late: [0; CLASSES] }
+    }
+
+    #[must_use]
+    pub const fn is_paused(&self, class: usize, now: u64) -> bool {
+        now < self.until[class] && self.late[class] == 0
+    }
+
+    /// Returns the time at which the class resumes.
+    #[must_use]
+    pub const fn until(&self, class: usize) -> u64 {
+        self.until[class]
+    }
+
+    pub const fn sent(&mut self, class: usize) {
+        self.late[class] = self.late[class].saturating_sub(1);
+    }
+
+    /// Ends all pauses, because the link went down.
+    pub const fn clear(&mut self) {
+        if !self.defects.has(Defect::FlapKeepsPause) {
+            self.until = [0; CLASSES];
+        }
+    }
+
+    pub fn obey(&mut self, pfc: &Pfc, now: u64) {
+        let has = |defect| self.defects.has(defect);
+        let mut obeyed = if has(Defect::PausesLossy) { 0xff } else { self.lossless };
+        if has(Defect::LastClassIgnored) && obeyed != 0 {
+            obeyed &= !(0x80 >> obeyed.leading_zeros());
+        }
+        for class in (0..CLASSES).filter(|&class| pfc.has(class) && obeyed & 1 << class != 0) {
+            let end = self.end(class, pfc.times[class], now);
+            for class in self.targets(class, now) {
+                if self.until[class] <= now && end > now && self.defects.has(Defect::StopsLate) {
+                    self.late[class] = LATE_FRAMES;
+                }
+                self.until[class] = end;
+            }
+        }
+    }
+
+    /// Returns the classes that a pause of this class affects: only this, without a defect.
+    fn targets(&self, class: usize, now: u64) -> Vec<usize> {
+        if self.defects.has(Defect::PausesAll) {
+            (0..CLASSES).collect()
+        } else if self.defects.has(Defect::NextClass) {
+            vec![(class + 1) % CLASSES]
+        } else if self.defects.has(Defect::OneTimer) {
+            (0..CLASSES).filter(|&other| other == class || self.until[other] > now).collect()
+        } else {
+            vec![class]
+        }
+    }
+
+    fn end(&self, class: usize, time: u16, now: u64) -> u64 {
+        let has = |defect| self.defects.has(defect);
+        let before = self.until[class];
+        let is_paused = before > now;
+        if time == 0 {
+            return match () {
+                () if has(Defect::ZeroInfinite) => FOREVER,
+                () if has(Defect::XonIgnored) => before,
+                () if has(Defect::XonLate) && is_paused => now + XON_LATE_NS,
+                () => now,
+            };
+        }
+        let speed = if has(Defect::QuantumOtherSpeed) { self.speed_bps * 10 } else { self.speed_bps };
+        let mut span = u64::from(time) * 512 * 1_000_000_000 / speed;
+        if has(Defect::QuantumHalf) {
+            span /= 2;
+        }
+        if has(Defect::QuantumDouble) {
+            span *= 2;
+        }
+        match now + span {
+            _ if is_paused && has(Defect::FirstValueWins) => before,
+            end if is_paused && has(Defect::LargerValueWins) => end.max(before),
+            _ if is_paused && has(Defect::RefreshAdds) => before + span,
+            end => end,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Obeys the pause times (class, time, at) in order; returns the ends of the pauses of classes 3 and 4 at 1 Gb/s.
+    fn ends(defects: &[Defect], received: &[(usize, u16, u64)]) -> [u64; 2] {
+        let mut pauses = Pauses::new(1_000_000_000, 0b1_1000, defects.iter().copied().collect());
+        for &(class, time, at) in received {
+            let mut pfc = Pfc::default();
+            pfc.set(class, time);
+            pauses.obey(&pfc, at);
+        }
+        [pauses.until(3), pauses.until(4)]
+    }
+
+    #[test]
+    fn last_value_of_each_class_counts() {
+        for (received, expected) in [
+            (&[(3, 1, 0)][..], [512, 0]),
+            (&[(3, 65_535, 0)], [33_553_920, 0]),
+            (&[(3, 1_000, 0), (3, 10, 100)], [5_220, 0]),
+            (&[(3, 10, 0), (3, 1_000, 100)], [512_100, 0]),
+            (&[(3, 1_000, 0), (4, 10, 0), (3, 0, 700)], [700, 5_120]),
+            (&[(2, 1_000, 0), (5, 1_000, 0)], [0, 0]), // lossy
+        ] {
+            assert_eq!(ends(&[], received), expected, "{received:?}");
+        }
+    }
+
+    #[test]
+    fn defects_change_the_end_of_a_pause() {
+        let changed = [(3, 1_000, 0), (3, 10, 100)];
+        for (defect, received, expected) in [
+            (Defect::QuantumHalf, &[(3, 10, 0)][..], [2_560, 0]),
+            (Defect::QuantumDouble, &[(3, 10, 0)], [10_240, 0]),
+            (Defect::QuantumOtherSpeed, &[(3, 10, 0)], [512, 0]),
+            (Defect::FirstValueWins, &changed, [512_000, 0]),
+            (Defect::LargerValueWins, &changed, [512_000, 0]),
+            (Defect::RefreshAdds, &changed, [517_120, 0]),
+            (Defect::XonIgnored, &[(3, 10, 0), (3, 0, 9)], [5_120, 0]),
+            (Defect::OneTimer, &[(3, 1_000, 0), (4, 10, 0)], [5_120, 5_120]),
+            (Defect::NextClass, &[(3, 10, 0)], [0, 5_120]),
+            (Defect::LastClassIgnored, &[(3, 10, 0), (4, 10, 0)], [5_120, 0]),
+        ] {
+            assert_eq!(ends(&[defect], received), expected, "{defect:?}");
+        }
+    }
+
+    #[test]
+    fn pause_ends_at_its_time() {
+        let mut pauses = Pauses::new(1_000_000_000, 0x08, Defects::default());
+        let mut pfc = Pfc::default();
+        pfc.set(3, 2);
+        pauses.obey(&pfc, 1_000);
+        assert!(pauses.is_paused(3, 2_023));
+        assert!(!pauses.is_paused(3, 2_024));
+    }
+}

@@ -1,0 +1,350 @@
+//! The switch without I/O: it receives frames, and gives the frames that leave a port at a time. Times are nanoseconds.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use crate::arrivals::Arrivals;
+use crate::counters::{Counters, Reason};
+use crate::defects::{Defect, Defects};
+use crate::egress::{Egress, Line, Packet};
+use crate::frame::{Address, CLASSES, Header};
+use crate::holds::Holds;
+use crate::ingress::{Ingress, Thresholds};
+use crate::lldp;
+use crate::pauses::Pauses;
+use crate::pfc::{self, TYPE_MAC_CONTROL};
+use crate::watchdog::{Change, Times, Watchdog};
+
+const DUPLICATE_INTERVAL: u64 = 1_000;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub speed_bps: u64,
+    /// Bit n: class n is lossless.
+    pub lossless: u8,
+    pub thresholds: Thresholds,
+    /// Pause time of sent PFC frames.
+    pub quanta: u16,
+    /// Maximum bytes of a lossy egress queue.
+    pub lossy_max: u64,
+    /// Bytes of an egress queue above which ECN-capable packets are marked.
+    pub ecn: u64,
+    pub weights: [u32; CLASSES],
+    pub watchdog: Option<Times>,
+    pub defects: Defects,
+}
+
+#[derive(Debug)]
+struct Port {
+    name: String,
+    address: Address,
+    is_up: bool,
+    has_flapped: bool,
+    arrivals: Arrivals,
+    ingress: Ingress,
+    holds: Holds,
+    pauses: Pauses,
+    egress: Egress,
+    line: Line,
+    watchdog: Watchdog,
+    counters: Counters,
+    lldp_due: u64,
+    /// Frames that leave before all others, without class.
+    urgent: VecDeque<Vec<u8>>,
+    sent: u64,
+}
+
+impl Port {
+    fn new(name: String, address: Address, settings: &Settings) -> Port {
+        let &Settings { speed_bps, lossless, thresholds, quanta, weights, watchdog, defects, .. } = settings;
+        Port {
+            name,
+            address,
+            is_up: true,
+            has_flapped: false,
+            arrivals: Arrivals::new(defects),
+            ingress: Ingress::new(thresholds, lossless, defects),
+            holds: Holds::new(quanta, speed_bps, lossless, defects),
+            pauses: Pauses::new(speed_bps, lossless, defects),
+            egress: Egress::new(weights, defects),
+            line: Line::new(speed_bps),
+            watchdog: Watchdog::new(watchdog, defects),
+            counters: Counters::new(defects),
+            lldp_due: 0,
+            urgent: VecDeque::new(),
+            sent: 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Switch {
+    settings: Settings,
+    ports: Vec<Port>,
+    learned: HashMap<Address, usize>,
+    admitted: u64,
+    /// Numbers of the queued frames of each ingress port, only for [`Defect::HeadOfLine`].
+    in_order: Vec<VecDeque<u64>>,
+}
+
+impl Switch {
+    /// Creates a switch with these ports: name and MAC address.
+    #[must_use]
+    pub fn new(settings: Settings, ports: impl IntoIterator<Item = (String, Address)>) -> Switch {
+        let port = |(name, address)| Port::new(name, address, &settings);
+        let ports: Vec<Port> = ports.into_iter().map(port).collect();
+        let in_order = vec![VecDeque::new(); ports.len()];
+        Switch { settings, ports, learned: HashMap::new(), admitted: 0, in_order }
+    }
+
+    /// Returns each port's name and counters.
+    pub fn counters(&self) -> impl Iterator<Item = (&str, &Counters)> {
+        self.ports.iter().map(|port| (port.name.as_str(), &port.counters))
+    }
+
+    const fn has(&self, defect: Defect) -> bool {
+        self.settings.defects.has(defect)
+    }
+
+    pub fn receive(&mut self, from: usize, bytes: Vec<u8>, now: u64) {
+        let Some(header) = Header::parse(&bytes) else { return };
+        let port = &mut self.ports[from];
+        let pfc = pfc::parse(&bytes, &header, self.settings.defects);
+        if let Some(pfc) = pfc {
+            port.counters.pfc_received(&pfc);
+            port.pauses.obey(&pfc, now);
+        }
+        let is_control = header.ethertype == TYPE_MAC_CONTROL;
+        if is_control && self.settings.defects.has(Defect::RelaysPfc) {
+            (0..self.ports.len())
+                .filter(|&to| to != from)
+                .for_each(|to| self.ports[to].urgent.push_back(bytes.clone()));
+        }
+        if !is_control && !header.is_link_local() {
+            self.forward(from, bytes, header, now);
+        }
+    }
+
+    fn forward(&mut self, from: usize, bytes: Vec<u8>, header: Header, now: u64) {
+        let (class, len) = (header.class(&bytes, self.settings.defects), bytes.len() as u64);
+        let port = &mut self.ports[from];
+        if port.arrivals.loses(bytes.len(), now) {
+            return;
+        }
+        port.counters.received(class, len);
+        if header.source[0] & 1 == 0 && !self.settings.defects.has(Defect::NeverLearns) {
+            self.learned.insert(header.source, from);
+        }
+        let targets = self.targets(from, &header);
+        if targets.is_empty() {
+            return;
+        }
+        let port = &mut self.ports[from];
+        let is_admitted = port.ingress.admit(class, len);
+        self.hold(from, class, now);
+        if !is_admitted {
+            self.ports[from].counters.dropped(class, Reason::Headroom);
+            return;
+        }
+        self.admitted += 1;
+        let packet = Rc::new(Packet { bytes, header, ingress: from, class, number: self.admitted });
+        for to in targets {
+            match self.refusal(to, &packet, now) {
+                Some(reason) => self.ports[from].counters.dropped(class, reason),
+                None => self.enqueue(to, Rc::clone(&packet)),
+            }
+        }
+        self.release(packet, now);
+    }
+
+    fn targets(&self, from: usize, header: &Header) -> Vec<usize> {
+        match self.learned.get(&header.destination) {
+            Some(&to) if !header.is_group() => [to].into_iter().filter(|&to| to != from).collect(),
+            _ => (0..self.ports.len()).filter(|&to| to != from).collect(),
+        }
+    }
+
+    /// Returns why an egress queue does not accept a frame.
+    fn refusal(&self, to: usize, packet: &Packet, now: u64) -> Option<Reason> {
+        let (port, class) = (&self.ports[to], packet.class);
+        let is_lossy = self.settings.lossless & 1 << class == 0;
+        if !port.is_up {
+            Some(Reason::LinkDown)
+        } else if port.watchdog.is_dropping(class) {
+            Some(Reason::Watchdog)
+        } else if is_lossy && port.egress.bytes(class) + packet.bytes.len() as u64 > self.settings.lossy_max
+            || self.has(Defect::PausedDropped) && port.pauses.is_paused(class, now)
+        {
+            Some(Reason::Full)
+        } else {
+            None
+        }
+    }
+
+    fn enqueue(&mut self, to: usize, packet: Rc<Packet>) {
+        if self.has(Defect::HeadOfLine) {
+            self.in_order[packet.ingress].push_back(packet.number);
+        }
+        self.ports[to].egress.push(packet);
+    }
+
+    /// Releases a copy of a frame. The last copy frees its buffer.
+    fn release(&mut self, packet: Rc<Packet>, now: u64) {
+        let Some(Packet { bytes, ingress, class, .. }) = Rc::into_inner(packet) else { return };
+        self.ports[ingress].ingress.release(class, bytes.len() as u64);
+        self.hold(ingress, class, now);
+    }
+
+    /// Updates the pause that a port sends for the class.
+    fn hold(&mut self, at: usize, class: usize, now: u64) {
+        let is_held = self.ports[at].ingress.is_held(class);
+        let count = self.ports.len();
+        let ports = if self.has(Defect::XoffAllPorts) {
+            0..count
+        } else if self.has(Defect::XoffOtherPort) {
+            let next = (at + 1) % count;
+            next..next + 1
+        } else {
+            at..at + 1
+        };
+        self.ports[ports].iter_mut().for_each(|port| port.holds.want(class, is_held, now));
+    }
+
+    /// Takes the frame that the port sends at this time.
+    pub fn transmit(&mut self, at: usize, now: u64) -> Option<Vec<u8>> {
+        let port = &mut self.ports[at];
+        if !port.line.is_free(now) || !port.is_up {
+            return None;
+        }
+        if let Some(pfc) = port.holds.due(now) {
+            port.counters.pfc_sent(&pfc);
+            port.urgent.push_front(pfc::build(&pfc, port.address, self.settings.defects));
+        }
+        let bytes = match port.urgent.pop_front() {
+            Some(bytes) => bytes,
+            None => self.next_data(at, now)?,
+        };
+        self.ports[at].line.take(bytes.len() as u64, now);
+        Some(bytes)
+    }
+
+    fn next_data(&mut self, at: usize, now: u64) -> Option<Vec<u8>> {
+        loop {
+            let Some(packet) = self.pop(at, now) else {
+                self.ports[at].line.idle(now);
+                return None;
+            };
+            let port = &mut self.ports[at];
+            let mut bytes = packet.bytes.clone();
+            // The frame has left the queue, so its own bytes count, too.
+            let queued = port.egress.bytes(packet.class) + bytes.len() as u64;
+            if queued > self.settings.ecn && !self.settings.defects.has(Defect::NeverMarks)
+                || self.settings.defects.has(Defect::MarksAlways)
+            {
+                packet.header.mark_congestion(&mut bytes, self.settings.defects);
+                port.counters.classes[packet.class].ecn_marked += u64::from(bytes != packet.bytes);
+            }
+            packet.header.rewrite(&mut bytes, self.settings.defects);
+            port.watchdog.sent(packet.class);
+            port.pauses.sent(packet.class);
+            let is_lost = port.egress.loses_end_of_burst(packet.class);
+            if !is_lost {
+                port.counters.sent(packet.class, bytes.len() as u64);
+                port.sent += 1;
+                if port.has_flapped && self.settings.defects.has(Defect::FlapDuplicates)
+                    || port.sent % DUPLICATE_INTERVAL == 0 && self.settings.defects.has(Defect::Duplicates)
+                {
+                    port.urgent.push_back(bytes.clone());
+                }
+            }
+            self.release(packet, now);
+            if !is_lost {
+                return Some(bytes);
+            }
+        }
+    }
+
+    fn pop(&mut self, at: usize, now: u64) -> Option<Rc<Packet>> {
+        let is_stopped = |class| {
+            let stops_all = self.settings.defects.has(Defect::PauseStopsSwitch);
+            self.ports[at].pauses.is_paused(class, now)
+                || stops_all && self.ports.iter().any(|port| port.pauses.is_paused(class, now))
+        };
+        let paused: [bool; CLASSES] = std::array::from_fn(is_stopped);
+        let has_one_queue = self.has(Defect::HeadOfLine);
+        let in_order = &mut self.in_order;
+        let is_first = |packet: &Packet| in_order[packet.ingress].front() == Some(&packet.number);
+        let packet = self.ports[at]
+            .egress
+            .pop(|packet| !paused[packet.class] && (!has_one_queue || is_first(packet)))?;
+        if has_one_queue {
+            in_order[packet.ingress].pop_front();
+        }
+        Some(packet)
+    }
+
+    /// Polls timers: watchdogs and LLDP.
+    pub fn poll(&mut self, now: u64) {
+        for at in 0..self.ports.len() {
+            let port = &mut self.ports[at];
+            if now >= port.lldp_due {
+                port.lldp_due = now + lldp::INTERVAL_NS;
+                let frame =
+                    lldp::build(&port.name, port.address, self.settings.lossless, self.settings.defects);
+                port.urgent.extend(frame.filter(|_| port.is_up));
+            }
+            for class in 0..CLASSES {
+                let port = &mut self.ports[at];
+                let (is_paused, has_frames) =
+                    (port.pauses.is_paused(class, now), port.egress.bytes(class) > 0);
+                let counters = &mut port.counters.classes[class];
+                match port.watchdog.poll(class, is_paused, has_frames, now) {
+                    None => {}
+                    Some(Change::Restored) => counters.restored += 1,
+                    Some(Change::Storm) => {
+                        counters.storms += 1;
+                        self.flush(at, class, Reason::Watchdog, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self, at: usize, class: usize, reason: Reason, now: u64) {
+        for packet in self.ports[at].egress.flush(class) {
+            self.ports[packet.ingress].counters.dropped(class, reason);
+            if self.has(Defect::HeadOfLine) {
+                self.in_order[packet.ingress].retain(|&number| number != packet.number);
+            }
+            self.release(packet, now);
+        }
+    }
+
+    /// Reports the state of a port's link. A lost link ends all pauses and drops queued frames.
+    pub fn set_link(&mut self, at: usize, is_up: bool, now: u64) {
+        let port = &mut self.ports[at];
+        if std::mem::replace(&mut port.is_up, is_up) == is_up {
+            return;
+        }
+        if is_up {
+            port.has_flapped = true;
+            return;
+        }
+        port.pauses.clear();
+        port.holds.link_lost();
+        port.urgent.clear();
+        self.learned.retain(|_, learned| *learned != at);
+        (0..CLASSES).for_each(|class| self.flush(at, class, Reason::LinkDown, now));
+    }
+
+    /// Returns whether any frame is queued.
+    #[must_use]
+    pub fn has_frames(&self) -> bool {
+        self.ports
+            .iter()
+            .any(|port| !port.urgent.is_empty() || (0..CLASSES).any(|class| port.egress.bytes(class) > 0))
+    }
+}
+
+#[cfg(test)]
+mod tests;
