@@ -4,7 +4,7 @@ use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;
 use crate::pfc::Pfc;
 
-const XON_LATE_NS: u64 = 5_000_000;
+const XON_LATE_NS: u64 = 10_000_000;
 const LATE_FRAMES: u32 = 40;
 const FOREVER: u64 = u64::MAX;
 
@@ -56,7 +56,7 @@ impl Pauses {
         }
         for class in (0..CLASSES).filter(|&class| pfc.has(class) && obeyed & 1 << class != 0) {
             let end = self.end(class, pfc.times[class], now);
-            for class in self.targets(class, now) {
+            for class in self.targets(class, pfc.times[class], now) {
                 if self.until[class] <= now && end > now && self.defects.has(Defect::StopsLate) {
                     self.late[class] = LATE_FRAMES;
                 }
@@ -66,8 +66,8 @@ impl Pauses {
     }
 
     /// Returns the classes that a pause of this class affects: only this, without a defect.
-    fn targets(&self, class: usize, now: u64) -> Vec<usize> {
-        if self.defects.has(Defect::PausesAll) {
+    fn targets(&self, class: usize, time: u16, now: u64) -> Vec<usize> {
+        if self.defects.has(Defect::PausesAll) || time == 0 && self.defects.has(Defect::XonAll) {
             (0..CLASSES).collect()
         } else if self.defects.has(Defect::NextClass) {
             vec![(class + 1) % CLASSES]
@@ -147,6 +147,7 @@ mod tests {
             (Defect::LargerValueWins, &changed, [512_000, 0]),
             (Defect::RefreshAdds, &changed, [517_120, 0]),
             (Defect::XonIgnored, &[(3, 10, 0), (3, 0, 9)], [5_120, 0]),
+            (Defect::XonAll, &[(3, 10, 0), (4, 0, 9)], [9, 9]),
             (Defect::OneTimer, &[(3, 1_000, 0), (4, 10, 0)], [5_120, 5_120]),
             (Defect::NextClass, &[(3, 10, 0)], [0, 5_120]),
             (Defect::LastClassIgnored, &[(3, 10, 0), (4, 10, 0)], [5_120, 0]),
