@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod command;
 mod counters;
 pub mod defects;
 mod egress;
@@ -19,7 +20,4 @@ mod run;
 mod switch;
 mod watchdog;
 
-pub use ingress::Thresholds;
-pub use run::{RunError, run};
-pub use switch::{Settings, Switch};
-pub use watchdog::Times;
+pub use command::main;

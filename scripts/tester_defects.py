@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Check that `xoff test` finds each defect of the reference switch.
+
+Print a table: defect, the case that must find it, the verdict with the defect and without it. Exit with 1 if a case does
+not fail with its defect, or does not pass without it. Requires root.
+"""
+
+import argparse
+import contextlib
+import fnmatch
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+PORTS = 4
+SPEED = "1G"
+XOFF, XON, HEADROOM = 40_000, 20_000, 200_000
+DEVICE = f"""
+[device]
+name = "reference"
+lossless = [3, 4]
+xoff = {XOFF}
+headroom = {HEADROOM}
+response_allowance = "2ms"
+"""
+PORT = """
+[[port]]
+device = "t{0}"
+speed = "{1}"
+connected = "p{0}"
+"""
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextlib.contextmanager
+def namespaces():
+    """Make namespaces with PORTS veth pairs: p1, p2, .. of the device, t1, t2, .. of the tester."""
+    device, tester = (f"xoff-{name}-{os.getpid()}" for name in ("device", "tester"))
+    ip("netns", "add", device)
+    ip("netns", "add", tester)
+    try:
+        for number in range(1, PORTS + 1):
+            ends = {device: f"p{number}", tester: f"t{number}"}
+            ip("link", "add", ends[device], "mtu", "9000", "netns", device, "type", "veth",
+               "peer", "name", ends[tester], "mtu", "9000", "netns", tester)
+            for namespace, end in ends.items():
+                enter = ["ip", "netns", "exec", namespace]
+                subprocess.run([*enter, "sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1"], check=True)
+                ip("-n", namespace, "link", "set", end, "up")
+        yield device, tester
+    finally:
+        ip("netns", "del", device)
+        ip("netns", "del", tester)
+
+
+@contextlib.contextmanager
+def reference(binary, namespace, defect, counters):
+    """Run the reference switch with a defect, or without one."""
+    ports = [word for number in range(1, PORTS + 1) for word in ("--port", f"p{number}")]
+    thresholds = ["--xoff", str(XOFF), "--xon", str(XON), "--headroom", str(HEADROOM), "--watchdog", "400"]
+    defects = ["--defect", defect] if defect else []
+    command = ["ip", "netns", "exec", namespace, binary, *ports, "--speed", SPEED, *thresholds, *defects]
+    with subprocess.Popen([*command, "--counters", counters], stdout=subprocess.PIPE, text=True) as process:
+        if process.stdout.readline() != "ready\n":
+            sys.exit("the reference switch did not start")
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def examine(args, namespaces, directory, defect, case):
+    """Return the verdict of a case, and its reason."""
+    device, tester = namespaces
+    file = pathlib.Path(directory, "dut.toml")
+    counters = str(pathlib.Path(directory, "counters.json"))
+    ports = "".join(PORT.format(number, SPEED) for number in range(1, PORTS + 1))
+    file.write_text(f'{DEVICE}counters = "cat {counters}"\n{ports}')
+    with reference(args.reference, device, defect, counters):
+        command = ["ip", "netns", "exec", tester, args.xoff, "test", str(file), "--only", case, "--json"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    try:
+        [report] = json.loads(ended.stdout)["cases"]
+    except ValueError:
+        return "error", ended.stderr.strip()
+    return report["verdict"], report["reason"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--xoff", default="target/debug/xoff", help="the binary xoff")
+    parser.add_argument("--reference", default="target/debug/xoff-reference", help="the reference switch")
+    parser.add_argument("--only", default="*", help="pattern of the defects or cases to check")
+    args = parser.parse_args()
+    listed = subprocess.run([args.reference, "--list-defects"], check=True, capture_output=True, text=True)
+    table = [line.split("\t") for line in listed.stdout.splitlines()]
+    chosen = [row for row in table if any(fnmatch.fnmatch(word, args.only) for word in row[:2])]
+    flawless, wrong = {}, 0
+    with namespaces() as both, tempfile.TemporaryDirectory() as directory:
+        for defect, case, sentence in chosen:
+            if case not in flawless:
+                flawless[case] = examine(args, both, directory, None, case)
+            found = examine(args, both, directory, defect, case)
+            verdicts = found[0], flawless[case][0]
+            is_right = verdicts == ("fail", "pass")
+            wrong += not is_right
+            print(f"{defect:<24} {case:<28} {verdicts[0]:<12} {verdicts[1]:<12} {sentence}", flush=True)
+            if not is_right:
+                print(f"    with the defect: {found[1]}\n    without: {flawless[case][1]}", flush=True)
+    print(f"{len(chosen) - wrong} of {len(chosen)} defects are found")
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+//! Command line of the reference switch.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Parser;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::defects::{self, Defect};
+use crate::ingress::Thresholds;
+use crate::run::run;
+use crate::switch::Settings;
+use crate::watchdog::Times;
+
+/// Switch frames between interfaces, with PFC and with the defects that are switched on.
+#[derive(Debug, Parser)]
+#[command(name = "xoff-reference", version)]
+struct Args {
+    /// Interface of a port; two to eight.
+    #[arg(long = "port", value_name = "INTERFACE", required_unless_present = "list_defects")]
+    ports: Vec<String>,
+    /// Speed of every port, in bits per second.
+    #[arg(long, default_value = "1G", value_parser = parse_speed)]
+    speed: u64,
+    /// Lossless classes.
+    #[arg(long, value_delimiter = ',', default_value = "3,4", value_parser = clap::value_parser!(u8).range(0..8))]
+    lossless: Vec<u8>,
+    /// Bytes of an ingress queue above which the switch sends XOFF.
+    #[arg(long, default_value_t = 40_000, value_name = "BYTES")]
+    xoff: u64,
+    /// Bytes of an ingress queue down to which the switch sends XON.
+    #[arg(long, default_value_t = 20_000, value_name = "BYTES")]
+    xon: u64,
+    /// Bytes of an ingress queue above XOFF.
+    #[arg(long, default_value_t = 200_000, value_name = "BYTES")]
+    headroom: u64,
+    /// Pause time of sent PFC frames.
+    #[arg(long, default_value_t = 40_000)]
+    quanta: u16,
+    /// Maximum bytes of a lossy egress queue.
+    #[arg(long, default_value_t = 100_000, value_name = "BYTES")]
+    lossy: u64,
+    /// Bytes of an egress queue above which the switch marks ECN.
+    #[arg(long, default_value_t = 30_000, value_name = "BYTES")]
+    ecn: u64,
+    /// Frames that each class sends in its turn.
+    #[arg(long, value_delimiter = ',', default_value = "1,1,1,1,1,1,1,1")]
+    weights: Vec<u32>,
+    /// Time after which the watchdog detects a storm [default: no watchdog].
+    #[arg(long, value_name = "MILLISECONDS")]
+    watchdog: Option<u64>,
+    /// Time without a pause after which the watchdog restores a class.
+    #[arg(long, default_value_t = 200, value_name = "MILLISECONDS")]
+    restoration: u64,
+    /// File to which the switch writes its counters as JSON.
+    #[arg(long, value_name = "FILE")]
+    counters: Option<PathBuf>,
+    /// Defect to switch on; may be repeated.
+    #[arg(long = "defect", value_name = "NAME", value_parser = Defect::parse)]
+    defects: Vec<Defect>,
+    /// List the defects: name, case that must find it, and sentence.
+    #[arg(long)]
+    list_defects: bool,
+}
+
+/// Runs the command. Exit code 2 means bad usage, or an interface that is unusable or gone.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    if args.list_defects {
+        print!("{}", defects::list());
+        return ExitCode::SUCCESS;
+    }
+    match switch(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xoff-reference: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn switch(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
+    if !(2..=8).contains(&args.ports.len()) {
+        return Err(format!("{} ports are given; give two to eight", args.ports.len()).into());
+    }
+    let weights: [u32; 8] = args.weights.clone().try_into().map_err(|_| "give eight weights")?;
+    if weights.contains(&0) {
+        return Err("a weight is 0; give 1 or more".into());
+    }
+    let settings = Settings {
+        speed_bps: args.speed,
+        lossless: args.lossless.iter().fold(0, |classes, class| classes | 1 << class),
+        thresholds: Thresholds { xoff: args.xoff, xon: args.xon, headroom: args.headroom },
+        quanta: args.quanta,
+        lossy_max: args.lossy,
+        ecn: args.ecn,
+        weights,
+        watchdog: args.watchdog.map(|detection| Times {
+            detection: detection * 1_000_000,
+            restoration: args.restoration * 1_000_000,
+        }),
+        defects: args.defects.iter().copied().collect(),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(run(settings, &args.ports, args.counters.as_deref(), &stop)?)
+}
+
+fn parse_speed(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(['k', 'M', 'G']);
+    let factor = match &text[digits.len()..] {
+        "" => Some(1),
+        "k" => Some(1_000),
+        "M" => Some(1_000_000),
+        "G" => Some(1_000_000_000),
+        _ => None,
+    };
+    let speed =
+        digits.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
+    let is_allowed = |speed: &u64| (1_000_000..=400_000_000_000).contains(speed);
+    speed.filter(is_allowed).ok_or_else(|| format!("`{text}` is no speed from 1M to 400G"))
+}
