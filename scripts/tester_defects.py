@@ -18,7 +18,7 @@ import tempfile
 
 PORTS = 4
 SPEED = "1G"
-XOFF, XON, HEADROOM = 40_000, 20_000, 200_000
+XOFF, XON, HEADROOM = 40_000, 20_000, 1_000_000
 DEVICE = f"""
 [device]
 name = "reference"

@@ -34,7 +34,7 @@ struct Args {
     #[arg(long, default_value_t = 20_000, value_name = "BYTES")]
     xon: u64,
     /// Bytes of an ingress queue above XOFF.
-    #[arg(long, default_value_t = 200_000, value_name = "BYTES")]
+    #[arg(long, default_value_t = 1_000_000, value_name = "BYTES")]
     headroom: u64,
     /// Pause time of sent PFC frames.
     #[arg(long, default_value_t = 40_000)]

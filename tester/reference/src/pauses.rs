@@ -31,12 +31,6 @@ impl Pauses {
         now < self.until[class] && self.late[class] == 0
     }
 
-    /// Returns the time at which the class resumes.
-    #[must_use]
-    pub const fn until(&self, class: usize) -> u64 {
-        self.until[class]
-    }
-
     pub const fn sent(&mut self, class: usize) {
         self.late[class] = self.late[class].saturating_sub(1);
     }
@@ -119,7 +113,7 @@ mod tests {
             pfc.set(class, time);
             pauses.obey(&pfc, at);
         }
-        [pauses.until(3), pauses.until(4)]
+        [pauses.until[3], pauses.until[4]]
     }
 
     #[test]

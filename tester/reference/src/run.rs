@@ -11,12 +11,15 @@ use xoff_traffic::station::Station;
 use xoff_wire::units::{Bytes, Nanos};
 use xoff_xdp::XdpError;
 use xoff_xdp::clock::now;
+use xoff_xdp::host::run_in_real_time;
 use xoff_xdp::sleeper::Sleeper;
 
 use crate::links::Links;
 use crate::switch::{Settings, Switch};
 
-const RING: u32 = 1_024;
+const RING: u32 = 4_096;
+/// Lowest real-time priority.
+const PRIORITY: i32 = 1;
 /// Maximum bytes of a port in the kernel, which a pause can no longer stop.
 const COMMITTED_MAX: Bytes = Bytes(20_000);
 const LINKS_INTERVAL_NS: u64 = 1_000_000;
@@ -59,6 +62,9 @@ pub fn run(
         wakers.extend(station.wakers().map_err(RunError::Wait)?);
     }
     let mut sleeper = Sleeper::new(&wakers);
+    if let Err(error) = run_in_real_time(PRIORITY) {
+        eprintln!("without real-time priority, the switch stalls more often: {error}");
+    }
     let (mut received, mut busy_until, mut links_due, mut counters_due) = (Vec::new(), 0, 0, 0);
     println!("ready");
     while !stop.load(Ordering::Relaxed) {
