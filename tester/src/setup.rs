@@ -18,6 +18,8 @@
 //! assert_eq!(setup.ports.len(), 2);
 //! ```
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use toml_span::Spanned;
@@ -35,6 +37,8 @@ use crate::report::Device;
 /// Maximum number of test ports.
 pub const PORTS_MAX: usize = 16;
 const MTU_MAX: u32 = 9216;
+const FCS: Bytes = Bytes(4);
+const WATCHDOG_TIMES: RangeInclusive<Nanos> = Nanos::from_millis(10)..=Nanos::from_secs(10);
 const ALLOWANCE_MAX: Nanos = Nanos::from_secs(1);
 
 xoff_config::keys! {
@@ -49,7 +53,13 @@ xoff_config::keys! {
         mtu: u32 = parse::integer(68..=MTU_MAX);
         cable: u64 = parse::metres;
         xoff: Bytes = parse::bytes;
+        xon: Bytes = parse::bytes;
         headroom: Bytes = parse::bytes;
+        frame_overhead: Bytes = parse::bytes;
+        ecn: Bytes = parse::bytes;
+        watchdog: Nanos = parse::time(WATCHDOG_TIMES);
+        watchdog_restore: Nanos = parse::time(WATCHDOG_TIMES);
+        dcbx: bool = parse::boolean;
         response_allowance: Nanos = parse::time(Nanos(0)..=ALLOWANCE_MAX);
         counters: String = command;
     }
@@ -91,8 +101,20 @@ pub struct DeviceSettings {
     pub cable: Nanos,
     /// Threshold of a class at which the device pauses its peer, if known.
     pub xoff: Option<Bytes>,
+    /// Threshold of a class at which the device resumes its peer, if known.
+    pub xon: Option<Bytes>,
     /// Room beyond `xoff`, if known.
     pub headroom: Option<Bytes>,
+    /// Bytes that the device counts for a frame beyond its length without FCS.
+    pub frame_overhead: Bytes,
+    /// Queue length beyond which the device marks ECN, if it does.
+    pub ecn: Option<Bytes>,
+    /// Detection time of the PFC watchdog, if there is one.
+    pub watchdog: Option<Nanos>,
+    /// Restoration time of the PFC watchdog; by default the detection time.
+    pub watchdog_restore: Option<Nanos>,
+    /// True if the device announces its PFC settings by DCBX.
+    pub dcbx: bool,
     /// Time that the device may take beyond the standard's response time; zero for hardware.
     pub response_allowance: Nanos,
     /// Shell command that prints the device's counters.
@@ -117,6 +139,16 @@ pub enum Mark {
     Pcp(u8),
     Dscp(u8),
     Untagged,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mark::Pcp(pcp) => write!(f, "PCP {pcp}"),
+            Mark::Dscp(dscp) => write!(f, "DSCP {dscp}"),
+            Mark::Untagged => write!(f, "no mark"),
+        }
+    }
 }
 
 impl Setup {
@@ -225,7 +257,13 @@ fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
         mtu: value(keys.mtu.as_ref(), defaults::MTU),
         cable: cable_delay(value(keys.cable.as_ref(), 0)),
         xoff: some(keys.xoff),
+        xon: some(keys.xon),
         headroom: some(keys.headroom),
+        frame_overhead: value(keys.frame_overhead.as_ref(), FCS),
+        ecn: some(keys.ecn),
+        watchdog: keys.watchdog.map(|key| key.value),
+        watchdog_restore: keys.watchdog_restore.map(|key| key.value),
+        dcbx: value(keys.dcbx.as_ref(), false),
         response_allowance: value(keys.response_allowance.as_ref(), Nanos::ZERO),
         counters: keys.counters.map(|key| key.value),
     }

@@ -11,7 +11,8 @@ use xoff_wire::units::MacAddr;
 use crate::BINARY;
 
 const PORTS: u8 = 3;
-const DEVICE: &str = "[device]\nlossless = [3]\nobeys = [0, 1, 2, 3, 4, 5, 6, 7]\nresponse_allowance = \"5ms\"\n";
+const DEVICE: &str =
+    "[device]\nlossless = [3]\nobeys = [0, 1, 2, 3, 4, 5, 6, 7]\nresponse_allowance = \"5ms\"\n";
 
 /// Returns the namespace of the tester, connected to that of the device by `PORTS` cables.
 fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
@@ -30,9 +31,11 @@ fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
 fn examine(tester: &Namespace, arguments: &[&str]) -> (Option<i32>, Value, String) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("dut.toml");
-    let ports: String = (1..=PORTS).map(|port| format!("[[port]]\ndevice = \"t{port}\"\nspeed = \"100M\"\n")).collect();
+    let ports: String =
+        (1..=PORTS).map(|port| format!("[[port]]\ndevice = \"t{port}\"\nspeed = \"100M\"\n")).collect();
     fs::write(&file, format!("{DEVICE}{ports}")).unwrap();
-    let output = tester.output(Command::new(BINARY).arg("test").arg(&file).arg("--json").args(arguments)).unwrap();
+    let output =
+        tester.output(Command::new(BINARY).arg("test").arg(&file).arg("--json").args(arguments)).unwrap();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), log)
 }

@@ -9,6 +9,7 @@
 //! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | records |
 //! | [`Bench::longest_stall`], [`Bench::require_steady`] | validity of a measurement |
 
+mod link;
 mod port;
 mod records;
 mod stream;
@@ -20,7 +21,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use xoff_host::announce;
 use xoff_wire::units::{Class, ClassSet, Nanos, Quanta};
 use xoff_wire::{MacControl, Pfc};
 use xoff_xdp::XdpError;
@@ -44,6 +44,8 @@ const SPIN: Nanos = Nanos::from_micros(30);
 const STALL_MIN: Nanos = Nanos::from_micros(100);
 /// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
+/// Default duration of the soak.
+const SOAK: Nanos = Nanos::from_secs(3);
 const QUIET: Nanos = Nanos::from_millis(20);
 /// Maximum time for frames of a case to leave the device.
 const DRAIN_MAX: Nanos = Nanos::from_secs(2);
@@ -68,6 +70,8 @@ pub enum Void {
 pub struct Bench {
     pub setup: Setup,
     pub accuracy: Accuracy,
+    /// Duration of the case `losslessness.soak`.
+    pub soak: Nanos,
     ports: Vec<TestPort>,
     streams: Vec<Stream>,
     holds: Vec<Hold>,
@@ -104,6 +108,7 @@ impl Bench {
         Ok(Bench {
             setup,
             accuracy: Accuracy::default(),
+            soak: SOAK,
             ports,
             streams: Vec::new(),
             holds: Vec::new(),
@@ -323,12 +328,7 @@ impl Bench {
     /// Prepares a case: ends all pauses, forgets all records, and lets the device learn all addresses.
     pub fn begin_case(&mut self) -> Result<(), Void> {
         self.end_case()?;
-        for port in 0..self.ports.len() {
-            let arp = announce::gratuitous_arp(self.ports[port].mac());
-            let bytes = tagged(&arp, self.ports[port].settings.vlan);
-            self.send_now(port, &bytes);
-        }
-        self.run_for(QUIET)?;
+        self.announce()?;
         self.streams.clear();
         self.epoch = self.epoch.wrapping_add(1);
         self.ports.iter_mut().for_each(TestPort::forget);

@@ -1,11 +1,22 @@
 //! All cases, as a table. A case is a function that drives the [`Bench`](crate::Bench) and judges what it recorded.
 
+mod buffers;
+mod complete;
+mod counters;
+mod headroom;
+mod isolation;
+mod lldp;
+mod losslessness;
+mod map;
 mod receive;
 mod send;
 mod streams;
+mod watchdog;
 
 use crate::bench::{Bench, Void};
 use crate::judgement::Judgement;
+
+use send::flow as send_flow;
 
 /// One run of a case.
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
@@ -25,7 +36,18 @@ pub struct Case {
 }
 
 /// Tables of all groups, in the order of an examination.
-const GROUPS: &[&[Case]] = &[receive::CASES, send::CASES];
+const GROUPS: &[&[Case]] = &[
+    receive::CASES,
+    send::CASES,
+    losslessness::CASES,
+    headroom::CASES,
+    buffers::CASES,
+    isolation::CASES,
+    map::CASES,
+    watchdog::CASES,
+    lldp::CASES,
+    counters::CASES,
+];
 
 /// Returns all cases.
 pub fn all() -> impl Iterator<Item = &'static Case> {

@@ -24,7 +24,7 @@ pub(super) fn rate(bench: &Bench) -> BitRate {
     BitRate::new((speed / 4).min(400_000_000)).expect("the rate is not zero")
 }
 
-pub(super) fn flow(bench: &Bench, class: Class) -> Flow {
+pub(in crate::cases) fn flow(bench: &Bench, class: Class) -> Flow {
     Flow::new(FROM, TO, class).size(SIZE).rate(rate(bench))
 }
 

@@ -7,6 +7,7 @@ mod silence;
 mod timing;
 
 use super::{Case, Run};
+pub(super) use congestion::flow;
 
 const PFC: &str = "IEEE 802.1Q 36.1.3.1";
 

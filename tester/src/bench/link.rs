@@ -1,0 +1,41 @@
+//! The links of the test ports, and the addresses that the device learns behind them.
+
+use xoff_host::announce;
+use xoff_netlink::{Conversation, link_named, set_up};
+
+use super::{Bench, QUIET, Void, tagged};
+
+impl Bench {
+    /// Sends an ARP announcement from each port, so that the device learns all addresses.
+    pub fn announce(&mut self) -> Result<(), Void> {
+        for port in 0..self.ports.len() {
+            let arp = announce::gratuitous_arp(self.ports[port].mac());
+            let bytes = tagged(&arp, self.ports[port].settings.vlan);
+            self.send_now(port, &bytes);
+        }
+        self.run_for(QUIET)
+    }
+
+    /// Takes the interface of a port down, or up again.
+    ///
+    /// # Errors
+    /// If the kernel refuses, so that the case is not possible.
+    pub fn set_link(&mut self, port: usize, up: bool) -> Result<(), Void> {
+        let device = &self.ports[port].settings.device;
+        let talk = || {
+            let mut kernel = Conversation::open()?;
+            let link = kernel.link(link_named(device))?.ok_or(std::io::ErrorKind::NotFound)?;
+            let index = link.header.index;
+            kernel.set_link(set_up(xoff_netlink::link_at(index), up))
+        };
+        talk().map_err(|error: std::io::Error| {
+            Void::NotPossible(format!("the state of interface `{device}` cannot be changed: {error}"))
+        })
+    }
+
+    /// Returns the number of frames that the tester itself lost at its ports, as far as the kernel counts them.
+    #[must_use]
+    pub fn own_losses(&self) -> u64 {
+        self.ports.iter().map(|port| port.station.drops().total).sum()
+    }
+}

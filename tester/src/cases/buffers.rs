@@ -1,0 +1,236 @@
+//! Group `buffers`: the thresholds of XOFF and XON, as a peer sees them. Port 2 pauses the class, frames of port 1 fill
+//! the device slowly, and short resumptions drain it step by step.
+
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos, Quanta};
+
+use super::Case;
+use super::complete::{full_size, require_complete, share};
+use super::streams::{FROM, TO, first_after, lossless, response_limit};
+use crate::bench::{Bench, Flow, Reaction, StreamId, Void};
+use crate::judgement::Judgement;
+use crate::report::{Curve, Figure, Marker};
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        id: "buffers.xoff",
+        title: "At which queue length does the device send XOFF?",
+        source: "IEEE 802.1Q 36.1.3.1; the settings of the device",
+        ports: 2,
+        run: xoff,
+    },
+    Case {
+        id: "buffers.xon",
+        title: "At which queue length does the device send XON?",
+        source: "IEEE 802.1Q 36.1.3.1; the settings of the device",
+        ports: 2,
+        run: xon,
+    },
+    Case {
+        id: "buffers.shared",
+        title: "Does another port's congestion change the threshold of XOFF?",
+        source: "the settings of the device",
+        ports: 3,
+        run: shared,
+    },
+];
+
+const SIZE: u32 = 500;
+/// Longest time for which the device is paused, below the detection time of usual watchdogs.
+const HOLD_MAX: Nanos = Nanos::from_millis(150);
+const FILL_MAX: Nanos = Nanos::from_millis(100);
+/// Shortest time between two frames of a slow filling.
+const GAP: Nanos = Nanos::from_micros(200);
+/// Time of a short resumption, in lines of 1 Gb/s.
+const STEP_BYTES: u64 = 2_000;
+const STEPS_MAX: usize = 2_000;
+
+/// Queue length at which XOFF was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Threshold {
+    pub stream: StreamId,
+    pub bytes: u64,
+    /// Possible error, in bytes.
+    pub error: u64,
+}
+
+/// Returns the bytes that the device counts for a frame of `size` bytes without FCS.
+pub(super) fn counted(bench: &Bench, size: u32) -> u64 {
+    u64::from(size) + bench.setup.device.frame_overhead.0
+}
+
+/// Pauses `class` at port 2, and fills the device from `from` until it sends XOFF. The pause stays.
+fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result<Option<Threshold>, Void> {
+    bench.hold(TO, [class].into_iter().collect(), Nanos(HOLD_MAX.0 * 2));
+    bench.run_for(response_limit(bench).max(Nanos::from_millis(3)))?;
+    let begin = bench.now();
+    let frame = counted(bench, SIZE);
+    let line = Bytes::on_line(SIZE).0 * 8;
+    let rate =
+        BitRate::new((line * 1_000_000_000 / interval.0.max(1)).max(1_000)).expect("the rate is not zero");
+    let rate = rate.min(share(bench, 100, 1, SIZE));
+    let known = bench.controls(from).len();
+    bench.react(from, Reaction::Ignore);
+    let stream = bench.stream(Flow::new(from, TO, class).size(SIZE).rate(rate))?;
+    let paused = |bench: &Bench| {
+        bench.controls(from)[known..]
+            .iter()
+            .any(|frame| frame.time(class).is_some_and(|time| time != Quanta(0)))
+    };
+    let is_paused = bench.run_until(FILL_MAX, paused)?;
+    let sent = bench.sent(stream);
+    bench.stop(stream);
+    let gap = rate.time_of(Bytes::on_line(SIZE));
+    let late = bench.longest_stall(begin).after(bench.tolerance()).0 / gap.0.max(1) + 1;
+    if bench.tally(stream).frames > 0 {
+        return Err(Void::Disturbed("the device sent frames of a paused class".into()));
+    }
+    Ok(is_paused.then_some(Threshold { stream, bytes: sent * frame, error: late * frame }))
+}
+
+/// Ends the pause of port 2, and waits until the device is empty.
+fn empty(bench: &mut Bench) -> Result<(), Void> {
+    bench.stop_all();
+    bench.end_case()
+}
+
+/// Measures the queue length at which the device sends XOFF: the least of three, because delays only increase it.
+/// Returns `None` if the device sends none.
+pub(super) fn threshold(bench: &mut Bench, from: usize, class: Class) -> Result<Option<Threshold>, Void> {
+    let mut interval = GAP;
+    if let Some(xoff) = bench.setup.device.xoff {
+        interval = Nanos(FILL_MAX.0 / 2 * u64::from(SIZE) / xoff.0.max(1)).min(GAP);
+    }
+    let mut least: Option<Threshold> = None;
+    let mut runs = 0;
+    while runs < 3 {
+        match fill(bench, from, class, interval)? {
+            Some(found) => {
+                least = Some(least.filter(|least| least.bytes <= found.bytes).unwrap_or(found));
+                runs += 1;
+            }
+            None if interval.0 > 500 => interval = Nanos(interval.0 / 8),
+            None => runs = 3,
+        }
+        empty(bench)?;
+    }
+    Ok(least)
+}
+
+fn xoff(bench: &mut Bench) -> Result<Judgement, Void> {
+    let mut judgement = Judgement::new();
+    for class in bench.setup.device.lossless.iter() {
+        let Some(found) = threshold(bench, FROM, class)? else {
+            judgement
+                .cannot_tell(format!("the device sent no XOFF for class {class} before the tester's limit"));
+            continue;
+        };
+        let Threshold { bytes, error, .. } = found;
+        let name = format!("XOFF threshold of class {class}");
+        let Some(expected) = bench.setup.device.xoff else {
+            judgement.measure(&name, bytes as f64, "bytes");
+            continue;
+        };
+        // A tenth, because devices count in cells of a few hundred bytes.
+        let slack = expected.0 / 10 + error + counted(bench, SIZE);
+        let (low, high) = (expected.0.saturating_sub(slack - error), expected.0 + slack);
+        judgement.limits(&name, bytes as f64, "bytes", (Some(low as f64), Some(high as f64)));
+        judgement.require(bytes >= low, || {
+            format!("the device paused class {class} at {bytes} bytes; configured are {} bytes", expected.0)
+        });
+        judgement.require_in_time(bytes <= high, || {
+            format!(
+                "the device paused class {class} only at {bytes} bytes; configured are {} bytes",
+                expected.0
+            )
+        });
+    }
+    Ok(judgement)
+}
+
+fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let Some(filled) = fill(bench, FROM, class, GAP.min(Nanos(GAP.0)))? else {
+        return Err(Void::NotPossible("the device sent no XOFF; see buffers.xoff".into()));
+    };
+    bench.run_for(Nanos::from_millis(2))?;
+    let frame = counted(bench, SIZE);
+    let total = bench.sent(filled.stream) * frame;
+    let begin = bench.now();
+    let step = bench.port(TO).speed().time_of(Bytes(STEP_BYTES));
+    let classes = [class].into_iter().collect();
+    let mut points = vec![(0.0, total as f64)];
+    let (mut before, mut after) = (total, total);
+    let mut found = None;
+    for _ in 0..STEPS_MAX {
+        let resumed = bench.release(TO);
+        bench.run_for(step)?;
+        bench.hold(TO, classes, HOLD_MAX);
+        bench.run_for(Nanos::from_millis(1).max(response_limit(bench)))?;
+        before = after;
+        after = total - bench.tally(filled.stream).frames * frame;
+        points.push((bench.now().since(begin).0 as f64 / 1e6, after as f64));
+        let is_xon = |frame: &crate::bench::ControlFrame| {
+            frame.time(class) == Some(Quanta(0)) && frame.when.latest >= resumed.earliest
+        };
+        if bench.controls(FROM).iter().any(is_xon) {
+            found = Some(bench.now());
+            break;
+        }
+        if after == 0 {
+            break;
+        }
+    }
+    let last = first_after(bench, filled.stream, begin).map(|_| ());
+    empty(bench)?;
+    let mut judgement = Judgement::new();
+    require_complete(bench, &mut judgement, &[filled.stream], "the filled queue");
+    judgement.require(last.is_some() || found.is_some(), || "the paused queue did not drain".to_owned());
+    judgement.measure("queue before the step of the XON", before as f64, "bytes");
+    judgement.measure("queue after the step of the XON", after as f64, "bytes");
+    judgement
+        .require_in_time(found.is_some(), || "the device sent no XON before its queue was empty".to_owned());
+    if before - after > total / 4 {
+        return Err(Void::Disturbed("a step of the drain was too long".into()));
+    }
+    if let (Some(expected), Some(_)) = (bench.setup.device.xon, found) {
+        let slack = expected.0 / 10 + 2 * frame;
+        judgement.require(after <= expected.0 + slack, || {
+            format!("the device sent XON at {after} bytes or more; configured are {} bytes", expected.0)
+        });
+        judgement.require_in_time(before + slack >= expected.0, || {
+            format!("the device sent XON only below {before} bytes; configured are {} bytes", expected.0)
+        });
+    } else if after + u64::from(full_size(bench)) > filled.bytes {
+        judgement.note("XON follows at once below XOFF: the thresholds have no hysteresis");
+    }
+    let markers = found.map(|at| Marker { x: at.since(begin).0 as f64 / 1e6, label: "XON".to_owned() });
+    judgement.figures.push(Figure {
+        title: "Queue while port 2 drains it step by step".to_owned(),
+        x: "time (ms)".to_owned(),
+        y: "queue (bytes)".to_owned(),
+        curves: vec![Curve { name: format!("class {class}"), points }],
+        markers: markers.into_iter().collect(),
+    });
+    Ok(judgement)
+}
+
+fn shared(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let alone = threshold(bench, FROM, class)?;
+    let other = fill(bench, TO + 1, class, GAP)?;
+    let beside = fill(bench, FROM, class, GAP)?;
+    empty(bench)?;
+    let (Some(alone), Some(_), Some(beside)) = (alone, other, beside) else {
+        return Err(Void::NotPossible("the device sent no XOFF; see buffers.xoff".into()));
+    };
+    let mut judgement = Judgement::new();
+    judgement.measure("XOFF threshold alone", alone.bytes as f64, "bytes");
+    judgement.measure("XOFF threshold while port 3 is congested", beside.bytes as f64, "bytes");
+    let smaller = beside.bytes + alone.error + beside.error < alone.bytes;
+    judgement.note(if smaller {
+        "the threshold shrinks while another port is congested: the buffer is shared"
+    } else {
+        "another port's congestion does not shrink the threshold"
+    });
+    Ok(judgement)
+}

@@ -1,0 +1,69 @@
+//! Account of streams: each frame arrived once, in order and unchanged.
+
+use xoff_wire::units::{BitRate, Class, Nanos};
+
+use super::streams::TO;
+use crate::bench::{Bench, StreamId, Void};
+use crate::judgement::Judgement;
+
+/// Maximum time until the frames of a case have left the device.
+pub(super) const DRAIN: Nanos = Nanos::from_secs(3);
+/// Maximum number of frames a second that the tester sends and receives on one core.
+const FRAMES_MAX: u64 = 150_000;
+/// Bytes of a frame on the line beside its content: FCS, preamble and gap.
+const AROUND: u64 = 24;
+
+/// Waits until all frames of the streams have arrived, at most [`DRAIN`].
+pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
+    bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.missing(*stream) == 0)).map(drop)
+}
+
+/// Judges that all frames of the streams arrived once, in order and unchanged.
+pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], what: &str) {
+    let sum = |count: &dyn Fn(StreamId) -> u64| streams.iter().map(|stream| count(*stream)).sum::<u64>();
+    let sent = sum(&|stream| bench.sent(stream));
+    let lost = sum(&|stream| bench.missing(stream));
+    let duplicated = sum(&|stream| bench.tally(stream).tracker.duplicated());
+    let reordered = sum(&|stream| bench.tally(stream).tracker.reordered());
+    let damaged = sum(&|stream| bench.tally(stream).damaged);
+    judgement.measure(&format!("frames of {what}"), sent as f64, "frames");
+    for (count, fault) in [
+        (lost, "were lost"),
+        (duplicated, "arrived twice"),
+        (reordered, "arrived out of order"),
+        (damaged, "have changed content"),
+    ] {
+        judgement.require(count == 0, || format!("{count} of {sent} frames of {what} {fault}"));
+    }
+}
+
+/// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line, within the
+/// capacity of the tester.
+pub(super) fn share(bench: &Bench, percent: u64, streams: usize, size: u32) -> BitRate {
+    let line = bench.port(TO).speed().bits_per_second();
+    let most = FRAMES_MAX * (u64::from(size) + AROUND) * 8;
+    let rate = (line / 100 * percent).min(most) / streams.max(1) as u64;
+    BitRate::new(rate.max(1_000)).expect("the rate is not zero")
+}
+
+/// Returns the ports other than the receiver.
+pub(super) fn senders(bench: &Bench) -> impl Iterator<Item = usize> + use<> {
+    (0..bench.ports().len()).filter(|port| *port != TO)
+}
+
+/// Returns the size of the longest frame of common MTUs, without FCS.
+pub(super) fn full_size(bench: &Bench) -> u32 {
+    bench.setup.device.mtu.min(1_500) + 14
+}
+
+/// Lets the receiver pause `classes` for half of the time, in pauses of `pause`.
+pub(super) fn storm(bench: &mut Bench, classes: &[Class], pause: Nanos, span: Nanos) -> Result<(), Void> {
+    let end = bench.now().after(span);
+    while bench.now() < end {
+        bench.hold(TO, classes.iter().copied().collect(), pause);
+        bench.run_for(pause)?;
+        bench.release(TO);
+        bench.run_for(pause)?;
+    }
+    Ok(())
+}

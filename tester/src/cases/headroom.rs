@@ -1,0 +1,178 @@
+//! Group `headroom`: how many bytes does the device accept after its XOFF? Port 2 pauses the class, and port 1 ignores
+//! the XOFF, so that the device keeps each frame, until it has to drop one.
+
+use xoff_flow_control::headroom::{Headroom, Link, standard_response};
+use xoff_wire::units::{Bytes, Class, Nanos};
+
+use super::Case;
+use super::buffers::{counted, threshold};
+use super::complete::{drain, share};
+use super::streams::{FROM, TO, lossless, response_limit};
+use crate::bench::{Bench, Flow, Reaction, StreamId, Void};
+use crate::judgement::Judgement;
+use crate::report::{Curve, Figure, Marker};
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        id: "headroom.size",
+        title: "Does the device accept all frames that a peer may send after an XOFF?",
+        source: "IEEE 802.1Q annex N",
+        ports: 2,
+        run: size,
+    },
+    Case {
+        id: "headroom.two-classes",
+        title: "Does each of two lossless classes have its headroom?",
+        source: "IEEE 802.1Q 36.1.1, annex N",
+        ports: 2,
+        run: two_classes,
+    },
+];
+
+/// Frame length of the search, without FCS.
+const SIZE: u32 = 1_000;
+/// Longest time for which the device is paused, below the detection time of usual watchdogs.
+const HOLD_MAX: Nanos = Nanos::from_millis(150);
+const FILL_MAX: Nanos = Nanos::from_millis(100);
+const BYTES_MAX: u64 = 32 << 20;
+const QUIET: Nanos = Nanos::from_millis(30);
+
+/// Fills the device with `count` frames of each class while port 2 pauses them. Returns the number of lost frames.
+pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, Void> {
+    bench.only_count(TO);
+    let settle = response_limit(bench).max(Nanos::from_millis(3));
+    bench.hold(TO, classes.iter().copied().collect(), HOLD_MAX);
+    bench.run_for(settle)?;
+    bench.react(FROM, Reaction::Ignore);
+    let mut streams: Vec<StreamId> = Vec::new();
+    for class in classes {
+        let rate = share(bench, 100, classes.len(), SIZE);
+        streams.push(bench.stream(Flow::new(FROM, TO, *class).size(SIZE).rate(rate).count(count))?);
+    }
+    let filled =
+        bench.run_until(FILL_MAX, |bench| streams.iter().all(|stream| bench.sent(*stream) >= count))?;
+    bench.run_for(settle)?;
+    let early = streams.iter().any(|stream| bench.tally(*stream).frames > 0);
+    bench.release(TO);
+    bench.react(FROM, Reaction::Obey);
+    bench.stop_all();
+    let received = |bench: &Bench| streams.iter().map(|stream| bench.tally(*stream).frames).sum::<u64>();
+    loop {
+        let before = received(bench);
+        bench.run_for(QUIET)?;
+        if received(bench) == before {
+            break;
+        }
+    }
+    drain_if_possible(bench, &streams)?;
+    if !filled || early {
+        return Err(Void::Disturbed("the device was not filled while it was paused".into()));
+    }
+    Ok(streams.iter().map(|stream| bench.missing(*stream)).sum())
+}
+
+fn drain_if_possible(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
+    if streams.iter().all(|stream| bench.missing(*stream) == 0) { drain(bench, streams) } else { Ok(()) }
+}
+
+/// Returns the maximum number of frames that the tester can send while it holds the device.
+fn frames_max(bench: &Bench) -> u64 {
+    let bytes = share(bench, 100, 1, SIZE).bytes_in(Nanos(FILL_MAX.0 * 3 / 4)).0.min(BYTES_MAX);
+    bytes / u64::from(SIZE + 24)
+}
+
+/// Returns the headroom that the standard requires for the link.
+fn required(bench: &Bench) -> Bytes {
+    let speed = bench.port(FROM).speed();
+    let link = Link {
+        speed,
+        mtu_frame: bench.setup.device.mtu + 14,
+        cable: bench.setup.device.cable,
+        loop_gap: Nanos::ZERO,
+        commit: Bytes::ZERO,
+        peer_response: standard_response(speed),
+        peer_backlog: Bytes::ZERO,
+    };
+    Headroom::of(&link).total()
+}
+
+fn size(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let device = bench.setup.device.clone();
+    let frame = counted(bench, SIZE);
+    let xoff = match device.xoff {
+        Some(bytes) => bytes.0,
+        None => match threshold(bench, FROM, class)? {
+            Some(threshold) => threshold.bytes,
+            None => return Err(Void::NotPossible("the device sends no XOFF; see send.before-loss".into())),
+        },
+    };
+    let needed = required(bench).0;
+    let expected = xoff + device.headroom.map_or(needed, |headroom| headroom.0.max(needed));
+    let most = frames_max(bench);
+    if expected / frame >= most {
+        return Err(Void::NotPossible(format!(
+            "the tester cannot send {expected} bytes while it pauses the device"
+        )));
+    }
+    let mut points = Vec::new();
+    let (mut complete, mut lossy) = (0, None);
+    let mut next = (expected / frame).max(1);
+    while lossy.is_none_or(|lossy| lossy - complete > 1) && complete < most {
+        let lost = overfill(bench, &[class], next)?;
+        points.push(((next * frame).saturating_sub(xoff) as f64, lost as f64));
+        if lost == 0 {
+            complete = next
+        } else {
+            lossy = Some(next)
+        }
+        next = lossy.map_or((complete * 2).min(most), |lossy| complete.midpoint(lossy));
+    }
+    let measured = (complete * frame).saturating_sub(xoff);
+    let mut judgement = Judgement::new();
+    let limit = expected - xoff;
+    judgement.limits("headroom", measured as f64, "bytes", (Some(limit.saturating_sub(frame) as f64), None));
+    judgement.measure("headroom required for speed, MTU and cable", needed as f64, "bytes");
+    judgement.require(lossy.is_none_or(|lossy| lossy * frame > expected), || {
+        format!(
+            "the device lost frames after {} bytes beyond its XOFF of {xoff} bytes; {limit} are needed",
+            measured
+        )
+    });
+    if lossy.is_none() {
+        judgement.note(format!("the device lost nothing up to {measured} bytes beyond XOFF"));
+    }
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    judgement.figures.push(Figure {
+        title: "Search for the headroom".to_owned(),
+        x: "sent beyond XOFF (bytes)".to_owned(),
+        y: "lost (frames)".to_owned(),
+        curves: vec![Curve { name: format!("class {class}"), points }],
+        markers: vec![Marker { x: limit as f64, label: "needed".to_owned() }],
+    });
+    Ok(judgement)
+}
+
+fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
+    let classes: Vec<Class> = bench.setup.device.lossless.iter().take(2).collect();
+    if classes.len() < 2 {
+        return Err(Void::NotPossible("the device has one lossless class only".into()));
+    }
+    let device = &bench.setup.device;
+    let (Some(xoff), headroom) = (device.xoff, device.headroom.unwrap_or(required(bench))) else {
+        return Err(Void::NotPossible("the case needs `xoff` of [device]".into()));
+    };
+    let count = (xoff + headroom).0 / counted(bench, SIZE);
+    if count * 2 >= frames_max(bench) {
+        return Err(Void::NotPossible(
+            "the tester cannot fill both classes while it pauses the device".into(),
+        ));
+    }
+    let lost = overfill(bench, &classes, count)?;
+    let mut judgement = Judgement::new();
+    judgement.limits("lost frames", lost as f64, "frames", (None, Some(0.0)));
+    judgement.require(lost == 0, || {
+        format!("{lost} frames were lost while each class had no more than XOFF and headroom of bytes")
+    });
+    Ok(judgement)
+}

@@ -1,0 +1,115 @@
+//! Group `isolation`: does a paused class block anything else (head-of-line blocking)? Port 2 pauses a class, and few
+//! frames wait for it.
+
+use xoff_wire::units::{Class, Nanos};
+
+use super::Case;
+use super::complete::{drain, require_complete};
+use super::streams::{BEFORE, FROM, PATIENCE, TO, lossless, markable, response_limit};
+use crate::bench::{Bench, Flow, StreamId, Void};
+use crate::judgement::Judgement;
+
+const THIRD: usize = 2;
+/// Frames that wait for the paused port: fewer bytes than usual thresholds.
+const WAITING: u64 = 8;
+const VICTIMS: u64 = 200;
+const HOLD: Nanos = Nanos::from_millis(150);
+
+const fn case(id: &'static str, title: &'static str, ports: usize, run: super::Run) -> Case {
+    Case { id, title, source: "IEEE 802.1Q 36.1.1, RFC 2889 5.5", ports, run }
+}
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "isolation.other-port",
+        "Do frames to a free port pass frames that wait for a paused one?",
+        3,
+        other_port,
+    ),
+    case("isolation.other-class", "Do other classes pass a paused class at its port?", 2, other_class),
+    case("isolation.other-ingress", "Do frames of another ingress pass frames that wait?", 4, other_ingress),
+    case("isolation.floods", "Are frames to a learned address sent to its port only?", 3, floods),
+];
+
+/// Victim stream, described in messages.
+struct Victim {
+    from: usize,
+    to: usize,
+    class: Class,
+    what: String,
+}
+
+/// Lets frames of a paused class wait, and judges that the victim passes them.
+fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    bench.hold(TO, [class].into_iter().collect(), HOLD);
+    bench.run_for(response_limit(bench).max(Nanos::from_millis(3)))?;
+    let waiting = bench.stream(Flow::new(FROM, TO, class).count(WAITING))?;
+    bench.run_for(Nanos::from_millis(5))?;
+    let before = bench.now();
+    let flow = Flow::new(victim.from, victim.to, victim.class).size(200);
+    let stream = bench.stream(flow.count(VICTIMS))?;
+    bench.run_until(Nanos(HOLD.0 / 2), |bench| bench.tally(stream).frames >= VICTIMS)?;
+    let (passed, early) = (bench.tally(stream).frames, bench.tally(waiting).frames);
+    bench.require_steady(before, Nanos(HOLD.0 / 4))?;
+    bench.release(TO);
+    bench.run_until(PATIENCE, |bench| bench.missing(stream) == 0)?;
+    drain(bench, &[waiting])?;
+    let mut judgement = Judgement::new();
+    if early > 0 {
+        judgement.cannot_tell(format!("class {class} was not paused; see receive.stops-class"));
+    }
+    judgement.limits("frames that passed", passed as f64, "frames", (Some(1.0), None));
+    judgement.require_in_time(passed > 0, || {
+        format!("no frame of {} passed while class {class} of port 2 was paused", victim.what)
+    });
+    require_complete(bench, &mut judgement, &[waiting, stream], "both streams");
+    Ok(judgement)
+}
+
+fn other_port(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let what = format!("class {class} from port 1 to port 3");
+    passes(bench, &Victim { from: FROM, to: THIRD, class, what })
+}
+
+fn other_class(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let Some(other) = markable(bench).iter().find(|other| *other != class) else {
+        return Err(Void::NotPossible("the file's maps have a mark for one class only".into()));
+    };
+    passes(
+        bench,
+        &Victim { from: FROM, to: TO, class: other, what: format!("class {other} to the same port") },
+    )
+}
+
+fn other_ingress(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let what = format!("class {class} from port 3 to port 4");
+    passes(bench, &Victim { from: THIRD, to: 3, class, what })
+}
+
+fn floods(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    bench.run_for(BEFORE)?;
+    let stream = bench.stream(Flow::new(FROM, TO, class).count(VICTIMS))?;
+    bench.run_until(PATIENCE, |bench| bench.tally(stream).frames >= VICTIMS)?;
+    bench.run_for(BEFORE)?;
+    let mut judgement = Judgement::new();
+    for port in (0..bench.ports().len()).filter(|port| ![FROM, TO].contains(port)) {
+        let of_stream =
+            |id: StreamId| bench.arrivals(port).iter().filter(|arrival| arrival.stream == id).count();
+        let flooded = of_stream(stream);
+        judgement.limits(
+            &format!("frames at port {}", port + 1),
+            flooded as f64,
+            "frames",
+            (None, Some(0.0)),
+        );
+        judgement.require(flooded == 0, || {
+            format!("port {} received {flooded} frames to the address of port 2", port + 1)
+        });
+    }
+    Ok(judgement)
+}

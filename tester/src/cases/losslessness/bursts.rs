@@ -1,0 +1,73 @@
+//! Single frames and bursts: all sizes, and what follows a silence.
+
+use xoff_wire::units::Nanos;
+
+use crate::bench::{Bench, Flow, Void};
+use crate::cases::complete::{drain, full_size, require_complete, share};
+use crate::cases::streams::{FROM, TO, lossless};
+use crate::judgement::Judgement;
+
+/// Frame sizes without FCS: 64, 65, .. bytes on the line.
+const SIZES: [u32; 9] = [60, 61, 64, 124, 252, 508, 1_020, 1_513, 1_514];
+const FRAMES_OF_SIZE: u64 = 300;
+const BURSTS: usize = 20;
+const FRAMES_OF_BURST: u64 = 200;
+const SILENCE: Nanos = Nanos::from_millis(20);
+const LONG_SILENCE: Nanos = Nanos::from_millis(300);
+
+fn of_sizes(bench: &mut Bench, sizes: impl Iterator<Item = u32>) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let mut judgement = Judgement::new();
+    for size in sizes {
+        let rate = share(bench, 10, 1, size);
+        let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate).count(FRAMES_OF_SIZE))?;
+        bench.run_until(Nanos::from_secs(1), |bench| {
+            bench.missing(stream) == 0 && bench.sent(stream) == FRAMES_OF_SIZE
+        })?;
+        require_complete(bench, &mut judgement, &[stream], &format!("{} bytes", size + 4));
+    }
+    Ok(judgement)
+}
+
+pub(super) fn sizes(bench: &mut Bench) -> Result<Judgement, Void> {
+    let most = full_size(bench);
+    of_sizes(bench, SIZES.into_iter().filter(|size| *size <= most))
+}
+
+pub(super) fn jumbo(bench: &mut Bench) -> Result<Judgement, Void> {
+    let mtu = bench.setup.device.mtu;
+    if mtu <= 1_500 {
+        return Err(Void::NotPossible(format!("the MTU is {mtu}: set `mtu` of [device] if it is larger")));
+    }
+    let most = mtu + 14;
+    of_sizes(bench, [1_515, 1_600, 2_048, 4_100, most - 1, most].into_iter().filter(|size| *size <= most))
+}
+
+pub(super) fn bursts(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, size) = (lossless(bench), full_size(bench));
+    let mut streams = Vec::new();
+    for _ in 0..BURSTS {
+        let rate = share(bench, 100, 1, size);
+        let flow = Flow::new(FROM, TO, class).size(size).rate(rate).count(FRAMES_OF_BURST);
+        streams.push(bench.stream(flow)?);
+        bench.run_for(SILENCE)?;
+    }
+    drain(bench, &streams)?;
+    let mut judgement = Judgement::new();
+    require_complete(bench, &mut judgement, &streams, "bursts");
+    Ok(judgement)
+}
+
+pub(super) fn idle(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        bench.run_for(LONG_SILENCE)?;
+        streams.push(bench.stream(Flow::new(FROM, TO, class).count(3))?);
+    }
+    bench.run_for(SILENCE)?;
+    drain(bench, &streams)?;
+    let mut judgement = Judgement::new();
+    require_complete(bench, &mut judgement, &streams, "streams after silence");
+    Ok(judgement)
+}

@@ -1,0 +1,40 @@
+//! A link that is lost and returns.
+
+use xoff_wire::units::{ClassSet, Nanos};
+
+use crate::bench::{Bench, Flow, Void};
+use crate::cases::complete::{drain, require_complete};
+use crate::cases::streams::{FROM, TO, lossless};
+use crate::judgement::Judgement;
+
+/// Maximum time until the device forwards again.
+const RETURN: Nanos = Nanos::from_secs(10);
+const DOWN: Nanos = Nanos::from_millis(100);
+const FRAMES: u64 = 2_000;
+
+pub(super) fn flap(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let probe = bench.stream(Flow::new(FROM, TO, class))?;
+    bench.run_for(DOWN)?;
+    bench.hold(TO, ClassSet::ALL, Nanos::from_millis(1));
+    bench.set_link(TO, false)?;
+    bench.run_for(DOWN)?;
+    bench.set_link(TO, true)?;
+    let before = bench.tally(probe).frames;
+    let begin = bench.now();
+    let returns = bench.run_until(RETURN, |bench| bench.tally(probe).frames > before + 10)?;
+    let mut judgement = Judgement::new();
+    judgement.time("time until frames arrive again", bench.now().since(begin), (None, Some(RETURN)));
+    judgement.require_in_time(returns, || {
+        format!("class {class} was not forwarded {} s after the link had returned", RETURN.0 / 1_000_000_000)
+    });
+    bench.stop(probe);
+    bench.announce()?;
+    let stream = bench.stream(Flow::new(FROM, TO, class).count(FRAMES))?;
+    bench.run_until(RETURN, |bench| bench.sent(stream) == FRAMES)?;
+    drain(bench, &[stream])?;
+    if returns {
+        require_complete(bench, &mut judgement, &[stream], "the stream after the flap");
+    }
+    Ok(judgement)
+}

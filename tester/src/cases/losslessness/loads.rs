@@ -1,0 +1,135 @@
+//! Loads that congest the device.
+
+use xoff_wire::units::{Class, Nanos};
+
+use crate::bench::{Bench, Flow, StreamId, Void};
+use crate::cases::complete::{drain, full_size, require_complete, senders, share, storm};
+use crate::cases::streams::{FROM, TO, lossless};
+use crate::judgement::Judgement;
+
+const SPAN: Nanos = Nanos::from_millis(300);
+/// Length of a pause of the receiver.
+const PAUSE: Nanos = Nanos::from_millis(2);
+/// Frame sizes of a mix, without FCS, with their parts of all frames.
+const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
+
+/// Ends a load, and judges it.
+fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgement, Void> {
+    bench.stop_all();
+    drain(bench, streams)?;
+    let mut judgement = Judgement::new();
+    require_complete(bench, &mut judgement, streams, what);
+    Ok(judgement)
+}
+
+pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, size) = (lossless(bench), full_size(bench));
+    let mut streams = Vec::new();
+    bench.only_count(TO);
+    for from in senders(bench) {
+        let rate = bench.port(from).speed().min(share(bench, 100, 1, size));
+        streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
+    }
+    bench.run_for(SPAN)?;
+    let mut judgement = judge(bench, &streams, "the incast")?;
+    let paused =
+        bench.ports().iter().any(|port| port.controls.iter().any(|frame| frame.time(class).is_some()));
+    if !paused {
+        judgement
+            .cannot_tell("the device paused no sender: the tester sent less than the receiver's line rate");
+    }
+    Ok(judgement)
+}
+
+/// Starts streams of all sizes of the mix from each sender.
+fn start_mix(bench: &mut Bench, percent: u64) -> Result<Vec<StreamId>, Void> {
+    let class = lossless(bench);
+    let count = senders(bench).count();
+    let parts: u64 = MIX.iter().map(|(_, part)| part).sum();
+    let mut streams = Vec::new();
+    bench.only_count(TO);
+    for from in senders(bench) {
+        for (size, part) in MIX {
+            let rate = share(bench, percent, count, size).bits_per_second() * part / parts;
+            let rate = xoff_wire::units::BitRate::new(rate.max(1_000)).expect("the rate is not zero");
+            let size = size.min(full_size(bench));
+            streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
+        }
+    }
+    Ok(streams)
+}
+
+pub(super) fn mix(bench: &mut Bench) -> Result<Judgement, Void> {
+    let streams = start_mix(bench, 150)?;
+    let class = lossless(bench);
+    storm(bench, &[class], PAUSE, SPAN)?;
+    judge(bench, &streams, "the mix")
+}
+
+pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, size) = (lossless(bench), full_size(bench));
+    let rate = share(bench, 60, 1, size);
+    bench.only_count(TO);
+    let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
+    storm(bench, &[class], PAUSE, SPAN)?;
+    judge(bench, &[stream], "the stream")
+}
+
+pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, size) = (lossless(bench), full_size(bench));
+    bench.only_count(TO);
+    let rate = share(bench, 80, 1, size);
+    let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
+    let mut paused = 0;
+    for pause in [1, 5, 20, 50] {
+        storm(bench, &[class], Nanos::from_millis(pause), Nanos::from_millis(4 * pause))?;
+        paused += 2 * pause;
+    }
+    let mut judgement = judge(bench, &[stream], "the stream")?;
+    judgement.measure("time paused by the receiver", paused as f64, "ms");
+    Ok(judgement)
+}
+
+pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
+    let classes: Vec<Class> = bench.setup.device.lossless.iter().take(2).collect();
+    if classes.len() < 2 {
+        return Err(Void::NotPossible("the device has one lossless class only".into()));
+    }
+    let size = full_size(bench);
+    let rate = share(bench, 150, senders(bench).count() * 2, size);
+    let mut streams = Vec::new();
+    bench.only_count(TO);
+    for from in senders(bench) {
+        for class in &classes {
+            streams.push(bench.stream(Flow::new(from, TO, *class).size(size).rate(rate))?);
+        }
+    }
+    storm(bench, &classes, PAUSE, SPAN)?;
+    judge(bench, &streams, "both classes")
+}
+
+pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (class, size) = (lossless(bench), full_size(bench));
+    let ports = bench.ports().len();
+    let rate = share(bench, 100, ports - 1, size);
+    let mut streams = Vec::new();
+    for to in 0..ports {
+        bench.only_count(to);
+        for from in (0..ports).filter(|from| *from != to) {
+            streams.push(bench.stream(Flow::new(from, to, class).size(size).rate(rate))?);
+        }
+    }
+    bench.run_for(SPAN)?;
+    judge(bench, &streams, "all pairs of ports")
+}
+
+pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    bench.only_count(TO);
+    let rate = share(bench, 80, 1, SOAK_SIZE);
+    let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
+    storm(bench, &[class], PAUSE, bench.soak)?;
+    judge(bench, &[stream], "the stream")
+}
+
+const SOAK_SIZE: u32 = 252;

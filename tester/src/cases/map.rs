@@ -1,0 +1,198 @@
+//! Group `map`: which class has a frame of each code point, and what does the device change in a frame? A code point
+//! has a class if the pause of this class stops its frames.
+
+use xoff_flow_control::settings::Trust;
+use xoff_wire::units::{Class, Nanos};
+
+use super::Case;
+use super::complete::drain;
+use super::streams::{FROM, PATIENCE, TO, lossless, response_limit};
+use crate::bench::{Bench, Flow, StreamId, Void};
+use crate::judgement::Judgement;
+use crate::setup::Mark;
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "map.dscp",
+        "Does each DSCP have the class of the file?",
+        "RFC 2474, the settings of the device",
+        dscp,
+    ),
+    case("map.pcp", "Does each PCP have the class of the file?", "IEEE 802.1Q 6.9.3", pcp),
+    case(
+        "map.rewrite",
+        "Do forwarded frames keep their tag, PCP and DSCP?",
+        "IEEE 802.1Q 6.9.3, RFC 2474",
+        rewrite,
+    ),
+    case("map.ecn", "Does the device mark ECN in congestion, and only then?", "RFC 3168 5", ecn),
+];
+
+const fn case(id: &'static str, title: &'static str, source: &'static str, run: super::Run) -> Case {
+    Case { id, title, source, ports: 2, run }
+}
+
+/// Frames of each code point in a pause.
+const FRAMES: u64 = 2;
+const HOLD: Nanos = Nanos::from_millis(150);
+const ECT: u8 = 0b10;
+/// Packets of the congested queue in the ECN case.
+const QUEUED: u64 = 2_000;
+
+fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
+    if !matches!(bench.setup.device.trust, Trust::Dscp | Trust::Both) {
+        return Err(Void::NotPossible("the device does not trust the DSCP by the file".into()));
+    }
+    let map = bench.setup.device.dscp_to_class;
+    let codes: Vec<_> = (0..64).map(|code| (Mark::Dscp(code), map[usize::from(code)])).collect();
+    classes(bench, &codes)
+}
+
+fn pcp(bench: &mut Bench) -> Result<Judgement, Void> {
+    if bench.setup.device.trust != Trust::Pcp {
+        return Err(Void::NotPossible(
+            "the class of IP packets does not depend on the PCP by the file".into(),
+        ));
+    }
+    let map = bench.setup.device.pcp_to_class;
+    let codes: Vec<_> = (0..8).map(|code| (Mark::Pcp(code), map[usize::from(code)])).collect();
+    classes(bench, &codes)
+}
+
+/// Judges the class of each mark, for all classes that obey PFC.
+fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void> {
+    let mut judgement = Judgement::new();
+    let obeying: Vec<Class> = bench.setup.device.obeys.iter().collect();
+    let mut wrong = 0;
+    for class in &obeying {
+        bench.begin_case()?;
+        bench.hold(TO, [*class].into_iter().collect(), HOLD);
+        bench.run_for(response_limit(bench).max(Nanos::from_millis(3)))?;
+        let mut streams: Vec<(Mark, Class, StreamId)> = Vec::new();
+        for &(mark, of) in codes {
+            let flow = Flow::new(FROM, TO, of).mark(mark).size(100).count(FRAMES);
+            streams.push((mark, of, bench.stream(flow)?));
+        }
+        let free = |bench: &Bench| {
+            streams.iter().all(|(_, of, id)| of == class || bench.tally(*id).frames == FRAMES)
+        };
+        let begin = bench.now();
+        bench.run_until(Nanos(HOLD.0 / 2), free)?;
+        bench.run_for(Nanos::from_millis(5))?;
+        bench.require_steady(begin, Nanos(HOLD.0 / 8))?;
+        let passed: Vec<bool> = streams.iter().map(|(.., id)| bench.tally(*id).frames > 0).collect();
+        bench.release(TO);
+        let ids: Vec<StreamId> = streams.iter().map(|(.., id)| *id).collect();
+        drain(bench, &ids)?;
+        for ((mark, of, id), passed) in streams.iter().zip(passed) {
+            let arrived = bench.tally(*id).frames > 0;
+            judgement.require(arrived, || format!("no frame with {mark} arrived"));
+            let is_right = passed == (of != class);
+            wrong += u32::from(!is_right);
+            judgement.require_in_time(is_right, || match passed {
+                true => format!(
+                    "frames with {mark} passed the pause of class {class}, which they have by the file"
+                ),
+                false => {
+                    format!("frames with {mark} were paused with class {class}; by the file they have {of}")
+                }
+            });
+        }
+    }
+    judgement.limits("code points with another class", f64::from(wrong), "code points", (None, Some(0.0)));
+    judgement.note(format!("classes that obey PFC were told apart: {}", list(&obeying)));
+    Ok(judgement)
+}
+
+fn list(classes: &[Class]) -> String {
+    classes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
+    let class = lossless(bench);
+    let vlan = bench.port(FROM).settings.vlan.filter(|_| bench.port(TO).settings.vlan.is_some());
+    let mut marks: Vec<Mark> = (0..64).step_by(7).map(Mark::Dscp).collect();
+    if vlan.is_some() {
+        marks.extend((0..8).map(Mark::Pcp));
+    }
+    let mut streams = Vec::new();
+    for mark in marks {
+        streams.push((mark, bench.stream(Flow::new(FROM, TO, class).mark(mark).count(FRAMES))?));
+    }
+    let ids: Vec<StreamId> = streams.iter().map(|(_, id)| *id).collect();
+    drain(bench, &ids)?;
+    let mut judgement = Judgement::new();
+    for (mark, id) in streams {
+        let arrivals: Vec<_> = bench.arrivals_of(id).copied().collect();
+        judgement.require(!arrivals.is_empty(), || format!("no frame with {mark} arrived"));
+        for arrival in arrivals {
+            if let Mark::Dscp(dscp) = mark {
+                judgement.require(arrival.dscp == dscp, || {
+                    format!("a packet with {mark} arrived with DSCP {}", arrival.dscp)
+                });
+            }
+            if let Some(vlan) = vlan {
+                let pcp = if let Mark::Pcp(pcp) = mark { pcp } else { 0 };
+                match arrival.tag {
+                    None => judgement
+                        .require(false, || format!("a frame of VLAN {vlan} with {mark} arrived untagged")),
+                    Some(tag) => judgement.require(tag.0 == u16::from(pcp) << 13 | vlan, || {
+                        format!("a frame of VLAN {vlan} with {mark} arrived with the tag {:#06x}", tag.0)
+                    }),
+                }
+            }
+        }
+    }
+    if vlan.is_none() {
+        judgement
+            .note("tags were not examined: set `vlan` of both ports if the device forwards tagged frames");
+    }
+    Ok(judgement)
+}
+
+/// Sends packets while the class is paused or free. Returns those that arrived with a mark, of those that arrived.
+fn marked(bench: &mut Bench, ecn: u8, congested: bool) -> Result<(u64, u64), Void> {
+    bench.begin_case()?;
+    let class = lossless(bench);
+    if congested {
+        bench.hold(TO, [class].into_iter().collect(), HOLD);
+        bench.run_for(response_limit(bench).max(Nanos::from_millis(3)))?;
+    }
+    let flow = Flow::new(FROM, TO, class).size(1_000).ecn(ecn);
+    let flow = if congested { flow.rate(super::complete::share(bench, 50, 1, 1_000)) } else { flow };
+    let stream = bench.stream(flow.count(if congested { QUEUED } else { 50 }))?;
+    bench.run_for(Nanos(HOLD.0 / 2))?;
+    bench.stop(stream);
+    bench.release(TO);
+    bench.run_until(PATIENCE, |bench| bench.missing(stream) == 0)?;
+    let of_stream = bench.arrivals_of(stream);
+    Ok(of_stream.fold((0, 0), |(marked, all), arrival| (marked + u64::from(arrival.is_marked), all + 1)))
+}
+
+fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
+    let mut judgement = Judgement::new();
+    let (idle, _) = marked(bench, ECT, false)?;
+    judgement.require(idle == 0, || format!("{idle} packets were marked without congestion"));
+    let (not_capable, _) = marked(bench, 0, true)?;
+    judgement
+        .require(not_capable == 0, || format!("{not_capable} packets that are not ECN-capable were marked"));
+    let (in_queue, arrived) = marked(bench, ECT, true)?;
+    judgement.measure("marked packets of a congested queue", in_queue as f64, "frames");
+    judgement.measure("packets of the congested queue", arrived as f64, "frames");
+    match bench.setup.device.ecn {
+        None => judgement.note("whether the device marks was not judged: the file has no `ecn` threshold"),
+        Some(threshold) if arrived * 1_000 > threshold.0 * 5 / 4 => {
+            judgement.require(in_queue > 0, || {
+                format!(
+                    "no packet was marked in a queue of {arrived} kB; the threshold is {} bytes",
+                    threshold.0
+                )
+            });
+        }
+        Some(threshold) => judgement.cannot_tell(format!(
+            "the device paused the tester at {arrived} kB, before the threshold of {} bytes",
+            threshold.0
+        )),
+    }
+    Ok(judgement)
+}

@@ -1,0 +1,115 @@
+//! Group `watchdog`: a PFC watchdog ends a pause storm by dropping the class. The storm lasts no longer than the
+//! detection time needs.
+
+use xoff_wire::units::{Nanos, Quanta};
+
+use super::complete::{drain, require_complete};
+use super::streams::{FROM, TO, lossless, markable};
+use super::{Case, Run};
+use crate::bench::{Bench, Flow, StreamId, Void};
+use crate::judgement::Judgement;
+
+const fn case(id: &'static str, title: &'static str, run: Run) -> Case {
+    Case { id, title, source: "the settings of the device", ports: 2, run }
+}
+
+pub(super) const CASES: &[Case] = &[
+    case("watchdog.detection", "Does the watchdog act after its detection time, and not before?", detection),
+    case("watchdog.only-class", "Does the watchdog drop the paused class only?", only_class),
+    case("watchdog.restoration", "Does the class work again after the restoration time?", restoration),
+];
+
+/// Frames that wait for the paused port: fewer bytes than usual thresholds.
+const WAITING: u64 = 8;
+const FRAMES: u64 = 200;
+/// Time beyond detection and restoration that devices take because they poll.
+const POLL: Nanos = Nanos::from_millis(100);
+
+fn time(bench: &Bench) -> Result<Nanos, Void> {
+    let missing = || Void::NotPossible("the file has no `watchdog`, the detection time".into());
+    bench.setup.device.watchdog.ok_or_else(missing)
+}
+
+/// Lets frames wait in a storm of `span`. Returns the stream of the waiting frames.
+fn storm(bench: &mut Bench, span: Nanos) -> Result<StreamId, Void> {
+    let class = lossless(bench);
+    bench.hold(TO, [class].into_iter().collect(), span.after(POLL));
+    bench.run_for(Nanos::from_millis(5))?;
+    let waiting = bench.stream(Flow::new(FROM, TO, class).count(WAITING))?;
+    bench.run_for(span)?;
+    Ok(waiting)
+}
+
+fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
+    let time = time(bench)?;
+    let mut judgement = Judgement::new();
+    // A storm that is too short, then one that is long enough.
+    let begin = bench.now();
+    let waiting = storm(bench, Nanos(time.0 / 2))?;
+    bench.release(TO);
+    let was_short = bench.now().since(begin) < Nanos(time.0 * 9 / 10);
+    drain(bench, &[waiting])?;
+    let lost = bench.missing(waiting);
+    judgement.measure("frames lost in a storm of half the time", lost as f64, "frames");
+    if was_short {
+        judgement.require(lost == 0, || {
+            format!(
+                "{lost} frames were dropped in a storm of half the detection time of {} ms",
+                time.0 / 1_000_000
+            )
+        });
+    }
+    settle(bench)?;
+    let waiting = storm(bench, Nanos(time.0 * 2).after(POLL))?;
+    bench.release(TO);
+    bench.run_for(POLL)?;
+    let lost = bench.missing(waiting);
+    judgement.measure("frames dropped in a storm of twice the time", lost as f64, "frames");
+    judgement.require_in_time(lost > 0, || {
+        format!("no frame was dropped in a storm of twice the detection time of {} ms", time.0 / 1_000_000)
+    });
+    settle(bench)?;
+    Ok(judgement)
+}
+
+/// Waits until the watchdog has restored the class.
+fn settle(bench: &mut Bench) -> Result<(), Void> {
+    let restore = bench.setup.device.watchdog_restore.or(bench.setup.device.watchdog).unwrap_or(POLL);
+    bench.run_for(Nanos(restore.0 * 2).after(POLL))
+}
+
+fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (time, class) = (time(bench)?, lossless(bench));
+    let others: Vec<_> = markable(bench).iter().filter(|other| *other != class).collect();
+    if others.is_empty() {
+        return Err(Void::NotPossible("the file's maps have a mark for one class only".into()));
+    }
+    storm(bench, Nanos(time.0 * 2).after(POLL))?;
+    bench.hold(TO, [class].into_iter().collect(), POLL);
+    let mut streams = Vec::new();
+    for other in others {
+        streams.push(bench.stream(Flow::new(FROM, TO, other).count(FRAMES))?);
+    }
+    bench.run_for(Nanos(POLL.0 * 3))?;
+    bench.release(TO);
+    drain(bench, &streams)?;
+    let mut judgement = Judgement::new();
+    require_complete(bench, &mut judgement, &streams, "other classes during the storm");
+    settle(bench)?;
+    Ok(judgement)
+}
+
+fn restoration(bench: &mut Bench) -> Result<Judgement, Void> {
+    let (time, class) = (time(bench)?, lossless(bench));
+    storm(bench, Nanos(time.0 * 2).after(POLL))?;
+    bench.release(TO);
+    settle(bench)?;
+    let stream = bench.stream(Flow::new(FROM, TO, class).count(FRAMES))?;
+    drain(bench, &[stream])?;
+    let mut judgement = Judgement::new();
+    require_complete(bench, &mut judgement, &[stream], "the class after its restoration");
+    let xoffs =
+        bench.controls(FROM).iter().filter(|frame| frame.time(class).is_some_and(|time| time != Quanta(0)));
+    judgement.measure("XOFFs of the device", xoffs.count() as f64, "frames");
+    Ok(judgement)
+}
