@@ -97,11 +97,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary xoff")
     parser.add_argument("--reference", default="target/debug/xoff-reference", help="the reference switch")
-    parser.add_argument("--only", default="*", help="pattern of the defects or cases to check")
+    parser.add_argument("patterns", nargs="*", default=["*"], help="patterns of defects or cases, such as receive.*")
     args = parser.parse_args()
     listed = subprocess.run([args.reference, "--list-defects"], check=True, capture_output=True, text=True)
     table = [line.split("\t") for line in listed.stdout.splitlines()]
-    chosen = [row for row in table if any(fnmatch.fnmatch(word, args.only) for word in row[:2])]
+    chosen = [row for row in table if any(fnmatch.filter(row[:2], pattern) for pattern in args.patterns)]
     flawless, wrong = {}, 0
     with namespaces() as both, tempfile.TemporaryDirectory() as directory:
         for defect, case, sentence in chosen:

@@ -80,6 +80,7 @@ mod sockets;
 mod start_errors;
 mod storm;
 mod tester;
+mod tester_defects;
 mod thresholds;
 mod vlans;
 mod voq;

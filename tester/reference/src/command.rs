@@ -36,11 +36,11 @@ struct Args {
     /// Bytes of an ingress queue above XOFF.
     #[arg(long, default_value_t = 1_000_000, value_name = "BYTES")]
     headroom: u64,
-    /// Pause time of sent PFC frames.
-    #[arg(long, default_value_t = 40_000)]
+    /// Pause time of sent PFC frames; its bytes should differ, so that a swap shows.
+    #[arg(long, default_value_t = 0xa010)]
     quanta: u16,
     /// Maximum bytes of a lossy egress queue.
-    #[arg(long, default_value_t = 100_000, value_name = "BYTES")]
+    #[arg(long, default_value_t = 400_000, value_name = "BYTES")]
     lossy: u64,
     /// Bytes of an egress queue above which the switch marks ECN.
     #[arg(long, default_value_t = 30_000, value_name = "BYTES")]

@@ -98,7 +98,7 @@ defects! {
     SourceOfOther "source-of-other" "send.source" "PFC frames have a group source address."
     TimeSwappedSent "time-swapped-sent" "send.refresh" "The bytes of sent pause times are swapped."
     NoRefresh "no-refresh" "send.refresh" "XOFF is sent once, without refresh."
-    RefreshLate "refresh-late" "send.refresh" "A refresh is sent one tenth after expiry."
+    RefreshLate "refresh-late" "send.refresh" "A refresh is sent half a pause after expiry."
     NoXon "no-xon" "send.xon" "XON is never sent; pauses expire."
     XonSentLate "xon-sent-late" "send.xon" "XON is sent 15 ms too late."
     XoffLossy "xoff-lossy" "send.only-lossless" "Lossy classes are paused, too."

@@ -79,7 +79,7 @@ impl Holds {
 
     fn xoff(&mut self, pfc: &mut Pfc, class: usize, now: u64) {
         let interval = if self.defects.has(Defect::RefreshLate) {
-            self.pause_ns + self.pause_ns / 10
+            self.pause_ns + self.pause_ns / 2
         } else {
             self.pause_ns / 2
         };
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(frames(&[]), [(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40), (30_000, 8, 0)]);
         for (defect, expected) in [
             (Defect::NoRefresh, &[(0, 8, 40), (30_000, 8, 0)][..]),
-            (Defect::RefreshLate, &[(0, 8, 40), (23_000, 8, 40), (30_000, 8, 0)]),
+            (Defect::RefreshLate, &[(0, 8, 40), (30_000, 8, 0)]),
             (Defect::NoXon, &[(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40)]),
             (Defect::XoffBoth, &[(0, 24, 40), (11_000, 24, 40), (22_000, 24, 40), (30_000, 24, 0)]),
             (Defect::XoffNextClass, &[(0, 16, 0), (11_000, 16, 0), (22_000, 16, 0), (30_000, 16, 0)]),

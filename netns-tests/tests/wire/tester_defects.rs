@@ -1,0 +1,21 @@
+//! `xoff test` finds defects of the reference switch. `scripts/tester_defects.py` checks all of them, which takes minutes.
+
+use std::process::Command;
+
+use xoff_netns_tests::one_bed_at_a_time;
+
+const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
+const SCRIPT: &str = include_str!("../../../scripts/tester_defects.py");
+
+/// Defects of each group of cases.
+const DEFECTS: [&str; 4] = ["quantum-half", "next-class", "other-destination", "no-xon"];
+
+#[test]
+fn defects_are_found_by_their_cases() {
+    let _alone = one_bed_at_a_time(super::BINARY);
+    let mut script = Command::new("/usr/bin/python3");
+    script.args(["-c", SCRIPT, "--xoff", super::BINARY, "--reference", REFERENCE]);
+    let output = script.args(DEFECTS).output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+}
