@@ -17,8 +17,8 @@ import sys
 import tempfile
 
 PORTS = 4
-SPEED = "1G"
-XOFF, XON, HEADROOM = 40_000, 20_000, 1_000_000
+SPEED = "100M"
+XOFF, XON, HEADROOM = 40_000, 20_000, 200_000
 DEVICE = f"""
 [device]
 name = "reference"
