@@ -76,21 +76,20 @@ def reference(binary, namespace, defect, counters):
             process.send_signal(signal.SIGINT)
 
 
-def examine(args, namespaces, directory, defect, case):
-    """Return the verdict of a case, and its reason."""
+def examine(args, namespaces, directory, defect, cases):
+    """Return the verdict and the reason of each case."""
     device, tester = namespaces
-    file = pathlib.Path(directory, "dut.toml")
-    counters = str(pathlib.Path(directory, "counters.json"))
+    file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters.json"))
     ports = "".join(PORT.format(number, SPEED) for number in range(1, PORTS + 1))
-    file.write_text(f'{DEVICE}counters = "cat {counters}"\n{ports}')
+    pathlib.Path(file).write_text(f'{DEVICE}counters = "cat {counters}"\n{ports}')
+    command = ["ip", "netns", "exec", tester, args.xoff, "test", file, "--json"]
+    only = [word for case in cases for word in ("--only", case)]
     with reference(args.reference, device, defect, counters):
-        command = ["ip", "netns", "exec", tester, args.xoff, "test", str(file), "--only", case, "--json"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        ended = subprocess.run([*command, *only], capture_output=True, text=True)
     try:
-        [report] = json.loads(ended.stdout)["cases"]
+        return {report["id"]: (report["verdict"], report["reason"]) for report in json.loads(ended.stdout)["cases"]}
     except ValueError:
-        return "error", ended.stderr.strip()
-    return report["verdict"], report["reason"]
+        return dict.fromkeys(cases, ("error", ended.stderr.strip()))
 
 
 def main():
@@ -102,18 +101,18 @@ def main():
     listed = subprocess.run([args.reference, "--list-defects"], check=True, capture_output=True, text=True)
     table = [line.split("\t") for line in listed.stdout.splitlines()]
     chosen = [row for row in table if any(fnmatch.filter(row[:2], pattern) for pattern in args.patterns)]
-    flawless, wrong = {}, 0
+    wrong = 0
     with namespaces() as both, tempfile.TemporaryDirectory() as directory:
+        missing = ("missing", "`xoff test` has no such case")
+        flawless = examine(args, both, directory, None, dict.fromkeys(case for _, case, _ in chosen))
         for defect, case, sentence in chosen:
-            if case not in flawless:
-                flawless[case] = examine(args, both, directory, None, case)
-            found = examine(args, both, directory, defect, case)
-            verdicts = found[0], flawless[case][0]
-            is_right = verdicts == ("fail", "pass")
+            without = flawless.get(case, missing)
+            found = examine(args, both, directory, defect, [case]).get(case, missing)
+            is_right = (found[0], without[0]) == ("fail", "pass")
             wrong += not is_right
-            print(f"{defect:<24} {case:<28} {verdicts[0]:<12} {verdicts[1]:<12} {sentence}", flush=True)
+            print(f"{defect:<24} {case:<28} {found[0]:<12} {without[0]:<12} {sentence}", flush=True)
             if not is_right:
-                print(f"    with the defect: {found[1]}\n    without: {flawless[case][1]}", flush=True)
+                print(f"    with the defect: {found[1]}\n    without: {without[1]}", flush=True)
     print(f"{len(chosen) - wrong} of {len(chosen)} defects are found")
     sys.exit(wrong > 0)
 

@@ -6,7 +6,6 @@ use crate::pfc::Pfc;
 
 const XON_LATE_NS: u64 = 10_000_000;
 const LATE_FRAMES: u32 = 40;
-const FOREVER: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 pub struct Pauses {
@@ -76,16 +75,19 @@ impl Pauses {
         let has = |defect| self.defects.has(defect);
         let before = self.until[class];
         let is_paused = before > now;
-        if time == 0 {
+        let quanta = match time {
+            0 if has(Defect::ZeroWraps) => 65_536,
+            time => u64::from(time),
+        };
+        if quanta == 0 {
             return match () {
-                () if has(Defect::ZeroInfinite) => FOREVER,
                 () if has(Defect::XonIgnored) => before,
                 () if has(Defect::XonLate) && is_paused => now + XON_LATE_NS,
                 () => now,
             };
         }
         let speed = if has(Defect::QuantumOtherSpeed) { self.speed_bps * 10 } else { self.speed_bps };
-        let mut span = u64::from(time) * 512 * 1_000_000_000 / speed;
+        let mut span = quanta * 512 * 1_000_000_000 / speed;
         if has(Defect::QuantumHalf) {
             span /= 2;
         }
@@ -141,6 +143,7 @@ mod tests {
             (Defect::LargerValueWins, &changed, [512_000, 0]),
             (Defect::RefreshAdds, &changed, [517_120, 0]),
             (Defect::XonIgnored, &[(3, 10, 0), (3, 0, 9)], [5_120, 0]),
+            (Defect::ZeroWraps, &[(3, 0, 0)], [33_554_432, 0]),
             (Defect::XonAll, &[(3, 10, 0), (4, 0, 9)], [9, 9]),
             (Defect::OneTimer, &[(3, 1_000, 0), (4, 10, 0)], [5_120, 5_120]),
             (Defect::NextClass, &[(3, 10, 0)], [0, 5_120]),
