@@ -96,6 +96,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary xoff")
     parser.add_argument("--reference", default="target/debug/xoff-reference", help="the reference switch")
+    parser.add_argument("--others", action="store_true", help="run all cases, and print others that fail with the defect")
     parser.add_argument("patterns", nargs="*", default=["*"], help="patterns of defects or cases, such as receive.*")
     args = parser.parse_args()
     listed = subprocess.run([args.reference, "--list-defects"], check=True, capture_output=True, text=True)
@@ -104,15 +105,19 @@ def main():
     wrong = 0
     with namespaces() as both, tempfile.TemporaryDirectory() as directory:
         missing = ("missing", "`xoff test` has no such case")
-        flawless = examine(args, both, directory, None, dict.fromkeys(case for _, case, _ in chosen))
+        flawless = examine(args, both, directory, None, {case: None for _, case, _ in chosen if not args.others})
         for defect, case, sentence in chosen:
             without = flawless.get(case, missing)
-            found = examine(args, both, directory, defect, [case]).get(case, missing)
+            verdicts = examine(args, both, directory, defect, [] if args.others else [case])
+            found = verdicts.pop(case, missing)
             is_right = (found[0], without[0]) == ("fail", "pass")
             wrong += not is_right
             print(f"{defect:<24} {case:<28} {found[0]:<12} {without[0]:<12} {sentence}", flush=True)
             if not is_right:
                 print(f"    with the defect: {found[1]}\n    without: {without[1]}", flush=True)
+            others = [other for other, (verdict, _) in verdicts.items() if verdict == "fail"]
+            if others:
+                print(f"    fails, too: {', '.join(others)}", flush=True)
     print(f"{len(chosen) - wrong} of {len(chosen)} defects are found")
     sys.exit(wrong > 0)
 
