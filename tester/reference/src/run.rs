@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Map, json};
 use xoff_dataplane::frame::FrameStore as _;
@@ -24,9 +26,14 @@ const PRIORITY: i32 = 1;
 const COMMITTED_MAX: Bytes = Bytes(20_000);
 const LINKS_INTERVAL_NS: u64 = 1_000_000;
 const COUNTERS_INTERVAL_NS: u64 = 50_000_000;
-/// Time without frames after which the thread sleeps between polls.
-const BUSY_NS: u64 = 20_000_000;
+/// Longest sleep between two polls, while frames move and otherwise.
+const NAP: Nanos = Nanos(25_000);
 const SLEEP: Nanos = Nanos(500_000);
+/// Time without frames after which sleeps are longer.
+const BUSY_NS: u64 = 20_000_000;
+/// Time without a sleep after which the thread rests, because the kernel stops a real-time thread that always runs.
+const WORK_NS: u64 = 750_000;
+const REST: Duration = Duration::from_micros(60);
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -65,7 +72,8 @@ pub fn run(
     if let Err(error) = run_in_real_time(PRIORITY) {
         eprintln!("without real-time priority, the switch stalls more often: {error}");
     }
-    let (mut received, mut busy_until, mut links_due, mut counters_due) = (Vec::new(), 0, 0, 0);
+    let (mut received, mut busy_until, mut rest_due, mut links_due, mut counters_due) =
+        (Vec::new(), 0, 0, 0, 0);
     println!("ready");
     while !stop.load(Ordering::Relaxed) {
         let mut is_busy = false;
@@ -87,7 +95,7 @@ pub fn run(
         }
         switch.poll(at_ns);
         for (at, station) in stations.iter_mut().enumerate() {
-            transmit(&mut switch, at, station)?;
+            is_busy |= transmit(&mut switch, at, station)?;
         }
         if let Some(path) = counters.filter(|_| at_ns >= counters_due) {
             counters_due = at_ns + COUNTERS_INTERVAL_NS;
@@ -95,24 +103,33 @@ pub fn run(
         }
         if is_busy || switch.has_frames() {
             busy_until = at_ns + BUSY_NS;
-        } else if at_ns > busy_until {
-            sleeper.sleep(SLEEP).map_err(RunError::Wait)?;
+        }
+        if !is_busy {
+            let span = if at_ns < busy_until { NAP } else { SLEEP };
+            sleeper.sleep(span).map_err(RunError::Wait)?;
+            rest_due = at_ns + WORK_NS;
+        } else if at_ns >= rest_due {
+            thread::sleep(REST);
+            rest_due = at_ns + WORK_NS;
         }
     }
     counters.map_or(Ok(()), |path| write(&switch, path))
 }
 
-fn transmit(switch: &mut Switch, at: usize, station: &mut Station) -> Result<(), RunError> {
+/// Sends all frames that are due at a port. Returns whether there was any.
+fn transmit(switch: &mut Switch, at: usize, station: &mut Station) -> Result<bool, RunError> {
     if station.is_removed() {
         return Err(RunError::Removed(station.facts().device.clone()));
     }
+    let mut has_sent = false;
     while station.committed() < COMMITTED_MAX {
         let Some(bytes) = switch.transmit(at, now().0) else { break };
         let frame = station.store_mut().make(&bytes).expect("the memory for committed frames is too small");
         station.send(frame);
+        has_sent = true;
     }
     station.flush();
-    Ok(())
+    Ok(has_sent)
 }
 
 fn write(switch: &Switch, path: &Path) -> Result<(), RunError> {
