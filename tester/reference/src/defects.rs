@@ -70,7 +70,7 @@ defects! {
     RefreshAdds "refresh-adds" "receive.refresh" "A refresh adds its time to the rest of the pause."
     NextClass "next-class" "receive.stops-class" "PFC for class n pauses class n + 1."
     LastClassIgnored "last-class-ignored" "receive.timers" "PFC for the highest lossless class is ignored."
-    StopsLate "stops-late" "receive.stops-class" "40 frames leave after XOFF before the class stops."
+    StopsLate "stops-late" "receive.stops-class" "200 frames leave after XOFF before the class stops."
     PausedDropped "paused-dropped" "send.before-loss" "Frames of a paused class are dropped instead of queued."
     PausesAll "pauses-all" "receive.only-class" "PFC for one class pauses all classes."
     PausesLossy "pauses-lossy" "receive.lossy-class" "PFC pauses lossy classes."

@@ -5,7 +5,7 @@ use crate::frame::CLASSES;
 use crate::pfc::Pfc;
 
 const XON_LATE_NS: u64 = 10_000_000;
-const LATE_FRAMES: u32 = 40;
+const LATE_FRAMES: u32 = 200;
 
 #[derive(Clone, Debug)]
 pub struct Pauses {
