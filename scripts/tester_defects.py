@@ -19,11 +19,14 @@ import tempfile
 
 PORTS = 4
 SPEED = "100M"
-XOFF, XON, HEADROOM = 40_000, 20_000, 200_000
+XOFF, XON, HEADROOM, ECN = 40_000, 20_000, 200_000, 20_000
+WATCHDOG, RESTORATION = 400, 200
+
 DEVICE = f"""
 [device]
 name = "reference"
 lossless = [3, 4]
+mtu = 9000
 xoff = {XOFF}
 headroom = {HEADROOM}
 response_allowance = "2ms"
@@ -34,6 +37,26 @@ device = "t{0}"
 speed = "{1}"
 connected = "p{0}"
 """
+# Settings of cases by the start of their names: lines of [device], lines of [[port]], options of the switch.
+SETTINGS = {
+    "buffers.": (f"xon = {XON}\nframe_overhead = 0\n", "", []),
+    "headroom.": ("frame_overhead = 0\n", "", []),
+    "lldp.": ("dcbx = true\n", "", []),
+    "map.ecn": (f"ecn = {ECN}\n", "", []),
+    "map.pcp": ('trust = "pcp"\n', "", []),
+    "map.rewrite": ("", "vlan = 5\n", []),
+    # Other cases pause for longer than the watchdog permits.
+    "watchdog.": (
+        f'watchdog = "{WATCHDOG}ms"\nwatchdog_restore = "{RESTORATION}ms"\n',
+        "",
+        ["--watchdog", str(WATCHDOG), "--restoration", str(RESTORATION)],
+    ),
+}
+
+
+def settings_of(case):
+    """Return the start of the case's name in SETTINGS, or an empty string."""
+    return next((start for start in SETTINGS if case.startswith(start)), "")
 
 
 def ip(*words):
@@ -65,7 +88,8 @@ def namespaces():
 def reference(binary, namespace, defect, counters, options):
     """Run the reference switch with a defect, or without one."""
     ports = [word for number in range(1, PORTS + 1) for word in ("--port", f"p{number}")]
-    thresholds = ["--xoff", str(XOFF), "--xon", str(XON), "--headroom", str(HEADROOM)]
+    sizes = [("--xoff", XOFF), ("--xon", XON), ("--headroom", HEADROOM), ("--ecn", ECN)]
+    thresholds = [str(word) for size in sizes for word in size]
     defects = ["--defect", defect] if defect else []
     command = ["ip", "netns", "exec", namespace, binary, *ports, "--speed", SPEED, *thresholds, *defects, *options]
     with subprocess.Popen([*command, "--counters", counters], stdout=subprocess.PIPE, text=True) as process:
@@ -80,13 +104,12 @@ def reference(binary, namespace, defect, counters, options):
 def examine(args, namespaces, directory, defect, cases):
     """Return the verdict and the reason of each case."""
     device, tester = namespaces
-    file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters.json"))
-    ports = "".join(PORT.format(number, SPEED) for number in range(1, PORTS + 1))
-    pathlib.Path(file).write_text(f'{DEVICE}counters = "cat {counters}"\n{ports}')
+    file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters"))
+    of_device, of_port, options = SETTINGS.get(settings_of(cases[0]) if cases else "", ("", "", []))
+    ports = "".join(PORT.format(number, SPEED) + of_port for number in range(1, PORTS + 1))
+    pathlib.Path(file).write_text(f'{DEVICE}counters = "cat {counters}"\n{of_device}{ports}')
     command = ["ip", "netns", "exec", tester, args.xoff, "test", file, "--json"]
     only = [word for case in cases for word in ("--only", case)]
-    # Other cases pause longer than a watchdog permits.
-    options = ["--watchdog", "400"] if any(case.startswith("watchdog.") for case in cases) else []
     with reference(args.reference, device, defect, counters, options):
         ended = subprocess.run([*command, *only], capture_output=True, text=True)
     try:
@@ -108,8 +131,8 @@ def main():
     wrong = 0
     with namespaces() as both, tempfile.TemporaryDirectory() as directory:
         missing = ("missing", "`xoff test` has no such case")
-        cases = [] if args.others else sorted({case for _, case, _ in chosen})
-        groups = itertools.groupby(cases, lambda case: case.split(".")[0]) if cases else [("", [])]
+        cases = [] if args.others else sorted({case for _, case, _ in chosen}, key=lambda case: (settings_of(case), case))
+        groups = itertools.groupby(cases, settings_of) if cases else [("", [])]
         flawless = {}
         for _, group in groups:
             flawless |= examine(args, both, directory, None, list(group))

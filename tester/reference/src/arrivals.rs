@@ -3,7 +3,7 @@
 use crate::defects::{Defect, Defects};
 
 const SILENCE_NS: u64 = 200_000_000;
-const LOSS_INTERVAL: u64 = 5_000;
+const LOSS_INTERVAL: u64 = 500;
 const SMALL: usize = 60;
 const STANDARD: usize = 1_514;
 

@@ -54,7 +54,7 @@ struct Args {
     /// Time without a pause after which the watchdog restores a class.
     #[arg(long, default_value_t = 200, value_name = "MILLISECONDS")]
     restoration: u64,
-    /// File to which the switch writes its counters as JSON.
+    /// File to which the switch writes its counters: lines of port, name and value.
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
     /// Defect to switch on; may be repeated.

@@ -1,6 +1,6 @@
 //! Counters of a port, as a switch shows them to its operator.
 
-use serde::Serialize;
+use std::fmt::Write as _;
 
 use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;
@@ -16,12 +16,10 @@ pub enum Reason {
     LinkDown,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounters {
     pub rx_frames: u64,
-    pub rx_bytes: u64,
     pub tx_frames: u64,
-    pub tx_bytes: u64,
     /// Dropped frames, by the ingress port.
     pub dropped_headroom: u64,
     pub dropped_full: u64,
@@ -36,13 +34,12 @@ pub struct ClassCounters {
     pub restored: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     /// Received PFC frames that had an effect.
     pub pfc_received: u64,
     pub pfc_sent: u64,
     pub classes: [ClassCounters; CLASSES],
-    #[serde(skip)]
     defects: Defects,
 }
 
@@ -52,15 +49,12 @@ impl Counters {
         Counters { defects, ..Counters::default() }
     }
 
-    pub const fn received(&mut self, class: usize, len: u64) {
-        let factor = if self.defects.has(Defect::CountsTwice) { 2 } else { 1 };
-        self.classes[class].rx_frames += factor;
-        self.classes[class].rx_bytes += factor * len;
+    pub const fn received(&mut self, class: usize) {
+        self.classes[class].rx_frames += if self.defects.has(Defect::CountsTwice) { 2 } else { 1 };
     }
 
-    pub const fn sent(&mut self, class: usize, len: u64) {
+    pub const fn sent(&mut self, class: usize) {
         self.classes[class].tx_frames += 1;
-        self.classes[class].tx_bytes += len;
     }
 
     pub const fn dropped(&mut self, class: usize, reason: Reason) {
@@ -96,6 +90,70 @@ impl Counters {
         for class in (0..CLASSES).filter(|&class| pfc.has(class)) {
             let counters = &mut self.classes[class];
             *(if pfc.times[class] > 0 { &mut counters.xoff_sent } else { &mut counters.xon_sent }) += 1;
+        }
+    }
+
+    /// Returns a line of port, name and value for each counter. The counters of a class have its number in their names,
+    /// as in `class3_xoff_sent`.
+    #[must_use]
+    pub fn lines(&self, port: &str) -> String {
+        let sum = |count: fn(&ClassCounters) -> u64| self.classes.iter().map(count).sum::<u64>();
+        let mut text = String::new();
+        for (name, value) in [
+            ("pfc_received", self.pfc_received),
+            ("pfc_sent", self.pfc_sent),
+            ("rx_frames", sum(|class| class.rx_frames)),
+            ("tx_frames", sum(|class| class.tx_frames)),
+            ("dropped", sum(ClassCounters::dropped)),
+        ] {
+            let _ = writeln!(text, "{port} {name} {value}");
+        }
+        for (number, class) in self.classes.iter().enumerate() {
+            for (name, value) in class.named() {
+                let _ = writeln!(text, "{port} class{number}_{name} {value}");
+            }
+        }
+        text
+    }
+}
+
+impl ClassCounters {
+    const fn dropped(&self) -> u64 {
+        self.dropped_headroom + self.dropped_full + self.dropped_watchdog + self.dropped_link_down
+    }
+
+    const fn named(&self) -> [(&'static str, u64); 13] {
+        [
+            ("rx_frames", self.rx_frames),
+            ("tx_frames", self.tx_frames),
+            ("dropped_headroom", self.dropped_headroom),
+            ("dropped_full", self.dropped_full),
+            ("dropped_watchdog", self.dropped_watchdog),
+            ("dropped_link_down", self.dropped_link_down),
+            ("xoff_received", self.xoff_received),
+            ("xon_received", self.xon_received),
+            ("xoff_sent", self.xoff_sent),
+            ("xon_sent", self.xon_sent),
+            ("ecn_marked", self.ecn_marked),
+            ("storms", self.storms),
+            ("restored", self.restored),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_sum_counters_of_classes() {
+        let mut counters = Counters::default();
+        counters.received(3);
+        counters.received(4);
+        counters.dropped(4, Reason::Full);
+        let text = counters.lines("p1");
+        for line in ["p1 rx_frames 2", "p1 dropped 1", "p1 class4_dropped_full 1", "p1 class3_rx_frames 1"] {
+            assert!(text.lines().any(|other| other == line), "{line}: {text}");
         }
     }
 }

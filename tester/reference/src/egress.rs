@@ -13,7 +13,6 @@ const FRAME_MIN: u64 = 60;
 /// Time that the line catches up after it was polled late, in nanoseconds.
 const CATCH_UP_NS: u64 = 50_000;
 const REORDER_INTERVAL: u64 = 100;
-const BURST: u32 = 16;
 
 /// Frame in the buffer. Copies of a flooded frame share it.
 #[derive(Debug)]
@@ -65,16 +64,13 @@ pub struct Egress {
     /// Frames that the class of this turn may still send.
     left: u32,
     queued: u64,
-    /// Frames of each class sent since its queue was empty.
-    burst: [u32; CLASSES],
 }
 
 impl Egress {
     #[must_use]
     pub fn new(weights: [u32; CLASSES], defects: Defects) -> Egress {
         let queues = std::array::from_fn(|_| VecDeque::new());
-        let burst = [0; CLASSES];
-        Egress { defects, weights, queues, bytes: [0; CLASSES], turn: 0, left: 0, queued: 0, burst }
+        Egress { defects, weights, queues, bytes: [0; CLASSES], turn: 0, left: 0, queued: 0 }
     }
 
     #[must_use]
@@ -96,7 +92,10 @@ impl Egress {
 
     /// Takes the next frame that may leave.
     pub fn pop(&mut self, may_leave: impl Fn(&Packet) -> bool) -> Option<Rc<Packet>> {
-        let is_ready = |queue: &VecDeque<Rc<Packet>>| queue.front().is_some_and(|packet| may_leave(packet));
+        let len_min = if self.defects.has(Defect::LastOfBurst) { 2 } else { 1 };
+        let is_ready = |queue: &VecDeque<Rc<Packet>>| {
+            queue.len() >= len_min && queue.front().is_some_and(|packet| may_leave(packet))
+        };
         let class = if self.defects.has(Defect::OneEgressQueue) {
             let oldest = (0..CLASSES).filter(|&class| !self.queues[class].is_empty());
             oldest
@@ -115,17 +114,7 @@ impl Egress {
         self.left -= 1;
         let packet = self.queues[class].pop_front()?;
         self.bytes[class] -= packet.bytes.len() as u64;
-        self.burst[class] += 1;
         Some(packet)
-    }
-
-    /// Returns whether a defect loses this frame, which was taken last.
-    pub fn loses_end_of_burst(&mut self, class: usize) -> bool {
-        if !self.queues[class].is_empty() {
-            return false;
-        }
-        let burst = std::mem::take(&mut self.burst[class]);
-        burst >= BURST && self.defects.has(Defect::LastOfBurst)
     }
 
     /// Removes all frames of a class.

@@ -81,7 +81,7 @@ impl Header {
             },
             (None, Some(byte)) => {
                 let dscp = if defects.has(Defect::DscpShifted) { byte & 0x3f } else { byte >> 2 };
-                if dscp == 63 && defects.has(Defect::DscpLastZero) { 0 } else { usize::from(dscp / 8) }
+                if dscp == 31 && defects.has(Defect::DscpOneWrong) { 2 } else { usize::from(dscp / 8) }
             }
             (None, None) => 0,
         }

@@ -35,10 +35,9 @@ impl Pauses {
     }
 
     /// Ends all pauses, because the link went down.
-    pub const fn clear(&mut self) {
-        if !self.defects.has(Defect::FlapKeepsPause) {
-            self.until = [0; CLASSES];
-        }
+    pub fn link_lost(&mut self, now: u64) {
+        let keeps = self.defects.has(Defect::FlapKeepsPause);
+        self.until = self.until.map(|until| if keeps && until > now { u64::MAX } else { 0 });
     }
 
     pub fn obey(&mut self, pfc: &Pfc, now: u64) {

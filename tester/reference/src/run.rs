@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Map, json};
 use xoff_dataplane::frame::FrameStore as _;
 use xoff_traffic::station::Station;
 use xoff_wire::units::{Bytes, Nanos};
@@ -133,12 +132,8 @@ fn transmit(switch: &mut Switch, at: usize, station: &mut Station) -> Result<boo
 }
 
 fn write(switch: &Switch, path: &Path) -> Result<(), RunError> {
-    let ports: Map<_, _> =
-        switch.counters().map(|(name, counters)| (name.to_owned(), json!(counters))).collect();
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let refused = |source| RunError::Counters { path: path.to_owned(), source };
-    fs::write(&new, json!({ "ports": ports }).to_string())
-        .and_then(|()| fs::rename(&new, path))
-        .map_err(refused)
+    fs::write(&new, switch.counters()).and_then(|()| fs::rename(&new, path)).map_err(refused)
 }

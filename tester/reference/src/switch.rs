@@ -15,7 +15,7 @@ use crate::pauses::Pauses;
 use crate::pfc::{self, TYPE_MAC_CONTROL};
 use crate::watchdog::{Change, Times, Watchdog};
 
-const DUPLICATE_INTERVAL: u64 = 1_000;
+const DUPLICATE_INTERVAL: u64 = 500;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -97,9 +97,10 @@ impl Switch {
         Switch { settings, ports, learned: HashMap::new(), admitted: 0, in_order }
     }
 
-    /// Returns each port's name and counters.
-    pub fn counters(&self) -> impl Iterator<Item = (&str, &Counters)> {
-        self.ports.iter().map(|port| (port.name.as_str(), &port.counters))
+    /// Returns the counters of all ports, as [lines](Counters::lines).
+    #[must_use]
+    pub fn counters(&self) -> String {
+        self.ports.iter().map(|port| port.counters.lines(&port.name)).collect()
     }
 
     const fn has(&self, defect: Defect) -> bool {
@@ -131,7 +132,7 @@ impl Switch {
         if port.arrivals.loses(bytes.len(), now) {
             return;
         }
-        port.counters.received(class, len);
+        port.counters.received(class);
         if header.source[0] & 1 == 0 && !self.settings.defects.has(Defect::NeverLearns) {
             self.learned.insert(header.source, from);
         }
@@ -229,39 +230,32 @@ impl Switch {
     }
 
     fn next_data(&mut self, at: usize, now: u64) -> Option<Vec<u8>> {
-        loop {
-            let Some(packet) = self.pop(at, now) else {
-                self.ports[at].line.idle(now);
-                return None;
-            };
-            let port = &mut self.ports[at];
-            let mut bytes = packet.bytes.clone();
-            // The frame has left the queue, so its own bytes count, too.
-            let queued = port.egress.bytes(packet.class) + bytes.len() as u64;
-            if queued > self.settings.ecn && !self.settings.defects.has(Defect::NeverMarks)
-                || self.settings.defects.has(Defect::MarksAlways)
-            {
-                packet.header.mark_congestion(&mut bytes, self.settings.defects);
-                port.counters.classes[packet.class].ecn_marked += u64::from(bytes != packet.bytes);
-            }
-            packet.header.rewrite(&mut bytes, self.settings.defects);
-            port.watchdog.sent(packet.class);
-            port.pauses.sent(packet.class);
-            let is_lost = port.egress.loses_end_of_burst(packet.class);
-            if !is_lost {
-                port.counters.sent(packet.class, bytes.len() as u64);
-                port.sent += 1;
-                if port.has_flapped && self.settings.defects.has(Defect::FlapDuplicates)
-                    || port.sent % DUPLICATE_INTERVAL == 0 && self.settings.defects.has(Defect::Duplicates)
-                {
-                    port.urgent.push_back(bytes.clone());
-                }
-            }
-            self.release(packet, now);
-            if !is_lost {
-                return Some(bytes);
-            }
+        let Some(packet) = self.pop(at, now) else {
+            self.ports[at].line.idle(now);
+            return None;
+        };
+        let port = &mut self.ports[at];
+        let mut bytes = packet.bytes.clone();
+        // The frame has left the queue, so its own bytes count, too.
+        let queued = port.egress.bytes(packet.class) + bytes.len() as u64;
+        if queued > self.settings.ecn && !self.settings.defects.has(Defect::NeverMarks)
+            || self.settings.defects.has(Defect::MarksAlways)
+        {
+            packet.header.mark_congestion(&mut bytes, self.settings.defects);
+            port.counters.classes[packet.class].ecn_marked += u64::from(bytes != packet.bytes);
         }
+        packet.header.rewrite(&mut bytes, self.settings.defects);
+        port.watchdog.sent(packet.class);
+        port.pauses.sent(packet.class);
+        port.counters.sent(packet.class);
+        port.sent += 1;
+        if port.has_flapped && self.settings.defects.has(Defect::FlapDuplicates)
+            || port.sent % DUPLICATE_INTERVAL == 0 && self.settings.defects.has(Defect::Duplicates)
+        {
+            port.urgent.push_back(bytes.clone());
+        }
+        self.release(packet, now);
+        Some(bytes)
     }
 
     fn pop(&mut self, at: usize, now: u64) -> Option<Rc<Packet>> {
@@ -330,7 +324,7 @@ impl Switch {
             port.has_flapped = true;
             return;
         }
-        port.pauses.clear();
+        port.pauses.link_lost(now);
         port.holds.link_lost();
         port.urgent.clear();
         self.learned.retain(|_, learned| *learned != at);
