@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Check that `xoff test` finds each defect of the reference switch.
 
-Print a table: defect, the case that must find it, the verdict with the defect and without it. Exit with 1 if a case does
-not fail with its defect, or does not pass without it. Requires root.
+Print a table: defect, the case that must find it, the verdict with the defect and without it. Exit with 1 if a case
+does not fail with its defect, or does not pass without it. Requires root.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary xoff")
     parser.add_argument("--reference", default="target/debug/xoff-reference", help="the reference switch")
-    parser.add_argument("--others", action="store_true", help="run all cases, and print others that fail with the defect")
+    parser.add_argument("--others", action="store_true", help="run all cases, and print others that fail, too")
     parser.add_argument("patterns", nargs="*", default=["*"], help="patterns of defects or cases, such as receive.*")
     args = parser.parse_args()
     listed = subprocess.run([args.reference, "--list-defects"], check=True, capture_output=True, text=True)
@@ -131,7 +131,8 @@ def main():
     wrong = 0
     with namespaces() as both, tempfile.TemporaryDirectory() as directory:
         missing = ("missing", "`xoff test` has no such case")
-        cases = [] if args.others else sorted({case for _, case, _ in chosen}, key=lambda case: (settings_of(case), case))
+        cases = set() if args.others else {case for _, case, _ in chosen}
+        cases = sorted(cases, key=lambda case: [settings_of(case), case])
         groups = itertools.groupby(cases, settings_of) if cases else [("", [])]
         flawless = {}
         for _, group in groups:
