@@ -44,6 +44,7 @@ fn frame_leaves_unchanged_by_its_port() {
     it.receive(0, to_3.clone(), 0);
     it.receive(0, unknown.clone(), 0);
     it.receive(0, pfc(3, 100), 0);
+    it.receive(0, lldp::build("h1", [2, 0, 0, 0, 0, 1], 0x08, Defects::default()).unwrap(), 0);
     let sent = [0, 1, 2].map(|at| drain(&mut it, at, 10_000));
     assert_eq!(sent, [vec![], vec![unknown.clone()], vec![to_3, unknown]]);
     assert!(!it.has_frames());
