@@ -101,11 +101,11 @@ def reference(binary, namespace, defect, counters, options):
             process.send_signal(signal.SIGINT)
 
 
-def examine(args, namespaces, directory, defect, cases):
-    """Return the verdict and the reason of each case."""
+def examine(args, namespaces, directory, defect, settings, cases):
+    """Return the verdict and the reason of each case, or of all cases if none is given."""
     device, tester = namespaces
     file, counters = (str(pathlib.Path(directory, name)) for name in ("dut.toml", "counters"))
-    of_device, of_port, options = SETTINGS.get(settings_of(cases[0]) if cases else "", ("", "", []))
+    of_device, of_port, options = SETTINGS.get(settings, ("", "", []))
     ports = "".join(PORT.format(number, SPEED) + of_port for number in range(1, PORTS + 1))
     pathlib.Path(file).write_text(f'{DEVICE}counters = "cat {counters}"\n{of_device}{ports}')
     command = ["ip", "netns", "exec", tester, args.xoff, "test", file, "--json"]
@@ -131,15 +131,14 @@ def main():
     wrong = 0
     with namespaces() as both, tempfile.TemporaryDirectory() as directory:
         missing = ("missing", "`xoff test` has no such case")
-        cases = set() if args.others else {case for _, case, _ in chosen}
-        cases = sorted(cases, key=lambda case: [settings_of(case), case])
-        groups = itertools.groupby(cases, settings_of) if cases else [("", [])]
+        cases = sorted({case for _, case, _ in chosen}, key=lambda case: [settings_of(case), case])
         flawless = {}
-        for _, group in groups:
-            flawless |= examine(args, both, directory, None, list(group))
+        for settings, group in itertools.groupby(cases, settings_of):
+            flawless |= examine(args, both, directory, None, settings, list(group))
         for defect, case, sentence in chosen:
             without = flawless.get(case, missing)
-            verdicts = examine(args, both, directory, defect, [] if args.others else [case])
+            only = [] if args.others else [case]
+            verdicts = examine(args, both, directory, defect, settings_of(case), only)
             found = verdicts.pop(case, missing)
             is_right = (found[0], without[0]) == ("fail", "pass")
             wrong += not is_right
