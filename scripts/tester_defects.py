@@ -21,6 +21,7 @@ PORTS = 4
 SPEED = "100M"
 XOFF, XON, HEADROOM, ECN = 40_000, 20_000, 200_000, 20_000
 WATCHDOG, RESTORATION = 400, 200
+ATTEMPTS = 3
 
 DEVICE = f"""
 [device]
@@ -118,6 +119,16 @@ def examine(args, namespaces, directory, defect, settings, cases):
         return dict.fromkeys(cases, ("error", ended.stderr.strip()))
 
 
+def settled(*what):
+    """Examine again what a stall of the machine left without a verdict."""
+    verdicts = {}
+    for _ in range(ATTEMPTS):
+        verdicts |= examine(*what)
+        if all(verdict != "cannot-tell" for verdict, _ in verdicts.values()):
+            break
+    return verdicts
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary xoff")
@@ -134,11 +145,11 @@ def main():
         cases = sorted({case for _, case, _ in chosen}, key=lambda case: [settings_of(case), case])
         flawless = {}
         for settings, group in itertools.groupby(cases, settings_of):
-            flawless |= examine(args, both, directory, None, settings, list(group))
+            flawless |= settled(args, both, directory, None, settings, list(group))
         for defect, case, sentence in chosen:
             without = flawless.get(case, missing)
             only = [] if args.others else [case]
-            verdicts = examine(args, both, directory, defect, settings_of(case), only)
+            verdicts = settled(args, both, directory, defect, settings_of(case), only)
             found = verdicts.pop(case, missing)
             is_right = (found[0], without[0]) == ("fail", "pass")
             wrong += not is_right
