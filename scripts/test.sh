@@ -26,6 +26,8 @@ tell() {
 }
 trap tell EXIT
 
+# Many tests wait for time-outs and devices.
+export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$(($(nproc) * 3 / 2))}
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace "$@" </dev/null
     cargo test --workspace --doc </dev/null # nextest does not run these

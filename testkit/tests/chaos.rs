@@ -17,15 +17,16 @@ fn run(seeds: Range<u64>, jobs: usize) -> Report {
 
 #[test]
 fn chaos_finds_no_broken_promise() {
-    for seed in xoff_explore::seeds(0..24).map(|seed| seed >> 1) {
-        let report = run(seed..seed + 1, 1);
-        assert!(report.found.is_none(), "{report}");
-    }
+    let begin = xoff_explore::fresh() >> 1;
+    let report = run(begin..begin + 8, 2);
+    assert!(report.found.is_none(), "{report}");
 }
 
 #[test]
 fn chaos_runs_contain_faults_and_all_drop_reasons() {
-    let tally = run(0..96, 2).tally;
+    let report = run(0..96, 2);
+    assert!(report.found.is_none(), "{report}");
+    let tally = report.tally;
     assert_eq!(tally.seeds, 96);
     assert!(tally.frames > 0 && tally.xoffs > 0 && tally.came_to_rest > 0, "{tally:?}");
     assert!(tally.lost > 0 && tally.late > 0 && tally.harmed > 0, "{tally:?}");
@@ -40,6 +41,9 @@ fn chaos_runs_contain_faults_and_all_drop_reasons() {
     assert_eq!(lost.collect::<Vec<_>>(), expected, "reasons of dropped frames");
     let causes = Trigger::NAMES.into_iter().zip(tally.causes).filter(|(_, count)| *count > 0);
     assert_eq!(causes.map(|(name, _)| name).collect::<Vec<_>>(), ["ingress", "egress", "higher"]);
+    // Runs that may lose frames count their lossless drops.
+    let exhausted = tally.drops[DropReason::HeadroomExhausted.index()];
+    assert!(exhausted > 0 && tally.exempt_losses >= exhausted, "{report}");
 }
 
 #[test]

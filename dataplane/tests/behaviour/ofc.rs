@@ -149,7 +149,7 @@ fn peers_without_support_for_flow_lists_lose_nothing() {
 // proves: ofc-flows
 #[test]
 fn lost_flow_list_frames_cause_no_data_loss() {
-    for lost in 0..6 {
+    for lost in [0, 2, 5] {
         let mut fig = Fig1::new(PolicyKind::Ofc, |_, plan| plan.may_lapse = true);
         for (n, at) in [(1, 0), (2, 0)] {
             let mut count = 0;

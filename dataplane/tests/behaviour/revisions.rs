@@ -124,7 +124,7 @@ fn any_other() -> impl Strategy<Value = (RandomRevision, Option<usize>)> {
 }
 
 explore! {
-    cases = 60;
+    cases = 30;
 
     #[test]
     fn random_changes_of_settings_lose_no_lossless_frame(

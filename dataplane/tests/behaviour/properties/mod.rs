@@ -79,7 +79,7 @@ fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
 }
 
 explore! {
-    cases = 1_000;
+    cases = 600;
 
     // proves: lossless, ledger, ofc, ofc-flows, reload
     #[test]
@@ -93,7 +93,7 @@ explore! {
 }
 
 explore! {
-    cases = 300;
+    cases = 150;
 
     // proves: batches
     #[test]
