@@ -96,7 +96,7 @@ fn incast(is_selected: impl Fn(&Variant) -> bool) {
     let lossless: Vec<&str> = lossless.map(|variant| variant.name).collect();
     for policies in lossless.chunks(3) {
         unstalled(|| {
-            let report = compare("incast", policies, &["--speed", "100M"], &numbers);
+            let report = compare("incast", policies, &["--speed", "200M"], &numbers);
             for (policy, result) in report["policies"].as_object().unwrap() {
                 assert!(number(result, "/pfc/xoff_sent") > 0, "{policy}: the port was not congested");
                 assert_eq!(
@@ -299,7 +299,7 @@ fn balance_experiment_compares_spreads_without_loss() {
     let numbers: Vec<String> = numbers.chain(["/p99_flow_by_adaptive".into()]).collect();
     let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
     unstalled(|| {
-        let report = compare("balance", &["pfc"], &SLOW, &numbers);
+        let report = compare("balance", &["pfc"], &["--speed", "100M"], &numbers);
         let measured = &report["policies"]["pfc"];
         for result in measured["spreads"].as_array().unwrap() {
             assert_eq!(number(result, "/broken"), 0, "{result}");

@@ -60,7 +60,7 @@ fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
 #[test]
 fn incast_of_udp_is_lossless_with_agents() {
     unstalled(|| {
-        let outcome = run("udp", "4", true);
+        let outcome = run("udp", "2", true);
         assert_eq!(outcome.of(3, "received"), outcome.of(3, "sent"), "{}", outcome.programs);
         assert!(outcome.sum(0, "received") < outcome.sum(0, "sent"), "{}", outcome.programs);
         assert!(outcome.of(3, "jain").as_f64() >= Some(0.98), "{}", outcome.programs);
@@ -75,7 +75,7 @@ fn incast_of_udp_is_lossless_with_agents() {
 
 #[test]
 fn incast_of_udp_loses_frames_without_agents() {
-    let outcome = run("udp", "4", false);
+    let outcome = run("udp", "2", false);
     assert!(outcome.sum(3, "received") < outcome.sum(3, "sent"), "{}", outcome.programs);
     assert_eq!(
         (outcome.code, &outcome.account["verdict"]["promise"]),
@@ -88,7 +88,7 @@ fn incast_of_udp_loses_frames_without_agents() {
 #[test]
 fn incast_of_tcp_needs_no_retransmissions_with_agents() {
     unstalled(|| {
-        let outcome = run("tcp", "8", true);
+        let outcome = run("tcp", "5", true);
         assert_eq!(outcome.of(3, "sent_again"), 0, "{}", outcome.programs);
         assert!(outcome.of(0, "sent_again").as_u64() > Some(0), "{}", outcome.programs);
         assert_eq!(
@@ -102,7 +102,7 @@ fn incast_of_tcp_needs_no_retransmissions_with_agents() {
 
 #[test]
 fn incast_of_tcp_retransmits_without_agents() {
-    let outcome = run("tcp", "8", false);
+    let outcome = run("tcp", "5", false);
     assert!(outcome.of(3, "sent_again").as_u64() > Some(0), "{}", outcome.programs);
     assert_eq!(outcome.code, Some(1), "{}", outcome.account);
 }
