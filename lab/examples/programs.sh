@@ -18,7 +18,7 @@ echo "http: three downloads are the file"
 at h4 redis-server --bind 0.0.0.0 --protected-mode no --save '' --appendonly no --daemonize no >/dev/null 2>&1 &
 wait_for at h1 redis-cli -h h4 ping
 pids=
-for host in h1 h3; do at "$host" redis-benchmark -h h4 -n 4000 -c 20 -d 4000 -t set,get -q > "$host.redis" & pids="$pids $!"; done
+for host in h1 h3; do at "$host" redis-benchmark -h h4 -n 2000 -c 20 -d 4000 -t set,get -q > "$host.redis" & pids="$pids $!"; done
 for pid in $pids; do wait "$pid"; done
 at h1 redis-cli -h h4 -x set whole < served/file >/dev/null
 at h2 redis-cli -h h4 --raw get whole | head -c 4000000 | cmp - served/file
