@@ -6,7 +6,7 @@ use xoff_flow_control::settings::{
     CountUnit, FlowControl, GPfcSettings, GfcSettings, PPfcSettings, PolicySettings, PortSettings, PuntLimit,
     SwitchSettings,
 };
-use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
+use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
 
 use crate::document::{self, Document};
 use crate::draft::{Draft, flow_control, policies};
@@ -130,6 +130,7 @@ fn settings(
         name: draft.name.clone(),
         mac: MacAddr::default(),
         speed: draft.line.speed,
+        max_rate: max_rate(draft, problems),
         mtu_frame: draft.line.mtu_frame,
         trust: value(keys.trust.as_ref(), Default::default()),
         default_class: value(keys.default_class.as_ref(), defaults::DEFAULT_CLASS),
@@ -177,6 +178,18 @@ fn map<const N: usize>(
         let default = u8::try_from(code).map_or(Class::default(), |code| Class::from_low_bits(default(code)));
         named.and_then(|map| map.value[code]).unwrap_or(default)
     })
+}
+
+fn max_rate(draft: &Draft<'_>, problems: &mut Problems) -> Option<BitRate> {
+    let Spanned { value, span } = draft.port.keys.max_rate.as_ref()?;
+    if *value > draft.line.speed && draft.port.keys.speed.is_some() {
+        problems.push(
+            Problem::error(format!("`max_rate` of port {} is more than its speed", draft.name))
+                .at(*span, "above the speed")
+                .help(format!("the speed is {}", quantity::rate(draft.line.speed))),
+        );
+    }
+    Some(*value)
 }
 
 fn room_for_a_frame(

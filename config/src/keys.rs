@@ -223,6 +223,7 @@ crate::keys! {
         cable: u64 = parse::metres;
         burst: Bytes = parse::bytes;
         commit: Bytes = parse::bytes;
+        max_rate: BitRate = parse::rate;
         trust: Trust = parse::choice(Trust::WORDS);
         default_class: Class = parse::class;
         pcp_map: [Option<Class>; 8] = parse::class_map;

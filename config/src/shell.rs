@@ -210,6 +210,20 @@ impl PortShell {
         self.device.is_empty()
     }
 
+    /// Keeps rings and chunks of the running port if these suffice, so that a port may become slower and fast again.
+    pub(crate) fn with_rings_of(self, running: &PortShell) -> PortShell {
+        let sizes = |port: &PortShell| {
+            let Rings { fill, rx, tx, completion } = port.rings;
+            [fill, rx, tx, completion, port.stall_chunks, port.transmit_chunks]
+        };
+        let suffices = sizes(&self).iter().zip(sizes(running)).all(|(needed, given)| *needed <= given);
+        if running.device != self.device || !suffices {
+            return self;
+        }
+        let PortShell { rings, stall_chunks, transmit_chunks, .. } = *running;
+        PortShell { rings, stall_chunks, transmit_chunks, ..self }
+    }
+
     pub(crate) fn vacated(&self) -> PortShell {
         PortShell { device: String::new(), stall_chunks: 0, transmit_chunks: 0, ..self.clone() }
     }

@@ -181,6 +181,8 @@ fn buffer_limits_below_one_frame_are_refused() {
 fn max_rate_above_port_speed_and_late_refresh_are_refused() {
     assert!(read(&format!("[class.0]\nmax_rate = \"1G\"\n{PORTS}")).is_ok());
     assert_only("[class.0]\nmax_rate = \"1001M\"\n", (2, 13), &["more than the port's speed", "1Gb/s"]);
+    assert!(read(&format!("[defaults]\nmax_rate = \"1G\"\n{PORTS}")).is_ok());
+    assert_only("[defaults]\nmax_rate = \"1001M\"\n", (2, 13), &["more than its speed", "1Gb/s"]);
     // The pause time is 33.55 ms: 65535 quanta of 512 bits at 1 Gb/s.
     assert_only("[defaults]\nrefresh = \"34ms\"\n", (2, 12), &["not less than the pause time", "33553 us"]);
 }

@@ -222,7 +222,8 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     differences!(changes, place, old, new, PortSettings {
         name: other,
         mac: other, // set by the device
-        speed: restart,
+        speed: live,
+        max_rate: live,
         mtu_frame: restart "mtu (as bytes of the frame)",
         trust: live,
         default_class: live,

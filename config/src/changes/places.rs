@@ -59,7 +59,8 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     for (index, place) in places.iter().enumerate() {
         if let Some(place) = place.map(PortId::index) {
             config.switch.ports[place] = new.switch.ports[index].clone();
-            config.shell.ports[place] = new.shell.ports[index].clone();
+            let device = new.shell.ports[index].clone();
+            config.shell.ports[place] = device.with_rings_of(&running.shell.ports[place]);
             config.headroom[place] = new.headroom[index];
         }
     }

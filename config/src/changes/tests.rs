@@ -75,6 +75,21 @@ fn reload_changes_thresholds_and_priority_maps_without_restart() {
 }
 
 #[test]
+fn slower_port_keeps_rings_and_becomes_fast_again() {
+    let (slow, of) = changes(&[("speed = \"1G\"", "speed = \"100M\"\nmax_rate = \"50M\"")]);
+    assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
+    for line in ["port \"a\": speed: 1Gb/s -> 100Mb/s", "port \"a\": max_rate: none -> 50Mb/s"] {
+        assert!(lines(&of.live).contains(&line.to_owned()), "{line}: {:#?}", lines(&of.live));
+    }
+    assert_eq!(slow.shell.ports, config(FILE).shell.ports);
+    assert!(slow.switch.ports[0].past_xoff < config(FILE).switch.ports[0].past_xoff);
+    let (fast, of) = slow.changes(1, config(FILE));
+    assert_eq!((fast, lines(&of.restart)), (config(FILE), vec![]));
+    let (_, of) = changes(&[("speed = \"1G\"", "speed = \"10G\"")]);
+    assert!(lines(&of.restart).iter().any(|line| line.contains("receive chunks")), "{of:?}");
+}
+
+#[test]
 fn reload_lists_each_change_that_needs_restart() {
     let (_, of) =
         changes(&[("\"leaf\"", "\"spine\"\nhttp = \"off\"\nwhen_full = \"stop\""), ("eth2", "eth7")]);

@@ -197,7 +197,7 @@ impl Egress {
             committed: Bytes::ZERO,
             committed_frames: 0,
             class_rates: Box::new(classes.map(|class| class.max_rate.map(own_rate))),
-            line: Shaper::new(settings.speed, line_lead(settings)),
+            line: Shaper::new(settings.sending_rate(), line_lead(settings)),
             scheduler: scheduler(settings),
             queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
         }
@@ -208,7 +208,7 @@ impl Egress {
         self.mtu_frame = settings.mtu_frame;
         (self.marks, self.drops_early) = marked(settings, lossless);
         self.scheduler = scheduler(settings);
-        self.line.set_rate(now, settings.speed, line_lead(settings));
+        self.line.set_rate(now, settings.sending_rate(), line_lead(settings));
         self.commit_max = settings.commit;
     }
 

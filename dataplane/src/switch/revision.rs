@@ -37,8 +37,7 @@ pub struct Revision {
 impl Revision {
     /// Prepares settings for a worker with `slots` slots. These values must be the same as in the running switch:
     /// number of ports, accounting, pipeline, handling of full queues, kinds of queues, shadows, congestion points,
-    /// flow-control mode, capacity of the forwarding database. Ports with frames, or with a pause in either direction,
-    /// must keep line speed and maximum frame length.
+    /// flow-control mode, capacity of the forwarding database. Ports with frames must keep the maximum frame length.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));

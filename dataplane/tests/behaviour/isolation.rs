@@ -239,6 +239,23 @@ fn weighted_classes_share_rate_left_by_strict_class() {
 }
 
 #[test]
+fn port_sends_all_classes_at_its_maximum_rate() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.each_port(|port| {
+        (port.commit, port.burst) = (Bytes(3_000), Bytes(3_000));
+        port.max_rate = Some(BitRate::from_mbps(100));
+    });
+    let mut star = Star::new(plan);
+    let flows = [C0, C3].map(|class| star.start(1, 0, star.stream(0, class, 30)));
+    star.run_for(Nanos::from_millis(2));
+    // Frames take 1538 bytes: 25,000 bytes in two milliseconds, up to 3,000 bytes of lead, and a frame that starts at zero credit.
+    let frames: u64 = flows.iter().map(|flow| star.received(*flow).frames).sum();
+    assert!((16..=19).contains(&frames), "{frames}");
+    star.run_to_rest();
+    flows.iter().for_each(|flow| star.assert_whole(*flow, 30));
+}
+
+#[test]
 fn burst_of_class_rate_is_proportional_to_port_burst() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| {

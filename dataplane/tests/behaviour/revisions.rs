@@ -48,6 +48,7 @@ struct RandomRevision {
     more_headroom: u64,
     service: Service,
     max_rate: Option<BitRate>,
+    port_rate: Option<BitRate>,
     commit: u64,
     pause_time: u16,
     kinds: [PolicyKind; 2],
@@ -61,6 +62,7 @@ impl RandomRevision {
         let ports = settings.ports.iter_mut().enumerate();
         for (_, port) in ports.filter(|(index, _)| only.is_none_or(|only| only == *index)) {
             port.commit = Bytes(self.commit);
+            port.max_rate = self.port_rate;
             port.pause_time = Quanta(self.pause_time);
             port.refresh = Nanos(port.speed.time_of_quanta(port.pause_time).0 / 2);
             port.loop_detection = self.loop_detection;
@@ -95,12 +97,20 @@ fn any_other() -> impl Strategy<Value = (RandomRevision, Option<usize>)> {
         prop::sample::select(vec![LoopDetection::Off, LoopDetection::Alert, LoopDetection::Block]);
     let thresholds = (3_000..60_000u64, 10..100u64, 0..20_000u64);
     let of_port = (1..8_000u64, 200..2_000u16, detection);
-    (thresholds, service, rates, of_port, [kind.clone(), kind], watchdog, prop::option::of(0..PORTS))
+    (
+        thresholds,
+        service,
+        [rates.clone(), rates],
+        of_port,
+        [kind.clone(), kind],
+        watchdog,
+        prop::option::of(0..PORTS),
+    )
         .prop_map(
             |(
                 (xoff, xon, more_headroom),
                 service,
-                max_rate,
+                [max_rate, port_rate],
                 (commit, pause_time, loop_detection),
                 kinds,
                 watchdog,
@@ -112,6 +122,7 @@ fn any_other() -> impl Strategy<Value = (RandomRevision, Option<usize>)> {
                     more_headroom,
                     service,
                     max_rate,
+                    port_rate,
                     commit,
                     pause_time,
                     kinds,

@@ -230,6 +230,8 @@ pub struct PortSettings {
     pub mac: MacAddr,
     /// Line rate.
     pub speed: BitRate,
+    /// Maximum rate of sent frames, if it is below the line rate.
+    pub max_rate: Option<BitRate>,
     /// Longest frame in bytes, without FCS and [`xoff_wire::units::TAGS`].
     pub mtu_frame: u32,
     /// Header field that selects the class.
@@ -504,6 +506,12 @@ pub enum Service {
 }
 
 impl PortSettings {
+    /// Returns the maximum rate of sent frames.
+    #[must_use]
+    pub fn sending_rate(&self) -> BitRate {
+        self.max_rate.map_or(self.speed, |rate| rate.min(self.speed))
+    }
+
     /// Returns the lossless classes.
     #[must_use]
     pub fn lossless(&self) -> ClassSet {

@@ -58,6 +58,7 @@ impl PortSettings {
             name: name.into(),
             mac,
             speed,
+            max_rate: None,
             mtu_frame: MTU_FRAME,
             trust: Trust::Both,
             default_class: Class::ALL[0],

@@ -283,6 +283,7 @@ fn port_view(
         name,
         mac: _, // the device's
         speed,
+        max_rate,
         mtu_frame,
         trust,
         default_class,
@@ -335,6 +336,7 @@ fn port_view(
         "name": name,
         "device": device,
         "speed_bps": speed.bits_per_second(),
+        "max_rate_bps": max_rate.map(|rate| rate.bits_per_second()),
         "mtu": mtu_frame - ETHERNET_HEADER,
         "queues": match queues {
             Queues::All => "all".into(),
