@@ -6,6 +6,7 @@ mod lines;
 mod loops;
 mod needs;
 mod plan;
+mod rates;
 mod switches;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use crate::line::Impairment;
 pub(crate) use keys::AGENT_FILE;
 pub(crate) use lines::line_device;
 pub use needs::{AGENT, Needs};
+pub use rates::{LinkRates, Rates};
 pub use wires::variable;
 
 const NETWORK: FileKind = FileKind {
@@ -49,6 +51,8 @@ pub struct Network {
     pub file: Option<PathBuf>,
     /// Policy of the program, for reloads.
     pub own_policy: Option<OwnPolicy>,
+    /// Rates of links that differ from the file; all clones of a network share them.
+    pub rates: Rates,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +128,9 @@ impl Network {
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fine).take(keys::LAB_NAME_LEN_MAX).collect();
         let (mut network, remarks) = reader::read(&path.display().to_string(), &text, |root, problems| {
-            let mut network = read(&root, &name, machine, problems)?;
+            let rates = like.map(|like| like.rates.clone()).unwrap_or_default();
+            let mut network = read(&root, &name, machine, rates, problems)?;
+            like.into_iter().for_each(|like| network.refresh_as(like));
             network.place_agent_files(path);
             like.map_or(Some(()), |like| network.is_like(like, problems).then_some(()))?;
             Some(network)
@@ -189,13 +195,20 @@ impl Network {
 
     /// Parses `text`; `name` is the network's default name.
     pub fn from_toml(file: &str, text: &str, name: &str, machine: &Machine) -> Result<Network, ConfigError> {
-        let (network, remarks) =
-            reader::read(file, text, |root, problems| read(&root, name, machine, problems))?;
+        let (network, remarks) = reader::read(file, text, |root, problems| {
+            read(&root, name, machine, Rates::default(), problems)
+        })?;
         Ok(Network { warnings: remarks.warnings, ..network })
     }
 }
 
-fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems) -> Option<Network> {
+fn read(
+    root: &Value<'_>,
+    name: &str,
+    machine: &Machine,
+    rates: Rates,
+    problems: &mut Problems,
+) -> Option<Network> {
     if !Purpose::Network.is_possible(root, problems) {
         return None;
     }
@@ -204,7 +217,7 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
     let hosts = plan::hosts(&file, &wiring, problems);
     // No memory limit for a single switch, because the memory of all switches together is checked below.
     let alone = Machine { memory: None, ..machine.clone() };
-    let configs = switches::configs(root, &file, &wiring, &alone, problems);
+    let configs = switches::configs(root, &file, &wiring, &rates, &alone, problems);
     if problems.has_errors() {
         return None;
     }
@@ -229,9 +242,10 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
         warnings: Vec::new(),
         file: None,
         own_policy: machine.own_policy.clone(),
+        rates,
     };
     network.refresh_before_jitter(problems);
-    let remedies = || switches::remedies(root, &file, &wiring, &alone);
+    let remedies = || switches::remedies(root, &file, &wiring, &network.rates, &alone);
     let shortage = network.needs(machine).shortage(machine, remedies);
     shortage.into_iter().for_each(|problem| problems.push(problem));
     Some(network)

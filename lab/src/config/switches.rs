@@ -7,18 +7,36 @@ use xoff_config::reader::Problems;
 use xoff_config::reader::rearrange::{array, copied, entry, lay_below, policies, table, text};
 use xoff_config::{Choice as _, Config, Hardware, Machine, Problem, ReceiveChunks, Remedy, ZeroCopy};
 
+use xoff_wire::units::Nanos;
+
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
-use super::{End, Link};
+use super::{End, Link, LinkRates, Rates};
+
+/// Port that a wire makes.
+struct PlannedPort<'a> {
+    port: &'a Port,
+    link: &'a Link,
+    /// End of the link that is the port.
+    end: usize,
+    rates: LinkRates,
+}
+
+struct Running {
+    has_small_chunks: bool,
+    /// Stall budget of the running switch, in a reload.
+    stall: Option<Nanos>,
+}
 
 pub(super) fn configs(
     root: &Value<'_>,
     file: &File,
     wiring: &Wiring,
+    rates: &Rates,
     machine: &Machine,
     problems: &mut Problems,
 ) -> Vec<Option<Config>> {
-    each(root, file, wiring, machine, problems, |root, problems| {
+    each(root, file, wiring, rates, machine, problems, |root, problems| {
         // In a reload, only one of the switches is the running one.
         let name = root.as_table().and_then(|root| root.get("switch")?.as_table()?.get("name")?.as_str());
         let is_own = |running: &&std::sync::Arc<Config>| name == Some(running.shell.name.as_str());
@@ -27,10 +45,16 @@ pub(super) fn configs(
     })
 }
 
-pub(super) fn remedies(root: &Value<'_>, file: &File, wiring: &Wiring, machine: &Machine) -> Vec<Remedy> {
+pub(super) fn remedies(
+    root: &Value<'_>,
+    file: &File,
+    wiring: &Wiring,
+    rates: &Rates,
+    machine: &Machine,
+) -> Vec<Remedy> {
     let of_switch =
         |root: &Value<'_>, _: &mut Problems| Some(Config::remedies(root, Hardware::Software, machine));
-    let switches = each(root, file, wiring, machine, &mut Problems::default(), of_switch);
+    let switches = each(root, file, wiring, rates, machine, &mut Problems::default(), of_switch);
     Remedy::of_all(switches.into_iter().flatten().flatten())
 }
 
@@ -38,6 +62,7 @@ fn each<T>(
     root: &Value<'_>,
     file: &File,
     wiring: &Wiring,
+    rates: &Rates,
     machine: &Machine,
     problems: &mut Problems,
     work: impl Fn(&Value<'_>, &mut Problems) -> Option<T>,
@@ -50,9 +75,15 @@ fn each<T>(
         let ports = wiring.ports[index].iter().enumerate().map(|(number, port)| {
             let link = &wiring.wires[port.link];
             let here = End::Port { switch: index, port: number };
-            (port, link, usize::from(link.ends[1] == here))
+            let end = usize::from(link.ends[1] == here);
+            PlannedPort { port, link, end, rates: rates.of(port.link, link) }
         });
-        let root = root_of(copied(root), index, switch.span, ports.collect(), has_small_chunks, problems)?;
+        let running = machine
+            .running
+            .as_ref()
+            .filter(|running| switch.name.as_ref().is_some_and(|name| name.value == running.shell.name));
+        let running = Running { has_small_chunks, stall: running.map(|running| running.shell.stall_budget) };
+        let root = root_of(copied(root), index, switch.span, ports.collect(), running, problems)?;
         work(&root, problems)
     };
     file.switches.iter().enumerate().map(of_switch).collect()
@@ -62,8 +93,8 @@ fn root_of<'de>(
     mut lab: Value<'de>,
     index: usize,
     span: Span,
-    ports: Vec<(&Port, &Link, usize)>,
-    has_small_chunks: bool,
+    ports: Vec<PlannedPort<'_>>,
+    Running { has_small_chunks, stall }: Running,
     problems: &mut Problems,
 ) -> Option<Value<'de>> {
     let mut top = table(lab.take())?;
@@ -105,10 +136,17 @@ fn root_of<'de>(
     }
     if !switch.contains_key("workers") {
         // One worker for each switch, because all switches of the lab share the machine.
-        let names = ports.iter().map(|(port, ..)| text(port.name.clone(), port.span)).collect();
+        let names = ports.iter().map(|PlannedPort { port, .. }| text(port.name.clone(), port.span)).collect();
         let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
         let worker = Value::with_span(ValueInner::Table(worker), span);
         switch.extend([entry("workers", ValueInner::Array(vec![worker]), span)]);
+    }
+    let is_slower = |it: &PlannedPort<'_>| it.rates != LinkRates::of(it.link);
+    if let Some(stall) = stall.filter(|_| ports.iter().any(is_slower) && !switch.contains_key("stall_budget"))
+    {
+        // The default depends on the ports' speeds, but must stay, because the rings depend on it.
+        let stall = xoff_config::quantity::time(stall);
+        switch.extend([entry("stall_budget", ValueInner::String(stall.into()), span)]);
     }
     let may_copy = switch.get("zero_copy").is_none_or(|value| value.as_str() != Some(ZeroCopy::On.word()));
     if may_copy && has_small_chunks {
@@ -149,19 +187,23 @@ fn receive_small(root: &mut Table<'_>, span: Span) {
 }
 
 fn with_own<'de>(
-    ports: Vec<(&Port, &Link, usize)>,
+    ports: Vec<PlannedPort<'_>>,
     own: Option<Value<'de>>,
     problems: &mut Problems,
 ) -> Vec<Value<'de>> {
     let mut own = own_ports(own, problems);
-    let made = ports.into_iter().map(|(port, link, end)| {
+    let made = ports.into_iter().map(|PlannedPort { port, link, end, rates }| {
         let span = port.span;
         let mut keys = Table::from([
             entry("name", ValueInner::String(port.name.clone().into()), span),
             entry("device", ValueInner::String(port.name.clone().into()), span),
-            entry("speed", ValueInner::String(link.speed.bits_per_second().to_string().into()), span),
+            entry("speed", ValueInner::String(rates.speed.bits_per_second().to_string().into()), span),
             entry("mtu", ValueInner::Integer(link.mtu.into()), span),
         ]);
+        if rates.sending[end] < rates.speed {
+            let rate = rates.sending[end].bits_per_second().to_string();
+            keys.extend([entry("max_rate", ValueInner::String(rate.into()), span)]);
+        }
         if let Some(metres) = link.cable_metres(end) {
             keys.extend([entry("cable", ValueInner::String(format!("{metres}m").into()), span)]);
         }

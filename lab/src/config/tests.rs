@@ -84,6 +84,43 @@ fn switches_without_a_path_between_them_cause_a_warning() {
     }
 }
 
+// proves: lab-links
+#[test]
+fn slower_link_changes_speed_and_headroom_of_ports() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("lab.toml");
+    let text = "[defaults]\nspeed = \"10G\"\n[[switch]]\nname = \"s1\"\nhosts = 1\n[[switch]]\nname = \"s2\"\nhosts = 1\n\
+                [[link]]\nbetween = [\"s1\", \"s2\"]\n";
+    fs::write(&path, text).unwrap();
+    let start = Network::load(&path, &Machine::default()).unwrap();
+    let [near, far] = [0, 1].map(|switch| start.switches[switch].config.clone());
+    let reload = |switch: &Config| {
+        let machine = Machine { running: Some(switch.clone().into()), ..Machine::default() };
+        let network = Network::load_like(Some(&start), &path, &machine).unwrap();
+        let of = usize::from(switch.shell.name == "s2");
+        switch.changes(1, network.switches[of].config.clone())
+    };
+    let rates = |config: &Config| (config.switch.ports[1].speed, config.switch.ports[1].max_rate);
+    let rate = BitRate::from_mbps;
+    let full = start.rates.of(2, &start.links[2]);
+    let slow = full.with(None, rate(100));
+    for (set, at_near, at_far) in [
+        (full.between(slow), (rate(10_000), Some(rate(100))), (rate(10_000), Some(rate(100)))),
+        (slow, (rate(100), None), (rate(100), None)),
+        (slow.with(Some(0), rate(1_000)), (rate(1_000), None), (rate(1_000), Some(rate(100)))),
+        (full, (rate(10_000), None), (rate(10_000), None)),
+    ] {
+        start.rates.set(2, set);
+        for (before, expected) in [(&near, at_near), (&far, at_far)] {
+            let (config, of) = reload(before);
+            assert_eq!((rates(&config), of.restart), (expected, vec![]), "{set:?}");
+            let [new, old] = [&config, before].map(|config| &config.switch.ports[1]);
+            assert!(new.refresh <= old.refresh && new.past_xoff <= old.past_xoff, "{set:?}");
+            assert_eq!(new.past_xoff == old.past_xoff, set.speed == full.speed, "{set:?}");
+        }
+    }
+}
+
 #[test]
 fn lab_file_reload_refuses_changed_hosts_and_links() {
     let directory = tempfile::tempdir().unwrap();

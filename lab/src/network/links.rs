@@ -22,6 +22,9 @@ pub struct LinkStatus {
     pub ends: [EndStatus; 2],
     /// Line rate, bits per second on layer 1.
     pub speed_bits_per_second: u64,
+    /// Maximum rate of the frames from each end, if a command has lowered it.
+    #[serde(default)]
+    pub sending_bits_per_second: Option<[u64; 2]>,
     /// Frames from each end, if the link has a delay line.
     #[serde(default)]
     pub line: Option<[DirectionStatus; 2]>,
@@ -145,6 +148,8 @@ pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
 pub struct LinkChange {
     /// Name of the only end whose frames are changed.
     pub from: Option<String>,
+    #[serde(default)]
+    pub speed_bits_per_second: Option<u64>,
     pub delay_ns: Option<u64>,
     pub jitter_ns: Option<u64>,
     pub loss_per_billion: Option<u32>,
@@ -156,6 +161,17 @@ impl LinkChange {
     fn has_impairments(&self) -> bool {
         let LinkChange { delay_ns, jitter_ns, loss_per_billion, mac_control, .. } = self;
         delay_ns.is_some() || jitter_ns.is_some() || loss_per_billion.is_some() || mac_control.is_some()
+    }
+
+    /// Returns the only end whose frames are changed, if the change names one.
+    pub(super) fn from_end(&self, status: &LinkStatus) -> Result<Option<usize>, Refusal> {
+        let Some(from) = &self.from else { return Ok(None) };
+        let end = status.ends.iter().position(|end| end.node == *from);
+        end.map(Some).ok_or_else(|| {
+            let [a, b] = &status.ends;
+            let help = format!("--from is {} or {}", a.node, b.node);
+            Refusal::new(format!("{from:?} is no end of the link {}", status.name()), help)
+        })
     }
 
     fn of(&self, before: Impairment) -> Impairment {
@@ -306,19 +322,11 @@ impl Wire {
         dropped: impl Fn() -> DroppedAt,
     ) -> Result<Vec<String>, Refusal> {
         let name = status.name();
-        let from = change.from.as_ref().map(|from| {
-            let end = status.ends.iter().position(|end| end.node == *from);
-            end.ok_or_else(|| {
-                let [a, b] = &status.ends;
-                let help = format!("--from is {} or {}", a.node, b.node);
-                Refusal::new(format!("{from:?} is no end of the link {name}"), help)
-            })
-        });
-        let from = from.transpose()?;
-        if from.is_some() && !change.has_impairments() {
+        let from = change.from_end(status)?;
+        if from.is_some() && !change.has_impairments() && change.speed_bits_per_second.is_none() {
             return Err(Refusal::new(
                 "--from has no effect alone: a link goes down in both directions",
-                "add --delay, --jitter, --loss or --mac-control, or omit --from",
+                "add --speed, --delay, --jitter, --loss or --mac-control, or omit --from",
             ));
         }
         let mut warnings = Vec::new();

@@ -15,6 +15,7 @@ pub mod purposes;
 mod restart;
 pub mod running;
 mod sinks;
+mod speed;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod view;

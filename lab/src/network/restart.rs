@@ -13,7 +13,7 @@ use super::links::Refusal;
 use super::running::{source, switch_config};
 use super::view::{Restart, RestartedPart, SwitchState};
 use super::{NetworkError, RunningNetwork, leftovers};
-use crate::config::{End, Network, Place};
+use crate::config::{End, LinkRates, Network, Place, Rates};
 use crate::switches::SwitchHandle;
 
 const AGAIN: &str = "end the lab and start it again";
@@ -54,7 +54,9 @@ impl RunningNetwork {
         let config = match &self.view.network.file {
             None => node.config.clone(),
             Some(path) => {
-                let running = Network { warnings: Vec::new(), ..self.view.network.clone() };
+                // The speeds of the file, for which rings and memory are needed; a reload follows.
+                let rates = Rates::default();
+                let running = Network { warnings: Vec::new(), rates, ..self.view.network.clone() };
                 switch_config(&running, path, &name, here()).map_err(|error| {
                     Refusal::new(format!("{name} was not restarted: {error}"), "correct the lab's file")
                 })?
@@ -75,7 +77,12 @@ impl RunningNetwork {
         self.view.set_switch(switch, SwitchState::Ended(status.clone()));
         match self.start_again(switch, &config) {
             Ok(handle) => {
-                let (view, _) = &handle;
+                let (view, reloads) = &handle;
+                if let Some(Err(error)) =
+                    reloads.as_ref().filter(|_| self.has_slow_link(switch)).map(|reloads| reloads.wait(false))
+                {
+                    restart.failed.push(format!("{name} runs at the speeds of the file: {error}"));
+                }
                 // Frames that the new process has already received are not lost.
                 let arrived = self.frames_at(switch).saturating_sub(before);
                 restart.arrived_meanwhile = arrived.saturating_sub(received(view));
@@ -90,6 +97,14 @@ impl RunningNetwork {
                 Err(Refusal::new(message, AGAIN))
             }
         }
+    }
+
+    fn has_slow_link(&self, switch: usize) -> bool {
+        let network = &self.view.network;
+        network.links.iter().enumerate().any(|(number, link)| {
+            link.ends.iter().any(|end| matches!(end, End::Port { switch: of, .. } if *of == switch))
+                && network.rates.of(number, link) != LinkRates::of(link)
+        })
     }
 
     /// Starts a stopped switch. Its sockets stay open until the last reader of its counters has finished.

@@ -137,6 +137,7 @@ impl RunningNetwork {
             wires: links,
             switches: RwLock::new(switch_states),
             restarts: Mutex::default(),
+            changing_speed: Mutex::default(),
             since,
             page: OnceLock::new(),
         });

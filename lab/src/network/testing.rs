@@ -28,6 +28,7 @@ pub fn network_of(links: &[(String, String)]) -> NetworkStatus {
             .map(|(a, b)| LinkStatus {
                 ends: [end(a), end(b)],
                 speed_bits_per_second: 1_000_000_000,
+                sending_bits_per_second: None,
                 line: None,
                 failure: None,
                 downs: Downs::default(),

@@ -13,6 +13,8 @@ use super::links::{self, DroppedAt, EndStatus, LinkChange, LinkStatus, Refusal, 
 use super::names::Entrance;
 use crate::config::{End, Host, Network, Place, SwitchNode};
 use crate::switches::SwitchHandle;
+use xoff_wire::units::BitRate;
+
 use crate::{Device, LabError, Tie, parallel};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::control::reload::{Reloaded, Reloads};
@@ -163,6 +165,8 @@ pub struct NetworkView {
     pub(super) wires: Vec<Wire>,
     pub(super) switches: RwLock<Vec<SwitchState>>,
     pub(super) restarts: Mutex<Vec<Restart>>,
+    /// Held while a link's speed changes.
+    pub(super) changing_speed: Mutex<()>,
     pub(super) since: Instant,
     /// Address of the network's page, once it is served.
     pub page: OnceLock<String>,
@@ -289,16 +293,20 @@ impl NetworkView {
             .get(link)
             .zip(links.get(link))
             .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
-        wire.change(change, status, || self.dropped(link))
+        let mut warnings = wire.change(change, status, || self.dropped(link))?;
+        if let Some(rate) = change.speed_bits_per_second.and_then(BitRate::new) {
+            warnings.extend(self.change_speed(link, change.from_end(status)?, rate, &status.name())?);
+        }
+        Ok(warnings)
     }
 
     fn guests(&self) -> impl Iterator<Item = &Host> {
         self.network.hosts.iter().filter(|host| matches!(host.place, Place::Tap(_)))
     }
 
-    pub(super) fn links(&self) -> Vec<LinkStatus> {
+    pub(super) fn end_status(&self, end: End) -> EndStatus {
         let network = &self.network;
-        let end = |end: &End| match *end {
+        match end {
             End::Host { host, interface } => EndStatus {
                 node: network.hosts[host].name.clone(),
                 port: network.hosts[host].interfaces[interface].device.clone(),
@@ -309,10 +317,15 @@ impl NetworkView {
                 port: network.switches[switch].config.switch.ports[port].name.clone(),
                 is_switch: true,
             },
-        };
+        }
+    }
+
+    pub(super) fn links(&self) -> Vec<LinkStatus> {
+        let network = &self.network;
         let link = |(index, (link, wire)): (usize, (&crate::config::Link, &Wire))| LinkStatus {
-            ends: link.ends.each_ref().map(end),
-            speed_bits_per_second: link.speed.bits_per_second(),
+            ends: link.ends.map(|end| self.end_status(end)),
+            speed_bits_per_second: network.rates.of(index, link).speed.bits_per_second(),
+            sending_bits_per_second: network.sending(index).map(|rates| rates.map(BitRate::bits_per_second)),
             line: wire.directions(),
             failure: wire.failure(),
             downs: wire.downs(|| self.dropped(index)),

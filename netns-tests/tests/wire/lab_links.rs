@@ -14,17 +14,27 @@ rtt() { xoff lab exec h1 -- ping -c 1 -W 5 h3 | sed -n 's/.*time=\\([0-9]*\\).*/
 carrier() { xoff lab exec $1 -- cat /sys/class/net/$2/carrier; }
 reaches() { for n in $(seq 50); do xoff lab exec h1 -- ping -c 1 -W 1 $1 >/dev/null && return; done; return 1; }
 step=delay; [ $(rtt) -ge 40 ]
-step=less-delay; xoff lab link s1-s2 --delay 5ms; [ $(rtt) -ge 10 ] && [ $(rtt) -lt 40 ]
+step=less-delay; xoff lab link s1-s2 --delay 5ms; [ $(rtt) -ge 10 ]; [ $(rtt) -lt 40 ]
 step=loss; xoff lab link h1 --loss 100% --from s1
 xoff lab exec h1 -- ping -c 3 -i 0.1 -W 1 h2 | grep -q '100% packet loss'
 xoff lab link h1 --loss 0%; reaches h2
 step=no-line; xoff lab link h2 --delay 1ms 2>&1 | grep -q 'has no delay line'
+port() { xoff lab exec $1 -- xoff status --json | python3 -c 'import json, sys
+port = next(it for it in json.load(sys.stdin)[\"ports\"] if it[\"name\"] == sys.argv[1])
+ingress = next(it for it in port[\"classes\"] if it[\"class\"] == 3)[\"ingress\"]
+print(port[\"speed_bits_per_second\"] // 10**6, ingress[\"headroom_bytes\"])' $2; }
+step=speed; full=$(port s2 s1); xoff lab link s1-s2 --speed 10M; set -- $full $(port s2 s1) $(port s1 s2)
+[ \"$1 $3 $5\" = '100 10 10' ]; [ $4 -lt $2 ]; reaches h3
+step=one-way; xoff lab link s1-s2 --speed 100M --from s1; [ \"$(port s2 s1)\" = \"$full\" ]; xoff lab link s1-s2 | grep -q 'speed 10Mb/s'
+step=too-fast; xoff lab link s1-s2 --speed 1G 2>&1 | grep -q 'has memory for 100Mb/s'
+step=fast; xoff lab link s1-s2 --speed 100M; [ $(xoff lab link s1-s2 | grep -c Mb/s) = 0 ]
+xoff lab link s1-s2 --speed 50M
 step=down; xoff lab link s1-s2 --down; [ $(carrier s2 s1)$(carrier s1 s2) = 00 ]
 xoff lab link s1-s2 --up; [ $(carrier s2 s1)$(carrier s1 s2) = 11 ]; reaches h3
 step=node-down; xoff lab exec s2 -- ip link set s1 down; until [ $(carrier s1 s2) = 0 ]; do sleep 0.01; done
 xoff lab exec s2 -- ip link set s1 up; until [ $(carrier s1 s2) = 1 ]; do sleep 0.01; done
 step=host-down; xoff lab link h2 --down; [ $(carrier h2 eth0) = 0 ]; xoff lab link h2 --up; [ $(carrier h2 eth0) = 1 ]; reaches h2
-step=switch; xoff lab restart s1; reaches h3
+step=switch; xoff lab restart s1; reaches h3; [ $(port s1 s2 | cut -d' ' -f1) = 50 ]
 step=host; xoff lab exec h2 -- sleep 1000 & sleeper=$!; until xoff lab exec h2 -- pgrep sleep >/dev/null; do sleep 0.05; done
 xoff lab restart h2; ! wait $sleeper; reaches h2
 step=agent; xoff lab restart h2 --agent; xoff lab status >/dev/null; reaches h2

@@ -13,6 +13,8 @@ use xoff_lab::network::control::{self, Request, RestartRequest, ask};
 use xoff_lab::network::links::{self, DirectionStatus, LinkChange, LinkStatus, Refusal};
 use xoff_lab::network::view::{Restart, RestartedPart};
 
+use xoff_wire::units::BitRate;
+
 use super::{LabArgs, look};
 use crate::cli;
 
@@ -22,6 +24,9 @@ pub struct LinkArgs {
     which: LabArgs,
     /// Switch port (s1:h1), two nodes (h1-s1, s1:port-s2), or a node with one link [default: show all].
     link: Option<String>,
+    /// Line rate, such as 100M, up to the file's; ports follow with their headroom.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    speed: Option<u64>,
     /// One-way delay, such as 5ms.
     #[arg(long, value_name = "TIME", value_parser = time)]
     delay: Option<u64>,
@@ -50,6 +55,11 @@ fn time(text: &str) -> Result<u64, String> {
     time.ok_or_else(|| "give a time with its unit, such as 5ms or 200us".into())
 }
 
+fn rate(text: &str) -> Result<u64, String> {
+    let rate = quantity::parse_rate(text).map(|rate| rate.bits_per_second());
+    rate.ok_or_else(|| "give a rate from 1M to 1.6T, such as 100M".into())
+}
+
 fn percent(text: &str) -> Result<u32, String> {
     parse_percent(text).ok_or_else(|| "give a share from 0% to 100%, such as 0.1%".into())
 }
@@ -58,6 +68,7 @@ impl LinkArgs {
     fn change(&self) -> LinkChange {
         LinkChange {
             from: self.from.clone(),
+            speed_bits_per_second: self.speed,
             delay_ns: self.delay,
             jitter_ns: self.jitter,
             loss_per_billion: self.loss,
@@ -128,11 +139,14 @@ fn text(links: &[LinkStatus], shown: Option<usize>) -> String {
         let row = move |end: usize, direction: Option<&DirectionStatus>| {
             let mut row = vec![name(end), link.ends[end].node.clone()];
             let settings = direction.map_or("no delay line".into(), |it| it.impairment.text());
-            row.push(format!("{}{settings}", state(end)));
+            let rate = link.sending_bits_per_second.and_then(|rates| BitRate::new(rates[end]));
+            let rate = rate.map_or(String::new(), |rate| format!("speed {}, ", quantity::rate(rate)));
+            row.push(format!("{}{rate}{settings}", state(end)));
             row.extend(direction.map_or(Default::default(), |direction| counts(&direction.carried)));
             row
         };
         match &link.line {
+            None if link.sending_bits_per_second.is_some() => rows.extend([row(0, None), row(1, None)]),
             None => rows.push(row(0, None)),
             Some(line) => rows.extend([row(0, Some(&line[0])), row(1, Some(&line[1]))]),
         }

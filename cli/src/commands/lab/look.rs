@@ -112,6 +112,7 @@ mod tests {
         let link = |ends| LinkStatus {
             ends,
             speed_bits_per_second: 1,
+            sending_bits_per_second: None,
             line: None,
             failure: None,
             downs: Downs::default(),

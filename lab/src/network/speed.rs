@@ -1,0 +1,90 @@
+//! Change of a running link's speed.
+
+use std::sync::PoisonError;
+
+use xoff_config::quantity;
+use xoff_wire::units::BitRate;
+
+use super::NetworkView;
+use super::links::Refusal;
+use super::view::SwitchState;
+use crate::config::{End, LinkRates};
+
+impl NetworkView {
+    /// Changes the rate of the frames from one end of a link, or from both; returns warnings. Speed and headroom of the switches' ports
+    /// follow, in two steps, so that no headroom is too small meanwhile.
+    pub(super) fn change_speed(
+        &self,
+        number: usize,
+        from: Option<usize>,
+        rate: BitRate,
+        name: &str,
+    ) -> Result<Vec<String>, Refusal> {
+        let _alone = self.changing_speed.lock().unwrap_or_else(PoisonError::into_inner);
+        let link = &self.network.links[number];
+        if rate > link.speed {
+            let speed = quantity::rate(link.speed);
+            return Err(Refusal::new(
+                format!("the link {name} has memory for {speed}, the speed in the lab's file"),
+                "write the highest speed into the lab's file, and start the lab again",
+            ));
+        }
+        let now = self.network.rates.of(number, link);
+        let next = now.with(from, rate);
+        if next == now {
+            return Ok(Vec::new());
+        }
+        for end in (0..2).filter(|end| next.sending[*end] != now.sending[*end]) {
+            let (End::Host { host, .. }, far) = (link.ends[end], self.end_status(link.ends[1 - end])) else {
+                continue;
+            };
+            let host = &self.network.hosts[host].name;
+            let help = match far.is_switch {
+                true => format!(
+                    "change only frames from the switch, by --from {}, or change the file and start the lab again",
+                    far.node
+                ),
+                false => "change the speed in the lab's file, and start the lab again".into(),
+            };
+            return Err(Refusal::new(
+                format!("host {host} keeps the speed with which its agent started"),
+                help,
+            ));
+        }
+        let between = now.between(next);
+        let mut warnings = self.apply(number, between, now)?;
+        warnings.extend(self.apply(number, next, between)?);
+        warnings.dedup();
+        Ok(warnings)
+    }
+
+    /// Gives new rates to the switches at a link. If one of them refuses, the rates `before` stay.
+    fn apply(&self, number: usize, rates: LinkRates, before: LinkRates) -> Result<Vec<String>, Refusal> {
+        let network = &self.network;
+        if rates == before {
+            return Ok(Vec::new());
+        }
+        network.rates.set(number, rates);
+        let of_end = |end: &End| match *end {
+            End::Port { switch, .. } => Some(switch),
+            End::Host { .. } => None,
+        };
+        let reload = |dry_run: bool| {
+            let mut warnings = Vec::new();
+            for switch in network.links[number].ends.iter().filter_map(of_end) {
+                let name = &network.switches[switch].name;
+                let SwitchState::Running(_, Some(reloads)) = self.switches().swap_remove(switch) else {
+                    return Err(format!("{name} does not run, or the lab has no file to reload"));
+                };
+                let reloaded = reloads.wait(dry_run).map_err(|why| format!("switch {name}: {why}"))?;
+                warnings.extend(reloaded.warnings);
+            }
+            Ok(warnings)
+        };
+        let done = reload(true).and_then(|_| reload(false));
+        done.map_err(|why| {
+            network.rates.set(number, before);
+            Refusal::new(why, "correct the lab's file, which `xoff lab link --speed` reads again")
+        })
+    }
+}
