@@ -274,7 +274,9 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
     }
     let [a, b] = ["side-a", "side-b"].map(named);
     let up = || {
-        succeed(&mut lab(&["list"])).lines().filter(|name| [&a, &b].contains(&&(*name).to_owned())).count()
+        let list = succeed(&mut lab(&["list"]));
+        let names = list.lines().filter_map(|line| line.strip_suffix('/')?.split_once("  http://127.0.0.1:"));
+        names.filter(|(name, _)| [&a, &b].contains(&&(*name).to_owned())).count()
     };
     assert_eq!(up(), 2);
     let again = lab(&["up", workspace.file("side-a", FIVE_LINES).to_str().unwrap()]).output().unwrap();

@@ -173,7 +173,7 @@ enum LabCommand {
         #[arg(long)]
         agent: bool,
     },
-    /// List the networks that are up.
+    /// List the networks that are up, with the addresses of their pages.
     List,
     /// Run a network in this process, the background process of `xoff lab up`.
     #[command(hide = true)]
@@ -267,7 +267,13 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             links::restart(&control::choose(which.lab.as_deref())?, node, *agent)
         }
         LabCommand::List => {
-            control::all().into_iter().try_for_each(|name| cli::print(name + "\n"))?;
+            for name in control::all() {
+                let page = match control::ask::<Description>(&name, Request::Describe) {
+                    Ok(description) => description.page.unwrap_or_else(|| "no page".into()),
+                    Err(error) => error.to_string(),
+                };
+                cli::print(format!("{name}  {page}\n"))?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         LabCommand::Child { which, parent, on, command } => {
