@@ -151,6 +151,7 @@ impl Host for Aggregators {
             for (port, member) in group.members() {
                 let handled = &mut handled[port.index()];
                 follow_link(view, handled, now, port, member);
+                member.set_leaves(view.lacp.lock()[port.index()].leaves);
                 let unsent = counts.unsent(port);
                 if std::mem::replace(&mut handled.unsent, unsent) != unsent {
                     member.send_again();

@@ -75,6 +75,8 @@ pub struct Member {
     expires: Nanos,
     mux: Mux,
     is_selected: bool,
+    /// True if the operator removes the port from its group.
+    leaves: bool,
     needs_to_send: bool,
     next_periodic: Nanos,
     sent: [Nanos; BURST],
@@ -92,6 +94,7 @@ impl Member {
             expires: Nanos::NEVER,
             mux: Mux::Detached,
             is_selected: false,
+            leaves: false,
             needs_to_send: false,
             next_periodic: Nanos::NEVER,
             sent: [Nanos::ZERO; BURST],
@@ -266,7 +269,13 @@ impl Member {
     }
 
     pub fn select(&mut self) {
-        self.is_selected = true;
+        self.is_selected = !self.leaves;
+    }
+
+    /// Makes the port leave its group, or lets it join again.
+    pub fn set_leaves(&mut self, leaves: bool) {
+        self.leaves = leaves;
+        self.is_selected &= !leaves;
     }
 
     #[must_use]

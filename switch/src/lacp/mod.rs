@@ -19,6 +19,8 @@ pub struct LacpPort {
     pub actor: End,
     pub partner: End,
     pub counts: LacpCounts,
+    /// True while a reload waits until the port has left its group.
+    pub leaves: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,12 @@ impl LacpPorts {
 }
 
 impl LacpPort {
+    /// Returns whether the port still accepts data of its partner.
+    #[must_use]
+    pub fn is_collecting(&self) -> bool {
+        matches!(self.standing, Standing::Collecting | Standing::Distributing)
+    }
+
     pub fn note(&mut self, member: &Member, is_sent: bool) {
         let standing = std::mem::replace(&mut self.standing, member.standing());
         (self.actor, self.partner) = member.ends();

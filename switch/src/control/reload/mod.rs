@@ -8,6 +8,7 @@
 
 mod follow;
 pub(super) mod http;
+mod members;
 mod ports;
 mod read;
 mod source;
@@ -309,10 +310,12 @@ impl Reloader {
     ) -> Result<Vec<String>, NotReloaded> {
         next.switch.fdb.seed = running.switch.fdb.seed; // each read generates another seed
         let added = ports::open(&self.opener, &changes.added, &next).await?;
+        let leaving = members::leave(&self.view, &running, &next).await;
         let settings = self.settings(&next);
         if next.switch != running.switch
             && let Err(error) = self.revise(settings, &changes.removed).await
         {
+            members::stay(&self.view, &leaving);
             added.close(&self.opener);
             return Err(error);
         }

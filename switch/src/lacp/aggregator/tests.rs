@@ -194,6 +194,22 @@ fn removed_member_leaves_without_refused_data() {
 
 // proves: lacp
 #[test]
+fn leaving_member_collects_until_partner_stops() {
+    let mut wires = Wires::pair(ACTIVE, SHORT);
+    wires.run(Nanos::from_secs(10));
+    wires.member((0, 1)).set_leaves(true);
+    wires.run(Nanos::from_millis(900));
+    assert_eq!(wires.standings(), [Distributing, Collecting, Distributing, Collecting]);
+    wires.run(Nanos::from_secs(20));
+    let [_, left, _, partner] = wires.standings()[..] else { panic!("a member is missing") };
+    assert_eq!((left, wires.member((1, 1)).state()), (OtherPartner, MemberState::Detached), "{partner:?}");
+    wires.member((0, 1)).set_leaves(false);
+    wires.run(Nanos::from_secs(10));
+    assert_eq!(wires.standings(), [Distributing; 4], "the member did not join again");
+}
+
+// proves: lacp
+#[test]
 fn ports_to_different_partners_are_not_aggregated() {
     let ends = || vec![aggregator(1, &[0, 1, 2], ACTIVE), aggregator(2, &[0], SHORT)];
     let other_system = [ends(), vec![aggregator(3, &[1, 2], SHORT)]].concat();

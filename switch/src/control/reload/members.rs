@@ -1,0 +1,54 @@
+//! Members that a reload removes from LACP groups. They leave first, because their partner may have queued frames for them.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use xoff_config::Config;
+use xoff_flow_control::settings::SwitchSettings;
+use xoff_wire::units::PortId;
+
+use super::super::view::SwitchView;
+
+/// Maximum wait: a member accepts data for one second after its partner's consent.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Makes the members that `next` lacks leave their groups, and waits until their partners send no data. Returns these members.
+pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) -> Vec<PortId> {
+    let leaving = leaving(&running.switch, &next.switch);
+    if leaving.is_empty() {
+        return leaving;
+    }
+    set(view, &leaving, true);
+    let deadline = Instant::now() + LEAVE_WITHIN;
+    let is_collecting = || {
+        let ports = view.lacp.lock();
+        leaving.iter().any(|port| ports[port.index()].is_collecting())
+    };
+    while is_collecting() && Instant::now() < deadline {
+        sleep(LOOK_EVERY).await;
+    }
+    leaving
+}
+
+/// Lets members join again after a refused reload.
+pub(super) fn stay(view: &SwitchView, leaving: &[PortId]) {
+    set(view, leaving, false);
+}
+
+fn set(view: &SwitchView, members: &[PortId], leaves: bool) {
+    let mut ports = view.lacp.lock();
+    members.iter().for_each(|port| ports[port.index()].leaves = leaves);
+    drop(ports);
+    view.host_bell.wake();
+}
+
+fn leaving(running: &SwitchSettings, next: &SwitchSettings) -> Vec<PortId> {
+    let stays = |name: &str, port: PortId| {
+        let mut groups = next.groups.iter().filter(|group| group.lacp.is_some() && group.name == name);
+        groups.any(|group| group.members.iter().any(|member| member.port == port))
+    };
+    let groups = running.groups.iter().filter(|group| group.lacp.is_some());
+    let members = groups.flat_map(|group| group.members.iter().map(move |member| (&group.name, member.port)));
+    members.filter(|(name, port)| !stays(name, *port)).map(|(_, port)| port).collect()
+}
