@@ -8,10 +8,14 @@ mod cnm;
 mod gfc;
 #[path = "../../fuzz/src/header.rs"]
 mod header;
+#[path = "../../fuzz/src/lacp.rs"]
+mod lacp;
 #[path = "../../fuzz/src/lldp.rs"]
 mod lldp;
 #[path = "../../fuzz/src/mac_control.rs"]
 mod mac_control;
+#[path = "../../fuzz/src/multicast.rs"]
+mod multicast;
 #[path = "../../fuzz/src/ofc.rs"]
 mod ofc;
 #[path = "../../fuzz/src/switch/mod.rs"]
@@ -53,6 +57,17 @@ fn fuzz_corpus_of_cnms_passes_parser_checks() {
 #[test]
 fn fuzz_corpus_of_lldp_frames_passes_parser_checks() {
     run("lldp", lldp::check);
+}
+
+// proves: lacp
+#[test]
+fn fuzz_corpus_of_lacp_frames_passes_parser_checks() {
+    run("lacp", lacp::check);
+}
+
+#[test]
+fn fuzz_corpus_of_multicast_passes_parser_checks() {
+    run("multicast", multicast::check);
 }
 
 // proves: ofc-flows
