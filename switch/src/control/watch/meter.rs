@@ -1,7 +1,7 @@
 //! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, large enough for the longest stall.
 
 use xoff_flow_control::settings::PortSettings;
-use xoff_wire::units::{Bytes, Class, Nanos, PortId};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
 
 use super::super::view::{PortView, SwitchView};
 
@@ -15,6 +15,7 @@ const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 pub(super) struct Meter {
     level: u64,
     before: Option<(Nanos, u64)>,
+    speed: Option<BitRate>,
 }
 
 impl Meter {
@@ -32,6 +33,9 @@ impl Meter {
     }
 
     fn take(&mut self, now: Nanos, came: u64, port: &PortSettings, away: Nanos) -> u64 {
+        if self.speed != Some(port.speed) {
+            *self = Meter { speed: Some(port.speed), ..Meter::default() }; // earlier frames came at another speed
+        }
         let before = self.before.replace((now, came));
         let Some((then, had_come)) = before else { return 0 };
         let leaks = port.speed.bytes_in(now.since(then)).0;
@@ -56,8 +60,6 @@ fn on_line(view: &SwitchView, port: PortId) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_wire::units::BitRate;
-
     use super::*;
     use crate::control::testing::view;
 
@@ -78,6 +80,20 @@ mod tests {
             came = came.max(port.speed.bytes_in(counted_until).0);
             assert_eq!(meter.take(now, came, &port, AWAY), 0, "{now:?}");
         }
+    }
+
+    // proves: peer-faults
+    #[test]
+    fn peer_is_not_too_fast_before_port_slows_down() {
+        let (fast, mut meter) = (port(), Meter::default());
+        let slow = PortSettings { speed: BitRate::from_mbps(10), ..fast.clone() };
+        let second = Nanos::from_secs(1);
+        let came = |seconds: u64| seconds * fast.speed.bytes_in(second).0;
+        let steps = [(0, 0, &fast), (1, came(1), &fast), (2, came(2), &slow), (3, came(2), &slow)];
+        for (seconds, came, port) in steps {
+            assert_eq!(meter.take(Nanos::from_secs(seconds), came, port, AWAY), 0, "{seconds}");
+        }
+        assert!(meter.take(Nanos::from_secs(4), came(3), &slow, AWAY) > 0);
     }
 
     // proves: peer-faults
