@@ -19,7 +19,7 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use xoff_flow_control::settings::Dcbx;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
-use xoff_xdp::PacketSender;
+use xoff_xdp::{PacketSender, XdpError, check_agent_privileges};
 
 use self::reclaim::Reclaim;
 use crate::backlog::{BacklogPause, BacklogWatch};
@@ -48,6 +48,8 @@ pub enum AgentError {
     NoDevice(String),
     #[error("the interface {0} was removed or renamed; start again when it is back")]
     DeviceRemoved(String),
+    #[error(transparent)]
+    NotPrivileged(XdpError),
     #[error(transparent)]
     Egress(#[from] EgressError),
     #[error("{device}: {fault}: {source}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW")]
@@ -92,6 +94,7 @@ impl Agent {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::System { fault, device: name.clone(), source };
         let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
+        check_agent_privileges().map_err(AgentError::NotPrivileged)?;
         let receiver = Receiver::open(&device).map_err(refused("cannot receive MAC control"))?;
         let link = LinkMonitor::open(device.ifindex).map_err(refused("cannot watch the link"))?;
         let of_device = EgressSettings::new(settings.clone());

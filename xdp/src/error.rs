@@ -9,7 +9,7 @@ use crate::limits;
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     #[error(
-        "not privileged: {} missing; run as root, or give the binary its capabilities with \
+        "not privileged: {} missing; run as root (in a container with `--cap-add`), or give the binary its capabilities with \
          `setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep`",
         .missing.join(", ")
     )]
@@ -120,9 +120,21 @@ pub(crate) fn forbidden(fault: &'static str, source: io::Error) -> XdpError {
 }
 
 pub(crate) fn check_privileges() -> Result<(), XdpError> {
+    check(&NEEDED)
+}
+
+/// Checks the capabilities that a host's agent needs.
+///
+/// # Errors
+/// Capabilities are missing.
+pub fn check_agent_privileges() -> Result<(), XdpError> {
+    check(&[caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW])
+}
+
+fn check(needed: &[caps::Capability]) -> Result<(), XdpError> {
     use caps::Capability::{CAP_BPF, CAP_SYS_ADMIN};
     let holds = |capability| caps::has_cap(None, caps::CapSet::Effective, capability).unwrap_or(false);
     let has = |capability| holds(capability) || capability == CAP_BPF && holds(CAP_SYS_ADMIN);
-    let missing: Vec<String> = NEEDED.into_iter().filter(|&c| !has(c)).map(|c| c.to_string()).collect();
+    let missing: Vec<String> = needed.iter().filter(|&&c| !has(c)).map(ToString::to_string).collect();
     if missing.is_empty() { Ok(()) } else { Err(XdpError::NotPrivileged { missing }) }
 }

@@ -52,7 +52,7 @@ use std::io;
 
 pub use device::{Facts, restore_port};
 pub use driver::Driver;
-pub use error::{Obstacle, XdpError};
+pub use error::{Obstacle, XdpError, check_agent_privileges};
 pub use fallback::Fallbacks;
 pub use host_interface::HostInterface;
 pub use interface::Interface;

@@ -14,7 +14,9 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
         if place.is_none() {
             let (name, device) = (&new.switch.ports[index].name, &new.shell.ports[index].device);
             changes.restart.push(Change {
-                what: format!("port {name:?}, which exceeds `spare_ports`"),
+                what: format!(
+                    "port {name:?} (its memory has to be reserved at the start: restart, with `spare_ports` for further ports)"
+                ),
                 before: absent(),
                 after: device.clone(),
             });

@@ -214,8 +214,8 @@ fn port_that_is_added_again_gets_its_old_index() {
     assert_eq!(of.added, [PortId(0)]);
     assert_eq!(again.switch, config(FILE).switch);
     let (_, of) = left.changes(1, config(&without.replacen("[class.3]", C, 1)));
-    let no_place = "port \"c\", which exceeds `spare_ports`: none -> eth3";
-    assert_eq!(lines(&of.restart), [no_place], "its place keeps its name");
+    let [no_place] = &lines(&of.restart)[..] else { panic!("its place does not keep its name") };
+    assert!(no_place.starts_with("port \"c\" (") && no_place.contains("with `spare_ports`"), "{no_place}");
 }
 
 #[test]

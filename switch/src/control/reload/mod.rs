@@ -63,8 +63,8 @@ impl Reserved {
             let Some(needed) = planned(&all) else { continue };
             let cause = match planned(&[next]) {
                 Some(_) => {
-                    "depends on lossless, mtu, xoff, headroom, ingress_max and egress_max of the ports: lower these, or restart; a spare \
-                     port has the memory of the largest port of the start"
+                    "depends on lossless, mtu, xoff, headroom with cable and peer_response, ingress_max and egress_max of the ports: \
+                     lower these, or restart; `spare_ports` reserve memory also for higher values"
                 }
                 None => {
                     "includes frames admitted under former limits: lower limits first, and raise others in a later reload, when queues \
@@ -495,7 +495,7 @@ mod tests {
         let [larger] = &refused(&[&start], &config(200_000_000, "[3]"))[..] else { panic!("it fits") };
         assert!(
             larger.starts_with("buffer memory of worker 0 (")
-                && larger.contains("xoff, headroom, ingress_max"),
+                && larger.contains("xoff, headroom with cable"),
             "{larger}"
         );
         let other = config(100_000, "[4]");
