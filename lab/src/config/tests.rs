@@ -86,7 +86,7 @@ fn switches_without_a_path_between_them_cause_a_warning() {
 
 // proves: lab-links
 #[test]
-fn slower_link_changes_speed_and_headroom_of_ports() {
+fn slower_link_changes_speed_and_headroom() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lab.toml");
     let text = "[defaults]\nspeed = \"10G\"\n[[switch]]\nname = \"s1\"\nhosts = 1\n[[switch]]\nname = \"s2\"\nhosts = 1\n\

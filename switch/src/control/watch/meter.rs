@@ -84,7 +84,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn peer_is_not_too_fast_before_port_slows_down() {
+    fn slower_port_restarts_speed_meter() {
         let (fast, mut meter) = (port(), Meter::default());
         let slow = PortSettings { speed: BitRate::from_mbps(10), ..fast.clone() };
         let second = Nanos::from_secs(1);
