@@ -85,7 +85,6 @@ pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     }
 }
 
-/// Refuses to write a binary capture to a terminal.
 pub fn refuse_terminal(file: &str) -> miette::Result<()> {
     match file == "-" && io::stdout().is_terminal() {
         true => Err(miette!(
@@ -101,7 +100,6 @@ pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Wraps `text`, and indents all lines but the first.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -1,5 +1,3 @@
-//! The command `xoff`: arguments, tables and screens on top of the other crates.
-
 #![recursion_limit = "256"] // `json!` of a port takes a step for each token
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,3 @@
-//! Binary of the command `xoff`.
-
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,4 +1,3 @@
-//! Tests of `xoff check` as a process.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;

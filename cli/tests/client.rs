@@ -1,4 +1,3 @@
-//! Tests of `xoff status` and `xoff policy` as processes, against a fake switch.
 #![allow(clippy::unwrap_used)]
 
 // proves: status

@@ -1,4 +1,3 @@
-//! Tests of `xoff experiment --simulated` as a process, without privileges.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;

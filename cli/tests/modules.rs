@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 
-/// Path of a module: names from the crate's root on.
 type Names = Vec<String>;
 
-/// Sibling modules, each with the siblings that it uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 #[test]

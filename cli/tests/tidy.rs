@@ -1,5 +1,3 @@
-//! Checks of the text of all files: lengths, names, references. A failure names file and line, and the remedy.
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +5,10 @@ use std::process::Command;
 /// Maximum characters of a line of code. Strings do not count, because rustfmt does not break them.
 const LINE_MAX: usize = 140;
 
-/// Maximum lines of a source file. Lines that begin with [`PROOF`] do not count.
+/// Maximum lines of a source file, without lines that begin with [`PROOF`].
 const FILE_MAX: usize = 550;
 
-/// Beginning of a line above a test. The line names the promises of SPECIFICATION.md that the test proves.
+/// Beginning of a line above a test that names the promises of SPECIFICATION.md which the test proves.
 const PROOF: &str = "// proves: ";
 
 /// Words forbidden in names, because they say how a value came about and not what it is.
@@ -54,10 +52,8 @@ const SENTENCE_MAX: usize = 35;
 const ABSENT_FILES: [&str; 8] =
     ["design.md", "papers/", "cases.md", "wire.md", "afxdp.md", "style.md", "ofc.txt", "capfc.txt"];
 
-/// Top-level directories of a developer's machine.
 const WORKPLACES: [&str; 4] = ["home", "root", "Users", "work"];
 
-/// Markers of unfinished work, which belongs in issues; forbidden in capitals.
 const LATER: [&str; 3] = ["todo", "fixme", "xxx"];
 
 struct File {
@@ -75,7 +71,6 @@ impl File {
     }
 }
 
-/// Returns all handwritten text files except this one.
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
@@ -230,7 +225,6 @@ fn sentences_of_documents_are_short() {
     holds(&found, &format!("split sentences of more than {SENTENCE_MAX} words"));
 }
 
-/// Returns the names in a line, without comments and strings.
 fn names(line: &str) -> impl Iterator<Item = String> {
     let line = line.split("r#").next().unwrap_or_default();
     let outside = line.split('"').step_by(2).collect::<Vec<_>>().join(" ");

@@ -46,12 +46,10 @@ fn options(line_mbps: u64) -> HostOptions {
     HostOptions { line: BitRate::from_mbps(line_mbps), ..HostOptions::new("eth0") }
 }
 
-/// Returns the options of a host that ends 800 ms after the last frame has arrived.
 fn listening(line_mbps: u64) -> HostOptions {
     HostOptions { linger: Some(Nanos::from_millis(800)), ..options(line_mbps) }
 }
 
-/// Runs a host on each end; both are open before either sends.
 fn run(pair: &Pair, a: (HostOptions, &[String]), b: (HostOptions, &[String])) -> [HostReport; 2] {
     let both_open = Barrier::new(2);
     let host = |device: &Device, (options, streams): (HostOptions, &[String])| {
@@ -162,7 +160,6 @@ fn frames_longer_than_a_chunk_are_counted_as_too_long() {
     assert_eq!((report.unsorted.other, report.drops.counters, report.drops.total), (0, counted, 0));
 }
 
-/// Sends ten frames of `mtu` bytes and two tags over a wire of that MTU.
 fn receive_ten(pair: &Pair, mtu: u32) -> HostReport {
     pair.b.namespace().run(|| {
         let host =
@@ -242,7 +239,6 @@ fn host_that_ignores_or_delays_pauses_keeps_sending() {
     }
 }
 
-/// Returns the report of a host with two streams for 300 ms after these calls of `xoff traffic pause`.
 fn report_after_pauses(
     obeying: HostOptions,
     streams: [&str; 2],

@@ -79,7 +79,6 @@ fn smallest(document: &Document, machine: &Machine) -> Option<Remedy> {
     (saved > Bytes::ZERO).then_some(Remedy { change: "the smallest possible `budget`", saved })
 }
 
-/// Returns the smallest lossy pool: two of the longest frames for each port and spare port.
 fn least(config: &Config) -> u64 {
     let longest = config.switch.ports.iter().map(|port| Bytes::of_frame(port.mtu_frame + TAGS).0).max();
     let places = config.switch.ports.len() as u64 + u64::from(config.shell.spare_ports);

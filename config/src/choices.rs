@@ -15,7 +15,7 @@ pub trait Choice: Copy + PartialEq + 'static {
     }
 }
 
-/// Method of selection among paths of equal cost, or among members of a group.
+/// Spread of frames over paths of equal cost, or members of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpreadKind {
     /// All frames of a flow take the same path.

@@ -1,5 +1,3 @@
-//! Default values of all keys of a switch.
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
@@ -52,7 +50,7 @@ pub const SERVICE: Service = Service::Weighted(10);
 
 /// Maximum duration assumed for a round of the driver loop: twice the measured 99.99th percentile.
 pub const TURN: Nanos = Nanos::from_micros(200);
-/// Returns the duration assumed for a usual stall of a thread: a fifth of the longest stall, `stall_budget`.
+/// Returns a usual stall of a thread: a fifth of the longest, `stall_budget`.
 #[must_use]
 pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
@@ -73,9 +71,9 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// Default of `egress_warn` and `egress_xon` in bytes, before `commit` is added (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_warn` and `egress_xon` in bytes, without `commit` (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// Default of `egress_xoff` in bytes, before `commit` is added (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_xoff` in bytes, without `commit` (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
 /// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s plus `commit`. If `scaled` is a speed,
@@ -89,8 +87,7 @@ pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Byte
     (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
 }
 
-/// Returns the default `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time, because no pause is refreshed
-/// during a stall.
+/// Returns the default `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time.
 #[must_use]
 pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
@@ -109,8 +106,8 @@ pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
-/// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. It is at least a frame
-/// and `commit`, so that bytes stuck in the driver of a device that is down keep no sender paused.
+/// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. It
+/// is at least a frame and `commit`, so that bytes stuck in a driver keep no sender paused.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
@@ -122,8 +119,8 @@ pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an eighth of that, BBR loses
-/// every seventh packet (measured).
+/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an
+/// eighth of that, BBR loses every seventh packet.
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)

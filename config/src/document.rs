@@ -17,7 +17,6 @@ use crate::own::{self, OwnPolicy};
 use crate::reader::Table;
 use crate::reader::problem::{Problem, Problems};
 
-/// Keys of a port, merged over `[defaults]` and the profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) identity: PortIdentityKeys,

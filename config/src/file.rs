@@ -1,5 +1,3 @@
-//! Reads text files up to a limit.
-
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -14,9 +12,7 @@ use crate::visible::visible;
 pub struct FileKind {
     /// Name of this kind of file in messages, with its article: `the configuration`.
     pub name: &'static str,
-    /// Advice for an unreadable file.
     pub help: &'static str,
-    /// Maximum length in bytes.
     pub bytes_max: Bytes,
 }
 
@@ -56,12 +52,11 @@ pub enum UnreadCause {
         line: usize,
         /// Column in bytes from 1.
         column: usize,
-        /// First invalid byte.
         byte: u8,
     },
 }
 
-/// Reads a file. A pipe blocks until its writer closes it; a file on an unreachable server may block forever.
+/// Reads a file. A pipe blocks until its writer closes it; an unreachable server may block forever.
 pub fn read_text(path: &Path, kind: FileKind) -> Result<String, Unread> {
     read(path, kind.bytes_max).map_err(|why| Unread { kind, path: path.to_owned(), why })
 }

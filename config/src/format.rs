@@ -1,5 +1,3 @@
-//! Formats numbers for people, with three digits and a unit.
-
 /// Formats a number with a prefix: `1.23 M`.
 #[must_use]
 pub fn scaled(number: f64, unit: &str) -> String {

@@ -192,7 +192,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys that only `[[port]]` has.
     struct PortIdentityKeys {
         name: String = parse::name;
         device: String = parse::device;
@@ -200,7 +199,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[[port]]` and of `[defaults]`.
     layered struct PortKeys {
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
@@ -247,7 +245,6 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[class.N]` and of `[port.class.N]`.
     layered struct ClassKeys {
         xoff: Bytes = parse::bytes;
         xon: Bytes = parse::bytes;

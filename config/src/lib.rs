@@ -79,7 +79,7 @@ pub use visible::visible;
 /// Validated configuration of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Settings of the dataplane. MAC addresses are zero until the program has read them from the devices.
+    /// Settings of the dataplane. MAC addresses are zero until they are read from the devices.
     pub switch: SwitchSettings,
     pub shell: ShellSettings,
     /// Headroom by port and class; `None` for lossy classes.

@@ -16,7 +16,6 @@ use crate::Config;
 use crate::shell::{PortShell, Worker};
 use crate::sizing::FRAME_MIN;
 
-/// Bytes of a chunk's address in an AF_XDP ring.
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Frames reserved at each port for pauses, congestion notifications and LLDP.
@@ -26,7 +25,7 @@ const PER_FRAME: u64 = 12;
 const PER_CELL: u64 = 5;
 const PER_CHUNK: u64 = 8;
 const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
-/// Bytes of the kernel for each chunk and socket (`struct xdp_buff_xsk`, Linux 6.18), and for each page.
+/// Bytes of the kernel (`struct xdp_buff_xsk`, Linux 6.18) for each chunk and socket, and for each page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
 /// Bytes of the kernel for each socket with its XDP program and maps (measured).
@@ -105,23 +104,20 @@ impl Held {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Memory for received frames that are not yet forwarded.
     pub received: Held,
     /// Memory for lossless frames, up to XOFF and in the headroom.
     pub lossless: Held,
-    /// Memory for lossy frames that count at ingress, and for frames that only their egress queue limits.
+    /// Memory for lossy frames that count at ingress, and for frames limited only by their egress queue.
     pub queued: Held,
-    /// Memory for frames of classes that are lossy at every port.
     pub lossy: Held,
-    /// Memory for frames on the way between workers, which count at no queue.
+    /// Memory for frames on the way between workers.
     pub handed_over: Held,
     /// Memory for copies of flooded frames, which share cells.
     pub flooding: Held,
-    /// Memory for frames from the host, which count at no ingress port.
+    /// Memory for frames from the host.
     pub host: Held,
     /// Memory for control frames: pauses, congestion notifications and LLDP.
     pub control: Held,
-    /// Memory reserved for ports that may be added.
     pub spare: Held,
 }
 
@@ -181,7 +177,6 @@ pub struct Plan {
     pub total: Bytes,
     /// Part of `total` that the process takes only when spare ports are in use: their packet memory.
     pub spare: Bytes,
-    /// Kernel's memory for all sockets.
     pub kernel: Bytes,
 }
 
@@ -253,7 +248,6 @@ impl Config {
         Plan { consumers, total, spare, kernel }
     }
 
-    /// Returns the memory of process and kernel for the sockets and the packet memory of a port.
     pub(crate) fn port_memory(&self, port: PortId, queues: Option<u32>) -> Bytes {
         let (port, queues) = (&self.shell.ports[port.index()], u64::from(queues.unwrap_or(1)));
         Bytes(self.packet_memory(port, queues).saturating_add(self.kernel_memory(port, queues)))
@@ -268,7 +262,6 @@ impl Config {
         received.saturating_add(transmitted).saturating_add(ring_bytes(port, queues))
     }
 
-    /// Returns the kernel's memory for the sockets and the packet memory of a port.
     fn kernel_memory(&self, port: &PortShell, queues: u64) -> u64 {
         let (chunk, transmitted) = (u64::from(self.shell.chunks.bytes), u64::from(port.transmit_chunks));
         let received =
@@ -280,7 +273,6 @@ impl Config {
         queues.saturating_mul(of_socket).saturating_add(bytes.saturating_mul(KERNEL_PER_PAGE) / PAGE)
     }
 
-    /// Returns the port at `index`; a spare index counts as the largest port.
     fn like(&self, index: usize) -> &PortShell {
         match self.is_spare(index) {
             true => &self.shell.ports[self.largest_port().unwrap_or(index)],
@@ -288,8 +280,8 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of a worker that owns `ports`. A frame stays in the memory of the worker that received it, so each worker
-    /// has memory for the lossy queues of all ports.
+    /// Returns the buffer memory of a worker that owns `ports`. A frame stays with the worker that received it, so
+    /// each worker has memory for the lossy queues of all ports.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
@@ -383,7 +375,6 @@ fn ring_bytes(port: &PortShell, queues: u64) -> u64 {
     queues.saturating_mul(addresses * ADDRESS + (u64::from(rings.rx) + u64::from(rings.tx)) * DESCRIPTOR)
 }
 
-/// Successive configurations of a switch; frames of earlier ones may still be queued.
 struct Successive<'a>(&'a [&'a Config]);
 
 impl Successive<'_> {

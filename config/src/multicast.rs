@@ -1,5 +1,3 @@
-//! `[multicast]`: IGMP and MLD snooping.
-
 use xoff_flow_control::settings::{MulticastSettings, VlanSettings};
 
 use crate::document::Document;

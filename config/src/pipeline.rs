@@ -34,7 +34,6 @@ pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut
     }
 }
 
-/// Returns the port's name and the classes that its peer can pause forever.
 fn exposed(port: &PortSettings) -> Option<String> {
     let obeyed = match port.flow_control {
         FlowControl::Pfc { obey, .. } => obey,

@@ -1,5 +1,3 @@
-//! Profiles: TOML files whose settings the configuration overrides.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     Plain,

@@ -1,6 +1,6 @@
 //! Quantities with units: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
 //!
-//! Decimals are allowed, `_` is ignored, and fractions of the smallest unit are rounded up. Formatted quantities can be parsed.
+//! Decimals are allowed, `_` is ignored, and fractions of the smallest unit are rounded up.
 
 use std::num::NonZeroU32;
 
@@ -70,7 +70,7 @@ pub(crate) fn parse_metres(text: &str) -> Option<u64> {
     parse(text, LENGTHS)
 }
 
-/// Parses a decimal number with a unit exactly, with at most 9 digits after the point.
+/// Parses a decimal number with a unit, with at most 9 digits after the point.
 fn parse(text: &str, units: &Units) -> Option<u64> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());

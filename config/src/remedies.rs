@@ -15,7 +15,6 @@ use crate::{Machine, build, defaults};
 pub struct Remedy {
     /// Line of the file, such as `smallest_frame = 1024`.
     pub change: &'static str,
-    /// Saved bytes of process and kernel.
     pub saved: Bytes,
 }
 

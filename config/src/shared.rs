@@ -131,8 +131,8 @@ pub(crate) fn lossy_pool(
     }
 }
 
-/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy everywhere, because a queue may take only
-/// what is free. Each of `spare` more ports counts as the largest.
+/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy everywhere. Each of
+/// `spare` more ports counts as the largest.
 pub(crate) fn unlimiting_pool(ports: &[PortSettings], spare: u8) -> Bytes {
     let is_lossy = |class: &Class| ports.iter().all(|port| !port.classes[class.index()].lossless);
     let classes: Vec<Class> = Class::ALL.into_iter().filter(is_lossy).collect();
@@ -168,7 +168,6 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     }
 }
 
-/// Warns about lossy classes whose longest frame does not fit into the reserve and `alpha` times the pool.
 fn room_for_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -241,7 +240,6 @@ fn reserves_hold_a_frame(
     }
 }
 
-/// Notes lossless classes without a reserve, because another class can take their part of the pool.
 fn classes_share_pool(ports: &[PortSettings], keys: &MemoryKeys, problems: &mut Problems) {
     let of = |holds: &dyn Fn(&ClassSettings) -> bool| -> Vec<u8> {
         let holds = |class: &&Class| ports.iter().any(|port| holds(&port.classes[class.index()]));

@@ -14,15 +14,11 @@ use crate::defaults;
 /// Settings outside the dataplane's [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShellSettings {
-    /// Name in logs and metrics.
     pub name: String,
-    /// Devices and sockets by [`PortId`].
     pub ports: Vec<PortShell>,
     pub workers: Workers,
-    /// Ports that a running switch may get in addition.
     pub spare_ports: u8,
     pub poll: Poll,
-    /// Address of the HTTP server, if any.
     pub http: Option<HttpAt>,
     /// Network namespace of the HTTP server; `None`: the switch's own.
     pub http_netns: Option<PathBuf>,
@@ -30,7 +26,6 @@ pub struct ShellSettings {
     pub http_hosts: Vec<String>,
     /// User of the process after opening the devices; `None` for no change.
     pub user: Option<String>,
-    /// Filter of log lines, as for `tracing`.
     pub log: String,
     pub log_format: LogFormat,
     pub sighup: Sighup,
@@ -39,7 +34,6 @@ pub struct ShellSettings {
     /// Smallest average frame size, in bytes with FCS, for which the stall budget holds.
     pub smallest_frame: u32,
     pub zero_copy: ZeroCopy,
-    /// Chunks of the packet memory of every port.
     pub chunks: Chunks,
     pub router: Option<Router>,
     pub budget: Option<Bytes>,
@@ -59,10 +53,8 @@ pub struct Router {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterInterface {
-    /// Port or VLAN to which the interface belongs.
     pub site: Site,
     pub name: String,
-    /// Maximum bytes of a packet.
     pub mtu: u32,
 }
 
@@ -70,7 +62,6 @@ pub struct RouterInterface {
 pub enum LogFormat {
     #[default]
     Text,
-    /// JSON object per line.
     Json,
 }
 
@@ -146,7 +137,7 @@ pub enum ReceiveChunks {
 
 impl Chunks {
     const LARGEST: Chunks = Chunks { bytes: 4_096, receive: ReceiveChunks::Whole, multi_buffer: false };
-    /// Maximum MTU whose frames with tags fit into one chunk.
+    /// Maximum MTU whose frames, with tags, fit into one chunk.
     pub const MTU_OF_ONE: u32 = Chunks::LARGEST.room() - ETHERNET_HEADER - TAGS;
 
     /// Bytes of a small receive chunk.
@@ -171,7 +162,6 @@ impl Chunks {
         self.multi_buffer || self.receive == ReceiveChunks::Small
     }
 
-    /// Returns the maximum bytes of a frame in a chunk.
     const fn room(self) -> u32 {
         self.bytes - 256
     }
@@ -242,9 +232,7 @@ pub enum Mode {
     /// Native mode if possible, otherwise generic mode.
     #[default]
     Auto,
-    /// The XDP program runs in the driver.
     Native,
-    /// The XDP program runs in the kernel's network stack.
     Generic,
 }
 
@@ -254,7 +242,6 @@ pub enum ZeroCopy {
     #[default]
     Auto,
     On,
-    /// No zero copy: the kernel copies frames.
     Off,
 }
 
@@ -274,7 +261,6 @@ pub enum Workers {
     #[default]
     Auto,
     Count(u16),
-    /// Listed workers, which together have every port once.
     List(Vec<Worker>),
 }
 
@@ -291,10 +277,7 @@ pub enum Poll {
     /// Polling without sleep: least delay, but one core for each worker.
     Busy,
     /// Polling while frames arrive, then sleep until the next frame or deadline.
-    Adaptive {
-        /// Time without frames after which the worker sleeps.
-        idle_after: Nanos,
-    },
+    Adaptive { idle_after: Nanos },
 }
 
 impl Workers {

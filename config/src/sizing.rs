@@ -28,7 +28,7 @@ pub(crate) const FRAME_MIN: u64 = 64;
 
 const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
-/// Maximum number of entries of a ring, far beyond the limits of kernels.
+/// Maximum number of entries of a ring, beyond the limits of kernels.
 pub(crate) const RING_MOST: u32 = 1 << 20;
 /// Maximum chunks that a worker keeps out of a fill ring before it refills the ring (`xoff_xdp`).
 const UNFILLED: u64 = 31;
@@ -49,7 +49,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads a port's line. A missing speed is replaced, so that further problems are found.
+    /// Reads a port's line.
     pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
@@ -102,7 +102,6 @@ impl Line {
         }
     }
 
-    /// Returns the bytes that the line carries from XON to the peer's first frame.
     pub(crate) fn until_peer_goes_on(&self) -> Bytes {
         let away = match self.peer {
             PeerResponse::Software => defaults::away(self.stall_budget),
@@ -134,7 +133,7 @@ impl Line {
         })
     }
 
-    /// Returns the bytes that a software peer may send at once if it is configured like this switch.
+    /// Returns the bytes that a software peer configured like this switch may send at once.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }
@@ -164,7 +163,6 @@ impl Line {
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether the frames of `commit` fit into the largest possible TX ring.
     pub(crate) fn has_transmit_ring(&self, smallest_frame: u32) -> bool {
         self.transmit_ring(smallest_frame).is_some()
     }

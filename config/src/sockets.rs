@@ -226,7 +226,6 @@ fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -
     }
 }
 
-/// Warns about two busily polling threads on one core, which starve each other.
 fn crowded(workers: &[Worker], span: Span, document: &Document, problems: &mut Problems) {
     let cores: Vec<u16> = workers.iter().filter_map(|worker| worker.core).collect();
     let shared = cores.iter().enumerate().find(|(at, core)| cores[..*at].contains(core));

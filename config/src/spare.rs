@@ -56,8 +56,8 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the buffer memory for the spare ports among `ports`, and for the lossy queues of all spare ports, because these count at
-    /// each worker. Control frames are excluded, because every index has memory for them.
+    /// Returns the buffer memory for the spare ports among `ports`, and for the lossy queues of all spare ports,
+    /// because these count at each worker.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;

@@ -111,7 +111,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON at ingress. If the file gives only one, the other follows from it.
+/// Returns XOFF and XON at ingress; a missing one follows from the other.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -123,7 +123,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF at egress. If the file gives only one, the other follows from it.
+/// Returns XON and XOFF at egress; a missing one follows from the other.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -148,7 +148,6 @@ fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSetti
     }
 }
 
-/// Makes every egress queue of `class` large enough for all frames admitted at ingress.
 fn open_egress(
     class: Class,
     drafts: &[Draft<'_>],

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-/// Makes control characters visible, because they can move the cursor, change colours or turn the writing direction. Line feeds and tabs
+/// Makes control characters visible, which could move the cursor or change the writing direction. Line feeds and tabs
 /// remain.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {

@@ -1,4 +1,3 @@
-//! Tests that all errors are reported at once, in their places, with the allowed values.
 #![allow(clippy::unwrap_used)]
 
 use miette::{GraphicalReportHandler, GraphicalTheme};

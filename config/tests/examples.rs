@@ -1,4 +1,3 @@
-//! Tests that the examples have no errors, and only warnings that a comment explains.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,3 @@
-//! Tests that no text causes a panic.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../fuzz/src/config.rs"]

@@ -1,4 +1,3 @@
-//! Tests of valid and invalid groups of ports.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};

@@ -1,4 +1,3 @@
-//! Tests of settings for LLDP and DCBX.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};

@@ -1,4 +1,3 @@
-//! Tests of requirements of a configuration on its machine.
 #![allow(clippy::unwrap_used)]
 
 // proves: memory

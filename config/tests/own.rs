@@ -1,4 +1,3 @@
-//! Tests of parameters in `[policy.custom]`: the policy gets them, or an error names their place.
 #![allow(clippy::unwrap_used)]
 
 // proves: own-policy

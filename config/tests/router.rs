@@ -1,4 +1,3 @@
-//! Tests of routed ports: settings that are invalid or without effect.
 #![allow(clippy::unwrap_used)]
 
 // proves: configuration

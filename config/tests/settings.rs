@@ -1,4 +1,3 @@
-//! Tests of the settings that a configuration file yields.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::memory::Held;

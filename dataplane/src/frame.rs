@@ -74,8 +74,8 @@ pub const fn cells_of(len: u32) -> u32 {
 }
 
 /// Memory of frames, in slots `0..capacity()`. No method allocates, blocks or makes a system call.
+#[allow(missing_docs)] // the names say it
 pub trait FrameStore {
-    /// Returns the number of slots.
     fn capacity(&self) -> u32;
 
     /// Returns at least the first `min(len, CELL)` bytes of the frame in one slice; all bytes of MAC control frames.
@@ -120,7 +120,6 @@ pub trait FrameStore {
         None
     }
 
-    /// Frees a frame and its slot.
     fn free(&mut self, frame: Frame);
 
     /// Prefetches the data needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).

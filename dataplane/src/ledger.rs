@@ -2,22 +2,18 @@
 
 /// Counts of a worker's frames: after every step, as many came in as went out or are still held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Ledger {
-    /// Frames received by the worker's ports.
     pub received: u64,
     /// Copies made for floods.
     pub copied: u64,
     /// Control frames that the worker made, and frames from the host.
     pub made: u64,
-    /// Frames taken over from other workers.
     pub taken_over: u64,
-    /// Frames sent by the worker's ports, including control.
     pub sent: u64,
-    /// Frames dropped for a named reason.
     pub dropped: u64,
     /// Frames consumed: MAC control, other reserved addresses, and punted frames.
     pub consumed: u64,
-    /// Frames handed over to other workers.
     pub handed_over: u64,
     /// Frames queued, or in the driver and not yet sent.
     pub held: u64,

@@ -17,14 +17,12 @@ pub(crate) enum PuntRefusal {
 
 /// Metadata of a punted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Punt {
-    /// Time of the punt.
     pub at: Nanos,
-    /// Ingress port.
     pub port: PortId,
     /// VLAN whose router receives the frame; 0 for the port itself.
     pub vid: u16,
-    /// Reason of the punt.
     pub reason: PuntReason,
 }
 
@@ -36,7 +34,7 @@ pub trait PuntSink: fmt::Debug + Send {
 
 const FRAME: u64 = 1_000_000_000;
 
-/// Token bucket for a port's punts, with credit in billionths of a frame, so that nothing is rounded.
+/// Token bucket for a port's punts; credit is in billionths of a frame, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -55,8 +53,8 @@ impl PuntBucket {
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Returns whether the limit allows a punt now. Transit packets may use only half of the burst, and an eighth is
-    /// kept for the protocols of a link, so that no storm ends them.
+    /// Returns whether the limit allows a punt now. Transit packets may use only half of the burst; an eighth is kept
+    /// for the protocols of a link.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = match reason {
             PuntReason::Lldp | PuntReason::Lacp => 0,

@@ -18,39 +18,29 @@ pub struct TapId(pub u64);
 
 /// Observation of a frame by a tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Sighting {
-    /// Time of the event by the driver's clock.
     pub at: Nanos,
-    /// Port of the event.
     pub port: PortId,
     /// Class of the frame; `None` for frames that the switch consumes or makes.
     pub class: Option<Class>,
     /// True for CNMs, and for frames that the switch consumes or makes.
     pub is_control: bool,
-    /// Event: received, sent or dropped.
     pub event: FrameEvent,
 }
 
 /// Event of an observed frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum FrameEvent {
-    /// The frame was received on the port.
     Received {
         /// Drop reason if the frame was not admitted.
         dropped: Option<DropReason>,
     },
-    /// The frame was given to the driver for transmission.
-    Sent {
-        /// Time since the frame was received or made.
-        after: Nanos,
-    },
-    /// The frame was dropped after admission.
-    Dropped {
-        /// Drop reason.
-        reason: DropReason,
-        /// Time since the frame was received.
-        after: Nanos,
-    },
+    /// The frame was given to the driver, so long `after` it was received or made.
+    Sent { after: Nanos },
+    /// The frame was dropped after admission, so long `after` it was received.
+    Dropped { reason: DropReason, after: Nanos },
 }
 
 impl FrameEvent {
@@ -66,8 +56,8 @@ impl FrameEvent {
 }
 
 /// Observer of frames. Its methods must neither allocate nor wait.
+#[allow(missing_docs)] // the names say it
 pub trait Tap: fmt::Debug + Send {
-    /// Returns the observed ports.
     fn ports(&self) -> PortSet;
 
     /// Observes a frame, whose bytes are in `store`.

@@ -1,5 +1,3 @@
-//! Helpers of unit tests: a port, and a store of one frame.
-
 use xoff_flow_control::settings::{ClassSettings, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, CLASSES, MacAddr};
 

@@ -1,5 +1,3 @@
-//! Runs the seed corpora of the fuzz targets as ordinary tests.
-
 // proves: configuration
 
 #[path = "../../fuzz/src/cnm.rs"]

@@ -1,6 +1,5 @@
 //! Counters of received frames by DSCP and PCP, kept by the XDP program. An AF_XDP socket does not count its drops by
-//! class. But the XDP program sees every frame before the socket, so a class whose counter did not grow lost no frame
-//! at the socket.
+//! class. But the program sees every frame first: a class whose counter did not grow lost no frame at the socket.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
@@ -15,7 +14,6 @@ pub struct Arrivals(Box<[u64; KINDS]>);
 /// Header fields that determine the class of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Head {
-    /// DSCP and PCP, where present.
     Marks {
         /// DSCP of an IP packet, 0 to 63.
         dscp: Option<u8>,

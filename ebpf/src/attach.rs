@@ -221,7 +221,6 @@ pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     }
 }
 
-/// Returns the program's name; `None` if there is no such program, or if CAP_SYS_ADMIN is missing.
 fn name_of(id: u32) -> Option<String> {
     let program = ProgInfoIter::default().find(|program| program.id == id)?;
     Some(program.name.to_string_lossy().into_owned())

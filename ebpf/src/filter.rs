@@ -9,7 +9,7 @@ use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 
-/// Origin of the interface's clsact qdisc, to which the filter is attached.
+/// Origin of the interface's clsact qdisc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clsact {
     /// The qdisc was created for the filter.

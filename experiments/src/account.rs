@@ -62,7 +62,7 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Queued frames by class. They are counted before a switch stops, because resumed peers may still send to a stopped switch.
+    /// Queued frames by class. They are counted before a switch stops, because resumed peers still send.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -142,7 +142,6 @@ impl Account {
         self.switches.iter().filter_map(Counted::least_headroom).min()
     }
 
-    /// Returns the time of the pipeline's halts in ns, including a halt that lasts to the end.
     pub(crate) fn halted_nanos(&self, queue: &ClassCounters) -> u64 {
         let lasts = match queue.halted_since.get() {
             0 => 0,

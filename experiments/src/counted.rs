@@ -1,5 +1,3 @@
-//! Counters of a switch, live or simulated.
-
 use std::sync::Arc;
 
 use xoff_flow_control::counters::{ClassCounters, Counters, CulpritQueue};
@@ -9,7 +7,6 @@ use xoff_wire::units::{Class, MacAddr, PortId};
 
 use crate::plan::{Plan, SwitchId};
 
-/// Counters that outlive a switch's sockets and packet memory.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub name: String,

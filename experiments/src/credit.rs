@@ -1,4 +1,4 @@
-//! Transmission credit: line time by which an idle port may run ahead. Measured rates have to include it.
+//! Transmission credit: line time by which an idle port may run ahead.
 
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};

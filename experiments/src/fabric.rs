@@ -1,5 +1,3 @@
-//! Life of a fabric: it is built, started, run under load, and accounted for.
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,14 +1,12 @@
 //! Lines of a fabric. Sizes and times are given for 100 Mb/s, and scale with the rate.
 //!
-//! Software answers a pause after a constant time, so sizes grow with the rate. Ideal hardware answers in proportion to
-//! its line, so times shrink.
+//! Software answers a pause after a constant time, so sizes grow with the rate.
 
 use std::fmt::{self, Display};
 
 use xoff_config::Hardware;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Line: rate, hardware at its ends, simulated or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     rate: BitRate,
@@ -23,7 +21,6 @@ impl From<BitRate> for Line {
 }
 
 impl Line {
-    /// Line rate for which experiments give sizes and times.
     pub const REFERENCE: BitRate = BitRate::from_mbps(100);
 
     /// Creates a simulated line between ideal hardware.
@@ -101,7 +98,6 @@ impl Display for Line {
 mod tests {
     use super::*;
 
-    // proves: experiment-parity
     #[test]
     fn live_sizes_grow_and_simulated_times_shrink_with_rate() {
         let (size, span) = (Bytes(50_000), Nanos::from_millis(600));

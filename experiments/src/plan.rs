@@ -208,7 +208,6 @@ impl Plan {
         self.add_host(name, switch, line, Stack::Traffic)
     }
 
-    /// Adds a kernel host, with all others as neighbours.
     pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
         self.add_host(name, switch, self.line.rate(), Stack::Kernel)
     }
@@ -220,7 +219,6 @@ impl Plan {
         host
     }
 
-    /// Connects two switches; returns both ports, named after the other switch.
     pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
@@ -235,7 +233,6 @@ impl Plan {
         &self.trunks
     }
 
-    /// Returns ports to other switches, with their far ends.
     pub fn trunks_of(&self, switch: SwitchId) -> impl Iterator<Item = (PortOf, PortOf)> {
         let ends = self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
         ends.filter(move |(here, _)| here.switch == switch)

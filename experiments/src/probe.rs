@@ -1,5 +1,3 @@
-//! Search for a UDP source port whose flow takes a given equal-cost path.
-
 use xoff_host::Stream;
 use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
 use xoff_wire::units::{Class, Nanos};
@@ -18,7 +16,6 @@ const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
 const SEND_EVERY: Nanos = Nanos::from_millis(100);
 const LOOK_EVERY: Nanos = Nanos::from_micros(200);
 
-/// Flow that must leave a switch by port `by`.
 pub(crate) struct PortProbe<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) flow: [HostId; 2],

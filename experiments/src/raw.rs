@@ -79,7 +79,6 @@ pub enum RawError {
 }
 
 impl RawData {
-    /// Creates the directory, with a file for each table, which has no rows yet.
     pub fn create(directory: &Path) -> Result<RawData, RawError> {
         let refused = |path: &Path| {
             let path = path.to_owned();

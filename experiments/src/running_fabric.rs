@@ -1,5 +1,3 @@
-//! Interface to a running fabric, live or simulated.
-
 use std::sync::Arc;
 use std::time::Duration;
 

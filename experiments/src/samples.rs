@@ -45,7 +45,7 @@ struct QueueSample {
     bytes: u64,
     xoffs: u64,
     xons: u64,
-    /// Begin of the current pause; set before the XOFF, cleared before the XON.
+    /// Begin of the current pause; set before the XOFF.
     held_since: u64,
 }
 

@@ -14,7 +14,6 @@ pub(crate) const SET: &str = "set";
 /// Heading above the appended values, which errors show.
 const MARK: &str = "\n# From the command line:\n";
 
-/// Key and value of `--set KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// Path of the key, such as `class.3.xoff`.
@@ -53,7 +52,6 @@ impl Given {
         self.path.split('.').collect()
     }
 
-    /// Returns the value as TOML; strings need no quotes.
     fn toml(&self) -> String {
         let stands = toml_span::parse(&format!("v = {}", self.value)).is_ok();
         if stands { self.value.clone() } else { format!("{:?}", self.value) }
@@ -77,7 +75,6 @@ pub(crate) fn written(text: &str, given: &[Given]) -> String {
     whole
 }
 
-/// Returns all values, and reports keys set twice; `meant` returns canonical paths.
 pub(crate) fn checked_values<'a, 'de>(
     root: &'a Value<'de>,
     meant: impl Fn(&[String]) -> Vec<&str>,
@@ -126,7 +123,6 @@ pub(crate) fn leaves<'a, 'de>(
     }
 }
 
-/// Sets the value at `path`, and creates missing tables; numbers are indices of lists.
 pub(crate) fn put<'de>(
     at: &mut Value<'de>,
     path: &[impl AsRef<str>],

@@ -1,5 +1,3 @@
-//! Settings of switches, and of the reaction points of hosts.
-
 use std::collections::BTreeMap;
 
 use toml_span::value::{Table, ValueInner};

@@ -165,7 +165,7 @@ impl RunningFabric for Simulation<'_> {
     }
 }
 
-/// Returns the settings with MAC addresses, which a live start adds. Simulated links need no LACP.
+/// Returns the settings with MAC addresses, which a live start adds.
 fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     let mut settings = config.switch.clone();
     for at in plan.ports_of(switch) {

@@ -27,7 +27,6 @@ const EVERY_LEAST: Nanos = Nanos::from_micros(10);
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {
-    /// Returns each program's random stalls, if any.
     #[must_use]
     pub fn drawn(self) -> Option<Stalls> {
         let length = Nanos::ZERO..=self.longest;

@@ -29,7 +29,6 @@ impl Spread {
     }
 }
 
-/// 95 % confidence interval of the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     pub mean: f64,
@@ -47,8 +46,7 @@ const T_975: [f64; 30] = [
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Returns the mean of one value per run, plus and minus Student's t times its standard error, for normally
-    /// distributed values.
+    /// Returns the mean of one value per run, plus and minus Student's t times its standard error.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
@@ -89,7 +87,6 @@ pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
 }
 
-/// Main result of an experiment.
 pub(crate) struct Headline<M> {
     pub title: &'static str,
     pub interval: fn(&[f64]) -> Option<Interval>,

@@ -55,7 +55,6 @@ mod tests {
         plan.fib(switch, &config, &config.switch).unwrap()
     }
 
-    /// Returns ports and next hops of a packet from port 0, or why it is punted.
     fn onward(fib: &Fib, dst: [u8; 4]) -> Result<BTreeSet<(PortId, [u8; 6])>, PuntReason> {
         let dst = Address::V4(u32::from_be_bytes(dst));
         let packet =
@@ -93,7 +92,6 @@ mod tests {
         plan
     }
 
-    /// Computes distances independently of the plan.
     fn distances(plan: &Plan) -> Vec<Vec<usize>> {
         let count = plan.switches().count();
         let mut far = vec![vec![usize::MAX / 2; count]; count];

@@ -1,4 +1,3 @@
-//! Simulated experiments repeat byte by byte with the same seed.
 #![allow(clippy::unwrap_used)]
 
 // proves: experiment-parity
@@ -20,7 +19,6 @@ fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
     experiment.run(&request, &mut |_| ()).unwrap()
 }
 
-/// Checks that two runs agree, keep the promise, and see no disturbance.
 fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
     assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");

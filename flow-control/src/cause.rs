@@ -13,7 +13,7 @@ pub enum Trigger {
     Ingress,
     /// The class's egress queue at this port is congested.
     Egress(PortId),
-    /// A flow table is full, so single flows that congest this port cannot be paused.
+    /// A flow table is full, so flows that congest this port cannot be paused.
     TableFull(PortId),
     /// The ingress queue was predicted to reach XOFF.
     Predicted,
@@ -50,8 +50,7 @@ pub struct Cause {
     pub trigger: usize,
     /// Class whose queues are full: the paused one, a higher one, or that with most bytes of the pool.
     pub class: Class,
-    /// Congested egress port, or the egress port for which a full ingress queue has most bytes. `None` if all frames
-    /// have left.
+    /// Congested egress port, or that for which a full ingress queue has most bytes. `None` if all frames have left.
     pub culprit: Option<PortId>,
     /// True if the culprit queue is itself paused by its peer.
     pub relayed: bool,

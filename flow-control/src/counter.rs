@@ -73,7 +73,7 @@ pub struct RecentMax {
 }
 
 impl RecentMax {
-    /// Records `value` at time `now` (ns); for the writer only.
+    /// Records `value` at time `now` (ns).
     pub fn raise(&self, now: u64, value: u64) {
         let number = minute(now);
         let (stamp, max) = self.of(number);
@@ -129,13 +129,13 @@ impl<const STEPS: usize> Default for Histogram<STEPS> {
 }
 
 impl<const STEPS: usize> Histogram<STEPS> {
-    /// Counts one value (ns); for the writer only.
+    /// Counts one value (ns).
     #[inline]
     pub fn record(&self, nanos: u64) {
         self.record_times(nanos, 1);
     }
 
-    /// Counts a value (ns) `times` times; for the writer only.
+    /// Counts a value (ns) `times` times.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record_times(&self, nanos: u64, times: u64) {

@@ -12,31 +12,16 @@ use crate::load::Margin;
 
 /// Event of a frame of the policy's class, already counted by the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Event {
     /// The frame was counted at ingress, or is lossless and found no room there.
-    Received {
-        /// Ingress port.
-        ingress: PortId,
-    },
+    Received { ingress: PortId },
     /// The frame was counted at egress.
-    Enqueued {
-        /// Ingress port.
-        ingress: PortId,
-        /// Egress port.
-        egress: PortId,
-        /// Counted size in bytes.
-        size: Bytes,
-    },
+    Enqueued { ingress: PortId, egress: PortId, size: Bytes },
     /// The frame no longer counts at egress.
-    Dequeued {
-        /// Egress port.
-        egress: PortId,
-    },
+    Dequeued { egress: PortId },
     /// The frame no longer counts at ingress.
-    Released {
-        /// Ingress port.
-        ingress: PortId,
-    },
+    Released { ingress: PortId },
 }
 
 impl Event {
@@ -52,44 +37,28 @@ impl Event {
 
 /// Action that a policy requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Intent {
     /// Pause `class` at the peer of `port`.
     Xoff {
-        /// Port of the peer.
         port: PortId,
-        /// Class to pause: the policy's own class or a lower one.
+        /// Policy's own class or a lower one.
         class: Class,
-        /// Reason of the pause.
         trigger: Trigger,
     },
     /// Pause more flows of the class.
-    PauseFlows {
-        /// Port of the peer.
-        port: PortId,
-        /// Number of additional flows.
-        count: u32,
-    },
+    PauseFlows { port: PortId, count: u32 },
     /// Resume all flows of the class.
-    ResumeFlows {
-        /// Port of the peer.
-        port: PortId,
-    },
+    ResumeFlows { port: PortId },
     /// Limit the rate of `class` at the peer of `port`.
     Rate {
-        /// Port of the peer.
         port: PortId,
-        /// Class of the limit.
         class: Class,
         /// Step of the peer's line rate; full rate ends the limit.
         step: RateStep,
     },
     /// Withdraw this policy's pause of `class`.
-    Xon {
-        /// Port of the peer.
-        port: PortId,
-        /// Class to resume.
-        class: Class,
-    },
+    Xon { port: PortId, class: Class },
 }
 
 /// Occupancies of the queues of all classes.
@@ -116,10 +85,10 @@ pub trait Occupancies {
 /// Custom flow-control policy of one class, for the ports of one worker.
 ///
 /// A class stays lossless if its policy requests XOFF no later than [`Occupancies::at_xoff`] and withdraws it no
-/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF from a port that is empty, because otherwise the peer
-/// stays paused.
+/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF from a port that is empty, because otherwise the
+/// peer stays paused.
 ///
-/// The methods run for every frame: they must not allocate, block or read the clock.
+/// Its methods run for every frame: they must not allocate, block or read the clock.
 pub trait CustomPolicy: Debug + Send {
     /// Handles an event and appends intents. The switch removes and counts intents that it cannot execute:
     ///

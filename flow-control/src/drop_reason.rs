@@ -65,7 +65,7 @@ pub enum DropReason {
     Unresolved,
     /// Slow-path frame for the machine's kernel beyond the punt rate (`[punt]`).
     PuntLimit,
-    /// Slow-path frame for the machine's kernel, to which the queue is full.
+    /// Slow-path frame for the machine's kernel, beyond the room of the queue to it.
     PuntFull,
     /// Frame from the machine's kernel beyond its port's limit, or to a VLAN's port that has long been paused.
     HostLimit,
@@ -122,7 +122,7 @@ xoff_wire::named! { DropReason {
 } }
 
 impl DropReason {
-    /// Returns the drop's kind. Only [`DropKind::Lost`] violates losslessness.
+    /// Returns the drop's kind; only [`DropKind::Lost`] violates losslessness.
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {

@@ -35,8 +35,8 @@ const RESPONSE_QUANTA: [(u64, u64); 8] = [
 
 /// Link properties that determine headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Link {
-    /// Line rate.
     pub speed: BitRate,
     /// Longest frame in bytes, without FCS and tags of up to [`TAGS`] bytes.
     pub mtu_frame: u32,

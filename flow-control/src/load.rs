@@ -5,10 +5,9 @@ use xoff_wire::units::Bytes;
 
 /// Frames with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
+#[allow(missing_docs)] // the names say it
 pub struct Load {
-    /// Number of frames.
     pub frames: u32,
-    /// Total bytes.
     pub bytes: Bytes,
 }
 
@@ -32,10 +31,9 @@ impl From<Bytes> for Load {
 
 /// Frames and bytes that may still be counted, in any order, before the next decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Margin {
-    /// Number of frames.
     pub frames: u32,
-    /// Total bytes.
     pub bytes: Bytes,
 }
 

@@ -2,6 +2,7 @@
 
 /// Reason for handing a frame to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub enum PuntReason {
     /// LLDP frame to the nearest bridge.
     Lldp,
@@ -21,7 +22,6 @@ pub enum PuntReason {
     TooBig,
     /// Packet to route to a neighbour of unknown MAC address.
     Unresolved,
-    /// Packet to route without a route.
     NoRoute,
     /// Packet to route out of a host interface that is not the switch's.
     Elsewhere,
@@ -52,7 +52,7 @@ xoff_wire::named! { PuntReason {
 } }
 
 impl PuntReason {
-    /// Returns whether the packet is in transit. Any sender can cause many such packets.
+    /// Returns whether the packet is in transit; any sender can cause many such packets.
     #[must_use]
     pub const fn is_transit(self) -> bool {
         match self {

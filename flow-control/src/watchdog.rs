@@ -45,10 +45,9 @@ struct Window {
 
 /// Change of a pause storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Change {
-    /// A pause storm begins.
     StormBegins,
-    /// The pause storm has ended.
     StormEnds,
 }
 
@@ -141,8 +140,7 @@ impl Watchdog {
                         watched.window.get_or_insert(Window { since: now, paused_before });
                     }
                     let first = since.after(watched.settings.detect);
-                    // Keep a scheduled check, because it may be later than `first` if the peer only refreshes its
-                    // pause.
+                    // Keep a scheduled check, which may be later than `first` if the peer only refreshes its pause.
                     if watched.next_check == Nanos::NEVER { first } else { watched.next_check }
                 }
                 None | Some(_) => Nanos::NEVER,

@@ -1,9 +1,6 @@
-//! Fuzz target: any frame as a congestion notification message (CNM).
-
 use xoff_wire::Header;
 use xoff_wire::cnm::{Cnm, CnmError, Envelope};
 
-/// Checks that encoding a parsed CNM reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(Cnm::is_cnm) else { return };
     match Cnm::parse(&header, bytes) {

@@ -1,9 +1,6 @@
-//! Fuzz target: any configuration.
-
 use miette::GraphicalReportHandler;
 use xoff_config::{Config, ConfigError, Machine};
 
-/// Parses a configuration, and derives all its values.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match Config::from_toml("fuzz.toml", &text, Machine::default()) {

@@ -1,9 +1,6 @@
-//! Fuzz target: any frame as a rate frame of GFC.
-
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError, Rates};
 
-/// Checks that encoding parsed rates reproduces them.
 pub fn check(bytes: &[u8]) {
     match read(bytes) {
         Ok(Some(rates)) => {

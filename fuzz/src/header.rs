@@ -1,5 +1,3 @@
-//! Fuzz target: the header of any frame.
-
 use xoff_wire::{FlowKey, Header, Malformed, dscp, vlan};
 
 /// Parses a header as a switch does, and rewrites its DSCP.

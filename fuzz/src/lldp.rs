@@ -1,10 +1,7 @@
-//! Fuzz target: any frame as LLDP.
-
 use xoff_wire::Header;
 use xoff_wire::lldp::{LEN_MAX, LldpError, Lldpdu, Tlv, Writer, is_lldp};
 use xoff_wire::units::MacAddr;
 
-/// Checks that encoding parsed LLDP reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(is_lldp) else { return };
     let list = match Lldpdu::parse(header.payload(bytes)) {

@@ -1,9 +1,6 @@
-//! Fuzz target: any frame as MAC control.
-
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError};
 
-/// Checks that encoding parsed MAC control reproduces it.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return };
     match MacControl::parse(&header, bytes) {

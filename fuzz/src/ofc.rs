@@ -1,10 +1,7 @@
-//! Fuzz target: any frame as a list of flows (OFC).
-
 use xoff_wire::ofc::LEN_MAX;
 use xoff_wire::units::MacAddr;
 use xoff_wire::{FlowPause, FlowPauseWriter, Header, MacControl, MacControlError};
 
-/// Checks that encoding parsed flows reproduces them.
 pub fn check(bytes: &[u8]) {
     let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return };
     match FlowPause::of_frame(&header, bytes) {

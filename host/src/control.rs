@@ -128,8 +128,7 @@ fn parse_list(text: &str) -> Result<Control, String> {
     Err(format!("{} flows do not fit into a frame; list at most {}", flows.len(), writer.flows()))
 }
 
-/// Parses the key of a flow: `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80` or
-/// `88b5/02:00:00:00:00:01/02:00:00:00:00:02`.
+/// Parses a flow: `udp/10.0.0.1:1000/10.0.0.2:4791`, or `88b5/02:00:00:00:00:01/02:00:00:00:00:02`.
 fn parse_flow(text: &str) -> Option<FlowKey> {
     let mut parts = text.split('/');
     let [kind, src, dst] = [parts.next()?, parts.next()?, parts.next()?];

@@ -93,7 +93,7 @@ impl Gate {
     }
 
     /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses, or does not obey OFC, pauses the
-    /// flow's whole class instead.
+    /// flow's class instead.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
@@ -125,7 +125,7 @@ impl Gate {
         self.paused.until(class)
     }
 
-    /// Counts a sent frame against its class's rate limit; `bytes` include preamble and gap.
+    /// Counts a sent frame (`bytes` with preamble and gap) against its class's rate limit.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -175,7 +175,7 @@ impl Gate {
         ClassSet(self.paused.classes().0 | slowed.0)
     }
 
-    /// Returns when the result of [`Gate::paused`] may next change without a received frame.
+    /// Returns when [`Gate::paused`] may next change without a received frame.
     #[inline]
     #[must_use]
     pub fn next_change(&self) -> Nanos {

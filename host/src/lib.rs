@@ -9,11 +9,10 @@
 //!               obey pauses, CNMs                          track
 //! ```
 //!
-//! The driver passes received frames to the [`Gate`] (MAC control), the [`Notices`] (CNMs) or the [`Sink`] (all else).
-//! The [`Sender`] returns the next frame.
+//! The driver passes received frames to the [`Gate`] (MAC control), the [`Notices`] (CNMs) or the [`Sink`] (all
+//! else). The [`Sender`] returns the next frame.
 //!
-//! A driver with sender and sink on one wire, in virtual time. A pause of class 3 lasts 1000 quanta: 512 microseconds
-//! at a gigabit.
+//! A pause of class 3 lasts 1000 quanta: 512 microseconds at a gigabit.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -8,7 +8,7 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum number of samples. When it is reached, every second sample is dropped, and the interval doubles.
+/// Maximum number of samples, beyond which every second one is dropped and the interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Limiter {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Counts a frame against the limit, as if sent at `earliest`, the first time at which it could have left.
+    /// Counts a frame against the limit, as if sent at `earliest`, the first possible time.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);

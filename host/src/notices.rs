@@ -1,5 +1,5 @@
-//! Receives congestion notification messages (CNMs). Malformed CNMs are only counted, by reason. The first well-formed
-//! ones are kept.
+//! Receives congestion notification messages (CNMs). Malformed CNMs are only counted, by reason; the first
+//! well-formed ones are kept.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub struct CnmReport {
     pub captured: Vec<CapturedCnm>,
 }
 
-/// Maximum number of kept CNMs. They take at most 500 KB in a host with rate limiters.
+/// Maximum number of kept CNMs, at most 500 KB.
 const CAPTURED_MAX: usize = 4096;
 
 /// Content of a CNM: number of the rate limiter, and quantized feedback.
@@ -63,7 +63,7 @@ impl Notices {
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Processes a CNM. Returns the number of the rate limiter to which it is addressed, and the feedback.
+    /// Processes a CNM; returns the number of its rate limiter, and the feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))

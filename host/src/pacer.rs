@@ -1,6 +1,4 @@
 //! Spaces frames as a line of a given rate would. Fractions of a nanosecond carry over to the next frame.
-//!
-//! The sender states the earliest possible start of each frame, so that it catches up when late, but not when idle.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -30,8 +28,8 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with a frame of `bytes` (with preamble and gap), from `earliest` on, or from the end of the
-    /// previous frame if that is later.
+    /// Occupies the line with a frame of `bytes` (with preamble and gap), from `earliest` on, or when the line is
+    /// free.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {

@@ -62,9 +62,9 @@ pub struct Stamp {
     pub class: Class,
     /// True in an end marker, which carries no data.
     pub end: bool,
-    /// Position of the frame in its stream from 0, 48 bits. In an end marker: number of data frames.
+    /// Position of the frame in its stream from 0, 48 bits; in an end marker: number of data frames.
     pub sequence: u64,
-    /// Time of sending, 48 bits. In an end marker: time at which the first frame was sent.
+    /// Time of sending, 48 bits; in an end marker: that of the first frame.
     pub sent: Nanos,
     pub flow: Option<FlowStamp>,
 }
@@ -81,8 +81,7 @@ pub struct FlowStamp {
     pub began: Nanos,
 }
 
-/// Returns the time from `then` (48 bits) to `now`. Returns zero if `then` is later, because another machine's clock
-/// may differ.
+/// Returns the time from `then` (48 bits) to `now`; zero if `then`, of another machine's clock, is later.
 #[must_use]
 pub const fn span_48(now: Nanos, then: Nanos) -> Nanos {
     let span = now.0.wrapping_sub(then.0) & MASK_48;
@@ -194,7 +193,7 @@ pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Writes the IPv4 and UDP headers, except lengths and IPv4 checksum. The optional UDP checksum stays zero.
+/// Writes the IPv4 and UDP headers, except lengths and IPv4 checksum.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the head is too short for an IPv4 header");
     ip.set_version(4);
@@ -249,7 +248,7 @@ pub enum Parsed {
     Other,
 }
 
-/// Parses a frame of `frame_len` bytes (without FCS), of which `head` contains the first [`HEAD_MAX`] bytes.
+/// Parses a frame of `frame_len` bytes (without FCS) from its first [`HEAD_MAX`] bytes, `head`.
 #[inline]
 #[must_use]
 pub fn parse(header: &Header, head: &[u8], frame_len: usize) -> Parsed {

@@ -1,8 +1,8 @@
 //! Report of a host, also as JSON (`--json`) with stable keys.
 //!
 //! * `bytes` include FCS.
-//! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions. Rates are
-//!   measured from the end of the first frame to the end of the last.
+//! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions. Rates
+//!   are measured from the end of the first frame to the end of the last.
 //! * `lost` frames never arrived. Until an end marker arrives, or [`settle`] is called, `sent_known` is false, and
 //!   `sent` is the highest sequence number received plus one.
 //! * `missed_at_start` frames were sent before the host was ready ([`Incoming::missed_at_start`]).
@@ -82,7 +82,7 @@ pub struct ReceivedStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub latency_ns: Distribution,
-    /// Frames by their PCP at receipt. The key of untagged frames is `untagged`.
+    /// Frames by their PCP at receipt, or `untagged`.
     pub pcp: BTreeMap<String, u64>,
     pub dscp: BTreeMap<String, u64>,
     /// Frames with the ECN mark "congestion experienced".
@@ -164,7 +164,7 @@ pub struct UnsortedReport {
 pub struct DropReport {
     /// Increases of XDP and device counters, by counter.
     pub counters: BTreeMap<String, u64>,
-    /// Sum of the counters except `rx_too_long`. The kernel counts some losses more than once.
+    /// Sum of the counters except `rx_too_long`, some of which overlap.
     pub total: u64,
     /// Counters that could not be read, so that they may hide losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -289,8 +289,7 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Lists why the run was not lossless in `classes`: no traffic, streams that were imperfect or not tracked, or
-    /// drops at the host.
+    /// Lists why the run was not lossless in `classes`.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =

@@ -263,7 +263,6 @@ mod tests {
         Schedule::new(stream, &template(), Nanos::from_secs(1), Nanos::from_micros(10))
     }
 
-    /// Returns when the frames leave, in microseconds.
     fn run(schedule: &mut Schedule, until_us: u64) -> Vec<u64> {
         let start = Nanos::from_secs(1);
         let (mut now, mut sent) = (start, Vec::new());

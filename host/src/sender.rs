@@ -1,7 +1,7 @@
 //! Sending half of a host: chooses and writes frames.
 //!
-//! Streams with a configured rate come first, in the order of waiting time. Others share the line round robin. After a
-//! pause, a stream with a configured rate catches up within bounds; other streams do not.
+//! Streams with a configured rate come first, in the order of waiting time. Others share the line round robin. After
+//! a pause, only a stream with a configured rate catches up, within bounds.
 //!
 //! A completed stream sends end markers in its class. They contain its number of frames, from which sinks compute
 //! losses.
@@ -61,7 +61,7 @@ pub struct SenderSettings {
     /// Maximum time that streams catch up after the host itself delayed them.
     pub catch_up: Nanos,
     pub end_markers: u8,
-    /// Settings of rate limiters. If given, every stream has a rate limiter and a CN-TAG.
+    /// Settings of rate limiters; if given, every stream has one, and a CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -86,8 +86,8 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Rank of a stream; the lowest sends first. Streams with a rate send in the order of waiting time, and before all
-/// others, which send in round robin.
+/// Rank of a stream; the lowest sends first. Streams with a rate go by waiting time, and before all others (round
+/// robin).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -101,8 +101,7 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream. Flows of the stream with different source ports cannot be paused
-    /// one by one.
+    /// Key by which a switch identifies the stream. Flows with different source ports cannot be paused one by one.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,
@@ -204,7 +203,7 @@ impl Sender {
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Passes a CNM to the stream with the CN-TAG `rpid`. Returns false if there is no such stream.
+    /// Passes a CNM to the stream with the CN-TAG `rpid`; returns false without such a stream.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
@@ -215,7 +214,7 @@ impl Sender {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
-    /// Pauses each stream for whose flow `holds` returns true. Resumes all other streams.
+    /// Pauses exactly the streams for whose flow `holds` returns true.
     pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
         for stream in &mut self.streams {
             stream.held = holds(stream.class, &stream.flow);

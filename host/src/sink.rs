@@ -81,7 +81,7 @@ pub struct Incoming {
     pub last: Nanos,
     /// Latencies, ns.
     pub latency: Histogram<u64>,
-    /// Frames by PCP. The last element counts untagged frames.
+    /// Frames by PCP; the last element counts untagged frames.
     pub pcp: [u64; CLASSES + 1],
     pub dscp: [u64; 64],
     /// Frames that have the ECN mark "congestion experienced".
@@ -254,13 +254,13 @@ impl Incoming {
         if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
-    /// Returns the rate on the line (with preambles and gaps) between first and last arrival, b/s.
+    /// Returns the rate on the line between first and last arrival, b/s.
     #[must_use]
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
 
-    /// Returns the rate of UDP payload without repetitions between first and last arrival, b/s.
+    /// Returns the rate of UDP payload without repetitions, b/s.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
@@ -293,13 +293,12 @@ impl FlowsReceived {
         }
     }
 
-    /// Returns whether the flow can be tracked. A flow whose first frame was not tracked is never tracked, because it
-    /// would never complete.
+    /// Returns whether the flow can be tracked: never if its first frame was not.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
 
-    /// Returns the number of flows that were not tracked, because too many others were incomplete.
+    /// Returns the number of flows that were not tracked.
     #[must_use]
     pub const fn untracked(&self) -> u64 {
         self.refused.distinct()

@@ -10,7 +10,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 
-/// Maximum number of a sender's streams, because a stream's number has one byte in frames.
+/// Maximum number of a sender's streams: a stream's number has one byte in frames.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -31,10 +31,10 @@ pub struct Stream {
     pub via: Option<MacAddr>,
     /// Source MAC address; `None` means the host's address.
     pub src: Option<MacAddr>,
-    /// UDP source port. `None` means 49152 plus the stream's number, and a different port for each flow.
+    /// UDP source port; `None`: 49152 plus the stream's number, and another port for each flow.
     pub source_port: Option<u16>,
     pub destination_port: u16,
-    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, four more with a tag. With flows it is the maximum size.
+    /// Frame size in bytes with FCS (RFC 2544), with flows the maximum: 64 to 9018, four more with a tag.
     pub size: u32,
     /// Rate on the line (with FCS, preamble and gap); `None` for line rate.
     pub rate: Option<BitRate>,
@@ -53,14 +53,14 @@ pub enum Pattern {
     Constant,
     /// Evenly spaced frames during `on`, then silence during `off`.
     OnOff { on: Nanos, off: Nanos },
-    /// Bursts at multiples of `every` on the machine's clock, so that all hosts of a machine send simultaneously.
+    /// Bursts at multiples of `every` on the machine's clock, so simultaneous for its hosts.
     Incast {
         /// Bytes of a burst with FCS, rounded up to whole frames.
         burst: Bytes,
         every: Nanos,
     },
-    /// Flows that arrive at random. Their mean load is the stream's rate. Up to 256 of them are sent at a time, in
-    /// round robin.
+    /// Flows that arrive at random, with the stream's rate as mean load. Up to 256 are sent at a time, in round
+    /// robin.
     Flows { sizes: FlowSizes, seed: u64 },
 }
 

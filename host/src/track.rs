@@ -31,7 +31,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Records an arrival. Returns true if it is certainly the first arrival of this number.
+    /// Records an arrival; returns true if it is certainly the first of this number.
     #[inline]
     pub fn record(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -73,7 +73,7 @@ impl Tracker {
         self.duplicated
     }
 
-    /// Returns how many frames arrived after a frame with a higher number.
+    /// Returns how many frames arrived after a higher number.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered

@@ -1,5 +1,4 @@
-//! Parses values of a command line, in the syntax of a configuration. Errors describe the allowed values; the caller
-//! adds where the value was given.
+//! Parses values of a command line, in the syntax of a configuration. Errors describe the allowed values.
 
 use xoff_config::quantity;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};

@@ -1,5 +1,3 @@
-//! Network devices in namespaces, controlled over netlink.
-
 use std::net::{IpAddr, Ipv4Addr};
 
 use xoff_netlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
@@ -67,7 +65,6 @@ impl Device {
         self.mac
     }
 
-    /// Returns whether the device is set up.
     pub fn is_up(&self) -> Result<bool, LabError> {
         Ok(read_link(&self.namespace, &self.name)?.header.flags.contains(LinkFlags::Up))
     }
@@ -78,7 +75,6 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
     }
 
-    /// Deletes the device, and a veth's other end.
     pub fn delete(&self) -> Result<(), LabError> {
         let what = format!("delete {}", self.name);
         let link = RouteNetlinkMessage::DelLink(link_at(self.index));
@@ -114,8 +110,8 @@ impl Device {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries. Without these, the kernel reorders frames during address queries, and drops some without counting
-    /// them.
+    /// Adds stale neighbour entries. Without these, the kernel reorders and drops frames during address queries,
+    /// uncounted.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
@@ -167,7 +163,6 @@ impl Device {
         })
     }
 
-    /// Reads drops and backlog of the queueing disciplines.
     pub fn queue(&self) -> Result<QueueCounts, LabError> {
         let what = format!("read the queueing discipline of {}", self.name);
         let qdiscs = netlink(&self.namespace, &what, |kernel| kernel.qdiscs(self.ifindex()))?;

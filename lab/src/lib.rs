@@ -62,7 +62,6 @@ impl Lab {
         Ok(namespace)
     }
 
-    /// Creates a veth pair, both ends up.
     pub fn veth(
         &mut self,
         a: VethEnd<'_>,

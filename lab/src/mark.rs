@@ -13,7 +13,6 @@ pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), L
     netlink(namespace, &format!("mark {device}"), |kernel| kernel.set_link(link))
 }
 
-/// Returns names and marks of marked devices.
 pub fn marks(namespace: &Namespace) -> Result<Vec<(String, String)>, LabError> {
     let mut marked = Vec::new();
     netlink(namespace, "list devices", |kernel| {

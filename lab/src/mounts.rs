@@ -1,6 +1,5 @@
-//! Private files of a namespace's programs: `/etc/hosts`, a `/sys` with its devices, a host name, and directories in memory.
-//!
-//! They are bind mounts in the mount namespace of the namespace's thread.
+//! Private files of a namespace's programs: `/etc/hosts`, a `/sys` with its devices, a host name, and directories in
+//! memory.
 
 use std::fs;
 use std::io;
@@ -27,7 +26,6 @@ pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Covers `places` with directories in memory that contain `files`.
 pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> io::Result<()> {
     own_mounts(CloneFlags::empty())?;
     places.iter().filter(|place| Path::new(place).exists()).try_for_each(|place| in_memory(place))?;
@@ -37,7 +35,6 @@ pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> i
     })
 }
 
-/// Gives the calling thread its own mount namespace, which still receives mounts from outside.
 fn own_mounts(beside: CloneFlags) -> io::Result<()> {
     let nothing: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS | beside)?;

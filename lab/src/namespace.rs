@@ -103,10 +103,7 @@ impl Namespace {
         })
     }
 
-    /// Runs `work` as [`Namespace::try_run`] does.
-    ///
-    /// # Panics
-    /// The system refuses a thread.
+    /// Runs `work` as [`Namespace::try_run`] does; panics if the system refuses a thread.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.try_run(|| Ok::<T, io::Error>(work())).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -151,7 +148,6 @@ impl Namespace {
         self.on_keeper(move || path.exists())
     }
 
-    /// Reads a file as programs inside see it.
     pub fn read_file(&self, path: &Path) -> io::Result<String> {
         let path = path.to_owned();
         self.on_keeper(move || fs::read_to_string(path))
@@ -172,7 +168,7 @@ impl Namespace {
         self.on_keeper(move || command.spawn())
     }
 
-    /// Runs `work` in the namespace's own thread, so that no thread has to be started.
+    /// Runs `work` in the namespace's own thread.
     pub fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {
@@ -195,7 +191,6 @@ impl Namespace {
         })
     }
 
-    /// Returns the inode, which identifies a namespace.
     #[must_use]
     pub fn inode(&self) -> u64 {
         self.inner.file.metadata().expect("an open file").ino()

@@ -1,5 +1,3 @@
-//! Netlink conversations about devices, each in the device's namespace.
-
 use std::io;
 
 use nix::errno::Errno;

@@ -1,10 +1,8 @@
-//! Parallel work for many nodes, on a few threads.
-
 use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Maximum number of threads; more than usual machines have processors, because threads mostly wait for the kernel.
+/// Maximum number of threads, which mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
 /// Runs `work` for all items in parallel; returns the results in the order of the items. Propagates a panic.

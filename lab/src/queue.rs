@@ -1,14 +1,10 @@
-//! Counters of a queueing discipline.
-
 use std::iter::Sum;
 
 use xoff_netlink::tc::Node;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Frames dropped since the queueing discipline was installed.
     pub dropped: u64,
-    /// Frames queued now.
     pub waiting: u64,
 }
 

@@ -1,5 +1,3 @@
-//! Switches in namespaces of this process.
-
 use std::sync::Arc;
 
 use xoff_config::Config;
@@ -10,7 +8,6 @@ use xoff_switch::control::reload::{Reloads, Source};
 use xoff_switch::control::status::Status;
 use xoff_switch::run::{self, Privileges, RunError, Running, ThreadError};
 
-/// State of a running switch, and its reloads if it has a file.
 pub type SwitchHandle = (Arc<SwitchView>, Option<Reloads>);
 
 fn handle(running: &Running) -> SwitchHandle {
@@ -65,7 +62,6 @@ impl Switches {
         Some(namespace.on_keeper(|| running.stop()))
     }
 
-    /// Starts the stopped switch at `index`.
     pub fn start_one(
         &mut self,
         index: usize,
@@ -83,7 +79,6 @@ impl Switches {
     }
 
     /// Stops all switches, and returns their final states, or the errors of their threads.
-    /// The result of a switch that does not run is `None`.
     pub fn stop(&mut self) -> Vec<Option<Result<Status, ThreadError>>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| {
             namespace.on_keeper(|| running.map(Running::stop))

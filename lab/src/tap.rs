@@ -28,7 +28,6 @@ const WAITING_MAX: u32 = 10_000_000;
 /// Priority that identifies a tie's filters.
 const OURS: u16 = 0x786f;
 
-/// Tie of a TAP device to a wire, untied when dropped.
 #[derive(Debug)]
 pub struct Tie {
     tap: Device,

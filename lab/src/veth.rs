@@ -1,5 +1,3 @@
-//! Wires between namespaces: veth pairs.
-
 use std::net::IpAddr;
 
 use xoff_netlink::packet_route::RouteNetlinkMessage;

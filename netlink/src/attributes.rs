@@ -1,5 +1,3 @@
-//! Encodes and parses netlink messages and their attributes.
-
 use netlink_packet_core::{
     NLA_F_NESTED, NLA_HEADER_SIZE, NetlinkBuffer, NetlinkDeserializable as _, NetlinkHeader, NlasIterator,
 };

@@ -1,5 +1,3 @@
-//! Requests about links, neighbours and routes.
-
 use std::io;
 use std::net::IpAddr;
 

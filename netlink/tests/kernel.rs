@@ -1,4 +1,4 @@
-//! Tests against a real kernel, each in a new network namespace. They need root.
+//! Tests against a real kernel, each in a new network namespace.
 
 #![allow(clippy::unwrap_used)]
 

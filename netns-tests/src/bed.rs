@@ -1,5 +1,3 @@
-//! Test beds: hosts around one or two switches, in namespaces.
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -27,7 +25,6 @@ pub struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
-    /// Bed that excludes all others: its traffic is paced or its test makes claims about time.
     Exclusive,
     Shared,
 }
@@ -164,7 +161,6 @@ impl Bed {
         &self.far
     }
 
-    /// Returns a configuration with all ports and these lines in `[defaults]`; see [`Config`].
     #[must_use]
     pub fn config(&self, defaults: &str) -> Config {
         Config::new(u8::try_from(self.ports.len()).unwrap(), defaults)
@@ -280,8 +276,8 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEn
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Excludes all other beds, in threads and processes, until the lock is dropped. A command that makes its own bed needs the lock, because
-/// beds with paced traffic disturb each other.
+/// Excludes all other beds, in threads and processes, until the lock is dropped. A command that makes its own bed
+/// needs the lock.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     lock_beds(binary.as_ref(), Sharing::Exclusive)

@@ -1,5 +1,3 @@
-//! Configuration files of the switches in a test bed.
-
 use std::fmt;
 
 /// Builder of a configuration file from lines of TOML.
@@ -12,7 +10,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Configures ports p1, p2, .. on devices of the same names; `defaults` must set a speed.
     #[must_use]
     pub fn new(ports: u8, defaults: &str) -> Config {
         let port = |number| format!("name = \"p{number}\"\ndevice = \"p{number}\"\n");
@@ -40,7 +37,6 @@ impl Config {
         self
     }
 
-    /// Adds tables, such as `[class.3]`.
     #[must_use]
     pub fn more(mut self, tables: &str) -> Config {
         self.more += tables;

@@ -1,5 +1,3 @@
-//! Decodes frames by tshark and scapy.
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -7,7 +5,6 @@ use pcap::{Capture, Linktype, Packet, PacketHeader};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-/// Returns fields as tshark prints them; missing fields are empty.
 #[must_use]
 pub fn tshark(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(Command::new("tshark"), frame, fields)
@@ -19,7 +16,6 @@ pub fn tshark_with_ours(frame: &[u8], fields: &[&str]) -> Vec<String> {
     read(tshark_of_ours(), frame, fields)
 }
 
-/// Returns a tshark that loads the dissectors of `scripts/wireshark`.
 #[must_use]
 pub fn tshark_of_ours() -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/wireshark/xoff.lua");

@@ -1,4 +1,4 @@
-//! Builds frames byte by byte. Pause frames are built without the switch's encoder, so that a test does not share its mistakes.
+//! Builds frames byte by byte.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -33,7 +33,6 @@ impl Frame {
         Frame { header, ether_type: EXPERIMENTAL, payload: Vec::new() }
     }
 
-    /// Adds an 802.1Q tag; a second one becomes the inner one.
     #[must_use]
     pub fn tag(self, pcp: u8, vid: u16) -> Frame {
         self.tag_of_type(CUSTOMER_TAG, pcp, vid)
@@ -85,7 +84,6 @@ impl Frame {
         self.payload(IPV4, &bytes)
     }
 
-    /// Adds IPv6 without next header.
     #[must_use]
     pub fn ipv6(self, dscp: u8, data: &[u8]) -> Frame {
         let mut bytes = vec![0; 40];
@@ -99,7 +97,6 @@ impl Frame {
         self.payload(IPV6, &bytes)
     }
 
-    /// Returns the frame without FCS, padded to 60 bytes.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         self.build_len(60)

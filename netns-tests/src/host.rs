@@ -1,5 +1,3 @@
-//! Hosts of a test bed: namespaces with one device, `eth0`.
-
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Child, Command, Stdio};
@@ -23,8 +21,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// EtherTypes for which each host has a socket. The kernel's stack does not handle these frames, and would count them as dropped if only a
-/// capture received them. Of a tagged frame, the EtherType after the first tag counts.
+/// EtherTypes for which each host has a socket. Otherwise the kernel's stack would count these frames as dropped. Of
+/// a tagged frame, the EtherType after the first tag counts.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {
@@ -71,7 +69,6 @@ impl Host {
         Ipv4Addr::new(10, 0, 0, self.number)
     }
 
-    /// Returns the host's IPv6 address. The device has this address only if the bed has IPv6.
     #[must_use]
     pub fn ipv6(&self) -> Ipv6Addr {
         Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, self.number.into())
@@ -87,7 +84,6 @@ impl Host {
         self.device.namespace()
     }
 
-    /// Returns the tap, which captures all arriving frames.
     #[must_use]
     pub fn tap(&self) -> &Tap {
         &self.tap
@@ -112,7 +108,6 @@ impl Host {
         }
     }
 
-    /// Returns the program's output; panics if it fails.
     pub fn run(&self, program: &str, args: &[&str]) -> String {
         let child = self.start(program, args);
         let output = child.wait_with_output().unwrap();

@@ -1,7 +1,6 @@
 //! Harness of the namespace tests: hosts around the real `xoff` binary. It requires root.
 //!
-//! A [`Host`] sends frames byte by byte, captures arriving frames, and runs programs. [`decode`] uses tshark and scapy. [`Bed::finish`]
-//! stops the switch and checks its promise.
+//! [`decode`] uses tshark and scapy. [`Bed::finish`] stops the switch and checks its promise.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // test code, in a crate because several tests share it

@@ -1,5 +1,3 @@
-//! Harness of `xoff nic`: a host with its agent, and a peer as its switch.
-
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -69,7 +67,6 @@ impl Wire {
         (String::from_utf8_lossy(&text).into_owned(), output.status)
     }
 
-    /// Returns queueing disciplines and offloads, as `tc` and `ethtool` print them.
     #[must_use]
     pub fn state(&self) -> String {
         self.run("tc", "qdisc show dev eth0").0 + &self.run("ethtool", "-k eth0").0
@@ -142,7 +139,6 @@ impl Wire {
         self.peer.namespace().run(|| UdpSocket::bind(("0.0.0.0", port)).unwrap())
     }
 
-    /// Asserts that no device dropped a frame.
     pub fn assert_nothing_dropped(&self) {
         for device in self.lab.devices() {
             let counters = device.counters().unwrap();
@@ -166,7 +162,6 @@ impl DatagramSender {
         self.sent.load(Relaxed)
     }
 
-    /// Waits until the program has sent everything.
     pub fn finish(self) {
         wait_for("the end of the sender", || self.thread.is_finished().then_some(()));
         self.thread.join().unwrap();
@@ -202,7 +197,6 @@ impl Agent {
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));
     }
 
-    /// Returns the body of a successful GET of `path`.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<String> {
         let url = format!("http://127.0.0.1:9465{path}");

@@ -35,7 +35,6 @@ const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StallReport {
     stalled: bool,
-    /// Smallest stall budget of all reports.
     budget: Duration,
 }
 
@@ -99,7 +98,6 @@ impl TestRun {
     }
 }
 
-/// Threads, one a core, that measure how late they wake up.
 struct WakeupMonitor {
     stop: Arc<AtomicBool>,
     longest: Arc<AtomicU64>,
@@ -153,7 +151,6 @@ pub fn note_lab(report: &Value) {
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }
 
-/// Records the stalls of a switch's workers.
 pub fn note_switch(status: &Status) {
     for worker in &status.workers {
         note(worker.stalls > 0, Duration::from_nanos(worker.stall_budget_nanos));

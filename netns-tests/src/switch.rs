@@ -1,5 +1,3 @@
-//! The `xoff run` process under test.
-
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
@@ -58,12 +56,10 @@ impl Switch {
         self
     }
 
-    /// Starts the switch without waiting; this may fail.
     pub fn launch(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch_with(LaunchOptions::default(), binary, namespace, config)
     }
 
-    /// Starts the switch with `options` without waiting; this may fail.
     pub fn launch_with(options: LaunchOptions, binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("switch.toml");
@@ -108,7 +104,6 @@ impl Switch {
         self.get("/metrics").unwrap_or_else(|error| panic!("/metrics: {error}"))
     }
 
-    /// Returns status and text of `/healthz`.
     #[must_use]
     pub fn health(&self) -> (u16, String) {
         let url = format!("{CONTROL}/healthz");
@@ -155,13 +150,11 @@ impl Switch {
         Exit { status, stdout: self.read("stdout"), stderr: self.stderr() }
     }
 
-    /// Ends the switch by SIGTERM.
     pub fn stop(self) -> Exit {
         self.signal(Signal::SIGTERM);
         self.wait()
     }
 
-    /// Ends the switch by SIGKILL.
     pub fn kill(self) -> Exit {
         self.signal(Signal::SIGKILL);
         self.wait()
@@ -177,7 +170,6 @@ impl Switch {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the counters that show where frames are.
     fn summary(&self) -> String {
         let Ok(text) = self.get("/status") else { return String::new() };
         let Ok(status) = serde_json::from_str::<Status>(&text) else { return String::new() };
@@ -196,7 +188,6 @@ impl Switch {
         lines.join("\n")
     }
 
-    /// Sends a PUT request; returns status and body.
     pub fn put(&self, path: &str, body: &str) -> Result<(u16, String), ureq::Error> {
         let url = format!("{CONTROL}{path}");
         self.namespace.run(|| {
@@ -207,7 +198,6 @@ impl Switch {
         })
     }
 
-    /// Returns the body of a GET request to the switch.
     pub fn get(&self, path: &str) -> Result<String, ureq::Error> {
         let url = format!("{CONTROL}{path}");
         let get = || ureq::get(&url).config().timeout_global(Some(PATIENCE)).build().call();

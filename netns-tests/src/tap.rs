@@ -18,13 +18,11 @@ pub struct CapturedFrame {
     pub bytes: Vec<u8>,
 }
 
-/// Returns the time by the clock of [`CapturedFrame::at`].
 #[must_use]
 pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// Collector of frames that arrive at a device.
 pub struct Tap {
     captured: Arc<Mutex<Vec<CapturedFrame>>>,
     stopped: Arc<AtomicBool>,

@@ -16,7 +16,6 @@ use xoff_wire::units::{BitRate, Nanos};
 
 use crate::{Host, stall};
 
-/// Maximum duration of a run, far beyond usual ones.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time without arrivals after which missing frames count as lost.
 const QUIET: Duration = Duration::from_secs(1);
@@ -30,7 +29,6 @@ pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())
 }
 
-/// Builder of traffic between hosts.
 pub struct Traffic<'a> {
     line: BitRate,
     qcn: Option<ReactionSettings>,
@@ -38,7 +36,6 @@ pub struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    /// Creates traffic over lines of this rate in Mb/s.
     #[must_use]
     pub fn at_mbps(line: u64) -> Traffic<'a> {
         Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
@@ -111,7 +108,6 @@ impl<'a> Traffic<'a> {
         RunningTraffic { hosts }
     }
 
-    /// Announces each host's address; waits until all hosts, and so all switches, have received it.
     fn introduce(&self) {
         for (host, ..) in &self.hosts {
             let hello = announce::gratuitous_arp(host.mac());
@@ -122,7 +118,6 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Runs until all frames have arrived or are lost.
     #[must_use]
     pub fn run(self) -> Reports {
         self.start().finish()
@@ -180,12 +175,10 @@ impl RunningTraffic {
             .get()
     }
 
-    /// Waits until all hosts together have received this many frames.
     pub fn wait_received(&self, frames: u64) {
         self.wait(&format!("{frames} frames to arrive"), || self.received() >= frames);
     }
 
-    /// Waits until all frames are sent, and have arrived or are lost.
     #[must_use]
     pub fn finish(self) -> Reports {
         let expected = self.hosts.iter().map(|host| host.expected).sum();
@@ -228,7 +221,6 @@ impl RunningTraffic {
     }
 }
 
-/// Final reports of all hosts.
 #[derive(Debug)]
 pub struct Reports {
     numbers: Vec<u8>,

@@ -53,15 +53,9 @@ pub enum AgentError {
     #[error(transparent)]
     Egress(#[from] EgressError),
     #[error("{device}: {fault}: {source}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW")]
-    System {
-        /// Fault, such as "cannot watch the link".
-        fault: &'static str,
-        device: String,
-        source: io::Error,
-    },
+    System { fault: &'static str, device: String, source: io::Error },
 }
 
-/// Agent that makes a host obey pauses, with its queues installed.
 #[derive(Debug)]
 pub struct Agent {
     controller: PauseController,
@@ -99,7 +93,6 @@ impl Agent {
         let link = LinkMonitor::open(device.ifindex).map_err(refused("cannot watch the link"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
-        // The guard starts first, so that it restores the device if this process dies.
         let guard = Guard::start(guard).map_err(refused("cannot start the guard of the queues"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());
@@ -228,7 +221,7 @@ impl Agent {
         }
     }
 
-    /// Reads link events before frames: frames received after a loss of the link must be obeyed.
+    /// Reads link events first, because frames received after a loss of the link must be obeyed.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("cannot watch the link"))?;
@@ -349,14 +342,13 @@ impl Agent {
         Ok(())
     }
 
-    /// Takes lossless classes and DSCP map of the switch. This happens once a second at most.
     fn follow_switch(&mut self, now: Nanos) -> Result<(), AgentError> {
         let view = Arc::clone(&self.view);
         let own = &view.settings;
         if own.dcbx != Dcbx::Willing {
             return Ok(());
         }
-        // The LLDP thread has no real-time priority, so the agent tries again a second later instead of waiting for it.
+        // Try again in a second instead of waiting for the LLDP thread, which has no real-time priority.
         let Ok(announced) = view.announced.try_lock().map(|announced| announced.clone()) else {
             return Ok(());
         };

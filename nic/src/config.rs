@@ -53,7 +53,6 @@ xoff_config::keys! {
     }
 }
 
-/// Optional settings from the command line or the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NicWishes {
     pub device: Option<String>,
@@ -80,9 +79,7 @@ pub struct NicWishes {
 pub struct NicSettings {
     pub device: String,
     pub speed: BitRate,
-    /// Lossless classes, which obey pauses.
     pub lossless: ClassSet,
-    /// Header field that determines the class.
     pub trust: Trust,
     /// Class of a frame without the field of `trust`.
     pub default_class: Class,
@@ -92,7 +89,6 @@ pub struct NicSettings {
     pub dcbx: Dcbx,
     /// QCN's reaction points, one per class; `None`: CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
-    /// True if the host obeys rates (GFC).
     pub obey_rates: bool,
     /// Backlog of a UDP socket at which the host pauses the switch, if any.
     pub pause_above: Option<Bytes>,
@@ -102,7 +98,6 @@ pub struct NicSettings {
     pub peer_response: Option<Nanos>,
     /// True if the agent requests real-time priority and locked memory.
     pub real_time: bool,
-    /// HTTP address of `/metrics`, `/status` and `/healthz`.
     pub http: Option<HttpAt>,
     pub http_hosts: Vec<String>,
     pub log: &'static str,
@@ -130,7 +125,6 @@ pub enum NicMissing {
 }
 
 impl NicWishes {
-    /// Reads a configuration file.
     pub fn load(path: &Path) -> Result<NicWishes, ConfigError> {
         NicWishes::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
@@ -141,7 +135,6 @@ impl NicWishes {
         Ok(wishes)
     }
 
-    /// Returns these settings, with missing ones taken from `below`.
     #[must_use]
     pub fn over(self, below: NicWishes) -> NicWishes {
         NicWishes {

@@ -17,7 +17,6 @@ use crate::config::NicSettings;
 /// Minimum interval between changes of a class's rate.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
-/// Interval at which the agent reports the bytes that limited classes have sent.
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Interval between attempts to make a refused change.
@@ -28,7 +27,6 @@ const PORTION: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Stops the class: no frame leaves.
     Stop(Class),
     Start(Class),
     /// Limits the class to a rate; the line rate is no limit.
@@ -183,7 +181,6 @@ impl PauseController {
         self.applied[class.index()].stopped = false;
     }
 
-    /// Returns the next change due at `now`; repeat this until `None`.
     pub fn next_change(&mut self, now: Nanos) -> Option<Change> {
         let paused = self.gate.paused(now);
         self.paused = paused;
@@ -214,7 +211,6 @@ impl PauseController {
         None
     }
 
-    /// Returns when the next change is due without further frames.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let points = self.points.iter().flatten().map(ReactionPoint::next_deadline);
@@ -229,7 +225,6 @@ impl PauseController {
         points.chain(limits).chain(refused).fold(self.gate.next_change(), Nanos::min)
     }
 
-    /// Returns a class's rate limit, or the line rate.
     #[must_use]
     pub fn rate(&self, class: Class) -> BitRate {
         let rate = self.gate.rate(class).unwrap_or(self.line);
@@ -254,13 +249,11 @@ impl PauseController {
         self.gate.counts(now)
     }
 
-    /// Returns when a class's current pause began.
     #[must_use]
     pub fn paused_since(&self, class: Class) -> Option<Nanos> {
         self.gate.since(class)
     }
 
-    /// Returns when a class's current pause expires.
     #[must_use]
     pub fn paused_until(&self, class: Class) -> Option<Nanos> {
         self.gate.until(class)

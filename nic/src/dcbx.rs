@@ -35,7 +35,6 @@ const AFTER_FLOOD: Duration = Duration::from_millis(10);
 const FRAME_MAX: usize = 9_216;
 const HEADER: u32 = 14;
 
-/// Port of the host's device in [`NicView::neighbors`].
 pub(crate) const PORT: PortId = PortId(0);
 
 /// Returns the announcement whose classes the host takes.
@@ -63,7 +62,6 @@ pub(crate) fn follow(own: &NicSettings, announced: Option<&Announcement>) -> Nic
     settings
 }
 
-/// Returns whether lossless classes and DSCP map are those of the switch.
 pub(crate) fn is_followed(view: &NicView) -> bool {
     let announced = view.neighbors.announcement(PORT);
     followed(&view.settings, announced.as_ref()).is_some()
@@ -92,7 +90,6 @@ pub(crate) fn port(settings: &NicSettings, address: MacAddr, mtu: u32) -> PortSe
     }
 }
 
-/// Thread that sends and receives LLDP until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct LldpThread {
     stop: Option<PipeWriter>,
@@ -166,7 +163,6 @@ impl LldpHost {
         }
     }
 
-    /// Ages neighbors and sends what is due. Returns when this is due again.
     fn look(&mut self, now: Nanos) -> Nanos {
         if now >= self.next_look {
             self.next_look = now.after(LOOK_EVERY);
@@ -228,7 +224,6 @@ impl LldpHost {
         result
     }
 
-    /// Forgets all neighbors while the link is down.
     fn follow_link(&mut self, now: Nanos) {
         let device = Device::find(&self.view.settings.device);
         let is_up = device.is_some_and(|device| device.is_running);
@@ -265,7 +260,6 @@ impl LldpHost {
         dcbx::frame(&speaker, settings, ttl)
     }
 
-    /// Returns the number of received frames.
     fn receive(&mut self) -> usize {
         let settings = self.settings();
         let mut buffer = vec![0; FRAME_MAX];
@@ -284,7 +278,7 @@ impl LldpHost {
     }
 }
 
-/// Opens a socket for untagged LLDP, which also receives beside another LLDP daemon, and before a kernel bridge.
+/// Opens a socket for untagged LLDP, beside another daemon and before a kernel bridge.
 fn receiver(ifindex: i32) -> io::Result<Socket> {
     let filter = [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),

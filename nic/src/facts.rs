@@ -1,5 +1,3 @@
-//! Capabilities of a host, for `xoff nic check`.
-
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -45,23 +43,18 @@ pub struct Facts {
     pub mac_control: MacControl,
     /// RDMA devices, whose frames bypass the agent's queues.
     pub rdma: Vec<String>,
-    /// True if the process may get real-time priority.
     pub real_time: bool,
-    /// Recommended `peer_response` before any measurement.
     pub peer_response: String,
     pub errors: Vec<String>,
     pub warnings: Vec<String>,
 }
 
-/// Delivery of pause frames to the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MacControl {
-    /// The host receives pause frames.
     Received,
     /// The device or another component consumes pause frames.
     Swallowed,
-    /// Unknown: no obstacle was found.
     #[default]
     Unknown,
 }

@@ -80,7 +80,6 @@ impl Message {
 pub struct GuardEvents {
     /// Classes that the guard opened; the agent must stop paused ones again.
     pub opened: ClassSet,
-    /// Result of replacing a guard that died.
     pub replaced: Option<io::Result<()>>,
 }
 
@@ -95,7 +94,6 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Minimum interval between starts of guards.
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
     const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -136,7 +134,6 @@ impl Guard {
         (!self.lost).then(|| self.socket.as_fd())
     }
 
-    /// Reads messages, and replaces a dead guard, at most every [`Guard::START_EVERY`].
     pub fn check(&mut self, now: Nanos) -> GuardEvents {
         let mut opened = ClassSet::NONE;
         let mut classes = [0; 64];
@@ -191,7 +188,6 @@ impl Guard {
     }
 }
 
-/// Runs the guard; standard input is its socket.
 pub fn run_guard(device: &str) -> Result<(), EgressError> {
     let system = |fault| move |source| EgressError::system(fault, device, source);
     // The guard outlives its agent, so it ignores these signals. The kernel sends SIGHUP to a stopped guard whose agent died.

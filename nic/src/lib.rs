@@ -1,4 +1,4 @@
-//! A Linux host that obeys 802.1Qbb (PFC) for frames of the kernel's own stack, by stopping and starting queues.
+//! A Linux host that obeys 802.1Qbb (PFC), by stopping and starting the queues of the kernel's own stack.
 //!
 //! ```text
 //!   device -- MAC control, CNMs --> sockets --> PauseController --> egress --> queues of the device <-- frames of programs

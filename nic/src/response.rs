@@ -14,7 +14,6 @@ const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 /// of TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
-/// Measured times from a pause frame to the stop of its class, written by the agent's thread.
 #[derive(Debug)]
 pub struct Response {
     times: FineHistogram,
@@ -24,7 +23,6 @@ pub struct Response {
 }
 
 impl Response {
-    /// Creates an empty record. At most `overrun` bytes leave after each stop.
     #[must_use]
     pub fn new(line: BitRate, overrun: Bytes) -> Response {
         Response {
@@ -71,7 +69,6 @@ impl Response {
         (self.times.count() >= ENOUGH).then(|| self.needed())
     }
 
-    /// Returns the same as [`recommended`](Self::recommended), but after any number of pauses.
     #[must_use]
     pub fn needed(&self) -> Nanos {
         let longest = self.recent.iter().map(Counter::get).max().unwrap_or(0);

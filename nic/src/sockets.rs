@@ -1,8 +1,8 @@
-//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge. A multicast membership makes the device receive
-//! 01:80:C2:00:00:01; the kernel ends it with the process.
+//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge. A multicast membership makes the
+//! device receive 01:80:C2:00:00:01; the kernel ends it with the process.
 //!
-//! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag. So the filter truncates such a frame below any valid length,
-//! and the receiver restores a tag, which the parser rejects.
+//! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag: the filter truncates such a frame, and
+//! the receiver restores a tag, which the parser rejects.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -56,7 +56,6 @@ const FILTER: [SockFilter; 12] = {
 pub(crate) struct Device {
     pub(crate) ifindex: u32,
     pub(crate) address: MacAddr,
-    /// True if the link is up.
     pub(crate) is_running: bool,
 }
 

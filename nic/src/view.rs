@@ -22,7 +22,6 @@ pub struct NicView {
     pub settings: NicSettings,
     /// `settings`, with those that follow the switch (DCBX).
     pub in_force: Current<NicSettings>,
-    /// LLDP state of the device, the only port.
     pub neighbors: Neighbors,
     /// Announcement that a willing host follows. The agent only tries this lock, which the LLDP thread holds briefly.
     pub(crate) announced: Mutex<Option<Announcement>>,
@@ -100,7 +99,6 @@ impl NicView {
         }
     }
 
-    /// Returns the `peer_response` that the switch's port needs.
     #[must_use]
     pub fn peer_response(&self) -> Nanos {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
@@ -113,13 +111,11 @@ impl NicView {
         self.settings.peer_response.unwrap_or_else(expected)
     }
 
-    /// Replaces the settings in force.
     pub(crate) fn follow(&self, settings: NicSettings) {
         self.later_lossless.set(self.later_lossless.get() | u64::from(settings.lossless.0));
         self.in_force.set(settings);
     }
 
-    /// Counts drops of a class from their total since the start. Returns whether there are new ones.
     pub(crate) fn count_dropped(&self, class: Class, total: u64) -> bool {
         let new = total.saturating_sub(self.dropped[class.index()].get());
         if new == 0 {
@@ -138,7 +134,6 @@ impl NicView {
         self.deleted_lossless.set(self.deleted_lossless.get() | lossless);
     }
 
-    /// Returns the classes that were lossless at any time of the run.
     #[must_use]
     pub fn ever_lossless(&self) -> ClassSet {
         ClassSet(self.settings.lossless.0 | set_of(&self.later_lossless).0)
@@ -149,13 +144,11 @@ impl NicView {
         MacAddr::from_number(self.address.get())
     }
 
-    /// Returns the number of frames that the host's queues dropped while their class was lossless.
     #[must_use]
     pub fn dropped_lossless(&self) -> u64 {
         self.dropped_lossless.get()
     }
 
-    /// Describes the faults that keep the agent from obeying pauses.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let (dropped, missed) = (self.dropped_lossless(), self.missed.get());
@@ -184,7 +177,6 @@ impl NicView {
         Defects::from_number(self.defects.get())
     }
 
-    /// Describes queues that could not be repaired.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
         let defects = self.defects();
@@ -193,7 +185,6 @@ impl NicView {
         })
     }
 
-    /// Describes which queues of lossless classes were deleted.
     #[must_use]
     pub fn deletions(&self) -> Option<String> {
         let classes = set_of(&self.deleted_lossless);
@@ -205,7 +196,6 @@ impl NicView {
         })
     }
 
-    /// Describes pauses that the host did not obey.
     #[must_use]
     pub fn disobedience(&self) -> Option<String> {
         let times = Class::ALL.into_iter().zip(&self.disobeyed).filter(|(_, time)| time.get() > 0);

@@ -1,5 +1,3 @@
-//! Waiting for a device that does not exist yet.
-
 use std::io;
 use std::os::fd::BorrowedFd;
 

@@ -44,10 +44,8 @@ pub struct Head {
     /// Name of the configuration, for error messages.
     pub name: String,
     pub text: String,
-    /// Seed of the hash of the forwarding database.
     pub seed: HashSeed,
     pub slots: u32,
-    /// MAC addresses of the devices, by port.
     pub macs: Vec<MacAddr>,
     /// Digest of all settings. It differs if another build derives other settings from the text.
     pub settings: u64,

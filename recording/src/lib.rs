@@ -1,4 +1,4 @@
-//! Records the calls between a driver and its dataplane in a running switch, and replays them anywhere.
+//! Records the calls between a driver and its dataplane, and replays them anywhere.
 //!
 //! ```text
 //!   worker -> Recorder -> dataplane -> Watched -> frame store
@@ -8,8 +8,8 @@
 //!   writer thread             '-> FileWriter -> pcapng -> FILE -> replay
 //! ```
 //!
-//! The worker never waits. If the ring is full, the recording ends, and the file says so. [`Replay`] repeats the calls
-//! on a dataplane with the same settings, and compares the answers.
+//! The worker never waits. If the ring is full, the recording ends, and the file says so. [`Replay`] repeats the
+//! calls on a dataplane with the same settings, and compares the answers.
 
 #![forbid(unsafe_code)]
 

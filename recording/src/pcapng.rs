@@ -48,7 +48,6 @@ pub struct Interface {
     pub name: String,
     pub description: String,
     pub mac: MacAddr,
-    /// Bits per second.
     pub speed: u64,
 }
 

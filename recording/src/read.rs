@@ -1,5 +1,3 @@
-//! Reads and replays recordings.
-
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};

@@ -17,7 +17,6 @@ const CONTROL_MAX: usize = 2_048;
 pub struct Passing<'a> {
     pub port: PortId,
     pub slot: u32,
-    /// Length of the frame in bytes.
     pub len: u32,
     /// First bytes of the frame; all bytes of a MAC control frame.
     pub bytes: &'a [u8],
@@ -47,7 +46,6 @@ pub enum Record<'a> {
     Announce(PortId),
     /// Call: the port's link is up (true) or down.
     SetLink(PortId, bool),
-    /// Call: the port's device has this MAC address.
     SetMac(PortId, MacAddr),
     /// Call: the member of a group with LACP carries this data.
     SetMember(PortId, MemberState),

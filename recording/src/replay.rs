@@ -1,5 +1,3 @@
-//! Repeats recorded calls on a dataplane, and compares its answers with the recorded ones.
-
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -73,7 +73,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Creates a calendar. It is fastest if only few events of a part fall into a bucket of 2^`width_log2` picoseconds.
+    /// Creates a calendar, fastest if few events of a part fall into a bucket of 2^`width_log2` picoseconds.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {

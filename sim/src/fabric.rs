@@ -116,8 +116,8 @@ impl<H: Node> Fabric<SwitchNode, H> {
 
     /// Reloads a switch's settings, except forwarding.
     ///
-    /// `plan` and `seed` must be those of the fabric. Settings that cannot change (see [`Revision`]) must be equal. The
-    /// packet memory must suffice for the old and the new settings; the forwarding database keeps its capacity.
+    /// `plan` and `seed` must be those of the fabric, and settings that cannot change (see [`Revision`]) equal. The
+    /// packet memory must suffice for old and new settings.
     ///
     /// # Panics
     /// Without such a switch.
@@ -259,9 +259,10 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// From now on, drops all frames sent from this end for which `loses` returns true.
+    /// Drops all frames sent from this end for which `loses` returns true.
     ///
     /// # Panics
+    ///
     /// Without such an end.
     pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let link = self.link_from(self.end(from));
@@ -318,7 +319,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.wait_until(end);
     }
 
-    /// Runs until `end`, or until a node [reports](Net::report). Returns that node.
+    /// Runs until `end`, or until a node [reports](Net::report), and returns that node.
     pub fn run_until_report(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.reports.is_empty()
             && let Some(next) = self.take_by_time(end)
@@ -335,15 +336,14 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns the maximum time by which a node is processed ahead of others: two [reaches](Fabric::reach), or up to
-    /// eight in a large fabric.
+    /// Returns the maximum time by which a node is processed ahead of others: two to eight [reaches](Fabric::reach).
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
     }
 
-    /// Returns the fabric's reach, the minimum time until an event affects another node: the duration of an empty frame
-    /// plus the delay, on the fastest link.
+    /// Returns the reach, the minimum time until an event affects another node: an empty frame plus the delay, on the
+    /// fastest link.
     #[must_use]
     pub fn reach(&self) -> Picos {
         self.reach
@@ -356,7 +356,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Processes events until none is left. After a deadlock it never returns, because pauses are refreshed forever.
+    /// Processes events until none is left. After a deadlock it never returns.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }
@@ -412,7 +412,6 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// This function is not inlined, so that the code for frames stays small.
     #[inline(never)]
     fn prefetch_switch(&self, place: u32, step: usize) -> bool {
         self.switches.get(place as usize).is_some_and(|switch| switch.prefetch(step, &self.net))
@@ -462,7 +461,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Returns how many frames of the pool are in no node and on no link. Nonzero means a bug.
+    /// Returns how many frames of the pool are in no node and on no link; nonzero means a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
@@ -482,8 +481,8 @@ impl FirstLinks {
 
 /// Returns the width of a calendar bucket, as a power of two in picoseconds.
 ///
-/// All buckets together must cover three times the sum of a long frame's duration and the largest delay, because a
-/// neighbor may be two such sums behind.
+/// All buckets cover three times a long frame's duration and the largest delay, because a neighbor may be two such
+/// sums behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

@@ -8,7 +8,7 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Number of leading frame bytes that the host fills in, including all headers that a switch reads.
+/// Number of leading frame bytes that the host fills in.
 const HEAD: usize = 60;
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 

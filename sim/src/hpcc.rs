@@ -48,8 +48,7 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// Translation of node numbers between file and plan. The file numbers all nodes together, the plan hosts and switches
-/// separately.
+/// Translation of node numbers: the file numbers all nodes together, the plan hosts and switches separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     /// Nodes in the plan; NVLink switches are in none.
@@ -58,7 +57,6 @@ pub struct Nodes {
     switches: Vec<FileNode>,
 }
 
-/// Node's number in the file, and those of its interfaces by port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FileNode {
     id: u32,
@@ -122,7 +120,6 @@ impl Nodes {
         u32::try_from(self.hosts.len()).expect("NODES_MAX fits 32 bits")
     }
 
-    /// Returns the end of a link in the plan.
     fn at(&self, name: Name, interface: u32) -> At {
         let port = self.node(name).interfaces.iter().position(|own| *own == interface);
         let port = port.and_then(|port| u8::try_from(port).ok()).expect("a link has no port");
@@ -188,7 +185,6 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Link of a file, with the interfaces at its ends.
 struct FileLink {
     ends: [(Name, u32); 2],
     lost: f64,
@@ -263,7 +259,7 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     Ok(Imported { plan, nodes, lossy, notes })
 }
 
-/// Sets the interfaces of all nodes in the order of ports: first those to hosts, by host, then those to switches.
+/// Sets the interfaces of all nodes in the order of ports: to hosts, by host, then to switches.
 fn set_interfaces(nodes: &mut Nodes, links: &[FileLink]) {
     let mut ports = BTreeMap::<Name, Vec<(u32, u32)>>::new();
     for FileLink { ends: [a, b], .. } in links {

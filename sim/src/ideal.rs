@@ -13,10 +13,8 @@ use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 
 const CONTROL: u32 = 8;
-/// Number of slots per port for rare frames of classes without planned traffic.
 const UNUSED: u32 = 64;
-/// Mean frame size in bytes for which lossy classes get slots. Queues of smaller frames run out of slots before they
-/// are full.
+/// Mean frame size in bytes for which lossy classes get slots.
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 
@@ -44,7 +42,7 @@ impl Ideal {
         self.config(1).headroom[0][class].expect("class 3 has no headroom")
     }
 
-    /// Returns the settings of the switch. XON is the amount that a peer may send until it reacts, XOFF is twice that.
+    /// Returns the settings of the switch. XON is what a peer may send until it reacts, XOFF twice that.
     ///
     /// # Panics
     /// As [`Ideal::headroom`] does.
@@ -53,9 +51,10 @@ impl Ideal {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns the settings of an ideal switch with these `lines`. It also has packet memory for the `lossy` classes.
+    /// Returns the settings of an ideal switch with these `lines`, and with packet memory for the `lossy` classes.
     ///
     /// # Panics
+    ///
     /// As [`Ideal::headroom`] does.
     #[must_use]
     pub fn of(lines: &[Line], lossy: ClassSet) -> SwitchKind {
@@ -80,8 +79,7 @@ impl Ideal {
 
 /// Returns the settings of a switch, with packet memory for full queues of the `lossy` classes.
 ///
-/// If no port learns, the forwarding database has room only for static addresses, because a fabric has many such
-/// databases.
+/// If no port learns, the forwarding database has room only for static addresses.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
@@ -105,7 +103,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
 }
 
-/// Returns the size of each port's ring in frames. A ring holds arriving frames while the driver is blocked.
+/// Returns the size of each port's ring, for arrivals while the driver is blocked, in frames.
 #[must_use]
 pub fn rings(config: &Config) -> Arc<[u32]> {
     config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()

@@ -33,8 +33,7 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns true if the driver is blocked, or if its block ends right now. In both cases its next poll is already
-    /// scheduled.
+    /// Returns true if the driver is blocked, or its block ends right now: its next poll is scheduled.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
@@ -52,7 +51,7 @@ impl Impairments {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// Returns the time of the driver's next poll: `wanted`, or the end of a block if that is later.
+    /// Returns the time of the driver's next poll: `wanted`, or the end of a block.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)

@@ -16,13 +16,12 @@ pub trait Node {
     /// Processes the departure of a frame's last bit, which frees the line.
     fn left(&mut self, port: PortId, net: &mut Net);
 
-    /// Processes a wakeup. Several wakeups may be scheduled.
+    /// Processes a wakeup, of which several may be scheduled.
     fn due(&mut self, net: &mut Net);
 
     /// Processes a change of the link; frames in flight were lost.
     ///
-    /// A frame that is being sent occupies a down line until its end, but is lost. So are frames that start while the
-    /// line is down.
+    /// A frame that is sent on a down line, or starts there, is lost.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
@@ -33,7 +32,7 @@ pub trait Node {
         false
     }
 
-    /// Returns how many frames are in the node. Frames on its lines are not included.
+    /// Returns how many frames are in the node, without those on its lines.
     fn holds(&self) -> u64;
 }
 
@@ -120,7 +119,7 @@ impl Net {
         self.reports.push_back(at.id);
     }
 
-    /// Schedules a wakeup at `time`, or now if `time` has passed.
+    /// Schedules a wakeup at `time`, or now.
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);

@@ -37,7 +37,6 @@ impl Plan {
     }
 }
 
-/// Returns each switch's distance from the nearest of the switches in `to`.
 pub(crate) fn distances<I: Iterator<Item = usize>>(
     switches: usize,
     to: impl Iterator<Item = usize>,

@@ -146,7 +146,6 @@ impl Plan {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
 
-    /// Returns the routers at the links of each host.
     pub(crate) fn gateways(&self) -> Vec<Vec<Option<MacAddr>>> {
         let mut gateways: Vec<_> = self.links_of_hosts().map(|links| vec![None; links.into()]).collect();
         for &(a, b, _) in &self.links {

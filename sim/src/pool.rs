@@ -20,11 +20,11 @@ const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// Number of bytes up to the end of the UDP or TCP ports over IPv4. These bytes must be in a cell's first cache line.
+/// Number of bytes up to the end of the UDP or TCP ports over IPv4. They must be in a cell's first cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Number of a frame's first bytes that the trace includes, because they contain host addresses and sequence numbers.
+/// Number of a frame's first bytes that the trace includes: addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
@@ -71,8 +71,7 @@ impl Cell {
 
 /// Number of cells per block.
 ///
-/// Blocks are filled in order and reused only when they are empty, so that consecutive frames are adjacent in memory.
-/// In the worst case, each frame occupies a block.
+/// Blocks are reused only when they are empty, so that consecutive frames are adjacent in memory.
 const BLOCK: u8 = 8;
 
 /// Memory of the fabric's frames.
@@ -107,7 +106,7 @@ impl Pool {
         packet
     }
 
-    /// Adds a frame with all its bytes. A long frame then has no room for inserted tags.
+    /// Adds a frame with all its bytes; a long one then has no room for inserted tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {

@@ -12,8 +12,8 @@ pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Maximum number of links in one part of the fabric, because a part's state (1 KB per link) must fit into a core's
-/// cache. Changing this number changes results.
+/// Maximum number of links in a part, whose state (1 KB per link) must fit into a core's cache; changing it changes
+/// results.
 const LINKS: usize = 512;
 const PARTS: usize = 64;
 

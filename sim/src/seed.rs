@@ -21,7 +21,7 @@ pub enum Purpose {
     Stalls = 6,
 }
 
-/// Seed of a run. Each node and purpose has its own random stream, independent of others.
+/// Seed of a run. Each node and purpose has its own random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 

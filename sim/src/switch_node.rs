@@ -46,8 +46,7 @@ pub struct SwitchNode {
 pub struct SlotCounts {
     pub data: u32,
     pub control: u32,
-    /// Size of each port's ring in data frames. A ring holds arriving frames while the driver is blocked. It is
-    /// unlimited for ports beyond the list.
+    /// Size of each port's ring in data frames, for arrivals while the driver is blocked; unlimited beyond the list.
     pub rings: Arc<[u32]>,
 }
 
@@ -96,7 +95,7 @@ impl SwitchNode {
         &self.switch
     }
 
-    /// Returns how many arriving frames were lost because all slots were used, or the ring was full.
+    /// Returns how many arriving frames were lost because slots or ring were full.
     #[must_use]
     pub fn receive_drops(&self) -> u64 {
         self.impairment_counts.receive_drops
@@ -131,7 +130,7 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Forwards and transmits after an event. Not inlined, because the code for frames barely fits into the instruction
+    /// Forwards and transmits after an event. Not inlined, so that the code for frames fits into the instruction
     /// cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {

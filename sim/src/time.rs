@@ -81,7 +81,7 @@ impl Pace {
         self.rate
     }
 
-    /// Returns the transmission time of `bytes`, rounded up. Callers add preambles and gaps.
+    /// Returns the transmission time of `bytes` (with preambles and gaps), rounded up.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Picos {

@@ -1,7 +1,7 @@
 //! Simulated host of `xoff traffic`, exact to the nanosecond.
 //!
 //! Like a real host, it sleeps and stalls, and hands frames to its driver in batches. So received frames wait, and
-//! frames in the driver leave despite a pause.
+//! frames in the driver ignore a pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct TrafficSettings {
     pub id: u16,
     /// Maximum time that streams with a rate catch up.
     pub catch_up: Nanos,
-    /// Settings of QCN reaction points. If given, streams carry a CN-TAG, and slow down when CNMs arrive.
+    /// Settings of QCN reaction points; if given, streams carry a CN-TAG.
     pub qcn: Option<ReactionSettings>,
     pub streams: Vec<Stream>,
     /// Totals of sent and received frames, which other threads can read.

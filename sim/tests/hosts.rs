@@ -1,4 +1,3 @@
-//! Simulated hosts of `xoff traffic`: frames, and times to the nanosecond.
 #![allow(clippy::unwrap_used)]
 
 // proves: sim-hosts

@@ -28,7 +28,6 @@ fn time_of(frames: u64) -> Picos {
     Picos(Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0 * frames)
 }
 
-/// Returns when the last of `frames` frames arrives, if the first one leaves the switch at `begin`.
 fn come(begin: impl Into<Picos>, frames: u64) -> Picos {
     begin.into().after(time_of(frames)).after(LINE.delay)
 }
@@ -112,7 +111,6 @@ fn stalled_driver_only_finishes_frames_on_lines() {
     check(&fabric);
 }
 
-/// In each run, either all ten frames fit into rings and slots, or only nine.
 #[test]
 fn ring_and_slots_limit_frames_held_during_a_stall() {
     let run = |ring: u32, slots: u32| {

@@ -1,8 +1,8 @@
-//! Bell that wakes a sleeping worker. While the worker is awake, ringing costs a sender only one fence.
+//! Bell that wakes a sleeping worker; ringing an awake worker costs a sender only one fence.
 //!
-//! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks whether the worker sleeps.
-//! Each of the two executes a fence between its two steps, so at least one of them sees the other's store. `tests/bell.rs` runs this file
-//! in every order that the memory model allows.
+//! The worker announces its sleep, then checks for messages once more; a sender stores its message, then checks
+//! whether the worker sleeps. A fence between the two steps makes at least one of them see the other's store.
+//! `tests/bell.rs` runs this file in every order that the memory model allows.
 
 use std::io;
 
@@ -42,7 +42,6 @@ impl Bell {
         let _ = self.event.read(); // fails if it did not ring
     }
 
-    /// Wakes the worker if it sleeps.
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {

@@ -21,7 +21,6 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 use serde::Serialize;
 
-/// Pauses and egress queues of one switch, from which [`Causes`] is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
     pub switch: String,
@@ -56,11 +55,9 @@ pub struct FullQueue {
     pub bytes: u64,
 }
 
-/// Port, queue or station in the graph of causes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum CauseNode {
-    /// Port that pauses its peer.
     Port {
         switch: String,
         port: String,
@@ -144,7 +141,6 @@ impl Causes {
         self.graph.node_count() == 0
     }
 
-    /// Returns each pausing port and its causes, down to the root, as indented text.
     #[must_use]
     pub fn text(&self) -> String {
         if self.is_empty() {

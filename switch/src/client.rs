@@ -60,8 +60,8 @@ impl Silent {
     }
 }
 
-/// Formats the message for a request to `url` that failed: the failure, its cause and the remedy. `server` is the kind of server ("switch"
-/// or "agent"); `start` tells how to start it.
+/// Formats the message for a failed request to `url`: failure, cause and remedy (`start` tells how to start the
+/// `server`).
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -117,7 +117,7 @@ pub fn agent(base: &str, timeout: Duration) -> (Agent, String) {
     of(base, Agent::config_builder().timeout_global(Some(timeout)))
 }
 
-/// Returns an HTTP agent for endless answers, and its base URL. `timeout` limits only the start of an answer.
+/// Returns an [`agent`] for endless answers: `timeout` limits only the start of an answer.
 #[must_use]
 pub fn endless(base: &str, timeout: Duration) -> (Agent, String) {
     let config = Agent::config_builder().timeout_connect(Some(timeout)).timeout_recv_response(Some(timeout));

@@ -1,4 +1,4 @@
-//! Number of open files that a switch needs. If the limit of the process cannot be raised to this number, the start fails.
+//! Number of open files that a switch needs. If the process may not open so many, the start fails.
 
 use std::fs;
 
@@ -53,7 +53,8 @@ impl Allowed {
     }
 }
 
-/// Returns the number of files needed. It includes the largest port twice, because a reopened port may still have its old sockets.
+/// Returns the number of files needed. The largest port counts twice, because a reopened port may still have its old
+/// sockets.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS

@@ -26,7 +26,6 @@ use xoff_xdp::Store;
 
 use crate::bell::Bell;
 
-/// Maximum number of messages in a queue: a few batches.
 pub(crate) const CAPACITY: usize = HANDOVER_QUEUE as usize;
 
 #[derive(Debug)]
@@ -43,7 +42,6 @@ impl Bells {
         &self.0[worker.index()]
     }
 
-    /// Wakes every worker, for events other than messages.
     pub fn wake_all(&self) {
         self.0.iter().for_each(Bell::wake);
     }
@@ -120,7 +118,6 @@ impl Handoff {
         self.bells.of(self.me)
     }
 
-    /// Exchanges messages with other workers, while there is room.
     pub fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
         if self.others.is_empty() {
             return Progress::default();

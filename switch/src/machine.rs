@@ -1,5 +1,3 @@
-//! This machine's resources, against which configurations are checked.
-
 mod cgroup;
 
 use std::fs;
@@ -14,7 +12,6 @@ use xoff_flow_control::settings::HashSeed;
 use xoff_wire::units::Bytes;
 use xoff_xdp::Interface;
 
-/// Returns the resources of this process, in the calling thread's network namespace.
 #[must_use]
 pub fn here() -> Machine {
     Machine {
@@ -62,14 +59,12 @@ pub fn memory() -> Option<Bytes> {
     machine.into_iter().chain(cgroup::limit()).min()
 }
 
-/// Returns the lesser of the machine's available memory and what the limits of cgroups leave.
 fn available_memory() -> Option<AvailableMemory> {
     let machine = Meminfo::current().ok().and_then(|info| info.mem_available);
     let machine = machine.map(|bytes| AvailableMemory::from(Bytes(bytes)));
     machine.into_iter().chain(cgroup::available()).min_by_key(|memory| memory.bytes)
 }
 
-/// Returns the cores on which this thread may run, as limited by `taskset`, cpusets and `isolcpus`.
 fn cores() -> Vec<u16> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.into_iter().filter_map(|core| u16::try_from(core.id).ok()).collect()

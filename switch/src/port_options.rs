@@ -1,5 +1,3 @@
-//! Options of AF_XDP ports.
-
 use xoff_config::memory::WINDOW;
 use xoff_config::shell::{
     Chunks, Mode, PortShell, Queues, ReceiveChunks, Rings as RingSizes, ShellSettings, ZeroCopy,

@@ -100,7 +100,6 @@ pub enum ThreadError {
     Control { error: ControlEnded, status: Box<Status> },
 }
 
-/// Running switch; dropping this value stops the switch.
 #[derive(Debug)]
 pub struct Running {
     view: Arc<SwitchView>,
@@ -139,7 +138,6 @@ impl Running {
         self.reloads.as_ref()
     }
 
-    /// Waits for [`End::now`], or for the early end of a thread.
     pub fn wait(&self) {
         let _ = self.woken.recv();
     }
@@ -222,7 +220,6 @@ impl Drop for Running {
     }
 }
 
-/// Starts a switch in the calling thread's network namespace.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunError> {
     start_from(None, config, None, privileges)
 }

@@ -1,5 +1,6 @@
-//! Worker: a thread that owns some ports and runs their frames to completion, by the loop in [`Driver`]. An idle worker may sleep until a
-//! frame, a message or the next deadline ([`SpinWindow`]). The worker also counts delays beyond the stall budget.
+//! Worker: a thread that owns some ports, and runs their frames to completion by the loop in [`Driver`]. An idle
+//! worker may sleep until a frame, a message or the next deadline ([`SpinWindow`]). The worker also counts delays
+//! beyond the stall budget.
 
 mod connections;
 
@@ -27,7 +28,7 @@ pub use connections::Connections;
 /// Maximum sleep while frames wait for an event that does not wake the worker, such as room in the driver.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// Maximum sleep while frames are in flight, but nothing except counters depends on them.
+/// Maximum sleep while frames are in flight on which only counters depend.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
@@ -215,8 +216,8 @@ impl Worker {
     }
 }
 
-/// Returns the maximum sleep after `quiet` without a frame. A stall during a sleep is measured only from the planned end of the sleep, so
-/// it is reported too short by at most this maximum.
+/// Returns the maximum sleep after `quiet` without a frame. A stall during a sleep is measured from the planned end
+/// of the sleep, so too short by at most this maximum.
 fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
     quiet.max(Nanos(stall_budget.0 / 4))
 }

@@ -26,7 +26,6 @@ pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|_| message)
 }
 
-/// Records a panic; returns false outside [`catch`].
 fn note(info: &PanicHookInfo<'_>) -> bool {
     TRIAL.with_borrow_mut(|trial| {
         let Some(message) = trial else { return false };

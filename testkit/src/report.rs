@@ -25,7 +25,6 @@ pub struct Report {
     pub ran: Vec<&'static str>,
     /// Scenarios that were not run, because their settings do not fit the policy; each with the reason.
     pub left_out: Vec<(&'static str, String)>,
-    /// Breaches by scenario and time.
     pub findings: Vec<Finding>,
 }
 

@@ -120,8 +120,6 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// Returns the broken promises, sorted by time. Returns an error with the reason if the policy does not fit the
-    /// settings.
     pub(crate) fn outcome(&self) -> Result<Vec<Broken>, String> {
         if let Some(misfit) = &self.misfit {
             return Err(misfit.clone());
@@ -167,7 +165,6 @@ impl<'subject> Trial<'subject> {
         broken.retain(|(_, promise, _)| promises.insert(*promise));
     }
 
-    /// Checks order and duplicates of a flow. Returns how many of its frames were lost although they must not be.
     fn judge_flow(&self, flow: &TrialFlow, broken: &mut Vec<Broken>) -> u64 {
         let (from, to) = (self.bed.host(flow.from), self.bed.host(flow.to));
         let mut received = BTreeSet::new();

@@ -1,5 +1,3 @@
-//! Chaos tests find no breach, and repeat exactly.
-
 // proves: chaos
 
 use std::ops::Range;
@@ -8,7 +6,6 @@ use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_testkit::chaos::{self, Report};
 
-/// Maximum number of events in a run, low enough for debug builds.
 const EVENTS: u64 = 20_000;
 
 fn run(seeds: Range<u64>, jobs: usize) -> Report {

@@ -55,7 +55,6 @@ enum Fault {
     None,
     NeverXoff,
     NeverXon,
-    /// The policy's margin wrongly says that no event changes its decision.
     MarginLies,
     Panics,
 }

@@ -1,5 +1,5 @@
 //! Unfinished TCP and UDP checksums. With checksum offload, a host writes only the sum of the pseudo-header (RFC 9293
-//! section 3.1), and leaves the rest to its device. A virtual device may pass such a frame on, but receivers discard it.
+//! section 3.1), and leaves the rest to its device. Receivers discard such frames, which virtual devices may pass on.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -10,7 +10,8 @@ use crate::ip::{ones_complement, words};
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Returns whether the checksum field has the sum of the pseudo-header, as one of 65,536 finished checksums does, too.
+/// Returns whether the checksum field holds only the sum of the pseudo-header. One of 65,536 finished checksums looks
+/// like that, too.
 ///
 /// Returns `None` without a TCP or UDP checksum among the first 96 bytes of the frame (`head`), and for fragments.
 #[must_use]

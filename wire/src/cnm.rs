@@ -38,18 +38,15 @@ mod field {
 
 /// Congestion notification message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Cnm {
-    /// Quantized feedback, 0..=63.
     pub feedback: u8,
-    /// Identifier of the congestion point that sampled the frame.
     pub congestion_point: CongestionPointId,
     /// Queue length minus set point, in units of 64 bytes.
     pub q_offset: i16,
     /// Growth since the previous sample, in units of 64 bytes.
     pub q_delta: i16,
-    /// Class of the sampled frame.
     pub priority: Class,
-    /// Destination of the sampled frame.
     pub destination: MacAddr,
     /// Start of the sampled frame, from the EtherType after its tags.
     pub msdu: Msdu,
@@ -68,6 +65,7 @@ pub struct Msdu {
 
 /// Addresses and tags of a CNM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Envelope {
     /// Destination of the CNM: the source of the sampled frame.
     pub dst: MacAddr,
@@ -75,7 +73,6 @@ pub struct Envelope {
     pub src: MacAddr,
     /// VLAN tag of the sampled frame.
     pub tag: Option<Tci>,
-    /// CN-TAG of the sampled frame.
     pub cn_tag: Option<CnTag>,
 }
 

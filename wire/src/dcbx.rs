@@ -30,16 +30,15 @@ pub mod algorithm {
 
 /// Shares of the line by traffic class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub struct Ets {
     /// True if the sender adopts its peer's recommendation.
     pub willing: bool,
-    /// True if a credit-based shaper is supported.
     pub credit_based: bool,
     /// Number of supported traffic classes; zero means eight.
     pub classes_max: u8,
     /// Traffic class (0..=15) of each priority.
     pub traffic_class: [u8; CLASSES],
-    /// Share in percent by traffic class.
     pub bandwidth: [u8; CLASSES],
     /// Transmission selection [`algorithm`] by traffic class.
     pub algorithm: [u8; CLASSES],
@@ -98,6 +97,7 @@ impl Ets {
 
 /// PFC settings of a station.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub struct PfcState {
     /// True if the sender adopts its peer's classes.
     pub willing: bool,
@@ -105,7 +105,6 @@ pub struct PfcState {
     pub needs_macsec: bool,
     /// Maximum number of classes with PFC, 0..=15; zero means unlimited.
     pub capability: u8,
-    /// Classes with PFC.
     pub classes: ClassSet,
 }
 
@@ -142,12 +141,11 @@ pub mod selector {
 
 /// Application and its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub struct Application {
-    /// Application's class.
     pub class: Class,
     /// Kind of field that identifies the application: a constant of [`selector`].
     pub selector: u8,
-    /// Identifying field's value.
     pub protocol: u16,
 }
 

@@ -20,34 +20,23 @@ const ETHER_TYPE_MIN: u16 = 0x0600;
 
 /// Key that all frames of a flow share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the names say it
 pub enum FlowKey {
-    /// IPv4 packet.
     V4 {
-        /// IP protocol number.
         protocol: u8,
-        /// Source and destination port.
         ports: [u16; 2],
-        /// Source address.
         src: [u8; 4],
-        /// Destination address.
         dst: [u8; 4],
     },
-    /// IPv6 packet.
     V6 {
         /// IP protocol number, after extension headers.
         protocol: u8,
-        /// Source and destination port.
         ports: [u16; 2],
-        /// Source address.
         src: [u8; 16],
-        /// Destination address.
         dst: [u8; 16],
     },
-    /// Any other frame.
     L2 {
-        /// Source address.
         src: MacAddr,
-        /// Destination address.
         dst: MacAddr,
         /// EtherType after the VLAN tag; 0 for 802.3 lengths.
         ether_type: u16,
@@ -111,7 +100,6 @@ pub(crate) fn until_limit(head: &[u8]) -> &[u8] {
     head.get(..HEAD).unwrap_or(head)
 }
 
-/// Protocol above IP, and its header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upper {
     pub(crate) protocol: IpNextHeaderProtocol,

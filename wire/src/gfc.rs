@@ -30,12 +30,11 @@ const MAGIC: [u8; 4] = *b"GFC1";
 
 /// Rate limits of classes in a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Rates {
-    /// Classes with a rate in the frame.
     pub classes: ClassSet,
-    /// Rate step of each class; full rate for classes not in the frame.
+    /// Full rate for classes not in the frame.
     pub steps: [RateStep; CLASSES],
-    /// Time until the limits expire.
     pub time: Quanta,
 }
 

@@ -38,14 +38,12 @@ pub mod field {
 
 /// Header fields of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Header {
-    /// Destination address.
     pub dst: MacAddr,
-    /// Source address.
     pub src: MacAddr,
     /// 802.1Q tag; VID 0 makes it a priority tag.
     pub tag: Option<Tci>,
-    /// CN-TAG, if any.
     pub cn_tag: Option<CnTag>,
     /// EtherType (or 802.3 length) after the tags.
     pub ether_type: EtherType,

@@ -29,10 +29,9 @@ const IPV4_MAPPED: u128 = 0xffff;
 
 /// IP address as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)] // the names say it
 pub enum Address {
-    /// IPv4 address.
     V4(u32),
-    /// IPv6 address.
     V6(u128),
 }
 
@@ -50,10 +49,9 @@ impl Address {
 
 /// Header fields for routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Packet {
-    /// Source address.
     pub src: Address,
-    /// Destination address.
     pub dst: Address,
     /// Packet length in bytes by its header, as MTUs count it.
     pub len: u32,

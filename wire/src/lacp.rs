@@ -20,7 +20,6 @@ const SUBTYPE: u8 = 1;
 const MARKER_SUBTYPE: u8 = 2;
 const VERSION: u8 = 1;
 
-/// Offsets of fields from the start of the frame.
 mod offset {
     pub const SUBTYPE: usize = 14;
     pub const VERSION: usize = 15;
@@ -134,6 +133,7 @@ impl State {
 
 /// One end of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub struct End {
     /// Priority and address of the system; the lower value decides about the aggregation.
     pub system: (u16, MacAddr),
@@ -141,7 +141,6 @@ pub struct End {
     pub key: u16,
     /// Priority and number of the port.
     pub port: (u16, u16),
-    /// State of the port.
     pub state: State,
 }
 
@@ -270,7 +269,6 @@ mod tests {
         assert_eq!(marker_response(&marker[..LEN - 1], MacAddr([2; 6])), None);
     }
 
-    // proves: lacp
     #[test]
     fn lacp_frame_behind_tag_is_ignored() {
         for tag in [[0x81, 0, 0, 0], [0x22, 0xe9, 0, 1]] {

@@ -83,6 +83,7 @@ named! { LldpError {
 
 /// Identifier of a chassis or of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub struct Id<'a> {
     /// Kind. For a chassis, 4 means a MAC address; for a port, 3 a MAC address, and 5 an interface name.
     pub subtype: u8,
@@ -114,27 +115,20 @@ pub struct Understands {
 
 /// TLV of an LLDP frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Tlv<'a> {
-    /// Chassis of the sender.
     ChassisId(Id<'a>),
-    /// Port of the sender.
     PortId(Id<'a>),
     /// Seconds for which the frame is valid; zero withdraws it.
     Ttl(u16),
-    /// Description of the sender's port.
     PortDescription(&'a [u8]),
-    /// Name of the sender.
     SystemName(&'a [u8]),
-    /// Description of the sender.
     SystemDescription(&'a [u8]),
-    /// Capabilities of the sender.
     Capabilities {
         /// Supported capabilities, such as [`BRIDGE`] and [`ROUTER`].
         has: u16,
-        /// Enabled capabilities.
         enabled: u16,
     },
-    /// Management address of the sender.
     ManagementAddress(ManagementAddress<'a>),
     /// Maximum frame size in bytes, FCS included.
     MaxFrame(u16),
@@ -142,9 +136,7 @@ pub enum Tlv<'a> {
     Ets(Ets),
     /// Shares of the line recommended to the peer.
     EtsRecommendation(Ets),
-    /// PFC settings of the sender.
     Pfc(PfcState),
-    /// Application classes at the sender.
     Applications(Applications<'a>),
     /// Settings of the sender in DCBX's version CEE.
     Cee(Cee<'a>),
@@ -158,10 +150,9 @@ pub enum Tlv<'a> {
 
 /// Parsed LLDP data unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Lldpdu<'a> {
-    /// Chassis of the sender.
     pub chassis: Id<'a>,
-    /// Port of the sender.
     pub port: Id<'a>,
     /// Seconds for which the data unit is valid.
     pub ttl: u16,

@@ -38,8 +38,8 @@ pub enum MacControl {
 
 /// Contents of a PFC frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Pfc {
-    /// Enabled classes.
     pub classes: ClassSet,
     /// Pause time by class; zero resumes. Disabled classes have zero.
     pub times: [Quanta; CLASSES],

@@ -13,6 +13,7 @@ use crate::units::{MacAddr, Nanos};
 
 /// Treatment of a frame to a group address by a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Role {
     /// Flooded: not IP, or to a group of link-local scope.
     Flooded,
@@ -143,12 +144,11 @@ crate::named! { MembershipError {
 
 /// Message about members or routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Message<'a> {
-    /// General, or group-specific query.
     Query(Query),
     /// Report, or leave.
     Records(Records<'a>),
-    /// PIM hello of a router.
     Hello,
 }
 
@@ -173,8 +173,8 @@ pub struct Query {
 
 /// Change of a membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Change {
-    /// A member exists.
     Join,
     /// A host has left the group.
     Leave,
@@ -184,10 +184,9 @@ pub enum Change {
 
 /// Group and change in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Record {
-    /// Multicast group.
     pub group: Address,
-    /// Change of the membership.
     pub change: Change,
 }
 

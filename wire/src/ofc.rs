@@ -38,19 +38,18 @@ const MAGIC: [u8; 4] = *b"OFC1";
 
 /// Operation on the listed flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Operation {
     /// Pauses the flows for this nonzero time.
     Pause(Quanta),
-    /// Resumes the flows.
     Resume,
 }
 
 /// Well-formed flow list in a PFC frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct FlowPause<'a> {
-    /// Operation on the listed flows.
     pub operation: Operation,
-    /// Class of the flows.
     pub class: Class,
     flows: &'a [u8],
 }

@@ -11,8 +11,8 @@ const BRIDGED: EtherType = EtherType(0x6558);
 
 /// Header fields that the path of a frame depends on, besides its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct PathHash {
-    /// IP protocol.
     pub protocol: bool,
     /// Ports of TCP, UDP, UDP-Lite, SCTP and DCCP. Fragments have none.
     pub ports: bool,
@@ -106,7 +106,6 @@ fn flow_label(ether_type: EtherType, packet: &[u8]) -> u32 {
     }
 }
 
-/// Payload of a tunnel.
 enum Payload<'a> {
     Packet(EtherType, &'a [u8]),
     Frame(&'a [u8]),

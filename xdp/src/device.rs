@@ -1,5 +1,3 @@
-//! Preparation of a device as a port, and restoration of its settings.
-
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -35,7 +33,6 @@ pub struct Facts {
     pub carrier: bool,
     /// True if VLAN tags stay in received frames. Otherwise the PCP cannot make any class of the port lossless.
     pub tags_kept: bool,
-    /// Warnings about settings that the device refused.
     pub warnings: Vec<String>,
 }
 
@@ -188,7 +185,6 @@ impl Device {
         Ok(Ethtool::new(name).map_err(refused)?.rx_queues())
     }
 
-    /// Turns off the kernel's own IPv6 address, with its announcements, duplicate probes and router solicitations.
     fn stop_own_addresses(&mut self) {
         let found = self.found.own_addresses.filter(|&found| found != OwnAddresses::NONE);
         if let Some(found) = found {
@@ -270,7 +266,6 @@ impl Device {
         }
     }
 
-    /// Returns the driver's maximum MTU for native mode if the device's MTU exceeds it.
     fn native_mtu_max(&self) -> Option<u32> {
         let release = driver::kernel_release().unwrap_or_default();
         self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most)

@@ -20,11 +20,7 @@ pub enum XdpError {
     )]
     NoAfXdp,
     #[error("{fault}: {source}, although the process has the capabilities: {}", xoff_ebpf::FORBIDDEN)]
-    Forbidden {
-        /// Fault, such as "cannot open an AF_XDP socket".
-        fault: &'static str,
-        source: io::Error,
-    },
+    Forbidden { fault: &'static str, source: io::Error },
     #[error(
         "a killed `xoff nic` has left its queues at {device}; restore the device with \
          `xoff nic restore --device {device}`, and start again"
@@ -70,12 +66,7 @@ pub enum XdpError {
     )]
     Memory { bytes: u64, source: io::Error },
     #[error("{device}: {fault}: {source}")]
-    Device {
-        /// Fault, such as "cannot bring the interface up".
-        fault: &'static str,
-        device: String,
-        source: io::Error,
-    },
+    Device { fault: &'static str, device: String, source: io::Error },
     #[error(transparent)]
     Program(#[from] EbpfError),
 }
@@ -92,7 +83,6 @@ pub enum Obstacle {
     WholeKibibytes {
         /// Usable bytes of a chunk.
         room: u32,
-        /// Longest frame, in bytes.
         longest: u32,
     },
 }
@@ -114,7 +104,6 @@ impl Obstacle {
 const NEEDED: [caps::Capability; 3] =
     [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW, caps::Capability::CAP_BPF];
 
-/// Returns the error of a system call that the kernel refused (EPERM): missing capabilities, or a filter.
 pub(crate) fn forbidden(fault: &'static str, source: io::Error) -> XdpError {
     check_privileges().err().unwrap_or(XdpError::Forbidden { fault, source })
 }

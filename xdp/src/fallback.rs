@@ -1,5 +1,3 @@
-//! Reasons for which a port uses generic XDP, or copies frames.
-
 use xoff_ebpf::Mode;
 
 use crate::driver::Driver;
@@ -10,9 +8,7 @@ use crate::umem::ZeroCopy;
 /// Reasons for the slower ways of receiving; `None` if the port uses the faster one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fallbacks {
-    /// Reason for generic XDP.
     pub generic: Option<String>,
-    /// Reason for copying frames instead of zero copy.
     pub copy: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! TAP: a network interface whose frames a process reads and writes, complete and with checksums.
+//! TAP: a network interface whose frames a process reads and writes.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

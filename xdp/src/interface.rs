@@ -11,7 +11,7 @@ pub struct Interface {
     pub queues: u32,
     pub mtu: u32,
     pub loopback: bool,
-    /// Kind and name of the bridge, bond or similar device to which the interface belongs, such as `bridge br0`.
+    /// Kind and name of the bridge or bond to which the interface belongs, such as `bridge br0`.
     pub master: Option<String>,
     /// Kind of a virtual interface, such as `vlan`.
     pub kind: Option<String>,

@@ -1,8 +1,8 @@
 //! Division of a packet memory into chunks, and their addresses in the rings.
 //!
-//! Chunks have at least 2,048 bytes, but most frames are far shorter. Without zero copy, receive chunks may therefore overlap. The kernel
-//! then writes only the last [`SMALL`] bytes of a chunk; chunks begin [`SMALL`] bytes apart, so these parts are adjacent. A longer frame
-//! takes several chunks (XDP multi-buffer).
+//! Chunks have at least 2,048 bytes, but most frames are far shorter. Without zero copy, receive chunks may therefore
+//! overlap: the kernel writes only the last [`SMALL`] bytes of a chunk, and chunks begin [`SMALL`] bytes apart. A
+//! longer frame takes several chunks (XDP multi-buffer).
 //!
 //! ```text
 //!   whole chunks   |256|  frame            ||256|  frame            |
@@ -13,8 +13,8 @@
 //!
 //! The XDP program removes metadata: the kernel would write it in front of the packet, into the adjacent chunk.
 //!
-//! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk and,
-//! in the upper 16 bits, an offset.
+//! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk
+//! and, in the upper 16 bits, an offset.
 
 use rustix::net::xdp::XdpUmemRegFlags;
 

@@ -77,8 +77,7 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns whether the kernel supports [small receive chunks](ReceiveChunks::Small): Linux 6.6, and 6.6.11 for devices
-/// with several queues.
+/// Returns whether the kernel has [small receive chunks](ReceiveChunks::Small): Linux 6.6, with several queues 6.6.11.
 #[must_use]
 pub fn has_small_chunks() -> bool {
     umem::has_small_chunks()

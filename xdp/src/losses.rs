@@ -50,9 +50,7 @@ pub struct Losses {
     pub behind_program: u64,
     /// Received frames with an invalid layout. The XDP program may have counted them long before.
     pub malformed: u64,
-    /// Frames lost before the XDP program.
     pub before_program: u64,
-    /// Frames lost after the switch sent them.
     pub sent: u64,
     /// Frames in the device's `rx_dropped` that may also be in `behind_program`, because the driver is untested.
     pub ambiguous: u64,

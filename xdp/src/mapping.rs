@@ -1,5 +1,3 @@
-//! Memory from mmap, unmapped on drop.
-
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};

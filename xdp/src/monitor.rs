@@ -1,5 +1,3 @@
-//! Loss counters and state of a port's sockets and device, readable without the port's worker.
-
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -142,13 +140,10 @@ pub enum Look {
 pub trait PortDriver: Send + Sync {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics>;
 
-    /// Returns the device's counters of lost frames since the start of the switch.
     fn device_drops(&self) -> Result<DeviceDrops, Unread>;
 
-    /// Reads the state of the device, and stores its counters.
     fn look(&self) -> Look;
 
-    /// Returns the frames that the XDP program has counted since the port was opened.
     fn arrivals(&self) -> io::Result<Arrivals> {
         Ok(Arrivals::default())
     }
@@ -304,9 +299,9 @@ impl Monitor {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // a port begins once
         }
-        // Some drivers count drops of sockets and program again in the device's counter, and [`Losses::of`] subtracts these repeats. So
-        // repeats that are already in the sockets' and program's counts must stay in the device's count, because otherwise the subtraction
-        // would hide as many drops of the device alone. Read the repeats before the device, so that they do not exceed its count.
+        // [`Losses::of`] subtracts drops of sockets and program that the device's counter repeats. Repeats from
+        // before the start must stay in the device's count; otherwise the subtraction would hide drops of the device
+        // alone. Read the repeats before the device, so that they do not exceed its count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
@@ -317,7 +312,7 @@ impl Monitor {
         }
     }
 
-    /// Locks the last readings. Lock before each reading, so that readings are stored in order.
+    /// Locks the last readings; lock before each reading, so that readings are stored in order.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,5 @@
-//! Drop counters and XDP program of a device, read by netlink. The device is found by its index, whatever its name and
-//! the calling thread's namespace.
+//! Drop counters and XDP program of a device, read by netlink. The device is found by its index, whatever its name or
+//! namespace.
 
 use std::io;
 

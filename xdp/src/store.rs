@@ -30,7 +30,6 @@ use crate::place::{FramePlace, Row};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Maximum number of data frames.
     pub frames: u32,
     /// Number of cells of [`CELL`] bytes for data frames.
     pub cells: u32,

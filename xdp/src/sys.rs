@@ -1,6 +1,6 @@
 //! System calls that no safe crate offers, and AF_XDP by rustix.
 //!
-//! Each function makes one call with arguments of the type that the kernel expects. None keeps a pointer beyond it.
+//! None keeps a pointer beyond it.
 
 use std::ffi::CStr;
 use std::io;
@@ -90,7 +90,7 @@ pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Registers packet memory with the socket. The kernel then holds the pages themselves, not their addresses.
+/// Registers packet memory with the socket.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
     let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
@@ -272,7 +272,6 @@ fn name_of(device: &str) -> [libc::c_char; libc::IFNAMSIZ] {
     name
 }
 
-/// Socket for ethtool requests; it determines the network namespace.
 #[derive(Debug)]
 pub(crate) struct Ethtool {
     socket: OwnedFd,

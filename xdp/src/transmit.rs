@@ -137,8 +137,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.interface == InterfaceState::Gone
     }
 
-    /// Returns true if all outstanding frames are still in the TX ring, so that the kernel sends nothing before the
-    /// next kick.
+    /// Returns whether all outstanding frames are still in the TX ring.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_removed() || self.out <= self.tx.unsent()
     }

@@ -12,7 +12,6 @@ use crate::sys;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Use zero copy if the driver supports it.
     #[default]
     Auto,
     /// Zero copy only: without it the port is not opened.

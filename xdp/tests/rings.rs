@@ -52,7 +52,6 @@ mod mapping {
     pub(crate) struct Mapping(pub(crate) Arc<Memory>);
 
     impl Mapping {
-        /// Returns the address of a counter (0, 1, 2), or of the entries (3).
         pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
             match self.0.counters.get(offset) {
                 Some(counter) => NonNull::from(counter).cast(),
@@ -64,7 +63,6 @@ mod mapping {
         }
     }
 
-    /// Kernel's side of a ring (net/xdp/xsk_queue.h).
     impl Memory {
         pub(crate) fn new(start: u32) -> Arc<Memory> {
             let counters = [start, start, 0].map(AtomicU32::new);

@@ -1,5 +1,3 @@
-//! `xoff capture`: writes the frames of a running switch's ports to a pcapng file.
-
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::ControlFlow;
@@ -174,7 +172,6 @@ fn end_on(signals: &SigSet, url: &str, id: &str) {
     }
 }
 
-/// Copies whole blocks as they arrive.
 fn carry(
     from: &mut impl Read,
     to: &mut impl Write,
@@ -220,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// Reader that returns at most five bytes per call, then the given error or the end of file.
+    /// Reads at most five bytes per call, then returns the given error or the end of file.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
 
     impl Read for Trickle<'_> {

@@ -1,5 +1,3 @@
-//! `xoff sim chaos`: checks every promise of a switch after every event of random fabrics.
-
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,5 +1,3 @@
-//! `xoff demo`: shows losslessness under congestion in half a minute.
-
 use std::process::ExitCode;
 
 use miette::IntoDiagnostic as _;

@@ -1,5 +1,3 @@
-//! `xoff completions` and `xoff manual`, generated from the command line.
-
 use std::fs;
 use std::io;
 use std::path::PathBuf;

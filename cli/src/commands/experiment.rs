@@ -1,5 +1,3 @@
-//! `xoff experiment`: compares policies under one load.
-
 use std::fmt::Write as _;
 use std::iter;
 use std::path::PathBuf;
@@ -82,7 +80,6 @@ pub struct Args {
     plot: Option<PathBuf>,
 }
 
-/// Returns the names that `--policy` accepts. `custom` is always one of them.
 fn names() -> PossibleValuesParser {
     let own = PossibleValue::new(OWN.name).hide(true);
     PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))
@@ -134,7 +131,6 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     Ok(cli::exit_code(report.promise()))
 }
 
-/// Refuses options that have no effect with `list`: all but `--routed` and `--json`.
 fn no_run(args: &Args) -> miette::Result<()> {
     let of_runs = [
         ("--policy", !args.policy.is_empty()),
@@ -255,7 +251,6 @@ fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
     text
 }
 
-/// Returns a description of `variant`, which for the program's own policy contains the policy's name.
 fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
     let name = own.filter(|_| variant.name == OWN.name).map(|own| format!("{}: ", own.name()));
     name.unwrap_or_default() + variant.about

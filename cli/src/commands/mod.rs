@@ -1,4 +1,4 @@
-//! Commands of `xoff`, one file each. A failure is one report on standard error, with exit code 2.
+//! Commands of `xoff`, one file each.
 
 pub mod acknowledge;
 pub mod capture;

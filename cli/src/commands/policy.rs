@@ -1,5 +1,3 @@
-//! `xoff policy`: shows or changes the flow-control policies of a running switch.
-
 use std::time::Duration;
 
 use miette::IntoDiagnostic as _;

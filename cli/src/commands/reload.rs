@@ -1,5 +1,3 @@
-//! `xoff reload`: makes a running switch reload its configuration.
-
 use std::time::Duration;
 
 use miette::IntoDiagnostic as _;

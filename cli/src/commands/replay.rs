@@ -1,5 +1,3 @@
-//! `xoff sim replay`: repeats the recorded decisions of a switch, and compares the results.
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 

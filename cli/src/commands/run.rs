@@ -97,7 +97,6 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     Ok(conclude(outcome))
 }
 
-/// Returns the directories in which `file` may be replaced: its own, and its link target's.
 fn directory(file: &Path) -> Vec<PathBuf> {
     let parents = [path::absolute(file), file.canonicalize()].into_iter().flatten();
     parents.filter_map(|file| file.parent().map(Path::to_owned)).collect()

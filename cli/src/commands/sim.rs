@@ -1,5 +1,3 @@
-//! `xoff sim`: runs scenarios of simulated fabrics.
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -291,7 +289,6 @@ mod tests {
         assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
     }
 
-    /// Runs a cluster script with a stub in place of `xoff`; parses the stub's arguments.
     fn run_by(script: &str, place: &Path, environment: &[(&str, &str)]) -> Args {
         let stub = place.join("xoff");
         fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("the stub cannot be written");

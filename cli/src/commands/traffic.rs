@@ -331,7 +331,6 @@ fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
     }
 }
 
-/// Refuses frames longer than MTU and VLAN tag, because the kernel would drop them.
 fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     let beside = |stream: &Stream| 18 + if stream.tag.is_some() { 4 } else { 0 };
     let needed = |stream: &Stream| stream.size.saturating_sub(beside(stream));

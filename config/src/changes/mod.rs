@@ -27,9 +27,7 @@ pub struct Change {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Changes that a running switch can make.
     pub live: Vec<Change>,
-    /// Changes that need a restart.
     pub restart: Vec<Change>,
     /// Added ports, as their indices in the new configuration.
     pub added: Vec<PortId>,
@@ -52,7 +50,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns the changes, and `new` with each port moved to its index in this running configuration. Added ports get spare indices.
+    /// Returns the changes, and `new` with each port moved to its index in this running configuration. Added ports get
+    /// spare indices.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -199,7 +198,6 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
     }
 }
 
-/// Compares the settings that stay with a port's index when another port takes the index.
 fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &mut Changes) {
     let mut kept = |what: String, [before, after]: [String; 2]| {
         if before != after {

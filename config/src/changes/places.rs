@@ -69,7 +69,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     config
 }
 
-/// Returns the index that a port with this name has or had in `running`, otherwise a spare index.
+/// Returns the index of a port by name, otherwise a spare index.
 fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>]) -> Option<PortId> {
     let name = &new.switch.ports[index].name;
     let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);

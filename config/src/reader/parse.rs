@@ -103,7 +103,6 @@ pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| "true or false".into())
 }
 
-/// Maximum size of a setting, 1 PiB.
 const SIZE_MAX: Bytes = Bytes(1 << 50);
 
 /// Reads a size; a bare number is bytes.

@@ -1,5 +1,3 @@
-//! Errors, warnings and notes with their places in the file.
-
 use std::borrow::Cow;
 use std::fmt;
 
@@ -122,8 +120,7 @@ impl Problem {
         });
     }
 
-    /// Makes control characters visible. If `text` has any (`has_signs`), also shifts the [places](Self::place) of labels, because
-    /// visible characters are longer.
+    /// Makes control characters visible.
     fn make_visible(&mut self, text: &str, has_signs: bool) {
         show(&mut self.message);
         self.help.iter_mut().for_each(show);
@@ -179,14 +176,13 @@ pub struct Problems {
 
 #[derive(Debug)]
 pub struct Remarks {
-    /// Doubtful settings.
     pub warnings: Vec<Problem>,
     /// Intentional settings that have a cost.
     pub notes: Vec<Problem>,
 }
 
 impl Problems {
-    /// Adds a problem, unless another one has the same place and label, because several ports may inherit a key.
+    /// Adds a problem, unless another one has the same place and label.
     pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,
@@ -207,7 +203,6 @@ impl Problems {
         !self.errors.is_empty()
     }
 
-    /// Returns an error that lists all errors, or, if there are none, the warnings and notes.
     pub(crate) fn finish(mut self, name: &str, text: &str) -> Result<Remarks, ConfigError> {
         for list in [&mut self.errors, &mut self.warnings, &mut self.notes] {
             list.iter_mut().for_each(|problem| problem.place(text));

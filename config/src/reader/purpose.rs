@@ -15,7 +15,6 @@ pub enum Purpose {
 impl Purpose {
     const ALL: [Purpose; 4] = [Purpose::Scenario, Purpose::Network, Purpose::Host, Purpose::Switch];
 
-    /// Returns the tables that only files of this kind have.
     fn tables(self) -> &'static [&'static str] {
         match self {
             Purpose::Switch => &[
@@ -57,7 +56,6 @@ impl Purpose {
         }
     }
 
-    /// Returns the place of a table that only files of this kind have.
     fn sign(self, root: &Value<'_>) -> Option<Span> {
         let table = root.as_table()?;
         let own = self.tables().iter().find_map(|name| Some(table.get_key_value(*name)?.0.span));

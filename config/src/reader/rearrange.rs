@@ -21,7 +21,7 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// Moves the names of policies from `value` to `[switch]`, and their parameters to the table `[policy]` in `root`.
+/// Moves the names of policies to `[switch]`, and their parameters to the table `[policy]` in `root`.
 pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {

@@ -1,5 +1,3 @@
-//! Tables of a document, with typed access.
-
 use strsim::damerau_levenshtein;
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};

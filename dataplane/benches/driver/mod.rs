@@ -1,5 +1,3 @@
-//! Benchmark of a switch whose frames lie in plain memory.
-
 use std::hint::black_box;
 
 use xoff_dataplane::driver::{Direct, Driver, Port};
@@ -15,7 +13,6 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 pub const BATCH: u32 = 64;
 const SLOT_SIZE: usize = 2048;
 const SHORT: u32 = 60;
-/// Frame lengths of simple IMIX in bytes, without FCS.
 const IMIX: [u32; 12] = [SHORT, 566, SHORT, 1514, SHORT, 566, SHORT, 566, SHORT, SHORT, 566, SHORT];
 const HEADROOM: usize = 256;
 
@@ -151,7 +148,6 @@ impl Bench {
         Bench::with(&settings(ports, policy), load)
     }
 
-    /// Creates a bench of eight ports, which form four groups of two, with policy PFC.
     pub fn grouped(spread: Spread, load: Load) -> Bench {
         let mut settings = settings(8, PolicyKind::Pfc);
         let group = |first: u8| GroupSettings {

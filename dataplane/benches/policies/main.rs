@@ -84,7 +84,6 @@ fn count_joins(flows: u16) {
     println!("{BATCH}");
 }
 
-/// Prints each policy's median time per frame, in ns, and the quartiles of its ratio to plain PFC.
 fn time(rounds: usize) {
     let mut benches = PolicyKind::ALL.map(|kind| Bench::new(PORTS, kind, Load::Mixed));
     let count = benches.len();

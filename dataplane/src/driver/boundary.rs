@@ -8,8 +8,8 @@ use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
 /// Interface from a driver to its dataplane. Default methods only call the dataplane; a recorder also logs.
+#[allow(missing_docs)] // the names say it
 pub trait Boundary {
-    /// Begins a batch at `now`.
     #[inline(always)]
     fn batch<'switch>(&mut self, switch: &'switch mut Switch, now: Nanos) -> Batch<'switch> {
         switch.batch(now)
@@ -21,7 +21,6 @@ pub trait Boundary {
         batch.advance(store)
     }
 
-    /// Calls [`Batch::receive`].
     #[inline(always)]
     fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
         batch.receive(port, frame, store);
@@ -33,7 +32,6 @@ pub trait Boundary {
         while batch.forward(store) {}
     }
 
-    /// Calls [`Batch::transmit`].
     #[inline(always)]
     fn transmit<S: FrameStore>(
         &mut self,
@@ -46,7 +44,6 @@ pub trait Boundary {
         batch.transmit(port, store, most, send)
     }
 
-    /// Calls [`Batch::announce`].
     #[inline(always)]
     fn announce<S: FrameStore>(
         &mut self,
@@ -57,43 +54,36 @@ pub trait Boundary {
         batch.announce(port, store)
     }
 
-    /// Calls [`Batch::release`].
     #[inline(always)]
     fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
         batch.release(port, frame, store);
     }
 
-    /// Calls [`Batch::give_up`].
     #[inline(always)]
     fn give_up<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
         batch.give_up(port, frame, store);
     }
 
-    /// Calls [`Batch::set_link`].
     #[inline(always)]
     fn set_link<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, up: bool, store: &mut S) {
         batch.set_link(port, up, store);
     }
 
-    /// Calls [`Batch::set_member`].
     #[inline(always)]
     fn set_member(&mut self, batch: &mut Batch<'_>, port: PortId, state: MemberState) {
         batch.set_member(port, state);
     }
 
-    /// Calls [`Batch::set_mac`].
     #[inline(always)]
     fn set_mac(&mut self, batch: &mut Batch<'_>, port: PortId, mac: MacAddr) {
         batch.set_mac(port, mac);
     }
 
-    /// Calls [`Batch::release_peers`].
     #[inline(always)]
     fn release_peers(&mut self, batch: &mut Batch<'_>) {
         batch.release_peers();
     }
 
-    /// Calls [`Batch::inject`].
     #[inline(always)]
     fn inject<S: FrameStore>(
         &mut self,
@@ -105,7 +95,6 @@ pub trait Boundary {
         batch.inject(port, bytes, store)
     }
 
-    /// Calls [`Batch::send_of_host`].
     #[inline(always)]
     fn send_of_host<S: FrameStore>(
         &mut self,
@@ -117,35 +106,30 @@ pub trait Boundary {
         batch.send_of_host(site, port, bytes, store);
     }
 
-    /// Calls [`Batch::set_policy`].
     #[inline(always)]
     #[must_use = "the returned old policy may be large: drop it outside the packet loop"]
     fn set_policy(&mut self, batch: &mut Batch<'_>, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         batch.set_policy(swap)
     }
 
-    /// Calls [`Batch::revise`].
     #[inline(always)]
     #[must_use = "the returned old settings are large: drop them outside the packet loop"]
     fn revise(&mut self, batch: &mut Batch<'_>, revision: Box<Revision>) -> Box<Revision> {
         batch.revise(revision)
     }
 
-    /// Calls [`Batch::set_fib`].
     #[inline(always)]
     #[must_use = "the returned old routing table may be large: drop it outside the packet loop"]
     fn set_fib(&mut self, batch: &mut Batch<'_>, fib: Arc<Fib>) -> Arc<Fib> {
         batch.set_fib(fib)
     }
 
-    /// Calls [`Batch::set_multicast`].
     #[inline(always)]
     #[must_use = "the returned old table may be large: drop it outside the packet loop"]
     fn set_multicast(&mut self, batch: &mut Batch<'_>, table: Arc<MulticastTable>) -> Arc<MulticastTable> {
         batch.set_multicast(table)
     }
 
-    /// Calls [`Switch::was_away`].
     #[inline(always)]
     fn was_away(&mut self, switch: &mut Switch, now: Nanos) {
         switch.was_away(now);

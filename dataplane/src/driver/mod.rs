@@ -29,7 +29,7 @@ const _: () = assert!(
     "HANDOVERS_MAX must be at least 4 * BATCH: the frames that one driver loop receives from four queues"
 );
 
-/// Maximum fills of a port's transmit ring per run of the loop. Some devices empty the ring during the system call.
+/// Maximum fills of a port's transmit ring per run of the loop. Some devices empty it during the system call.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the [`FrameStore`].
@@ -74,8 +74,8 @@ pub trait Port<S> {
 }
 
 /// Services of a driver besides ports: other workers, control requests, the host. `()` has none of these.
+#[allow(missing_docs)] // the names say it
 pub trait Environment<P, S> {
-    /// Exchanges frames with other workers.
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
         Progress::default()
     }
@@ -105,16 +105,13 @@ pub struct Progress {
 
 /// Driver loop, which borrows a switch, its ports and its frames for one instant.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Driver<'a, P, S, B> {
-    /// Current time.
     pub now: Nanos,
-    /// Switch that the loop runs.
     pub switch: &'a mut Switch,
     /// Ports, in ascending order of their numbers.
     pub ports: &'a mut Vec<(PortId, P)>,
-    /// Memory of all frames.
     pub store: &'a mut S,
-    /// Interface to the dataplane.
     pub boundary: &'a mut B,
 }
 
@@ -163,8 +160,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // Read the set only once, so that a port that becomes active meanwhile waits for the next turn, in any order of
-        // ports.
+        // Read the set only once: a port that becomes active meanwhile waits for the next turn.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {

@@ -49,12 +49,10 @@ impl Learned {
 
 /// Update for replicas of other workers: a station has a new port, or was active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct FdbUpdate {
-    /// VLAN identifier.
     pub vid: u16,
-    /// Station address.
     pub mac: MacAddr,
-    /// Port of the station.
     pub port: PortId,
     /// Time of the station's last frame.
     pub last_active: Nanos,
@@ -62,14 +60,12 @@ pub struct FdbUpdate {
 
 /// Entry of the forwarding database, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct FdbEntry {
-    /// VLAN identifier.
     pub vid: u16,
-    /// Station address.
     pub mac: MacAddr,
-    /// Port of the station.
     pub port: PortId,
-    /// Time since the station's last frame; `None` if static.
+    /// Time since the last frame; `None` if static.
     pub age: Option<Nanos>,
 }
 
@@ -298,7 +294,7 @@ impl Fdb {
         self.entries_at(now, 0..self.places())
     }
 
-    /// Returns the number of table positions, for [`Fdb::entries_at`]. An address keeps its position.
+    /// Returns the number of table positions, for [`Fdb::entries_at`].
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()

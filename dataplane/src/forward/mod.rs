@@ -48,8 +48,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if later frames with identical headers, at the same time and with the same version of the bridge, are
-    /// forwarded identically and teach no address.
+    /// True if later identical headers, at the same time and version of the bridge, are forwarded identically and
+    /// teach no address.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }
@@ -112,7 +112,6 @@ impl Bridge {
         bridge
     }
 
-    /// Swaps `vlans` and `groups` for the old ones. Returns the number of static addresses that do not fit.
     pub(crate) fn revise(
         &mut self,
         settings: &SwitchSettings,
@@ -241,7 +240,6 @@ impl Bridge {
         self.version += 1;
     }
 
-    /// Sets which data a member of a group with LACP carries, until it loses its link.
     pub(crate) fn set_member(&mut self, port: PortId, state: MemberState) {
         if self.groups.with_lacp().contains(port) {
             self.note_member(port, state);
@@ -258,8 +256,6 @@ impl Bridge {
         }
     }
 
-    /// Detaches ports about which LACP decides, unless it decided `before`. Attaches ports about which it no longer
-    /// decides.
     fn adopt_members(&mut self, before: PortSet) {
         let after = *self.groups.with_lacp();
         after.without(&before).iter().for_each(|port| self.note_member(port, MemberState::Detached));
@@ -284,7 +280,6 @@ impl Bridge {
         &self.groups
     }
 
-    /// Returns whether data may leave by `port`.
     #[must_use]
     pub(crate) fn is_open(&self, port: PortId) -> bool {
         self.open.contains(port)

@@ -7,8 +7,8 @@ use xoff_wire::units::PortSet;
 
 /// Ports for frames of one IP version in a snooped VLAN; `None` stands for all ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct MulticastPorts {
-    /// Ports for reports.
     pub reports: Option<PortSet>,
     /// Ports for frames to groups that the table does not have.
     pub unknown: Option<PortSet>,
@@ -16,12 +16,10 @@ pub struct MulticastPorts {
 
 /// Snooped VLAN, with its ports for IPv4 and for IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct SnoopedVlan {
-    /// VLAN identifier.
     pub vid: u16,
-    /// Ports for IPv4.
     pub ipv4: MulticastPorts,
-    /// Ports for IPv6.
     pub ipv6: MulticastPorts,
 }
 

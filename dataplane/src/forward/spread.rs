@@ -162,7 +162,7 @@ fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns an evenly spaced round-robin order: the path farthest behind its weighted share comes next.
+/// Returns a round-robin order in which the path farthest behind its weighted share comes next.
 fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
     let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
     let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();

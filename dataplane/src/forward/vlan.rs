@@ -1,6 +1,6 @@
 //! VLANs: the VLAN of a received frame, and the ports of a VLAN.
 //!
-//! Untagged and priority-tagged frames get the port's VLAN (PVID). Ingress filtering is always on: a port admits only its VLANs.
+//! Untagged and priority-tagged frames get the port's VLAN (PVID). A port admits only its VLANs (ingress filtering).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{PortSettings, VlanSettings};
@@ -62,7 +62,7 @@ impl Vlans {
         self
     }
 
-    /// Remembers whether replaced VLANs had routers, because frames from those routers may still be queued.
+    /// Remembers whether replaced VLANs had routers, whose frames may still be queued.
     pub fn succeed(&mut self, before: &Vlans) {
         self.had_routers = before.has_routers || before.had_routers;
     }

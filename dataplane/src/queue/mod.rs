@@ -89,7 +89,6 @@ impl ClassQueue {
         }
     }
 
-    /// Returns the arrival time of the oldest frame whose flow is not paused.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         match self {
             ClassQueue::Fifo(fifo) => fifo.oldest(nodes),

@@ -1,16 +1,15 @@
 //! Nested queues of policy OFC (OFC paper, section III-B, Algorithm 3): three FIFOs hold the frames of a class. A
 //! paused flow neither blocks other flows nor is reordered.
 //!
-//! Frames join the *normal* queue. At the head of this queue, frames of paused flows move to the *paused* queue, one of
-//! two backup queues. When flows resume, the paused queue is drained: frames of resumed flows leave, the others move to
-//! the second backup queue, which becomes the paused queue. The drain ends when the drained queue is empty (the paper's
-//! Order Mark). Then the normal queue is served again.
+//! Frames join the *normal* queue. At the head of this queue, frames of paused flows move to the *paused* queue, one
+//! of two backup queues. When flows resume, the paused queue is drained: frames of resumed flows leave, the others
+//! move to the second backup queue, which becomes the paused queue. The drain ends when the drained queue is empty
+//! (the paper's Order Mark). Then the normal queue is served again.
 //!
 //! A flow keeps its order, because its oldest frames are in the paused queue and its youngest in the normal queue. No
 //! frame joins the queue that is drained.
 //!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
-//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue would become a backup queue.)
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;
@@ -160,7 +159,6 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Ends a drain: resumes the flows that waited for its end, and drains the paused queue unless it is empty.
     fn order_mark(&mut self) {
         self.served = Served::Normal;
         if self.resumed.is_empty() {

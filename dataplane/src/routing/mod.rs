@@ -28,12 +28,10 @@ use crate::forward::WeightedPaths;
 
 /// Interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Interface {
-    /// Port or VLAN of the interface.
     pub site: Site,
-    /// Router's MAC address on this interface.
     pub mac: MacAddr,
-    /// Maximum bytes of an outgoing packet.
     pub mtu: u32,
     /// Index of the routing table that decides about packets received here.
     pub table: usize,
@@ -41,12 +39,12 @@ pub struct Interface {
 
 /// Next hop of a route. Its MAC address may be unresolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub struct NextHop {
     /// Index of the interface to the next hop.
     pub interface: usize,
     /// Station's MAC address; `None` if unresolved.
     pub station: Option<MacAddr>,
-    /// Weight among the target's next hops.
     pub weight: u16,
     /// Maximum bytes of a packet, if below the MTU of the interface.
     pub mtu: Option<u32>,
@@ -54,10 +52,10 @@ pub struct NextHop {
 
 /// Target of packets to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub enum Target {
     /// The kernel handles the packets.
     Host(PuntReason),
-    /// Packets are dropped (blackhole route).
     Nowhere,
     /// Packets go to one of these next hops (at most the first [`MEMBERS_MAX`]). An empty list counts as unresolved.
     Hops(Vec<NextHop>),
@@ -65,17 +63,17 @@ pub enum Target {
 
 /// Routes of one routing table: prefixes with their targets.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // the names say it
 pub struct Routes {
     /// IPv4 prefixes, left-aligned in 128 bits ([`Address::bits`]).
     pub v4: BTreeMap<Prefix, Target>,
-    /// IPv6 prefixes with targets.
     pub v6: BTreeMap<Prefix, Target>,
 }
 
 /// Routing decision for a packet.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // the names say it
 pub enum RouteDecision<'a> {
-    /// Punt to the kernel for this reason.
     Host(PuntReason),
     /// Drop the packet (blackhole route).
     Nowhere,
@@ -85,23 +83,22 @@ pub enum RouteDecision<'a> {
 
 /// Next hop of a packet, with a resolved MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Hop {
     /// Port or VLAN of the next hop.
     pub site: Site,
     /// Router's MAC address: source of forwarded packets.
     pub src: MacAddr,
-    /// Next hop's MAC address.
     pub dst: MacAddr,
-    /// Maximum bytes of a packet to this hop.
     pub mtu: u32,
 }
 
 /// Resolved next hops of a target.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Hops {
     /// Next hops, in the order of `paths`.
     pub hops: Box<[Hop]>,
-    /// Weighted choice among the next hops.
     pub paths: WeightedPaths,
 }
 
@@ -298,7 +295,7 @@ impl Targets<'_> {
             Some((Hop { site: interface.site, src: interface.mac, dst, mtu }, next.weight))
         });
         let (hops, weights): (Vec<Hop>, Vec<u16>) = resolved.take(MEMBERS_MAX).unzip();
-        // Name a path by its next hop, so that flows keep it when another hop is added or removed.
+        // Name a path by its next hop, so that flows keep it when other hops change.
         let paths = hops.iter().zip(weights).map(|(hop, weight)| (hop.name(), weight.clamp(1, WEIGHT_MAX)));
         (!hops.is_empty()).then(|| Hops { paths: WeightedPaths::new(paths), hops: hops.clone().into() })
     }

@@ -62,7 +62,6 @@ fn route_lookup_finds_longest_prefix_in_table_of_interface() {
     assert_eq!(fib.interface(Site::Vlan(1)), None);
 }
 
-/// Checks so many source addresses that some share bits of the Bloom filter with the host's own.
 #[test]
 fn packet_counts_as_spoofed_only_with_source_of_this_host() {
     for count in [0, 1, 2, 3, 64, 200] {

@@ -128,7 +128,7 @@ impl Batch<'_> {
         self.switch.ports[port.index()].settings.mac = mac;
     }
 
-    /// Replaces the policy of a class, without allocating or freeing. A peer that both policies pause stays paused.
+    /// Replaces the policy of a class, without allocating or freeing.
     #[must_use = "the returned old policy may be large: drop it outside the packet loop"]
     pub fn set_policy(&mut self, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         self.switch.set_policy(swap)

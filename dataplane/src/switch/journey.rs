@@ -342,7 +342,7 @@ impl Switch {
         sent
     }
 
-    /// Rewrites and marks a dequeued frame. Returns it with identical frames behind it; `None` if it was dropped.
+    /// Rewrites and marks a dequeued frame; returns it with identical frames behind it, unless it was dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,

@@ -1,5 +1,5 @@
-//! Congestion signals by [`xoff_flow_control::congestion::ecn`]: ECN marks in leaving frames, and early drops of frames
-//! that cannot carry a mark (WRED).
+//! Congestion signals ([`xoff_flow_control::congestion::ecn`]): ECN marks in leaving frames, and early drops of
+//! frames that cannot carry a mark (WRED).
 
 use xoff_flow_control::congestion::ecn::is_congested;
 use xoff_wire::ecn::{self, Ecn};

@@ -61,7 +61,7 @@ impl Switch {
             let head = store.head(frame);
             let head = &head[..head.len().min(frame.len() as usize)];
             let header = Header::read(layout, head);
-            // Send no CNM for a routed frame, because its source is the router and its sender is unknown.
+            // Send no CNM for a routed frame: its source is the router, its sender unknown.
             let is_own = self.bridge.router(vid) == Some(header.src)
                 || self.ports.iter().any(|at| at.settings.routed && at.settings.mac == header.src);
             if is_own { None } else { about(&header, head, sample, mac, class) }

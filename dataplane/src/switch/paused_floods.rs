@@ -1,16 +1,14 @@
 //! Floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
 //!
-//! A flood counts at its ingress until its last copy has left. One port paused for ever would thus keep all floods and
-//! pause their senders. Hence at a standstill, floods may fill only a part (1 / [`PARTS`]) of their ingress queue's XON
-//! threshold. If the policy uses the length of egress queues, the same part of the egress XON threshold is a limit,
-//! too. Each sample at a standstill drops queued floods beyond these limits; new ones do not join the paused queue
-//! ([`DropReason::FloodPaused`]).
+//! A flood counts at its ingress until its last copy has left. One port paused for ever would thus keep all floods
+//! and pause their senders. Hence at a standstill, floods may fill only a part (1 / [`PARTS`]) of their ingress
+//! queue's XON threshold. If the policy uses the length of egress queues, the same part of the egress XON threshold
+//! is a limit, too. Each sample at a standstill drops queued floods beyond these limits; new ones do not join the
+//! paused queue ([`DropReason::FloodPaused`]).
 //!
 //! * All floods of the ingress port count, even those to unpaused ports, because the remaining copies of a flood are
 //!   not known.
 //! * The oldest floods are dropped first, so that several paused ports drop the same floods, down to the last copies.
-//! * Floods from a VLAN's router have rules of their own ([`super::host`]).
-//! * A flood to a port at a standstill does not halt the pipeline ([`WhenFull`]).
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -151,7 +149,6 @@ impl Switch {
 }
 
 impl Peer {
-    /// Returns the classes at a standstill, without those that were resumed since the last sample.
     #[inline]
     pub(super) fn lets_nothing_pass(&self) -> ClassSet {
         ClassSet(self.standstill.classes().0 & self.paused.blocked().0)

@@ -142,7 +142,7 @@ impl SwitchPort {
         }
     }
 
-    /// Returns whether a control frame may leave now: pauses always may, other control frames only when data may.
+    /// True if a control frame may leave now: pauses always may, others only when data may.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())

@@ -1,5 +1,3 @@
-//! Prefetching of state before a driver runs the switch ([`xoff_flow_control::prefetch`]).
-
 use xoff_flow_control::prefetch::prefetch;
 use xoff_wire::units::{Class, MacAddr, PortId};
 

@@ -1,7 +1,7 @@
 //! Routing of frames to routed ports or a VLAN's router.
 //!
-//! A frame is rewritten only when its egress queue has room, so that a waiting frame is not rewritten twice. Frames for
-//! the kernel are punted at once ([`super::punts`]), so that they block no class.
+//! A frame is rewritten only when its egress queue has room, so that a waiting frame is not rewritten twice. Frames
+//! for the kernel are punted at once ([`super::punts`]).
 
 use std::sync::Arc;
 
@@ -107,7 +107,6 @@ impl Switch {
             return RoutedFate::Host(PuntReason::Local);
         }
         let hops = match fib.lookup(interface, &packet) {
-            // Drop martian packets, even if their neighbour is unresolved.
             RouteDecision::Hops(_) | RouteDecision::Host(PuntReason::Unresolved)
                 if fib.is_from_this_host(interface, &packet) =>
             {

@@ -73,7 +73,6 @@ impl Switch {
         at.peer.paused.defy(class, false);
     }
 
-    /// Ends all storms when the link goes down.
     pub(super) fn forget_storms(&mut self, port: PortId) {
         for class in self.ports[port.index()].peer.watchdog.forget().iter() {
             self.end_storm(port, class);

@@ -67,8 +67,7 @@ impl Switch {
         at.egress.ready_at(at.eligible())
     }
 
-    /// Returns whether a release may unblock a frame. Otherwise, the driver may delay
-    /// [releases](super::Batch::release).
+    /// Returns whether a release may unblock a frame.
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let ready = &self.ready;

@@ -95,8 +95,8 @@ pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame on its way to the worker of its egress port.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Handover {
-    /// Frame handle.
     pub frame: Frame,
     meta: FrameMeta,
 }

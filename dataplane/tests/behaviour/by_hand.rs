@@ -1,5 +1,3 @@
-//! Helpers of tests that call a switch without the test bed.
-
 use std::sync::{Arc, Mutex};
 
 use xoff_dataplane::frame::{Frame, FrameStore};

@@ -1,5 +1,3 @@
-//! Pauses propagate over three switches to a slow receiver.
-
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{Accounting, WhenFull};
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};
@@ -8,7 +6,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
 use crate::{C3, C4, stop};
 
-/// Row of host a, three switches, and host b. One more host is at the first switch, one at the third.
+/// Row of host a, three switches (with one more host at the first and the third), and host b.
 struct Chain {
     bed: Bed,
     switches: [NodeId; 3],

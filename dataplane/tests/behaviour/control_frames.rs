@@ -14,7 +14,6 @@ use crate::bed::store::MemoryStore;
 const TABLE: &str = include_str!("../../../wire/data/control-frames.txt");
 const PORT: PortId = PortId(0);
 
-/// Returns the counters of a port that received `frame` so often, and obeys all classes.
 fn after(frame: &[u8], times: u64) -> Arc<Counters> {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet::ALL });

@@ -1,5 +1,3 @@
-//! Custom policies act, observe and are replaced like built-in ones. Their faults harm nothing else.
-
 // proves: own-policy
 
 use xoff_flow_control::cause::Trigger;

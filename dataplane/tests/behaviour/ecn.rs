@@ -1,5 +1,3 @@
-//! ECN marks and WRED in a whole switch.
-
 // proves: ecn
 
 use xoff_flow_control::drop_reason::DropReason;
@@ -12,7 +10,6 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// Counted bytes of a frame: 1000 bytes and FCS.
 const SIZE: u64 = 1_004;
 const ECT: u8 = 0b10;
 const NOT_ECT: u8 = 0b00;

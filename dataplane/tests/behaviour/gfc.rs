@@ -294,8 +294,6 @@ fn lower_of_requested_and_configured_rate_applies() {
         star.assert_whole(flow, 100);
         frames
     };
-    // In a millisecond, 20.3 frames pass at the requested 250 Mb/s. At the configured 500 Mb/s, 40.6 frames pass, and
-    // 32.5 by the initial credit of 50,000 bytes.
     assert!((19..=21).contains(&sent_in_a_millisecond(2)));
     assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }

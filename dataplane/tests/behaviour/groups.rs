@@ -24,7 +24,6 @@ fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings
     GroupSettings { name: "up".into(), members, spread, uplinks: false, lacp: None, salt }
 }
 
-/// Switch whose ports 2 to 5 are a group that leads to station `BEYOND`.
 fn fan(spread: Spread) -> SwitchPlan {
     let mut plan = plan::switch(&[LINK; 6]);
     plan.settings.groups = vec![group(2..6, spread, 1)];

@@ -1,5 +1,3 @@
-//! Halts of the pipeline (`when_full = "stop"`): while a frame's egress queue is full, no port or class is forwarded.
-
 // proves: pipeline
 
 use xoff_flow_control::drop_reason::DropReason;
@@ -17,7 +15,6 @@ fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 996, ..star.stream(to, class, count) }
 }
 
-/// Sends `waiting` frames of class 3 to paused port 2, whose queue has room for three, and one byte.
 fn crowded(waiting: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;

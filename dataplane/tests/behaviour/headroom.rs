@@ -108,7 +108,6 @@ fn peer_that_stops_later_than_declared_loses_frames() {
     assert!((1..=2).contains(&used(link, computed, later, phase).1));
 }
 
-/// Returns bytes received after XOFF, longest response, excess frames and late frames.
 fn response(link: Link, late: Nanos) -> [u64; 4] {
     let star = filled(link, Bytes(1_000_000), late, worst(link).1);
     let class = star.switch().counters.class(PortId(1), C3);

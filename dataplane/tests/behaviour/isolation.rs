@@ -1,5 +1,3 @@
-//! Isolation: events of one class, port or sender do not affect others.
-
 // proves: scheduling
 
 use xoff_flow_control::drop_reason::DropReason;

@@ -1,5 +1,3 @@
-//! Loop detection: two connected ports of the switch.
-
 // proves: floods
 
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};

@@ -1,5 +1,3 @@
-//! Lossless frames are never lost while peers obey pauses.
-
 // proves: lossless
 
 use xoff_flow_control::drop_reason::DropReason;

@@ -1,5 +1,3 @@
-//! Behaviour of whole switches in virtual time: one file per topic, on the same test bed.
-
 mod allocations;
 mod batches;
 mod by_hand;

@@ -1,5 +1,3 @@
-//! Micro-flows: frames with equal headers are forwarded as if alone.
-
 // proves: batches
 
 use std::array;

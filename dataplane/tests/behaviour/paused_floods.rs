@@ -24,7 +24,6 @@ fn plan(ports: usize) -> SwitchPlan {
     plan
 }
 
-/// Returns the floods that `ports` missed; checks that no other frame was dropped.
 fn missed(star: &Star, ports: std::ops::Range<u8>) -> u64 {
     let counters = &star.switch().counters;
     let mut missed = 0;
@@ -263,7 +262,6 @@ fn standstill_drops_queued_floods_down_to_limit() {
     }
 }
 
-/// Returns the floods that port 2 missed, and the share of the last 200 ms for which port 0 was paused.
 fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     let mut star = Star::new(plan(3));
     for from in [0, 1] {

@@ -1,5 +1,3 @@
-//! Pipeline with a rate and a delay, as in the CaPFC and QCN papers.
-
 // proves: pipeline
 
 use std::num::NonZeroU32;
@@ -30,7 +28,6 @@ fn short(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 60, ..star.stream(to, class, count) }
 }
 
-/// Returns each frame's delay by the pipeline, in ns, and its stream.
 fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
     let first = first + HOP + HOP;
     star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()

@@ -1,5 +1,3 @@
-//! Properties that every policy has, even if control frames are lost or policies are replaced.
-
 // proves: shadows
 
 use xoff_flow_control::cause::{Cause, Causes, Trigger};

@@ -1,5 +1,3 @@
-//! Punted frames are copied out and freed; injected frames leave before data.
-
 // proves: slow-path
 
 use std::sync::{Arc, Mutex, MutexGuard};

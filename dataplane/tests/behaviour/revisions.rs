@@ -1,5 +1,3 @@
-//! Changes of settings in a switch full of frames lose no lossless frame.
-
 // proves: reload
 
 use proptest::prelude::*;

@@ -1,5 +1,3 @@
-//! Flapping links, lost control frames, and traffic that stops.
-
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::drop_reason::DropReason;

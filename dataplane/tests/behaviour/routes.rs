@@ -1,5 +1,3 @@
-//! Frames at a router: forwarded, punted, or dropped with a reason.
-
 // proves: routing
 
 mod hops;
@@ -67,7 +65,6 @@ fn hop(interface: usize, station: Option<MacAddr>) -> NextHop {
     NextHop { interface, station, weight: 1, mtu: None }
 }
 
-/// Routes 10.N.0.0/16 to port N, 10.8.0.0/16 to ports 1 to 3, and 10.7.0.0/16 to the VLAN.
 fn fib(spread: Spread) -> Arc<Fib> {
     let (interfaces, routes) = parts();
     Arc::new(Fib::new(&interfaces, &[routes], spread))

@@ -43,7 +43,6 @@ impl Bench {
         drop(self.switch.batch(self.now).set_multicast(table));
     }
 
-    /// Sends a frame to the switch. Returns the ports by which it left, and the reasons of punts.
     fn forward(&mut self, port: u8, frame: &[u8]) -> (Vec<u8>, Vec<PuntReason>) {
         let frame = self.store.fill(frame).expect("no slot is free");
         let mut batch = self.switch.batch(self.now);

@@ -1,5 +1,3 @@
-//! A congested line stays busy while its switch or a peer stalls.
-
 // proves: pacing
 
 use xoff_flow_control::headroom::Link;
@@ -11,7 +9,6 @@ use crate::{C3, resume, stop};
 
 const FRAME: Bytes = Bytes::on_line(MTU_FRAME);
 
-/// Two hosts with a switch between them. The line of the switch's second port is slow.
 struct SlowedLine {
     bed: Bed,
     sender: NodeId,

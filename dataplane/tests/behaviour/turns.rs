@@ -1,4 +1,4 @@
-//! Order of the steps of a driver. Computed headroom and reaction times assume this order.
+//! Order of the steps of a driver.
 
 // proves: workers
 

@@ -40,13 +40,11 @@ struct OfClass {
     class: Class,
     backlog: Bytes,
     ports: PortSet,
-    /// Ports that may send XOFF.
     senders: PortSet,
     paused: PortSet,
 }
 
 impl OfClass {
-    /// Returns the equal share of each port that has frames queued at `egress`.
     fn share(&self, egress: PortId, buffer: &dyn Occupancies) -> Bytes {
         let has_some = |port: &PortId| buffer.between(*port, egress, self.class) > Bytes::ZERO;
         Bytes(self.backlog.0 / (self.ports.iter().filter(has_some).count().max(1) as u64))

@@ -9,7 +9,6 @@ use xoff_netns_tests::{Bed, Plan, Traffic, note_lab, one_bed_at_a_time, stream, 
 
 const BINARY: &str = env!("CARGO_BIN_EXE_xoff-example-own-policy");
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
-/// Settings in which PFC's thresholds are so high that only the custom policy pauses, above 25 KB.
 const FAR: &str = "[class.3]\nxoff = \"4MB\"\nxon = \"3MB\"\n[policy.custom]\nbacklog = \"25KB\"";
 
 fn program(args: &[&str]) -> Output {

@@ -50,10 +50,9 @@ const HEADLINES: &[Headline<BalanceResults>] = &[
     Headline::of("adaptive\ndupack", |of| tcp::goodput(&of.tcp, &ADAPTIVE, LossDetection::Dupack)),
 ];
 
-/// Load that a host offers, in percent of its line.
 const LOAD: u64 = 60;
 const MESSAGES: u64 = 120;
-/// Frames of a message of 128 KB, whose transmission is long compared with scheduling gaps.
+/// Frames of a message of 128 KB.
 const FRAMES: u64 = 90;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -139,7 +138,6 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, BalanceScene) {
 }
 
 impl BalanceScene {
-    /// Returns a load of messages that begin at random times. Messages of one host do not overlap.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
         let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);
@@ -355,7 +353,6 @@ mod tests {
     use super::*;
     use crate::Settings;
 
-    // proves: experiments
     #[test]
     fn each_leaf_spreads_over_all_spines() {
         let spreads = SPREADS.iter().map(|way| {

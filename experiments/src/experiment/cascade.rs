@@ -116,7 +116,6 @@ fn is_article_policy(variant: &Variant, request: &Request) -> bool {
     variant.name == ARTICLE && request.given.is_empty()
 }
 
-/// Returns deviations of conclusive runs; without a conclusive run, marks the result as unproved.
 fn judge_against_article(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(sequence)) {
         let order = "the order of the article's steps cannot be judged: in every run the machine stalled, a step was early by at most \
@@ -256,7 +255,7 @@ fn figure(sequence: &Sequence, request: &Request, all: &PolicyResults) -> Figure
     Figure { title: title(sequence, request), panels: all.iter().map(panel).collect() }
 }
 
-/// Returns each port's pauses, the last switch first. Without an observed end, a pause lasts to the end.
+/// Returns each port's pauses, the last switch first.
 fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {

@@ -1,5 +1,3 @@
-//! Congestion notifications (CNMs) received by hosts.
-
 use serde::Serialize;
 use xoff_wire::units::{MacAddr, Nanos};
 use xoff_wire::{Cnm, Header};

@@ -9,7 +9,6 @@ use xoff_wire::units::Class;
 use crate::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
-/// Behaviour of hosts, switches and machine in the runs of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
     pub lossless: Totals,
@@ -54,7 +53,7 @@ pub enum Verdict {
     Kept,
     /// No known loss, but an unreadable counter.
     Unproved,
-    /// Frames lost, or none arrived. Only policies without promise may do this.
+    /// Frames lost, or none arrived; allowed for policies without promise.
     Lossy,
     /// Frames duplicated, reordered or unaccounted for.
     Broken,

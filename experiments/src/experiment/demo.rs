@@ -133,10 +133,8 @@ fn watch(
     congested.rate(begin, end)
 }
 
-/// Result of a demo, in stable JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DemoReport {
-    /// Behaviour of class 3, the switch and the machine.
     #[serde(flatten)]
     pub conduct: Conduct,
     pub lossy: LossyTotals,
@@ -147,12 +145,11 @@ pub struct DemoReport {
     /// Jain's index over lossless streams; `None` if none arrived.
     pub fairness: Option<f64>,
     pub headroom: Headroom,
-    /// Line rate in Mb/s, below 1000 if the machine cannot sustain 1000.
+    /// Line rate in Mb/s, below 1000 if the machine cannot sustain that.
     pub line_mbps: u64,
     pub seconds: f64,
 }
 
-/// Totals of lossy frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LossyTotals {
     #[serde(flatten)]
@@ -167,7 +164,6 @@ pub struct Victim {
     pub received_mbps: f64,
 }
 
-/// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
     /// Smallest headroom left at any port, bytes; `None` without headroom.

@@ -1,5 +1,3 @@
-//! User settings of switches (`--set class.3.xoff=80KB`), which override those of experiment and variant.
-
 use crate::Given;
 
 const TRUNK: &str = "trunk";

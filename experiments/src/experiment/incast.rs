@@ -1,7 +1,6 @@
 //! `incast`: N senders start simultaneously to send equal numbers of bytes into one port.
 //!
-//! Between rounds the idle port saves credit, by which it later runs ahead of its line. Goodput counts this line time
-//! as part of the round.
+//! Between rounds the idle port saves credit, by which it later runs ahead of its line.
 
 use std::time::Duration;
 
@@ -142,7 +141,6 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<IncastRun, FabricError> {
     Ok(IncastRun { rounds, queue, congested, account })
 }
 
-/// Returns a load in which stream `n` of each sender is its flow of round `n`.
 fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);

@@ -24,11 +24,11 @@ use crate::{
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receive buffer of a flow at 100 Mb/s; TCP's window is at least half of it.
+/// Receive buffer of a flow at 100 Mb/s, of which TCP's window is at least half.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
 /// Queue limit of a NIC at 100 Mb/s. It holds a whole window of TCP, because a NIC never pauses its host.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
-/// Minimum queue limit. It holds TCP's initial window (ten segments), because a loss of these segments costs a long delay.
+/// Minimum queue limit. It holds TCP's initial window (ten segments), whose loss costs a long delay.
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
 /// Burst of two frames, so small that a NIC does not catch up after a pause.
 const NIC_BURST: Bytes = Bytes(3100);
@@ -144,7 +144,7 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl TransferResults {
-    /// Computes the conduct. Reordering does not count if paths reorder (`reorders`), or after losses, which cause retransmissions.
+    /// Computes the conduct, without reordering if paths reorder, or after losses.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if observed.lost == 0 { observed.reordered } else { 0 };

@@ -44,27 +44,20 @@ use crate::namespaces;
 use crate::{FabricError, Given, Line, Plan, Settings, Stall};
 
 pub struct Experiment {
-    /// Name on the command line.
     pub name: &'static str,
-    /// Description in lists.
     pub about: &'static str,
-    /// Duration of a run.
     pub length: Length,
-    /// Variants that are compared by default.
     pub policies: &'static [&'static str],
     settings: fn(&Variant, Line) -> Settings,
     plans: fn(&Variant, Line) -> Vec<Plan>,
-    /// This experiment with routers instead of bridges.
     pub routed: Option<&'static Experiment>,
     promises: Promises,
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
-/// Duration of a run in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     Fixed(u32),
-    /// Default duration of a run.
     Default(u32),
 }
 
@@ -77,7 +70,6 @@ impl Length {
     }
 }
 
-/// Policies of an experiment that promise losslessness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
     /// Policies that are lossless ([`Variant::lossless`]).
@@ -116,7 +108,6 @@ pub struct UnsupportedPolicy {
     other_experiments: String,
 }
 
-/// Error: the experiment cannot run in the simulator.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot be simulated: {why}")]
 #[diagnostic(help(
@@ -143,11 +134,9 @@ pub enum RequestError {
     Classing { path: String },
 }
 
-/// Parameters of an experiment's runs.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub policies: Vec<&'static Variant>,
-    /// Line, live or simulated.
     pub line: Line,
     pub runs: u32,
     /// Duration of a run, seconds, unless the experiment fixes it.
@@ -156,10 +145,8 @@ pub struct Request {
     pub seed: u64,
     /// Stalls of simulated programs; `None` for ideal hardware.
     pub stall: Option<Stall>,
-    /// User settings of switches, which override all others.
     pub given: Vec<Given>,
     pub raw: Option<RawData>,
-    /// Own policy of the calling program, named `custom`.
     pub own_policy: Option<OwnPolicy>,
     /// Limits of the machine for configurations, such as memory.
     pub machine: Machine,
@@ -214,13 +201,11 @@ impl Experiment {
         })
     }
 
-    /// Returns true if the variant's plan connects switches.
     #[must_use]
     pub fn has_trunks(&self, variant: &Variant) -> bool {
         (self.plans)(variant, (*LINES.end()).into()).iter().any(Plan::has_trunks)
     }
 
-    /// Returns another variant with the same settings in this experiment.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
         let settings_of = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
         let is_same = |of: &Variant| settings_of(of).has_same_values(&settings_of(variant));
@@ -261,7 +246,6 @@ impl Experiment {
         (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
     }
 
-    /// Checks that all switches accept the settings; `tell` gets warnings.
     pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), RequestError> {
         let plans = request.policies.iter().flat_map(|variant| (self.plans)(variant, request.line));
         let plans: Vec<Plan> = plans.collect();
@@ -309,7 +293,6 @@ impl Experiment {
         reaches.lines(request)
     }
 
-    /// Returns an error with the reason if the experiment cannot be simulated.
     pub fn simulates(&self) -> Result<(), NotSimulated> {
         let line = Line::simulated(*LINES.end());
         let plans = self.default_policies().into_iter().flat_map(|variant| (self.plans)(variant, line));
@@ -368,7 +351,6 @@ pub fn rate_of_this_machine() -> BitRate {
 
 pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
 
-/// Default line rate of simulated experiments, with the sizes and times of live ones.
 pub const SIMULATED_LINE: BitRate = Line::REFERENCE;
 
 #[cfg(test)]

@@ -316,7 +316,7 @@ fn figure(scene: QcnScene, request: &Request, all: &PolicyResults) -> Figure {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
         let title = format!("{name}: rates");
         let rates = Panel::new(&title, "time (s)", "used line rate (Mb/s)", Content::Lines(rates));
-        // A CNM is drawn as a line; make it wide enough to be visible.
+        // Draw a CNM as a line wide enough to be visible.
         let width = f64::from(request.seconds) / 400.0;
         let of_flow = |(place, flow): (usize, &QcnFlow)| {
             let cnms = of.captured.iter().filter(|cnm| cnm.flow_index == place);

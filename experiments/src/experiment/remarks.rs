@@ -39,7 +39,6 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     .collect()
 }
 
-/// Returns the reason if all switches act as under plain PFC.
 pub(super) fn plain_pfc_reason(configs: &[Config]) -> Option<&'static str> {
     let switches = || configs.iter().map(|config| &config.switch);
     let reasons: Option<Vec<&str>> = switches()

@@ -46,7 +46,6 @@ impl Findings {
         Findings { text, figure, ..self }
     }
 
-    /// Adds the results of a policy's runs. Returns the policy's display name.
     pub(super) fn add<M: Serialize>(
         &mut self,
         (variant, promises): (&'static Variant, bool),
@@ -162,7 +161,6 @@ impl Report {
         }
     }
 
-    /// Returns the verdict over all policies and expectations.
     #[must_use]
     pub fn promise(&self) -> Promise {
         if !self.unmet.is_empty() {
@@ -179,7 +177,6 @@ impl Report {
         worst.unwrap_or(Promise::Kept)
     }
 
-    /// Describes broken and unproved promises, and permitted losses.
     #[must_use]
     pub fn verdicts(&self) -> Vec<String> {
         let unmet = self.unmet.iter().map(|unmet| format!("NOT as expected: {unmet}"));
@@ -213,7 +210,6 @@ impl Report {
     }
 }
 
-/// Formats mean and half width, or both ends if asymmetric.
 fn interval(of: Option<&Interval>) -> String {
     of.map_or_else(
         || "-".to_owned(),
@@ -347,7 +343,6 @@ pub(super) fn median_completion(spread: Option<Spread>) -> String {
 
 pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
     let Some(Spread { min, p25, p50, p75, max, .. }) = spread else { return NONE_COMPLETED.to_owned() };
-    // The median has three digits, so that short times differ.
     let decimals = decimals_reaching(100.0, p50, decimals).unwrap_or(decimals);
     [min, p25, p50, p75, max].map(|value| format!("{value:.decimals$}")).join(" / ")
 }

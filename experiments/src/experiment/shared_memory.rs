@@ -57,7 +57,6 @@ const SIZES: [(&str, u64); 12] = [
     ("memory.port_limit", 100),
     ("memory.egress_port_limit", 100),
     ("class.3.ingress_reserve", 8),
-    // In shared memory these thresholds apply to bytes beyond the reserve, so the reserve is subtracted.
     ("class.3.xoff", 30 - 8),
     ("class.3.xon", 20 - 8),
     ("class.3.headroom", 58),
@@ -200,7 +199,7 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<PlannedFlow> {
     drawn
 }
 
-/// Numbers the flows of each host. A host's flows beyond [`STREAMS_MAX`] are left out.
+/// Numbers the flows of each host, up to [`STREAMS_MAX`].
 fn numbered(drawn: Vec<PlannedFlow>, hosts: &[HostId]) -> Vec<DrawnFlow> {
     let mut counts = vec![0; hosts.len()];
     let number = |(start, kind, from, to): PlannedFlow| {

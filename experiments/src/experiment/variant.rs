@@ -1,17 +1,12 @@
-//! Variants of switches to compare: named policies with their configuration keys.
-
 use xoff_config::{Hardware, OwnPolicy};
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::{Line, Settings};
 
-/// Policy and its settings in experiments.
 #[derive(Debug)]
 pub struct Variant {
-    /// Name on the command line and in results.
     pub name: &'static str,
-    /// Description in lists.
     pub about: &'static str,
     /// True if the policy promises losslessness.
     pub lossless: bool,
@@ -59,7 +54,6 @@ pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 /// Variant that drops frames where ECN would mark them, because its senders do not support ECN.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
-/// Variants for one switch and hosts with plain PFC, with their controls.
 pub(super) const ON_ONE_SWITCH: &[&str] = &[
     "pfc",
     "pfc-control",
@@ -243,7 +237,6 @@ pub const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Variant of the calling program's own policy.
 pub static OWN: Variant = Variant {
     name: "custom",
     about: "the custom policy that is built into this program, with its default parameters",
@@ -257,12 +250,10 @@ impl Variant {
         VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)
     }
 
-    /// Returns all variants, with `custom` for `own`.
     pub fn all(own: Option<&OwnPolicy>) -> impl Iterator<Item = &'static Variant> + use<> {
         VARIANTS.iter().chain(own.map(|_| &OWN))
     }
 
-    /// Returns the switches' settings, scaled to `line`.
     #[must_use]
     pub fn settings(&self, line: Line) -> Settings {
         let mut settings = Settings::default();
@@ -296,8 +287,8 @@ impl Variant {
         self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
     }
 
-    /// Returns the settings with the buffers of the paper on QCN (section III): XOFF 110 KB (Qhigh), XON 44 KB (Qlow), set point 60 KB
-    /// (Qeq), and VOQs served round robin.
+    /// Returns settings with the buffers of the paper on QCN (section III): XOFF 110 KB (Qhigh), XON 44 KB (Qlow),
+    /// set point 60 KB (Qeq), VOQs.
     #[must_use]
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -309,8 +300,7 @@ impl Variant {
         settings
     }
 
-    /// Returns higher thresholds for OFC, whose partial pause must act 50 KB (4 ms at 100 Mb/s) before XOFF, because
-    /// software answers late.
+    /// Returns higher thresholds for OFC, whose partial pause must act 50 KB (4 ms at 100 Mb/s) before XOFF.
     #[must_use]
     pub fn roomy_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));

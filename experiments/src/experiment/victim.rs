@@ -60,7 +60,7 @@ struct Sizes {
 
 /// Messages of 64 KB, like the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Messages of half that size to the congested port. Loads end at 15 %, because 20 % would exceed the number of streams of a host.
+/// Messages of half that size to the congested port. Loads end at 15 %, because 20 % would need too many streams.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 const RAMP: Nanos = Nanos::from_millis(100);
@@ -68,7 +68,6 @@ const END: Nanos = Nanos::from_millis(2200);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns a message's frames, proportional to line rates above 100 Mb/s.
 fn frames(at_100_mbps: u64, line: Line) -> u64 {
     line.size(Bytes(at_100_mbps)).0.max(at_100_mbps)
 }
@@ -182,7 +181,6 @@ impl VictimScene {
             for (length, percent, to) in kinds {
                 let length = frames(length, self.line);
                 let every = message_interval(self.line, length, percent);
-                // Light senders must not start messages simultaneously.
                 let shift = every.0 * place as u64 / self.light.len() as u64;
                 let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < end);
                 for start in starts {

@@ -23,7 +23,6 @@ pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
-/// Checks that the programs which the plan needs are installed.
 pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
     if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }

@@ -35,7 +35,6 @@ const STATE: &str = "/run/frr";
 const POLL_EVERY: Duration = Duration::from_millis(20);
 const LAST_LINES: usize = 3;
 const ROUTES_MAX: usize = 10_000;
-/// First private autonomous system number.
 const AS_BASE: usize = 64_512;
 
 pub(super) fn look_for_frr() -> Result<(), RoutingError> {
@@ -53,7 +52,6 @@ fn program(name: &str) -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
 }
 
-/// Creates namespaces of routers' kernels, with FRR's files.
 pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError> {
     let kernel = |switch: SwitchId| {
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
@@ -165,7 +163,6 @@ impl Routing {
         }
     }
 
-    /// Checks that daemons run, and that all routes are installed or come back within `patience`.
     pub(super) fn check(
         &mut self,
         plan: &Plan,
@@ -238,7 +235,7 @@ fn last_output(texts: [String; 2]) -> String {
     if outputs.is_empty() { "no output".into() } else { outputs.join(" | ") }
 }
 
-/// Sets addresses and neighbour entries, because hosts of `xoff traffic` do not answer ARP.
+/// Sets addresses and neighbour entries: hosts of `xoff traffic` answer no ARP.
 fn configure_neighbours(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
     plan.ports_of(switch).try_for_each(|at| {
         let (address, length) = plan.router_address(at);
@@ -271,7 +268,6 @@ fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<S
     plan.switches().take_while(|_| plan.is_routed()).flat_map(of).collect()
 }
 
-/// Describes missing and wrong paths.
 fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
     let Some(page) = page else { return vec!["the router thread has ended".to_owned()] };
     let lack = |Route { host, network: (network, len), next_hops }: Route| {

@@ -1,5 +1,3 @@
-//! Bulk transfers by the kernel's TCP.
-
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -79,7 +77,6 @@ pub struct Counts {
 const PATIENCE: Duration = Duration::from_secs(10);
 const PIECE: usize = 65_536;
 
-/// More segments than any window has.
 const NEVER_SO_MANY: &str = "1000000";
 
 const fn mode(ecn: Ecn) -> &'static str {

@@ -69,7 +69,7 @@ impl Figure {
         Ok(())
     }
 
-    /// Adds dashes to the SVG lines of all names but the first, because the plotting library would draw each dash as a line.
+    /// Adds dashes to the SVG lines of all names but the first; the plotting library would draw each dash as a line.
     pub(super) fn dashed(&self, svg: String) -> String {
         let names = self.names();
         let in_legend = self.legend(&names);
@@ -245,7 +245,6 @@ impl Panel {
         Ok(())
     }
 
-    /// Draws a row per name, the first at the top.
     fn chart_of_rows<'a, 'b>(
         &self,
         area: &'b Area<'a>,
@@ -284,7 +283,7 @@ impl Panel {
 
 type RowChart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Returns the first, lowest, highest and last point of each pixel column, which hide the others.
+/// Returns the first, lowest, highest and last point of each pixel column.
 fn visible(points: &[(f64, f64)], column: impl Fn(&(f64, f64)) -> i32) -> Vec<(f64, f64)> {
     let of_column = |points: &[(f64, f64)]| {
         let by_height = |a: &usize, b: &usize| points[*a].1.total_cmp(&points[*b].1);
@@ -296,7 +295,6 @@ fn visible(points: &[(f64, f64)], column: impl Fn(&(f64, f64)) -> i32) -> Vec<(f
     points.chunk_by(|a, b| column(a) == column(b)).flat_map(of_column).collect()
 }
 
-/// Joins spans without a visible gap.
 fn joined(spans: &[(f64, f64)], column: impl Fn(f64) -> i32) -> Vec<(f64, f64)> {
     let mut joined: Vec<(f64, f64)> = Vec::new();
     for &(from, to) in spans {
@@ -328,7 +326,6 @@ fn broken(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// Returns a non-empty range of the values.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (from, to) = values.fold((f64::MAX, f64::MIN), |(from, to), value| (from.min(value), to.max(value)));
     match (from, to) {

@@ -12,7 +12,6 @@ use crate::statistics::Spread;
 
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// Subject and conditions of the figure.
     pub title: String,
     pub panels: Vec<Panel>,
 }
@@ -59,7 +58,6 @@ pub enum Scale {
     Decades,
 }
 
-/// Limits of axes; `None` fits the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     pub x: Option<(f64, f64)>,
@@ -104,13 +102,11 @@ impl Figure {
         opened.map_err(|error| PlotError::at(path, &error))
     }
 
-    /// Writes the figure as an SVG file.
     pub fn write(&self, path: &Path) -> Result<(), PlotError> {
         let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
         fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
     }
 
-    /// Returns the figure as SVG text.
     pub fn svg(&self) -> Result<String, PlotError> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| PlotError(error.to_string()))?;
@@ -118,7 +114,7 @@ impl Figure {
     }
 }
 
-/// Opens a file for writing, but no pipe, because its reader would see its end.
+/// Opens a file, but no pipe, whose reader would see its end.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());
@@ -144,7 +140,6 @@ mod tests {
         Figure { title: String::new(), panels: vec![panel] }.svg().unwrap()
     }
 
-    // proves: experiments
     #[test]
     fn missing_value_is_a_labelled_gap() {
         let lines = |middle| {

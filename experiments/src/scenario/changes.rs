@@ -1,5 +1,3 @@
-//! Changes of switch settings (`[[change]]`).
-
 use toml_span::Value;
 use toml_span::value::{Table as TomlTable, ValueInner};
 use xoff_config::Problem;
@@ -34,7 +32,6 @@ pub enum ChangeTarget {
     Switch(u32),
 }
 
-/// Change, applied by [`super::Source::changed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub at: Nanos,

@@ -1,5 +1,3 @@
-//! Check that docs/simulation.md lists exactly the keys of each table of a scenario.
-
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
 
 // proves: scenarios

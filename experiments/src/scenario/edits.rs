@@ -9,9 +9,7 @@ use xoff_config::reader::{Problems, found};
 use crate::set::{self, Given, leaves, list, put};
 
 const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
-/// Key that a sweep cannot vary.
 const SEED: [&str; 2] = ["scenario", "seed"];
-/// Short form of the key `switch.all.policy`.
 const POLICY: &str = "policy";
 
 /// Parses KEY=VALUE for a scenario.
@@ -35,7 +33,6 @@ pub fn given(text: &str) -> Result<Given, String> {
     Ok(given)
 }
 
-/// Returns the full path `switch.KIND.policy` for its short forms.
 fn canonical(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {

@@ -199,7 +199,7 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
     faults
 }
 
-/// Returns the switch (`None` for all) that both faults restart at overlapping times.
+/// Returns the switch (`None` for all) that both faults restart at once.
 fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
     let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
     let are_restarts = [one, other].iter().all(|fault| fault.what == Impairment::Restart);

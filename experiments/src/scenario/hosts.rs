@@ -1,5 +1,3 @@
-//! Transport and congestion control of hosts (`[hosts]`).
-
 use xoff_config::Problem;
 use xoff_config::reader::parse::{self, OrOff};
 use xoff_config::reader::{Parsed, Problems, Table, value};
@@ -14,7 +12,6 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::keys::{positive, time};
 
 const SECOND: Nanos = Nanos::from_secs(1);
-/// Congestion controls; all but `none` have a table of parameters.
 const CONTROLS: [&str; 5] = ["none", "dcqcn", "swift", "timely", "qcn"];
 
 xoff_config::keys! {

@@ -28,7 +28,6 @@ pub(super) fn positive(value: &Value<'_>) -> Parsed<f64> {
     number.filter(|number| *number > 0.0 && *number <= 1e6).ok_or_else(|| "a number above 0".into())
 }
 
-/// Parses a list of host numbers and ranges (`[0, "8-15"]`).
 pub(super) fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
     let range = |entry: &Value<'_>| {
         let range = match entry.as_ref() {

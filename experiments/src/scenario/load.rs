@@ -100,7 +100,6 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
-    /// Flows that arrive at random.
     Poisson,
     /// Queries to many servers, which answer at once.
     Incast,

@@ -1,5 +1,3 @@
-//! Scenario of the simulator: fabric, switches, hosts, loads, output and sweep.
-
 mod changes;
 #[cfg(test)]
 mod documentation;
@@ -57,7 +55,6 @@ xoff_config::keys! {
     }
 }
 
-/// Text of a scenario together with its overrides.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
@@ -91,7 +88,6 @@ pub(crate) struct Output {
     /// Interval of samples; `None` for one sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
-    /// Number of flows whose throughput is recorded.
     pub throughput_flows: u32,
 }
 
@@ -107,7 +103,6 @@ const TABLES: &[&str] =
     &["scenario", "topology", "switch", "hosts", "receiver", "load", "fault", "change", "output", "sweep"];
 
 impl Source {
-    /// Reads the scenario at `path`, overridden by `given`.
     pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
@@ -183,7 +178,6 @@ impl Source {
         self.read_with(|root, problems| switches::config(root, kind, ports, problems), point)
     }
 
-    /// Returns a switch's configuration after `changes`, indices of [`Scenario::changes`].
     pub(crate) fn changed(
         &self,
         point: usize,

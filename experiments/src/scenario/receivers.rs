@@ -1,5 +1,3 @@
-//! Slow receivers (`[[receiver]]`), which pause their switch when their buffer fills.
-
 use xoff_config::reader::{Problems, Table, parse, value};
 use xoff_config::{Problem, quantity};
 use xoff_sim::Picos;

@@ -79,7 +79,6 @@ pub(super) fn check(
     }
 }
 
-/// Checks that the longest frames of hosts fit into the MTU of switches.
 fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
     let len = frame_len(payload);

@@ -61,7 +61,6 @@ pub enum TopologyKind {
     LeafSpine,
     FatTree,
     Edges,
-    /// File of HPCC's ns-3 simulator.
     Hpcc,
 }
 
@@ -123,7 +122,6 @@ impl TopologyKind {
 pub struct PortLine {
     pub rate: BitRate,
     pub delay: Nanos,
-    /// True if the device at the other end obeys flow lists (OFC).
     pub ofc: bool,
     pub gfc: bool,
 }

@@ -19,7 +19,6 @@ use crate::scenario::Source;
 const ECN: [u64; 2] = [4_000, 16_000];
 const LIMIT: Nanos = Nanos::from_secs(10);
 
-/// Creates a scenario whose topology and flows are imported.
 pub fn import(
     scenario: Option<&Path>,
     [topology, flows]: [&Path; 2],

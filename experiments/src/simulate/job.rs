@@ -176,7 +176,6 @@ fn dropped(counters: &ClassCounters) -> u64 {
     counters.drops.iter().map(xoff_flow_control::counter::Counter::get).sum()
 }
 
-/// Returns the pause time, including a current pause.
 fn held(counters: &ClassCounters, now: Nanos) -> u64 {
     let since = counters.held_since.get();
     counters.held_nanos.get() + if since > 0 { now.0.saturating_sub(since) } else { 0 }

@@ -16,7 +16,6 @@ use super::summary::Estimate;
 use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
 use crate::statistics::{self, quantile, sorted};
 
-/// Statistic over the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     Mean,
@@ -50,9 +49,7 @@ impl CellCondition {
 
 #[derive(Debug)]
 pub struct StatisticQuery<'a> {
-    /// Name of the table, such as `flows`.
     pub table: &'a str,
-    /// Name of the column, such as `fct_ns`.
     pub column: &'a str,
     /// Columns by whose values rows are grouped.
     pub by: &'a [String],
@@ -67,7 +64,6 @@ pub struct GroupStatistic {
     pub measured: Estimate,
     /// Difference to the control in percent, seed by seed; `None` if the control has no value.
     pub against_control_percent: Option<Estimate>,
-    /// Number of rows without a value.
     pub without: usize,
 }
 
@@ -219,7 +215,6 @@ fn no_number_error(table: &Table, column: &str, found: &SelectedRows) -> miette:
     }
 }
 
-/// Computes a statistic from a run's results.
 pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<Statistics> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {

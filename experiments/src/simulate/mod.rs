@@ -53,7 +53,6 @@ pub struct Request<'a> {
     pub out: Option<&'a Path>,
 }
 
-/// Runs the simulation. `tell` gets warnings, and the path of the results.
 pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let source = request.source;
     let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
@@ -112,7 +111,6 @@ fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report 
     }
 }
 
-/// Merges the results of shards, which must belong to the same run.
 pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let (about, directory) = store::merge(parts, out)?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();

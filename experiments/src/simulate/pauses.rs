@@ -26,7 +26,6 @@ pub struct Pause {
 #[derive(Debug, Default)]
 struct PauseList {
     pauses: Vec<Pause>,
-    /// Current pause by port and class.
     open: BTreeMap<(u8, u8), usize>,
 }
 
@@ -38,7 +37,6 @@ impl PauseList {
     }
 }
 
-/// Pauses of a switch, sorted by their begin.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses(Arc<Mutex<PauseList>>);
 

@@ -28,7 +28,6 @@ impl QueueMeans {
         }
     }
 
-    /// Formats the mean in bytes; empty without samples.
     pub fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
         let sum = self.bytes[switch][port.index()][class.index()];
         if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }

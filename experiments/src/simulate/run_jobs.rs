@@ -1,5 +1,3 @@
-//! Concurrent runs, with results in the order of jobs.
-
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;

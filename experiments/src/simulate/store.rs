@@ -1,4 +1,4 @@
-//! Directory with the results of a run. Results of several shards can be merged into one directory.
+//! Directory with the results of a run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,7 +21,6 @@ pub struct RunMetadata {
     pub about: String,
     /// Points of the sweep; the first one is the control.
     pub points: Vec<String>,
-    /// Seeds of all shards.
     pub seeds: Vec<u64>,
 }
 

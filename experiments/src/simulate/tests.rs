@@ -11,7 +11,7 @@ mod mean;
 use std::collections::BTreeMap;
 
 use super::job::label;
-use super::tables::{FLOWS, Rows, TABLES};
+use super::tables::{FLOWS, LOADS, RUNS, Rows, TABLES};
 use super::*;
 use crate::results::Column;
 
@@ -75,7 +75,12 @@ fn every_result_column_is_documented_with_its_unit() {
         let documented: Vec<String> =
             rows.take_while(|line| line.starts_with('|')).map(str::to_owned).collect();
         let row = |column: &Column| format!("| `{}` | {} | {} |", column.name, column.unit, column.about);
-        assert_eq!(documented, table.columns.iter().map(row).collect::<Vec<_>>(), "{}", table.name);
+        let (of_all, columns) = table.columns.split_at(2);
+        assert_eq!(of_all.iter().map(|column| column.name).collect::<Vec<_>>(), ["point", "seed"]);
+        let of_loads =
+            |it: &Column| LOADS.columns.iter().any(|other| (other.name, other.unit) == (it.name, it.unit));
+        let columns = columns.iter().filter(|column| table.name != RUNS.name || !of_loads(column));
+        assert_eq!(documented, columns.map(row).collect::<Vec<_>>(), "{}", table.name);
     }
 }
 

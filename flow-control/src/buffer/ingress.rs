@@ -7,7 +7,6 @@ use crate::drop_reason::DropReason;
 use crate::load::{Load, Margin};
 use crate::settings::{ClassSettings, HeadroomPlace, Memory};
 
-/// Ingress queue; the first cache line has the fields that change with every frame.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct IngressQueue {
@@ -18,7 +17,7 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// New headroom, which applies once no headroom is in use, because until then the peer relies on the old one.
+    /// Applies once no headroom is in use, because until then the peer relies on the old one.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,
@@ -67,7 +66,7 @@ impl IngressQueue {
         }
     }
 
-    /// Counts arriving frames. Returns the bytes that they take from the pool.
+    /// Counts arriving frames; returns the bytes that they take from the pool.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -87,7 +86,7 @@ impl IngressQueue {
         Ok(self.pooled() - before)
     }
 
-    /// Counts departing frames. Returns the bytes that go back to the pool.
+    /// Counts departing frames; returns the bytes that go back to the pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Bytes {
         let before = self.pooled();

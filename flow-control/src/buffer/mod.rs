@@ -1,12 +1,12 @@
 //! Occupancy of ingress and egress queues by (port, class).
 //!
-//! Every byte counts at an ingress queue and at an egress queue, as in shared-memory switches. The ingress count
-//! decides about pauses, the egress count about congestion.
+//! Every byte counts at an ingress queue, which decides about pauses, and at an egress queue, which decides about
+//! congestion.
 //!
 //! * [`Memory::Dedicated`]: a lossless queue fills up to XOFF, then its headroom; a lossy queue up to its maximum.
 //! * [`Memory::Shared`]: a queue fills its reserve, then takes bytes from the pool. It is limited by its own maximum,
-//!   by `alpha` times the free pool, by the limit of its port, and by the limit of all ingress queues. A lossless queue
-//!   then uses its headroom. Egress queues are limited beyond their reserves: each queue, each port, and all together.
+//!   by `alpha` times the free pool, by the limit of its port, and by the limit of all ingress queues. A lossless
+//!   queue then uses its headroom. Egress queues are limited beyond their reserves.
 
 mod egress;
 mod ingress;
@@ -317,8 +317,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether to queue a copy at each of `ports` now: the shared egress limit has room, or waiting could not
-    /// make room.
+    /// Returns whether copies may join the egress queues of `ports` now: the shared limit has room, or waiting could
+    /// not make room.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };

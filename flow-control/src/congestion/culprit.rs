@@ -29,7 +29,7 @@ pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     }
 }
 
-/// For each frame slot, the position of its frame among the queued frames, and its flow.
+/// For each frame slot, the frame's position in the queue, and its flow.
 #[derive(Clone, Debug)]
 pub(super) struct SlotTable(Box<[SlotEntry]>);
 

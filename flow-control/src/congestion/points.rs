@@ -25,14 +25,11 @@ struct Point {
 
 /// Frame arriving at a congestion point.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Arrival {
-    /// Port of the congestion point.
     pub port: PortId,
-    /// Class of the frame.
     pub class: Class,
-    /// Slot of the frame.
     pub slot: u32,
-    /// Frame size in bytes.
     pub size: Bytes,
     /// Bytes in the sampled buffer, this frame included.
     pub occupancy: Bytes,

@@ -17,22 +17,19 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 /// Parameters of a reaction point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct ReactionSettings {
     /// 1 / Gd: divisor of the decrease per unit of feedback.
     pub decrease_divisor: u32,
-    /// Maximum decrease by one CNM, in percent.
     pub decrease_percent_max: u8,
     /// Number of cycles in fast recovery, which leave the target rate unchanged.
     pub recovery_cycles: u32,
-    /// Length of a byte cycle.
     pub cycle_bytes: Bytes,
-    /// Length of a time cycle.
     pub cycle_time: Nanos,
     /// R_AI: target rise per cycle in active increase.
     pub active_step: BitRate,
     /// R_HAI: unit of target rise per cycle in hyper-active increase.
     pub hyper_step: BitRate,
-    /// Minimum rate of a limited flow.
     pub rate_min: BitRate,
     /// Maximum jitter of cycle lengths in percent, which desynchronizes flows.
     pub jitter_percent: u8,

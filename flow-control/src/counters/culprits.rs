@@ -7,10 +7,9 @@ use crate::cause::Cause;
 
 /// Egress queue with frames from a given ingress port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct CulpritQueue {
-    /// Egress port.
     pub egress: PortId,
-    /// Class that caused the pause.
     pub class: Class,
     /// Queued bytes of that class from the ingress port.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! Counters and gauges per port and class. The worker that owns a port writes its counters; any thread may read them.
+//! Counters and gauges per port and class. Only the worker that owns a port writes its counters.
 
 mod culprits;
 mod requests;
@@ -30,8 +30,8 @@ pub struct Counters {
 
 /// Counters of one port.
 #[derive(Debug, Default, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct PortCounters {
-    /// Counters by class.
     pub classes: [ClassCounters; CLASSES],
     /// PFC and PAUSE frames sent.
     pub pause_frames_sent: Counter,
@@ -56,7 +56,7 @@ pub struct PortCounters {
     pub punts: [PuntCounters; PuntReason::COUNT],
     /// Times that a control frame, such as a pause, waited because its frame pool was empty.
     pub control_starved: Counter,
-    /// Source address of the last obeyed pause frame, or zero.
+    /// Source address of the last obeyed pause frame; zero if none.
     pub pause_peer: Counter,
     /// Well-formed CNMs received and forwarded.
     pub cnms_received: Counter,
@@ -68,7 +68,6 @@ pub struct PortCounters {
     pub checksums_unfinished: Counter,
     /// Addresses now learned on the port.
     pub fdb_entries: Counter,
-    /// Addresses that moved to this port.
     pub station_moves: Counter,
     /// Frames whose source was not learned, because the port's limit was reached or the table was full.
     pub learn_refused: Counter,
@@ -92,22 +91,19 @@ pub struct PuntCounters {
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port. Counters of each received frame share one cache line; those of each sent frame
-/// share the next.
+/// Counters of one class on one port. Counters of each received frame share one cache line, those of each sent frame
+/// the next.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
+#[allow(missing_docs)] // the names say it
 pub struct ClassCounters {
     /// Received frames, dropped ones included.
     pub rx_frames: Counter,
     /// Received bytes, FCS included.
     pub rx_bytes: Counter,
-    /// Current length of the ingress queue in bytes.
     pub ingress_bytes: Counter,
-    /// Maximum of `ingress_bytes`.
     pub ingress_watermark: Counter,
-    /// Current headroom use in bytes.
     pub headroom_bytes: Counter,
-    /// Maximum of `headroom_bytes`.
     pub headroom_watermark: Counter,
     /// Maximum bytes received during one pause of the peer, counted from the decision to pause.
     pub after_xoff_max: Counter,
@@ -115,9 +111,7 @@ pub struct ClassCounters {
     pub response_max: Counter,
     /// Current bytes at egress, queued or in the driver.
     pub egress_bytes: Counter,
-    /// Maximum of `egress_bytes`.
     pub egress_watermark: Counter,
-    /// Transmitted frames.
     pub tx_frames: Counter,
     /// Transmitted bytes, FCS included.
     pub tx_bytes: Counter,
@@ -138,11 +132,9 @@ pub struct ClassCounters {
     pub headroom_recent: RecentMax,
     /// XOFFs sent, without refreshes.
     pub xoff_sent: Counter,
-    /// Requested pauses by cause.
     pub xoff_causes: Causes,
     /// Actions that the policy requested on events of this port, but the switch cannot execute.
     pub intents_refused: Counter,
-    /// XONs sent.
     pub xon_sent: Counter,
     /// XOFF repetitions that keep pauses alive.
     pub refreshes_sent: Counter,
@@ -164,7 +156,6 @@ pub struct ClassCounters {
     pub paused_nanos: Counter,
     /// Begin of the peer's current pause of this switch (driver's clock, ns), or zero.
     pub paused_since: Counter,
-    /// Samples of the congestion point (QCN).
     pub qcn_samples: Counter,
     /// Quantized feedback of the last QCN sample (0..=63).
     pub qcn_feedback: Counter,
@@ -174,9 +165,7 @@ pub struct ClassCounters {
     pub cnm_feedback_sum: Counter,
     /// CNMs not sent, because the link was down, no control frame was free, or the blamed frame was a CNM.
     pub cnms_not_sent: Counter,
-    /// Pauses of single flows (OFC).
     pub flows: FlowCounters,
-    /// Frames marked by ECN.
     pub ecn_marked_frames: Counter,
     /// Bytes of frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
@@ -204,18 +193,15 @@ pub struct ClassCounters {
 
 /// Counters of pauses of single flows.
 #[derive(Debug, Default, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct FlowCounters {
     /// Frames sent that pause flows, refreshes included.
     pub pause_frames_sent: Counter,
-    /// Frames sent that resume flows.
     pub resume_frames_sent: Counter,
-    /// Frames received that pause flows.
     pub pause_frames_received: Counter,
-    /// Frames received that resume flows.
     pub resume_frames_received: Counter,
     /// Pauses of flows requested from the peer, sent or not.
     pub requests: FlowRequests,
-    /// Flows that the peer pauses now.
     pub paused: Counter,
     /// Pauses of the whole class instead of single flows, because a flow table was full or queued frames belonged to
     /// unknown flows.

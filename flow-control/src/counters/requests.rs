@@ -6,14 +6,12 @@ use crate::counter::Counter;
 
 /// Counters of requests to pause single flows (OFC).
 #[derive(Debug, Default, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct FlowRequests {
-    /// Requests to pause flows.
     pub pauses: Counter,
     /// Flows named in requests to pause.
     pub flows: Counter,
-    /// Requests to resume all paused flows.
     pub resumes: Counter,
-    /// Flows that the peer is now requested to pause.
     pub now: Counter,
 }
 
@@ -27,8 +25,8 @@ impl FlowRequests {
 
 /// Counters of requests for rates (GFC).
 #[derive(Debug, Default, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct RateRequests {
-    /// Changes of the requested rate.
     pub changes: Counter,
     /// Rate now requested in bits per second; zero means no limit.
     pub now: Counter,
@@ -54,16 +52,14 @@ impl RateRequests {
 
 /// Actions of a shadow policy, never executed, for one class on one port.
 #[derive(Debug, Default, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct ShadowCounters {
-    /// XOFFs that the shadow policy requested.
     pub xoff: Counter,
     /// Summed duration (ns) of finished pauses that the shadow policy requested.
     pub held_nanos: Counter,
     /// Begin of the current pause that the shadow policy requests (driver's clock, ns), or zero.
     pub held_since: Counter,
-    /// Requests to pause single flows (OFC).
     pub flows: FlowRequests,
-    /// Requests for rates (GFC).
     pub rate: RateRequests,
     /// Frames received here and lost for lack of room, although the shadow policy requested no pause.
     pub lost: Counter,

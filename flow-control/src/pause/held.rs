@@ -18,12 +18,10 @@ pub struct Held {
 
 /// Content of one pause frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Announcement {
-    /// Newly paused classes.
     pub xoff: ClassSet,
-    /// Resumed classes.
     pub xon: ClassSet,
-    /// Classes that stay paused.
     pub refreshed: ClassSet,
 }
 

@@ -25,15 +25,15 @@ struct Times {
 
 /// Resumed classes with pause durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Resumed {
-    /// Resumed classes.
     pub classes: ClassSet,
     /// Durations of the ended pauses; zero for other classes.
     pub paused_for: [Nanos; CLASSES],
 }
 
 impl Paused {
-    /// Creates a state without pauses for a port of line rate `rate`. A quantum is 512 bit times at that rate.
+    /// Creates a state without pauses for a port of line rate `rate`.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {

@@ -112,7 +112,7 @@ pub struct KeptRates {
 }
 
 impl KeptRates {
-    /// Creates a state without limits for a port of line rate `line`. A quantum is 512 bit times at that rate.
+    /// Creates a state without limits for a port of line rate `line`.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {

@@ -1,11 +1,11 @@
 //! Response of a peer to XOFF: bytes of a class after the decision to pause it, and their delay.
 //!
-//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. If more bytes
-//! come within that time, the peer is faster, or has a larger backlog, than declared. If bytes come later, the peer
-//! stops late, or never.
+//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. If more
+//! bytes come within that time, the peer is faster, or has a larger backlog, than declared. If bytes come later, the
+//! peer stops late, or never.
 //!
-//! The limits allow for a switch that polls as late as its stall budget permits. After a longer stall, the peer is not
-//! blamed until one time limit has passed.
+//! The limits allow for a switch that polls as late as its stall budget permits. After a longer stall, the peer is
+//! not blamed until one time limit has passed.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -24,12 +24,12 @@ pub struct Response {
 
 /// Comparison of a paused class's frames with the limits of an obedient peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Judgement {
     /// Bytes of the class received since the decision to pause it.
     pub received: Bytes,
     /// Time since the XOFF was sent, if known.
     pub after: Option<Nanos>,
-    /// Fault of the peer, if any.
     pub fault: Option<Fault>,
 }
 

@@ -8,8 +8,8 @@ use crate::buffer::Buffer;
 
 /// Payload of the panic of a custom policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct CustomPanic {
-    /// Panic message.
     pub message: String,
 }
 

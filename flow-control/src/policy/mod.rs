@@ -50,8 +50,8 @@ pub const NO_FLOW: u32 = u32::MAX;
 
 /// Policy of one class.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub enum Policy {
-    /// PFC (802.1Qbb) with ingress thresholds.
     Pfc(Pfc),
     /// CaPFC: also pauses ports that congest an egress queue.
     CaPfc(CaPfc),

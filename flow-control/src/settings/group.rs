@@ -1,6 +1,6 @@
 use xoff_wire::units::{Bytes, PortId};
 
-/// Maximum members of a group, so that a set of members fits into one word.
+/// Maximum members of a group: as many as bits of a word.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Maximum weight of a member.
@@ -8,8 +8,8 @@ pub const WEIGHT_MAX: u16 = 256;
 
 /// Group of ports that lead to the same stations.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct GroupSettings {
-    /// Name in status and errors.
     pub name: String,
     /// Weighted ports, 1 to [`MEMBERS_MAX`]; a port is in at most one group.
     pub members: Vec<Member>,
@@ -34,8 +34,8 @@ pub struct Lacp {
 
 /// Weighted port of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Member {
-    /// Member port.
     pub port: PortId,
     /// Weight of the member, 1 to [`WEIGHT_MAX`].
     pub weight: u16,
@@ -71,10 +71,9 @@ impl Spread {
 
 /// Order of paths for frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Turns {
-    /// Round robin.
     #[default]
     RoundRobin,
-    /// Random path per frame.
     Random,
 }

@@ -12,10 +12,10 @@ pub enum Memory {
 
 /// Pool of classes lossy at every port. A queue may be as long as the free pool (dynamic threshold with alpha = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct LossyPool {
     /// Size in bytes, as buffers count them.
     pub bytes: Bytes,
-    /// Maximum frames in the pool.
     pub frames: u32,
 }
 
@@ -91,6 +91,7 @@ pub enum EgressLimits {
 
 /// Memory from which lossless headroom comes, if memory is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum HeadroomPlace {
     /// Reserved for each queue, beside the pool.
     #[default]

@@ -25,20 +25,16 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos,
 
 /// Settings of a switch.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct SwitchSettings {
-    /// Settings of the ports, indexed by [`PortId`].
     pub ports: Vec<PortSettings>,
     /// Event at which a frame stops counting at ingress.
     pub accounting: Accounting,
-    /// Division of buffer memory among queues.
     pub memory: Memory,
-    /// Pool of lossy classes.
     pub lossy_pool: LossyPool,
     /// Handling of frames for full egress queues.
     pub when_full: WhenFull,
-    /// Pipeline between ingress and egress queues.
     pub pipeline: PipelineSettings,
-    /// Policy of each class.
     pub policies: [PolicyKind; CLASSES],
     /// Shadow policies, each for all classes.
     pub shadows: Vec<PolicyKind>,
@@ -46,9 +42,7 @@ pub struct SwitchSettings {
     pub policy: PolicySettings,
     /// Header fields that choose among equal-cost paths.
     pub hash: PathHash,
-    /// Settings of the forwarding database.
     pub fdb: FdbSettings,
-    /// Members of the VLANs.
     pub vlans: Vec<VlanSettings>,
     /// Groups of ports, at most 256.
     pub groups: Vec<GroupSettings>,
@@ -56,7 +50,6 @@ pub struct SwitchSettings {
     pub routed_vlans: Vec<(u16, MacAddr)>,
     /// IGMP and MLD snooping.
     pub multicast: MulticastSettings,
-    /// Congestion points (QCN).
     pub qcn: QcnSettings,
 }
 
@@ -97,23 +90,21 @@ pub const HOST_FRAMES_MAX: u32 = 64;
 
 /// Settings of a VLAN.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct VlanSettings {
     /// VLAN identifier, 1..=4094.
     pub vid: u16,
-    /// Ports that send the VLAN tagged.
     pub tagged: Vec<PortId>,
-    /// Ports that send the VLAN untagged.
     pub untagged: Vec<PortId>,
 }
 
 /// Kind of flooded destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub enum Flooded {
-    /// Broadcast address.
     Broadcast,
     /// Group address other than broadcast.
     Multicast,
-    /// Address of an unknown station.
     Unknown,
 }
 
@@ -125,10 +116,9 @@ xoff_wire::named! { Flooded {
 
 /// Reaction to ports that seem connected outside the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub enum LoopDetection {
-    /// Loops are not detected.
     Off,
-    /// Loops are reported.
     #[default]
     Alert,
     /// Loops are reported. The higher-numbered port, if it has this setting, is also kept out of floods for some time.
@@ -223,12 +213,11 @@ impl WhenFull {
 
 /// Settings of a port.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct PortSettings {
-    /// Name in logs and metrics.
     pub name: String,
     /// MAC address, source of control frames.
     pub mac: MacAddr,
-    /// Line rate.
     pub speed: BitRate,
     /// Maximum rate of sent frames, if it is below the line rate.
     pub max_rate: Option<BitRate>,
@@ -238,9 +227,7 @@ pub struct PortSettings {
     pub trust: Trust,
     /// Class of frames without a trusted header field.
     pub default_class: Class,
-    /// Class of each PCP.
     pub pcp_to_class: [Class; 8],
-    /// Class of each DSCP.
     pub dscp_to_class: [Class; 64],
     /// PCP of tagged frames at egress by class; with `None`, it stays unchanged.
     pub rewrite_pcp: Option<[u8; CLASSES]>,
@@ -248,7 +235,6 @@ pub struct PortSettings {
     pub rewrite_dscp: Option<[u8; CLASSES]>,
     /// VLAN of untagged and priority-tagged frames; with `None`, they are dropped.
     pub pvid: Option<u16>,
-    /// True if source addresses are learned.
     pub learning: bool,
     /// Maximum learned addresses; frames of further stations are still forwarded.
     pub learn_limit: Option<usize>,
@@ -256,9 +242,7 @@ pub struct PortSettings {
     pub storm_limit: StormLimit,
     /// Reaction to a loop, in which stations seem to move to and fro between two ports.
     pub loop_detection: LoopDetection,
-    /// True if the port sends floods to unknown addresses.
     pub flood_unknown: bool,
-    /// True if the port sends floods to group addresses.
     pub flood_group: bool,
     /// True if a multicast router is at the port, even if it sends no queries.
     pub multicast_router: bool,
@@ -272,7 +256,6 @@ pub struct PortSettings {
     pub flow_control: FlowControl,
     /// LLDP agent of the port. With [`Lldp::Off`], LLDP frames are consumed; otherwise they are punted.
     pub lldp: Lldp,
-    /// Rate limit of punted frames.
     pub punt_limit: PuntLimit,
     /// Use of the neighbour's DCBX announcements.
     pub dcbx: Dcbx,
@@ -282,7 +265,6 @@ pub struct PortSettings {
     pub ofc_peer: bool,
     /// True if the peer understands rates (GFC); then they are obeyed and sent.
     pub gfc_peer: bool,
-    /// Pause time of each XOFF.
     pub pause_time: Quanta,
     /// Interval of XOFF repetitions during a pause.
     pub refresh: Nanos,
@@ -295,17 +277,15 @@ pub struct PortSettings {
     pub past_xoff: Bytes,
     /// Declared maximum time until the peer stops.
     pub peer_response: Nanos,
-    /// Settings of each class.
     pub classes: [ClassSettings; CLASSES],
 }
 
 /// LLDP agent of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Lldp {
-    /// No agent.
     #[default]
     Off,
-    /// The switch itself is the agent.
     Switch,
     /// A host program at the port's host interface is the agent.
     Kernel,
@@ -313,10 +293,10 @@ pub enum Lldp {
 
 /// Use of the neighbour's DCBX announcements; ignored by the dataplane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Dcbx {
     /// DCBX is neither sent nor read.
     Off,
-    /// DCBX is compared with the settings.
     #[default]
     Compare,
     /// DCBX is compared, and the neighbour's PFC classes are adopted.
@@ -348,10 +328,10 @@ pub enum Trust {
 
 /// Kind of pause frames that a port obeys and sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum FlowControl {
     /// PFC (802.1Qbb) per class. Asymmetric flow control is `obey` with all classes, and `send` with the lossless ones.
     Pfc {
-        /// Classes whose XOFF is obeyed.
         obey: ClassSet,
         /// Classes for which XOFF is sent; all of them are lossless.
         send: ClassSet,
@@ -364,6 +344,7 @@ pub enum FlowControl {
 
 /// Settings of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct ClassSettings {
     /// True if frames must never be dropped for lack of room.
     pub lossless: bool,
@@ -377,7 +358,6 @@ pub struct ClassSettings {
     pub xoff_frames: u32,
     /// Reserve of the ingress queue in shared memory.
     pub ingress_reserve: Bytes,
-    /// Maximum bytes of a lossy ingress queue.
     pub ingress_max: Bytes,
     /// Egress queue length at which [`WhenFull`] applies to a frame.
     pub egress_max: Bytes,
@@ -400,7 +380,6 @@ pub struct ClassSettings {
     pub max_rate: Option<BitRate>,
     /// ECN marking at egress; `None` means off.
     pub ecn: Option<EcnSettings>,
-    /// Watchdog for long pauses of the class.
     pub watchdog: Option<WatchdogSettings>,
 }
 
@@ -419,8 +398,8 @@ pub struct EcnSettings {
 
 /// Rate limit of punted frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct PuntLimit {
-    /// Maximum frames per second.
     pub rate: u32,
     /// Maximum frames at once after a time without any.
     pub burst: u32,
@@ -433,8 +412,8 @@ impl PuntLimit {
 
 /// Definition of a pause storm ([`crate::watchdog`]), and reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct WatchdogSettings {
-    /// Reaction to a pause storm.
     pub action: WatchdogAction,
     /// Time after which a paused class that has queued frames, but sends none, is in a pause storm.
     pub detect: Nanos,
@@ -488,8 +467,8 @@ impl WatchdogAction {
 
 /// Order of frames within an egress queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum QueueKind {
-    /// First in, first out.
     #[default]
     Fifo,
     /// One sub-queue per ingress port, served in round robin, as in the QCN paper's input-buffered fabric.

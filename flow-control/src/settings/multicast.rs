@@ -26,10 +26,9 @@ impl Default for MulticastSettings {
 
 /// Ports for frames to groups without a known member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum UnknownGroups {
-    /// All ports of the VLAN.
     #[default]
     Flood,
-    /// Ports with a multicast router.
     Routers,
 }

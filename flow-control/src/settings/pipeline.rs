@@ -4,12 +4,11 @@ use xoff_wire::units::Nanos;
 
 /// Settings of the pipeline between ingress and egress queues; by default, frames pass at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct PipelineSettings {
     /// Maximum frames per second, taken from the ports in turn; `None` means unlimited. Requires one worker.
     pub rate: Option<FrameRate>,
-    /// Delay of each frame in the pipeline.
     pub delay: Nanos,
-    /// Order of frames of an ingress port.
     pub ingress: IngressOrder,
 }
 
@@ -43,11 +42,11 @@ impl FrameRate {
 
 /// Order of frames of an ingress port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum IngressOrder {
     /// Highest class first, one queue per class.
     #[default]
     ByClass,
-    /// Order of arrival.
     Fifo,
 }
 

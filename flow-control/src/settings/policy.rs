@@ -4,23 +4,18 @@ use super::{Accounting, Custom, QueueKind, SwitchSettings};
 
 /// Kind of a flow-control policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names say it
 pub enum PolicyKind {
-    /// 802.1Qbb: [`crate::policy::Pfc`].
     #[default]
     Pfc,
     /// CaPFC, Algorithm 1: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Heaviest`].
     CaPfcStopMax,
     /// CaPFC, Algorithm 2: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Share`].
     CaPfcStopCalibrate,
-    /// OFC: [`crate::policy::Ofc`].
     Ofc,
-    /// P-PFC: [`crate::policy::PPfc`].
     PPfc,
-    /// G-PFC: [`crate::policy::GPfc`].
     GPfc,
-    /// GFC: [`crate::policy::Gfc`].
     Gfc,
-    /// Custom policy: [`PolicySettings::custom`].
     Custom,
 }
 
@@ -119,21 +114,17 @@ fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
 
 /// Parameters of policies, identical on every port.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct PolicySettings {
     /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: share of a congested queue's arrivals whose ports are paused
     /// (Table II: 0.8).
     pub capfc_cut: f64,
     /// Unit of CaPFC's arrival counts.
     pub capfc_count_unit: CountUnit,
-    /// Parameters of OFC.
     pub ofc: OfcSettings,
-    /// Parameters of P-PFC.
     pub p_pfc: PPfcSettings,
-    /// Parameters of G-PFC.
     pub g_pfc: GPfcSettings,
-    /// Parameters of GFC.
     pub gfc: GfcSettings,
-    /// Factory of the custom policy, if any.
     pub custom: Option<Custom>,
 }
 
@@ -166,11 +157,10 @@ impl Default for PolicySettings {
 
 /// Unit of CaPFC's arrival counts C(i,o,p).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum CountUnit {
-    /// Frames, as in the paper.
     #[default]
     Frames,
-    /// Bytes.
     Bytes,
 }
 

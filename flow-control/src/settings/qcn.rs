@@ -2,6 +2,7 @@ use xoff_wire::units::{Bytes, ClassSet};
 
 /// Settings of congestion points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct QcnSettings {
     /// Classes sampled at ingress ports: frames count until they leave the switch (the paper's input buffer, section
     /// II).
@@ -18,11 +19,9 @@ pub struct QcnSettings {
     pub jitter_percent: u8,
     /// Minimum arriving frames between two CNMs (section V of the paper).
     pub frames_per_cnm: u32,
-    /// Choice of the blamed flow.
     pub culprit: Culprit,
     /// Maximum flows counted by a point ([`Culprit::OccupancyDeterministic`]).
     pub flows_max: u16,
-    /// Seed of random choices.
     pub seed: u64,
 }
 

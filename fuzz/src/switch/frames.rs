@@ -1,5 +1,3 @@
-//! Frames that hosts of the test bed do not send by themselves.
-
 use xoff_testkit::bed::{Star, payload};
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
 use xoff_wire::mac_control::DESTINATION;

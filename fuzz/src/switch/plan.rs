@@ -1,5 +1,3 @@
-//! Random small switches, with thresholds that are reached within a few frames.
-
 use std::num::NonZeroU32;
 
 use xoff_flow_control::headroom::{Headroom, Link};
@@ -64,7 +62,6 @@ pub fn any(input: &mut Input<'_>) -> (SwitchPlan, Nanos) {
     (plan, peer_response)
 }
 
-/// Returns `kind` if it supports `class`, otherwise PFC.
 pub fn fitting(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> PolicyKind {
     if kind.misfit(class, settings).is_none() { kind } else { PolicyKind::Pfc }
 }

@@ -1,7 +1,7 @@
 //! Host: an interface, a sender, a sink, and their loop.
 //!
 //! While data is moving, the loop sleeps a little longer, so that frames move in batches and the switch under test
-//! keeps its core. Pacing catches up the delay.
+//! keeps its core.
 //!
 //! Frames in the kernel can no longer be paused, so the loop hands over few at a time, and processes pause frames in
 //! between.
@@ -32,7 +32,7 @@ const SLEEP_MAX: Nanos = Nanos::from_millis(20);
 /// Time for which a stopped host still sends end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time for which a host still receives after its last stream has ended and the last frame has arrived.
+/// Time for which a host still receives after its last stream and the last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
@@ -43,17 +43,17 @@ pub struct HostOptions {
     pub device: String,
     /// MAC address; `None` for the interface's.
     pub address: Option<MacAddr>,
-    /// Number that identifies the host in its frames. `None` means the last two bytes of its address.
+    /// Number that identifies the host in its frames; `None`: the last two bytes of its address.
     pub id: Option<u16>,
     pub line: BitRate,
-    /// Maximum duration of the run. `None` means that it ends with its last stream, or when stopped.
+    /// Maximum duration of the run; `None`: until its last stream ends, or it is stopped.
     pub duration: Option<Nanos>,
-    /// Time without data after which the host ends. `None` means 500 ms after its last stream.
+    /// Time without data after which the host ends; `None`: 500 ms after its last stream.
     pub linger: Option<Nanos>,
     pub obedience: Obedience,
-    /// True if PAUSE frames (802.3x) also pause all classes, instead of only being counted.
+    /// True if PAUSE frames (802.3x) also pause all classes.
     pub obey_802_3x: bool,
-    /// True if the host obeys pauses of single flows (OFC), instead of pausing their class.
+    /// True if the host obeys pauses of single flows (OFC).
     pub obey_flows: bool,
     /// True if the host obeys requested rates (GFC).
     pub obey_rates: bool,
@@ -63,14 +63,14 @@ pub struct HostOptions {
     pub promiscuous: bool,
     /// True if the host announces its address to switches.
     pub announce: bool,
-    /// True if streams send end markers. Reports that are corrected by [`settle`](xoff_host::report::settle) do not
-    /// need them.
+    /// True if streams send end markers, which reports corrected by [`settle`](xoff_host::report::settle) do not
+    /// need.
     pub end_markers: bool,
     /// True if the host polls instead of sleeping.
     pub busy: bool,
-    /// Minimum sleep while there is traffic. Longer sleeps make larger batches, but delay the reaction to pauses.
+    /// Minimum sleep while there is traffic: longer sleeps batch more, but obey pauses later.
     pub nap: Nanos,
-    /// Settings of rate limiters. If given, all streams have CN-TAGs; otherwise received CNMs are only counted.
+    /// Settings of rate limiters; if given, all streams have CN-TAGs.
     pub qcn: Option<ReactionSettings>,
     /// Number of entries of each AF_XDP ring.
     pub ring: u32,

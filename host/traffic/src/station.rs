@@ -71,7 +71,7 @@ impl Station {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Appends received frames, and refills the receive ring. Returns true if more may be pending.
+    /// Appends received frames, and refills the receive ring; returns true if more may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
@@ -79,7 +79,7 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// Allocates a frame. Returns `None` while too many frames are in the kernel.
+    /// Allocates a frame; returns `None` while too many frames are in the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
         self.port.compose(&mut self.store, len)
@@ -121,7 +121,7 @@ impl Station {
         self.port.is_removed()
     }
 
-    /// Returns the number of bytes in the kernel, with preambles and gaps. Their frames can no longer be paused.
+    /// Returns the bytes in the kernel, with preambles and gaps, which can no longer be paused.
     #[must_use]
     pub const fn committed(&self) -> Bytes {
         self.committed

@@ -10,7 +10,6 @@ use xoff_wire::units::Class;
 use super::{AGENT_FILE, End, Host, Network};
 
 impl Network {
-    /// Returns the classes and maps that agents and delay lines take from ports of switches when they start.
     pub(super) fn shared_classes(&self) -> Vec<Vec<(String, String)>> {
         let with_agent = self.hosts.iter().filter(|host| host.nic.is_some());
         let at_agents = with_agent.flat_map(|host| {
@@ -59,7 +58,6 @@ impl Network {
     }
 }
 
-/// Returns the arguments with which an agent classifies and obeys as a port; defaults are left out.
 fn of_port(port: &PortSettings) -> Vec<(&'static str, String)> {
     let lossless = match port.flow_control {
         FlowControl::Pfc { send, .. } if !send.is_empty() => send,
@@ -83,7 +81,6 @@ fn of_port(port: &PortSettings) -> Vec<(&'static str, String)> {
     arguments.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
-/// Writes the entries that differ from the default; `None` if there are none.
 fn map(classes: &[Class], default: fn(usize) -> usize) -> Option<String> {
     let others = classes.iter().enumerate().filter(|(code, class)| class.index() != default(*code));
     let entries: Vec<String> = others.map(|(code, class)| format!("{code}={class}")).collect();

@@ -1,5 +1,3 @@
-//! Keys of a lab's file, table by table, and parsers of their values.
-
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -75,7 +73,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// Keys of `[[switch]]`, besides those of a switch's own file.
     struct SwitchKeys {
         name: String = node_name;
         hosts: HostsKey = hosts;
@@ -310,7 +307,6 @@ fn container(value: &Value<'_>) -> Parsed<String> {
 /// Arguments of `xoff nic` that only the lab sets.
 const OF_THE_LAB: [&str; 3] = ["device", "speed", "http"];
 
-/// Key of the agent's configuration file, a positional argument of `xoff nic`.
 pub(crate) const AGENT_FILE: &str = "file";
 
 fn nic(value: &Value<'_>) -> Parsed<Option<NicSettings>> {

@@ -13,10 +13,8 @@ use crate::line::{Impairment, LineSettings};
 
 /// Delay plus jitter for which every line has memory.
 const DELAY_LEAST: Nanos = Nanos::from_millis(10);
-/// Nanoseconds of delay per metre of a switch's `cable`.
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
-/// Keys of a link's delay line, in `[[link]]`, `[[host]]` and `[defaults]`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LineKeys {
     pub(super) delay: Option<Nanos>,
@@ -54,8 +52,8 @@ impl LineKeys {
 }
 
 impl Link {
-    /// Returns the length of a cable with the link's delay for the port at `end`: half of the delay of the port's pauses and of the
-    /// frames that arrive until the peer obeys.
+    /// Returns the length of a cable with half of the delay of the port's pauses and of the frames that arrive until
+    /// the peer obeys.
     pub(super) fn cable_metres(&self, end: usize) -> Option<u64> {
         let line = self.line?;
         let round_trip = line[end].of_pauses().0 + line[1 - end].longest().0;
@@ -89,7 +87,6 @@ impl Network {
         }
     }
 
-    /// Returns the settings of the delay line of `links[link]`, if it has one.
     #[must_use]
     pub fn line_settings(&self, link: usize, has_small_chunks: bool) -> Option<LineSettings> {
         let it = &self.links[link];
@@ -119,7 +116,6 @@ impl Network {
         })
     }
 
-    /// Returns the number of delay lines, and their memory.
     pub(super) fn lines(&self, machine: &Machine) -> (u64, Bytes) {
         let has_small_chunks = (machine.has_small_chunks)();
         let memory = |(link, it): (usize, &Link)| {
@@ -163,7 +159,6 @@ impl Network {
     }
 }
 
-/// Returns the maximum delay plus jitter, by direction, for which the link's line has memory.
 fn delay_max(link: &Link) -> Nanos {
     let longest = link.line.into_iter().flatten().map(|impairment| impairment.longest()).max();
     longest.unwrap_or_default().max(DELAY_LEAST)
@@ -184,7 +179,6 @@ fn held(link: &Link, config: &Config) -> (Held, Bytes) {
     (of_direction.times(2).plus(more), capacity)
 }
 
-/// Returns the name of a device of the delay line: `end` is that of the node behind it.
 pub(crate) fn line_device(link: usize, end: usize) -> String {
     format!("l{link}-{end}")
 }

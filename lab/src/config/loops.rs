@@ -73,8 +73,8 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Counts how often a broadcast that arrives at `at` visits each switch. `memo` has `None` for unfinished ports; reaching one again is
-    /// a loop.
+    /// Counts the visits of a broadcast that arrives at `at` to each switch; `memo` has `None` for unfinished ports:
+    /// reaching one again is a loop.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),

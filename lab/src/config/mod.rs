@@ -79,11 +79,9 @@ pub enum Place {
     Tap(String),
 }
 
-/// Names and values of arguments of `xoff nic`, without dashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicSettings(pub Vec<(String, String)>);
 
-/// Network device of a host, one end of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     pub device: String,
@@ -116,7 +114,6 @@ pub enum End {
 }
 
 impl Network {
-    /// Reads the network's file, whose name is the network's default name.
     pub fn load(path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         Network::load_like(None, path, machine)
     }
@@ -139,7 +136,6 @@ impl Network {
         Ok(network)
     }
 
-    /// Makes the paths absolute, because agents run in other directories.
     fn place_agent_files(&mut self, path: &Path) {
         let settings = self.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
         for (_, value) in settings.filter(|(key, _)| key == AGENT_FILE) {
@@ -157,7 +153,6 @@ impl Network {
                 |it: &SwitchNode| it.config.switch.ports.iter().map(|port| port.name.clone()).collect();
             network.switches.iter().map(ports).collect()
         };
-        // Agents and delay lines keep the classes that they had at the start.
         let same_nodes =
             self.hosts == running.hosts && self.links == running.links && ports(self) == ports(running);
         let different = [
@@ -180,12 +175,11 @@ impl Network {
         different.is_empty()
     }
 
-    /// Returns the network of [`START`].
     pub fn start(machine: &Machine) -> Result<Network, ConfigError> {
         Network::from_toml("the network without a file", START, START_NAME, machine)
     }
 
-    /// Returns the names of the nodes at which programs can run: hosts, except virtual machines, then switches.
+    /// Returns the nodes at which programs can run.
     #[must_use]
     pub fn nodes_of_programs(&self) -> Vec<String> {
         let hosts = self.hosts.iter().filter(|host| !matches!(host.place, Place::Tap(_)));

@@ -1,5 +1,3 @@
-//! Estimate of a network's memory.
-
 use xoff_config::memory::{PROCESS, Plan};
 use xoff_config::written::{grouped, mebibytes};
 use xoff_config::{Machine, Problem, Remedy};
@@ -27,7 +25,6 @@ impl Needs {
         Bytes(self.agents.saturating_mul(AGENT.0))
     }
 
-    /// Returns the total memory, including the kernel's part.
     #[must_use]
     pub fn total(&self) -> Bytes {
         let sum =
@@ -37,7 +34,6 @@ impl Needs {
         sum.saturating_sub(Bytes(beyond_one * PROCESS)) // all switches are threads of one process
     }
 
-    /// Returns an error with the most helpful setting if memory is too small.
     pub(super) fn shortage(
         &self,
         machine: &Machine,

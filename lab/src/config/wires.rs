@@ -1,5 +1,3 @@
-//! Topology: nodes by name, ports, devices, and the wires that close a cycle of switches.
-
 use std::collections::BTreeMap;
 
 use toml_span::Span;
@@ -94,7 +92,6 @@ impl Wiring {
         wiring
     }
 
-    /// Warns of switches that no path connects to the first switch, not even one through hosts.
     fn warn_of_parts(&self, file: &File, problems: &mut Problems) {
         let hosts = self.hosts.len();
         let mut parts: Vec<usize> = (0..hosts + file.switches.len()).collect();
@@ -258,7 +255,6 @@ impl Wiring {
     }
 }
 
-/// Returns a node's name as environment variables contain it.
 #[must_use]
 pub fn variable(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")
@@ -399,7 +395,6 @@ fn links(file: &File, problems: &mut Problems) -> Vec<PlannedWire> {
     planned.collect()
 }
 
-/// Warns of a key that has no effect because the wire has no delay line.
 fn unused_line_keys(line: Option<[Impairment; 2]>, span: Option<Span>, key: &str, problems: &mut Problems) {
     let Some(span) = span.filter(|_| line.is_none()) else { return };
     problems.push(

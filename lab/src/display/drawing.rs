@@ -105,7 +105,6 @@ fn node(svg: &mut String, network: &NetworkStatus, place: &NodeBox<'_>) {
     }
 }
 
-/// Traffic and pauses of a wire, from its upper node (forth) and back.
 struct Flow {
     forth: Option<String>,
     back: Option<String>,

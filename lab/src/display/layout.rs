@@ -13,7 +13,6 @@ pub(super) type Point = (usize, usize);
 pub(super) const MARGIN: usize = 24;
 pub(super) const LINE: usize = 15;
 pub(super) const BOX_HEIGHT: usize = 54;
-/// Space for the label of a wire.
 const LABEL_WIDTH: usize = 166;
 const HOST_WIDTH: usize = 116;
 const SWITCH_WIDTH: usize = 150;
@@ -49,7 +48,6 @@ impl NodeBox<'_> {
     }
 }
 
-/// Wire of a link, from its upper end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wire {
     pub points: Vec<Point>,
@@ -88,7 +86,6 @@ impl Switch {
         self.hosts.len().div_ceil(self.sides() * ROWS_MAX)
     }
 
-    /// Returns the number of hosts at each trunk.
     fn seats(&self) -> usize {
         self.hosts.len().div_ceil(self.sides() * self.trunks().max(1)) * self.sides()
     }
@@ -106,7 +103,6 @@ impl Switch {
     }
 }
 
-/// Indices of a link's ends in the lists of hosts and switches.
 #[derive(Clone, Copy)]
 enum Node {
     Host(usize),
@@ -234,7 +230,6 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Places hosts that are at no switch in rows at the bottom.
     fn place_others(&mut self, hosts: impl Iterator<Item = &'a str>, width: usize) {
         let bottom = self.boxes.iter().map(|it| it.top + BOX_HEIGHT + BELOW_SWITCH).max();
         let mut at = (MARGIN, bottom.unwrap_or(MARGIN + LINE));
@@ -278,7 +273,6 @@ fn ends(link: &LinkStatus, hosts: &[&str], switches: &[&str]) -> Option<[Node; 2
     Some([a?, b?])
 }
 
-/// Returns the switches with their hosts, and whether each host is at a switch.
 fn switches(ends: &[[Node; 2]], hosts: usize, switches: usize) -> (Vec<Switch>, Vec<bool>) {
     let mut all: Vec<Switch> = (0..switches).map(|_| Switch::default()).collect();
     let mut is_placed = vec![false; hosts];
@@ -292,7 +286,6 @@ fn switches(ends: &[[Node; 2]], hosts: usize, switches: usize) -> (Vec<Switch>, 
     (all, is_placed)
 }
 
-/// Sets each switch's distance from switches with hosts, and its links that are drawn above it.
 fn level(switches: &mut [Switch], ends: &[[Node; 2]]) {
     let pairs = || {
         ends.iter().enumerate().filter_map(|(link, pair)| match *pair {
@@ -339,7 +332,6 @@ mod tests {
         ((wire.label[0].0, wire.label[0].1 - 11), (wire.label[1].0 + 150, wire.label[1].1 + 3))
     }
 
-    /// Returns whether a wire passes through an area, at one of 200 points of each of its parts.
     fn passes(wire: &Wire, area: Area) -> bool {
         wire.points.windows(2).any(|part| {
             let between = |a: usize, b: usize, at: usize| (a * (200 - at) + b * at) / 200;

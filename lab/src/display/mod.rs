@@ -1,5 +1,3 @@
-//! A network's state for people: text screen, drawing and web page.
-
 mod drawing;
 mod layout;
 mod page;

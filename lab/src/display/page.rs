@@ -28,20 +28,17 @@ use crate::network::{NetworkStatus, NetworkView, purposes};
 const PORT: u16 = 9460;
 /// Minimum age of a state before it is replaced.
 const FRESH_FOR: Duration = Duration::from_millis(800);
-/// Columns with text; all others are numbers.
 const WORDS: [&str; 6] = ["host", "device", "address", "pauses", "switch", "port"];
 
-/// State of the network, and an earlier one.
 #[derive(Clone, Debug)]
 struct Sample {
     now: Arc<NetworkStatus>,
     before: Option<Arc<NetworkStatus>>,
 }
 
-/// Requests for a sample. The thread of the HTTP server has no privileges, so another thread reads the counters.
+/// Requests for a sample; the HTTP thread has no privileges for it.
 type Samples = Sender<oneshot::Sender<Sample>>;
 
-/// Serves the page until the handle is dropped; returns the page's address.
 pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), ControlError> {
     let listen = |port| control::listen(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into(), None, &[]);
     let http = listen(PORT).or_else(|_| listen(0))?;
@@ -60,7 +57,7 @@ pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), Control
     Ok((handle, url))
 }
 
-/// Answers as the switch itself. Each request looks up the switch, because a restart replaces it and waits until nothing uses it.
+/// Answers as the switch itself. Each request looks up the switch, because a restart replaces it.
 async fn of_switch(State(view): State<Arc<NetworkView>>, mut request: Request) -> Response {
     let path = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
     let mut parts = path.trim_start_matches("/switch/").splitn(2, '/');

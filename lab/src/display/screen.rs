@@ -1,5 +1,3 @@
-//! Text screen of a network: hosts, and ports of switches.
-
 use xoff_config::format::{bytes, scaled};
 use xoff_config::written::{counted, grouped};
 
@@ -31,7 +29,6 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     text
 }
 
-/// Returns `before` if it is an earlier state of the same network.
 pub(super) fn earlier<'a>(
     now: &NetworkStatus,
     before: Option<&'a NetworkStatus>,
@@ -39,7 +36,6 @@ pub(super) fn earlier<'a>(
     before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos)
 }
 
-/// Returns lines about losses and agents.
 pub(super) fn conclusions(now: &NetworkStatus) -> Vec<String> {
     let lost: u64 = now.statuses().map(|switch| switch.verdict.lossless_lost).sum();
     let unseen: u64 = now.statuses().map(|switch| switch.verdict.unseen_total()).sum();
@@ -79,7 +75,6 @@ fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     }
 }
 
-/// Returns the bits per second between two byte counts.
 pub(super) fn rate(now: u64, before: u64, nanos: u64) -> f64 {
     now.saturating_sub(before) as f64 * 8e9 / nanos.max(1) as f64
 }

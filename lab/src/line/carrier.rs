@@ -1,4 +1,4 @@
-//! Carrier of a link with a delay line: the device at one end of the link loses its carrier while the device at the other end is down.
+//! Carrier of a link with a delay line: a device loses its carrier while the device at the other end is down.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -8,7 +8,7 @@ use xoff_netlink::{Conversation, Group, Notifications, link_at, set_up};
 
 use crate::{Device, LabError};
 
-/// Receive buffer for notifications. None are needed if some are lost: each reading asks the kernel.
+/// Receive buffer for notifications, which may be lost: each reading asks the kernel.
 const BUFFER: usize = 1 << 16;
 
 #[derive(Debug)]
@@ -60,7 +60,6 @@ impl Carrier {
         Ok(Carrier { nodes: [a?, b?], kernel, line, is_up: [true; 2], carries: true })
     }
 
-    /// Returns descriptors that are readable after a change.
     pub(super) fn changes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.nodes.iter().map(|node| node.changes.as_fd())
     }
@@ -70,7 +69,7 @@ impl Carrier {
         self.carries
     }
 
-    /// Reads the state of both nodes' devices, and sets the line's devices accordingly. `is_down` takes both down.
+    /// Sets the line's devices by the state of both nodes' devices; `is_down` takes both down.
     pub(super) fn follow(&mut self, is_down: bool) -> io::Result<()> {
         let mut has_link = [false; 2];
         for (node, has_link) in self.nodes.iter_mut().zip(&mut has_link) {

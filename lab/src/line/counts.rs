@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::counter::Counter;
 
-/// Kind of a frame, by the classes of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Lossless,
@@ -55,7 +54,7 @@ pub struct Carried {
     /// Frames lost while a command held the link down.
     #[serde(default)]
     pub lost_taken_down: LostFrames,
-    /// Frames lost because the device of a node was down without a command.
+    /// Frames lost because the device of a node was down.
     pub lost_link_down: LostFrames,
     /// Frames lost because the delay line was full.
     pub lost_line_full: LostFrames,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 
-/// Maximum delay, and maximum jitter: the delay of 10,000 km of fibre, beyond which pauses are pointless.
+/// Maximum delay, and maximum jitter: 10,000 km of fibre, beyond which pauses are pointless.
 pub const DELAY_MAX: Nanos = Nanos::from_millis(50);
 
 const BILLION: u32 = 1_000_000_000;
@@ -11,7 +11,7 @@ const BILLION: u32 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Impairment {
     pub delay_ns: u64,
-    /// Maximum additional delay. Each frame draws its own, but no frame overtakes another.
+    /// Maximum additional delay, drawn for each frame; no frame overtakes another.
     pub jitter_ns: u64,
     /// Number of lost frames among 10^9.
     pub loss_per_billion: u32,

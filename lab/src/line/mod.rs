@@ -1,10 +1,11 @@
-//! Delay line of a link, in the place of its cable: delays and loses frames as its settings say, and counts all of them.
+//! Delay line of a link, in the place of its cable: delays and loses frames as its settings say, and counts all of
+//! them.
 //!
 //! ```text
 //!   node -- veth == AF_XDP port -- delay line -- AF_XDP port == veth -- node
 //! ```
 //!
-//! MAC control frames pass like all others. If the device of a node is down, the other node's device has no carrier.
+//! If the device of a node is down, the other node's device has no carrier.
 
 mod carrier;
 mod counts;

@@ -77,7 +77,7 @@ impl Relay {
         }
     }
 
-    /// Runs until the line is stopped, or a node is gone. Closes the ports.
+    /// Runs until the line is stopped, or a node is gone; closes the ports.
     pub(super) fn run(mut self) -> io::Result<()> {
         let ended = self.work();
         self.ports.into_iter().for_each(Port::close);
@@ -116,7 +116,6 @@ impl Relay {
         Ok(())
     }
 
-    /// Moves frames, and returns when the next frame is due.
     fn turn(&mut self) -> Nanos {
         for from in 0..2 {
             self.receive(from);
@@ -160,7 +159,6 @@ impl Relay {
         self.received = received;
     }
 
-    /// Returns the reason of losses while the link is down.
     fn loss_down(&self) -> Loss {
         if self.is_taken_down { Loss::TakenDown } else { Loss::Down }
     }

@@ -6,8 +6,8 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::Impairment;
 
-/// Maximum time for which late frames leave at once. After a longer stall of the thread, frames leave at the line's rate, because the
-/// receiver has no room for a burst.
+/// Maximum time for which late frames leave at once. After a longer stall, frames leave at the line's rate, because
+/// the receiver has no room for a burst.
 const BURST: Nanos = Nanos::from_millis(1);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Creates a line that holds frames of up to `capacity` layer-1 bytes, and releases late frames at `rate` at most.
+    /// Creates a line of up to `capacity` layer-1 bytes, which releases late frames at `rate` at most.
     pub(super) fn new(capacity: Bytes, rate: BitRate) -> Waiting<T> {
         let (frames, express) = (VecDeque::new(), VecDeque::new());
         let (last_due, free_at) = (Nanos::ZERO, Nanos::ZERO);
@@ -35,7 +35,6 @@ impl<T> Waiting<T> {
         self.frames.len() + self.express.len()
     }
 
-    /// Adds a frame, unless the line is full.
     pub(super) fn push(&mut self, now: Nanos, delay: Nanos, bytes: Bytes, frame: T) -> Result<(), T> {
         if self.bytes + bytes > self.capacity {
             return Err(frame);
@@ -46,7 +45,6 @@ impl<T> Waiting<T> {
         Ok(())
     }
 
-    /// Adds a frame that overtakes all delayed ones, unless the line is full.
     pub(super) fn push_express(&mut self, now: Nanos, bytes: Bytes, frame: T) -> Result<(), T> {
         if self.bytes + bytes > self.capacity {
             return Err(frame);
@@ -61,7 +59,7 @@ impl<T> Waiting<T> {
         due(&self.express).min(due(&self.frames).max(self.free_at))
     }
 
-    /// Removes the next frame that is due, and returns the frame and the time when it was due.
+    /// Removes the next frame that is due, with the time when it was due.
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, T)> {
         let is_free = self.free_at <= now || !self.express.is_empty();
         let queue = if self.express.is_empty() { &mut self.frames } else { &mut self.express };
@@ -79,7 +77,6 @@ impl<T> Waiting<T> {
     }
 }
 
-/// Draws the delay of each frame, and which frames are lost.
 #[derive(Debug)]
 pub(super) struct Draws(fastrand::Rng);
 
@@ -88,7 +85,6 @@ impl Draws {
         Draws(fastrand::Rng::with_seed(seed))
     }
 
-    /// Returns a frame's delay, or `None` if the frame is lost.
     pub(super) fn next(&mut self, impairment: &Impairment) -> Option<Nanos> {
         (!impairment.loses(&mut self.0)).then(|| impairment.delay(&mut self.0))
     }

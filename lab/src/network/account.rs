@@ -35,15 +35,12 @@ pub struct NetworkVerdict {
     /// Frames lost on purpose: by a link's `loss`, at links taken down, and by restarts.
     #[serde(default)]
     pub on_purpose: u64,
-    /// Failures of switches and agents.
     #[serde(default)]
     pub failed: Vec<String>,
-    /// Reasons why uncounted losses are possible.
     pub unproved: Vec<String>,
 }
 
 impl Account {
-    /// Computes the account. `waiting` describes queues in which frames remained.
     #[must_use]
     pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
         let all = || network.statuses();

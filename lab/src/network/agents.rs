@@ -1,5 +1,3 @@
-//! Agents (`xoff nic`): child processes that make hosts' kernels obey pauses, one per device.
-
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -23,7 +21,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Exit code of an agent that lost lossless frames or may not have obeyed pauses.
 const LOST: i32 = 1;
-/// HTTP port of a host's first agent.
 const FIRST_PORT: usize = 9465;
 
 #[derive(Debug, Default)]
@@ -68,8 +65,8 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Ends the agents of a host, and starts them again. Returns the agents that crashed. Losses at the end are no failure, because
-    /// the removal of an agent's queues loses their frames.
+    /// Ends the agents of a host, and starts them again. Returns the agents that crashed. Losses at the end are no
+    /// failure: the removal of queues loses frames.
     pub(super) fn restart(
         &mut self,
         network: &Network,
@@ -143,7 +140,6 @@ impl Agent {
         Ok(Agent { host, index, name: of.name.clone(), child })
     }
 
-    /// Waits until the agent answers.
     fn wait(
         &mut self,
         network: &Network,
@@ -183,7 +179,7 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Returns the agent's HTTP address. In an existing namespace it is a socket file, because loopback may be missing or the port in use.
+/// Returns the agent's HTTP address. In an existing namespace it is a socket file.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)

@@ -87,7 +87,6 @@ impl Claim {
         Ok(Claim { path, log: log_file(name), agents: agents(name), listener })
     }
 
-    /// Starts a thread that answers requests.
     pub fn answer(&self, view: Arc<NetworkView>, events: Sender<Event>) -> Result<(), NetworkError> {
         let listener = self.listener.try_clone().map_err(NetworkError::io("share a socket"))?;
         let serve = move || {
@@ -127,7 +126,6 @@ pub fn make_directory() -> Result<(), NetworkError> {
     make().map_err(NetworkError::io(format!("make {DIRECTORY}")))
 }
 
-/// Removes sockets and logs of killed networks, but not the log of `own`.
 fn remove_leftovers(own: &Path) {
     for name in named().filter(|name| !unix_socket::has_listener(&socket(name))) {
         let path = socket(&name);
@@ -180,6 +178,7 @@ pub fn all() -> Vec<String> {
 /// Returns `name`, or the only running network.
 ///
 /// # Errors
+///
 /// No network runs, or several without `name`.
 pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     if let Some(name) = name {

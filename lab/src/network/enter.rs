@@ -25,8 +25,8 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a command that runs the appended program, and kills it when this process ends. It works even if this executable's file is gone.
-/// With a `node`, the program runs there, in the network that `XOFF_LAB` names.
+/// Returns a command that runs the appended program, and kills it when this process ends. With a `node`, the program
+/// runs there, in the network that `XOFF_LAB` names.
 #[must_use]
 pub fn child(node: Option<&str>) -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -35,7 +35,6 @@ pub fn child(node: Option<&str>) -> Command {
     command
 }
 
-/// Returns the exit code of shells for a program that could not be started.
 #[must_use]
 pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }

@@ -1,5 +1,3 @@
-//! Paths of the files of running networks.
-
 use std::path::{Path, PathBuf};
 
 pub(super) const DIRECTORY: &str = "/run/xoff/lab";

@@ -23,7 +23,6 @@ pub const TERM_WITHIN: Duration = Duration::from_secs(2);
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Process; its start time distinguishes reused ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
@@ -54,7 +53,6 @@ impl Process {
     }
 }
 
-/// Mark of a network on a namespace or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub name: String,
@@ -69,7 +67,6 @@ impl Display for Mark {
 }
 
 impl Mark {
-    /// Creates the mark of this process.
     pub fn of(name: &str) -> io::Result<Mark> {
         let holder = i32::try_from(std::process::id()).ok().and_then(Process::of);
         let holder = holder.ok_or_else(|| io::Error::other("/proc lacks this process"))?;
@@ -132,7 +129,6 @@ fn namespaces() -> BTreeMap<u64, Namespace> {
     namespaces.map(|namespace| (namespace.inode(), namespace)).collect()
 }
 
-/// Removes leftovers of killed networks, and returns these networks' names.
 pub fn sweep() -> BTreeSet<String> {
     let own = fs::metadata("/proc/self/ns/net").map(|namespace| namespace.ino()).unwrap_or(0);
     let namespaces = namespaces();

@@ -13,7 +13,6 @@ use crate::line::impairment::DELAY_MAX;
 use crate::line::{Carried, Impairment, LineState};
 use crate::{Device, LabError};
 
-/// Maximum wait until a delay line has followed a command.
 const FOLLOW_WITHIN: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -43,7 +42,6 @@ pub struct EndStatus {
     pub is_switch: bool,
 }
 
-/// Settings and counters of the frames from one end of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionStatus {
     #[serde(flatten)]
@@ -61,7 +59,6 @@ pub struct Downs {
     pub dropped: DroppedAt,
 }
 
-/// Frames lost at a link, by place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DroppedAt {
@@ -96,7 +93,6 @@ impl LinkStatus {
         format!("{}-{}", self.ends[0].node, self.ends[1].node)
     }
 
-    /// Describes the failure of the delay line, if it has ended early.
     #[must_use]
     pub fn failure_text(&self) -> Option<String> {
         let failure = self.failure.as_ref()?;
@@ -113,7 +109,6 @@ impl LinkStatus {
         }
     }
 
-    /// Returns whether `link` names this link by its two nodes, with or without their ports.
     fn is_between(&self, link: &str) -> bool {
         let names = |end: &EndStatus| [end.node.clone(), format!("{}:{}", end.node, end.port)];
         let [a, b] = self.ends.each_ref().map(names);
@@ -122,7 +117,6 @@ impl LinkStatus {
     }
 }
 
-/// Returns a unique name of each link: with a port if several links connect the same nodes.
 #[must_use]
 pub fn names(links: &[LinkStatus]) -> Vec<String> {
     let is_shared =
@@ -143,7 +137,6 @@ pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
     ways.find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// Change of a link; absent fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkChange {
     /// Name of the only end whose frames are changed.
@@ -184,7 +177,6 @@ impl LinkChange {
     }
 }
 
-/// Reason why a command was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub message: String,
@@ -245,7 +237,6 @@ impl Wire {
         }
     }
 
-    /// Returns the frames lost by the sockets and devices of the delay line.
     pub(super) fn line_unseen(&self) -> u64 {
         self.line.iter().flat_map(|line| line.carried()).map(|carried| carried.lost_unseen).sum()
     }
@@ -254,7 +245,6 @@ impl Wire {
         self.line.as_ref()?.failure()
     }
 
-    /// Takes the link down or up; returns a warning if the link does not follow.
     fn set_down(
         &self,
         is_down: bool,
@@ -394,7 +384,6 @@ fn with(past: Downs, since: Instant, before: DroppedAt, now: DroppedAt, is_down:
     }
 }
 
-/// Returns the lossless frames that a switch dropped because a link was down.
 pub(super) fn link_down_lossless(switch: &Status) -> u64 {
     let classes = switch.ports.iter().flat_map(|port| &port.classes);
     let lossless = classes.filter(|class| class.lossless_lost.is_some());

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Network, variable};
 
-/// Namespace files of a node, for `setns` and `nsenter`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Entrance {
     pub net: PathBuf,

@@ -1,5 +1,3 @@
-//! Frames lost on purpose: by links with loss, at links taken down, and by restarts.
-
 use std::fmt::Write as _;
 
 use xoff_config::written::{counted, grouped};
@@ -67,7 +65,6 @@ fn taken_down(link: &LinkStatus) -> LostFrames {
     sum(link, |carried| carried.lost_taken_down)
 }
 
-/// Returns the frames lost by devices at switches or hosts while a command held the link down.
 fn at_ends(link: &LinkStatus, is_switch: bool) -> u64 {
     let ends = link.ends.iter().zip(link.downs.dropped.ends);
     ends.filter(|(end, _)| end.is_switch == is_switch).map(|(_, dropped)| dropped).sum()
@@ -157,7 +154,6 @@ pub fn text(network: &NetworkStatus) -> String {
     text
 }
 
-/// Describes the losses of a host's queues until its agent ended.
 fn of_agent(restart: &Restart) -> String {
     let counts = [(restart.queued, "queued"), (restart.queue_dropped, "dropped by full queues before")];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);

@@ -1,5 +1,3 @@
-//! Restart of a node in a running network.
-
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -119,7 +117,6 @@ impl RunningNetwork {
         }
     }
 
-    /// Returns the number of frames that the devices of a switch's ports have received.
     fn frames_at(&self, switch: usize) -> u64 {
         let links = self.view.network.links.iter().zip(&self.view.wires);
         let devices = links.flat_map(|(link, wire)| link.ends.iter().zip(wire.ends()));
@@ -168,7 +165,6 @@ fn here() -> Machine {
     Machine { memory: None, ..machine::here().without_networks() }
 }
 
-/// Returns the frames that a switch has received, control frames included.
 fn received(view: &SwitchView) -> u64 {
     let status = snapshot(view, &vec![Answer::Silent; view.workers.len()]);
     let of_port = |port: &PortStatus| {

@@ -1,5 +1,3 @@
-//! Start and removal of a network.
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -34,7 +32,6 @@ const PORTS: u32 = 1;
 /// Discard port (RFC 863), without listener.
 const DISCARD: u16 = 9;
 
-/// Running network, removed when dropped.
 #[derive(Debug)]
 pub struct RunningNetwork {
     pub(super) view: Arc<NetworkView>,
@@ -42,7 +39,6 @@ pub struct RunningNetwork {
     pub(super) switches: Switches,
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
-    // Dropped before the wires: a line restores its devices.
     lines: Vec<Option<Line>>,
     _wires: Wires,
     // Dropped last, because the wires' devices are in these namespaces.
@@ -50,7 +46,7 @@ pub struct RunningNetwork {
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted on drop, because the kernel would remove them late or never.
+/// Wires, deleted on drop: the kernel would remove them late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
@@ -160,7 +156,6 @@ impl RunningNetwork {
         &self.view
     }
 
-    /// Ends programs, switches and agents.
     #[must_use]
     pub fn down(mut self) -> Account {
         leftovers::end_members(&self.made, &self.agents.pids());
@@ -200,7 +195,6 @@ impl RunningNetwork {
         Account::of(network, failed, waiting)
     }
 
-    /// Describes queues in which frames remain, because no counter contains these frames.
     fn waiting(&self) -> Vec<String> {
         let hosts = self.view.network.hosts.iter().zip(&self.view.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
@@ -240,14 +234,12 @@ impl Drop for RunningNetwork {
     }
 }
 
-/// Returns the source of a switch's reloads: the network's file, if it has one.
 pub(super) fn source(network: &Network, name: &str) -> Option<Source> {
     let running = Arc::new(Network { warnings: Vec::new(), ..network.clone() });
     let (path, name) = (network.file.clone()?, name.to_owned());
     Some(Source::new(path, move |path, machine| switch_config(&running, path, &name, machine)))
 }
 
-/// Reads a switch's configuration from the file of the running network.
 pub(super) fn switch_config(
     running: &Network,
     path: &Path,
@@ -311,12 +303,9 @@ fn furnished(namespace: Namespace, names: &str) -> Result<NodeNamespaces, Networ
     Ok(NodeNamespaces { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
 }
 
-/// Devices of all links. A link with a delay line consists of two veth pairs.
 struct Wired {
-    /// Devices of each host.
     devices: Vec<Vec<Device>>,
     ties: Vec<Tie>,
-    /// Devices of each link's nodes.
     ends: Vec<[Device; 2]>,
     /// Devices of each link's delay line, whose peers are those of the nodes.
     lines: Vec<Option<[Device; 2]>>,

@@ -9,7 +9,6 @@ use crate::{Device, LabError};
 
 /// EtherTypes of MAC control, CNMs and tagged CNMs.
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
-/// Filter that discards every frame.
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
 /// Sockets, one for each EtherType; a single socket for all EtherTypes would hide real losses.

@@ -1,5 +1,3 @@
-//! State of a network, for tests.
-
 use xoff_switch::Promise;
 use xoff_switch::control::status::{PortStatus, Status, Verdict};
 use xoff_switch::control::testing::view;
@@ -42,7 +40,6 @@ pub fn network_of(links: &[(String, String)]) -> NetworkStatus {
     }
 }
 
-/// Returns a lossless network: the test switch with a host at each port.
 #[must_use]
 pub fn network() -> NetworkStatus {
     let (view, _inbox) = view();

@@ -1,5 +1,3 @@
-//! State and counters of a running network.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -36,23 +34,19 @@ pub struct NetworkStatus {
 #[serde(rename_all = "kebab-case")]
 pub enum RestartedPart {
     Switch,
-    /// Programs and agents of a host.
     Host,
     Agent,
 }
 
-/// Restart of a node on command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Restart {
     pub node: String,
     pub part: RestartedPart,
-    /// Uptime of the network at the restart.
     pub at_nanos: u64,
     /// Frames queued in the switch, or at the host's devices, when switch or agent ended, which are lost.
     pub queued: u64,
     /// Frames that arrived at the switch's ports before it ran again, which are lost.
     pub arrived_meanwhile: u64,
-    /// Number of ended programs.
     pub programs: usize,
     /// Frames dropped by the host's queueing disciplines until the end of its agent; only lossless ones.
     pub queue_dropped: u64,
@@ -62,12 +56,10 @@ pub struct Restart {
 }
 
 impl NetworkStatus {
-    /// Returns the statuses of all switches, and those of restarted switches at their end.
     pub(crate) fn statuses(&self) -> impl Iterator<Item = &Status> {
         self.switches.iter().chain(self.restarts.iter().filter_map(|restart| restart.switch.as_deref()))
     }
 
-    /// Returns the statuses of a switch, before and after restarts.
     pub(super) fn all_of(&self, switch: &Status) -> impl Iterator<Item = &Status> {
         self.statuses().filter(|status| status.name == switch.name)
     }
@@ -128,7 +120,6 @@ impl InterfaceCounters {
     }
 }
 
-/// Description of a network for processes that run programs in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     pub name: String,
@@ -137,7 +128,6 @@ pub struct Description {
     /// Virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
     pub links: Vec<LinkStatus>,
-    /// Address of the network's page.
     pub page: Option<String>,
 }
 
@@ -173,7 +163,6 @@ pub struct NetworkView {
 }
 
 impl NetworkView {
-    /// Returns the description that other processes need to run programs in the network.
     #[must_use]
     pub fn description(&self) -> Description {
         let hosts = self.network.hosts.iter().map(|host| &host.name);
@@ -188,7 +177,6 @@ impl NetworkView {
         }
     }
 
-    /// Returns the state of the switch of this name, if it runs.
     pub(crate) fn running_switch(&self, name: &str) -> Option<Arc<SwitchView>> {
         let index = self.network.switches.iter().position(|switch| switch.name == name)?;
         match self.switches().swap_remove(index) {
@@ -222,7 +210,6 @@ impl NetworkView {
         if dry_run { Ok(planned) } else { all(false) }
     }
 
-    /// Reads all counters.
     pub fn status(&self) -> std::io::Result<NetworkStatus> {
         let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
         let ask = |switch: SwitchState| match switch {
@@ -235,7 +222,6 @@ impl NetworkView {
         Ok(self.status_with(self.switches().into_iter().map(ask).collect()))
     }
 
-    /// Returns the network's status, with the given states of switches.
     #[must_use]
     pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
         let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));
@@ -275,7 +261,6 @@ impl NetworkView {
         self.restarts.lock().unwrap_or_else(PoisonError::into_inner).push(restart);
     }
 
-    /// Returns the lossless frames that the queueing disciplines of a host have dropped.
     pub(super) fn queue_dropped(&self, host: usize) -> u64 {
         let interfaces = self.host(host).interfaces.into_iter().filter_map(|interface| interface.counters);
         interfaces.map(|counters| counters.queue_dropped).sum()
@@ -285,7 +270,6 @@ impl NetworkView {
         u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Changes a link; returns warnings.
     pub fn change_link(&self, link: usize, change: &LinkChange) -> Result<Vec<String>, Refusal> {
         let links = self.links();
         let (wire, status) = self
@@ -333,7 +317,6 @@ impl NetworkView {
         network.links.iter().zip(&self.wires).enumerate().map(link).collect()
     }
 
-    /// Returns the frames lost so far at a link.
     fn dropped(&self, link: usize) -> DroppedAt {
         let mut dropped = DroppedAt { line: self.wires[link].line_unseen(), ..DroppedAt::default() };
         for (at, end) in self.network.links[link].ends.iter().enumerate() {
@@ -398,7 +381,7 @@ impl NetworkView {
         }
     }
 
-    /// Reads a device's counters. A TAP's counters, with the directions exchanged, are those of its guest.
+    /// Reads a device's counters, for a TAP those of its guest.
     fn counters(
         &self,
         host: &Host,

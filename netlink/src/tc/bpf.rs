@@ -1,5 +1,3 @@
-//! Instructions of classic BPF for filters.
-
 pub(crate) const TCA_BPF_OPS: u16 = 5;
 pub(crate) const ALL_PROTOCOLS: u16 = 3;
 

@@ -1,5 +1,3 @@
-//! Encoded requests of traffic control, and handles of its objects.
-
 use std::fmt;
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST};

@@ -4,7 +4,6 @@ use crate::{PATIENT, bed};
 
 const HOSTS: u8 = 8;
 
-/// Numbers of frames in each lossless stream: to host 1, and to any other host.
 const FRAMES: [u64; 2] = [1_000, 300];
 
 const MODELS: [&str; 4] = [

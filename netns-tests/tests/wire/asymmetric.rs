@@ -1,5 +1,3 @@
-//! Asymmetric PFC: the port obeys pauses of every class, and sends them for lossless classes only.
-
 use xoff_netns_tests::{frames, wait_for};
 
 use crate::bed_beside_others;

@@ -18,7 +18,6 @@ fn send_pfc(host: &Host, classes: &[u8], quanta: u16) {
     host.send(frames::pfc(host.mac(), &times));
 }
 
-/// Sends a frame that counts as `counted` bytes, and waits for its counting.
 fn send(bed: &Bed, switch: &Switch, (from, to): (usize, usize), class: u8, counted: usize) {
     let index = usize::from(class);
     let before = switch.class(from, index).rx_frames;
@@ -155,7 +154,6 @@ fn gfc_sends_rates_only_to_gfc_peers() {
     assert_eq!([0, 1].map(|port: usize| status.ports[port].rate_frames_received), [2, 0]);
 }
 
-/// Two senders each offer the line rate to a third host, in two lossless classes.
 fn incast(policy: &str, parameters: &str) {
     unstalled(|| {
         let bed = bed(3).build();

@@ -1,4 +1,4 @@
-//! Files that never return data, and pipes that nobody reads. The switch must continue, and end when asked to.
+//! Files that never return data, and pipes that nobody reads.
 
 // proves: recording
 
@@ -73,7 +73,6 @@ fn reload_from_blocking_file_delays_no_other_request() {
     last.wait().unwrap();
 }
 
-/// Records into a file while the switch forwards more than a pipe holds.
 fn recorded_into(file: PathBuf) -> Exit {
     let bed = bed_beside_others(2).build();
     let arguments = ["--record".into(), file.into()].into();

@@ -155,7 +155,6 @@ fn counted(port: &PortStatus) -> [u64; 3] {
     [sum(|class| class.rx_frames), sum(|class| class.tx_frames), sum(|class| class.drops.values().sum())]
 }
 
-/// Captures pauses from host 2 and to host 1, and the XONs that end them.
 fn pauses_in_both_directions(config: &str) {
     let bed = bed_beside_others(2).build();
     let defaults = "speed = \"1M\"\nlossless = [3]";

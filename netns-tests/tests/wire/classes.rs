@@ -12,7 +12,6 @@ const MAPS: &str = "
     dscp_map = { 0-7 = 3, 8-15 = 4, 16-23 = 5, 24-31 = 6, 32-39 = 7, 40-45 = 0, 46 = 7, 47 = 0, 48-55 = 1, 56-63 = 2 }
 ";
 
-/// Kind of frame: PCP and VID of a tag, and DSCP in IPv4 or IPv6.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     tag: Option<(u8, u16)>,

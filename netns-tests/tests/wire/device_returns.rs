@@ -35,7 +35,6 @@ impl Drop for NamespaceHolder {
     }
 }
 
-/// Recreates the wire of a port, with `ip` options `with` at the switch's end.
 pub fn recreate_wire(bed: &Bed, number: usize, with: &str) {
     let host = bed.host(number);
     let holder = NamespaceHolder::at(host);
@@ -65,7 +64,6 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// Replaces the device of port 2 while frames are queued for it.
 fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnce(&Bed)) {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(SMALL));
@@ -227,7 +225,6 @@ fn other_ports_lose_no_frame_when_a_device_returns() {
     );
 }
 
-/// Packet memory is bound to the socket of the first open port, which is removed, too.
 #[test]
 fn switch_survives_removal_of_all_its_devices() {
     let bed = bed(2).build();

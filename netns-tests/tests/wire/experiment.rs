@@ -40,7 +40,6 @@ fn experiment(args: &[&str]) -> Command {
     command
 }
 
-/// Runs an experiment with lossless `policies`; its report must have the keys `numbers`.
 fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("plot.svg");
@@ -175,7 +174,6 @@ fn ofc_fig1_experiment_completes_f0_under_pfc_and_ofc() {
     });
 }
 
-// proves: experiments, cascade
 #[test]
 fn report_of_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
@@ -497,7 +495,6 @@ fn interrupted_experiment_leaves_no_namespace() {
     await_namespaces_unused(&inside);
 }
 
-/// Returns the namespaces of a process's threads, except this process's own.
 fn namespaces(process: u32) -> BTreeSet<PathBuf> {
     let own = fs::read_link("/proc/self/ns/net").unwrap();
     threads(&Path::new("/proc").join(process.to_string())).filter(|namespace| *namespace != own).collect()

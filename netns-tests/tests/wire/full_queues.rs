@@ -14,7 +14,6 @@ fn start_paused(bed: &Bed, config: &Config) -> Switch {
     switch
 }
 
-/// Sends frames that count as 1000 bytes each, and waits for their counting.
 fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
     let (a, b) = (bed.host(1), bed.host(2));
     let last = u64::from(*numbers.end());

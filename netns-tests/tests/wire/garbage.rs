@@ -7,7 +7,6 @@ use crate::{PATIENT, bed};
 
 const FRAMES: usize = 6_000;
 
-/// Returns a random frame; most begin like a valid frame.
 fn garbage(rng: &mut Rng, hosts: &[&Host]) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..rng.usize(15..=1514)).map(|_| rng.u8(..)).collect();
     if rng.bool() {

@@ -1,5 +1,3 @@
-//! Tests of the harness itself, with the kernel's bridge as the switch.
-
 use std::collections::BTreeSet;
 use std::fs;
 

@@ -11,7 +11,6 @@ use xoff_netns_tests::{note_switch, one_bed_at_a_time, unstalled};
 
 use crate::BINARY;
 
-/// Report of `scripts/hosts_incast.py`, with the lab's account.
 struct Outcome {
     programs: Value,
     account: Value,

@@ -50,7 +50,6 @@ fn jumbo_frames_cross_in_one_descriptor() {
 fn jumbo_frames_cross_in_several_descriptors() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
-    // Lengths around the limits of one and two chunks of 3,840 bytes, with tags taken into account.
     cross_whole(
         &bed,
         [60, 1_514, 3_835, 3_836, 3_839, 3_840, 3_841, 7_675, 7_676, 7_680, 7_681, 9_013, 9_014],

@@ -14,7 +14,6 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 pub(super) const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
 
-/// Directory for network files, which also excludes all other beds.
 pub(super) struct Workspace {
     pub(super) directory: TempDir,
     _alone: Flock<File>,

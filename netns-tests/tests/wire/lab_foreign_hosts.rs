@@ -1,5 +1,3 @@
-//! `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP.
-
 // proves: lab-account
 
 use std::fs;
@@ -93,7 +91,6 @@ fn lab_finds_container_by_name() {
     assert!(message.contains("No such object: barrel"), "{message}");
 }
 
-/// Program that overflows a socket's buffer.
 const BEFORE: &str = r#"
 import socket, sys
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -105,7 +102,6 @@ for number in range(100):
 sys.exit("RcvbufErrors 0" if open("/proc/thread-self/net/snmp").read().split("Udp: ")[2].split()[4] == "0" else 0)
 "#;
 
-/// Program that sends frames to a TAP device without a reader.
 const UNREAD: &str = r#"
 import fcntl, os, socket, struct, sys
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -150,7 +146,6 @@ fn drops_before_the_lab_count_as_no_loss() {
     assert_eq!(account["hosts"][1]["interfaces"][0]["counters"]["rx_dropped"], 0, "{account}");
 }
 
-/// Program of a guest behind a TAP: sends numbered lossless frames, counts pauses and received frames.
 const GUEST: &str = r#"
 import fcntl, os, select, socket, struct, sys, time
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -177,7 +172,6 @@ print("pauses" if pauses else "no pause", "came", came, flush=True)
 sys.stdin.read()  # a guest that goes lets fall what still comes
 "#;
 
-/// Program of a receiver that reports when all datagrams of the guest have arrived.
 const AT_H1: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -197,7 +191,6 @@ for _ in range(20): s.sendto(b"back", ("10.1.0.3", 7))
 print("all came")
 "#;
 
-/// Program that sends faster than the line until the guest's datagrams have arrived.
 const AT_H2: &str = r#"
 import os, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

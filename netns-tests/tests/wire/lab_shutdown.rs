@@ -134,7 +134,6 @@ fn second_interrupt_ends_the_lab_at_once() {
     wait_until("the program still runs", || !program.exists());
 }
 
-/// The fake `docker` sends a signal to the lab that asks it for a container's process.
 #[test]
 fn signal_during_startup_ends_the_lab() {
     let workspace = Workspace::new();

@@ -125,7 +125,6 @@ fn alert_names_peer_faster_than_its_port() {
     });
 }
 
-/// The hosts assume a hundred times the real rate, so they end pauses too early.
 // proves: peer-faults
 #[test]
 fn alert_names_host_configured_with_wrong_speed() {
@@ -144,7 +143,6 @@ fn alert_names_host_configured_with_wrong_speed() {
     for event in ["event=peer-too-fast phase=began port=p1", "event=loss phase=began"] {
         wait_for(event, || switch.stderr().contains(event).then_some(()));
     }
-    // The alert's metric rises at the sender's port only.
     let first = of(&switch.metrics(), "p1");
     let later = wait_for("it to rise", || Some(switch.metrics()).filter(|metrics| of(metrics, "p1") > first));
     assert_eq!(of(&later, "p2"), 0.0);

@@ -316,7 +316,6 @@ fn lldp_floods_are_bounded_and_counted() {
         "{printed:?}"
     );
     assert!(!switch.stderr().contains("\x1b]0;"), "the log contains a sender's text");
-    // Frames above the punt rate of a port are dropped before they are copied.
     let many: Vec<u8> = frame(1, 120, &[]);
     for round in 1..=10 {
         (0..100).for_each(|_| host.send(&many)); // within the kernel's buffer

@@ -95,8 +95,6 @@ fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
 }
 
-/// Plans a bed that may share the machine, for single frames without claims about time. `.config/nextest.toml` lists modules with such
-/// beds.
 fn bed_beside_others(hosts: u8) -> Plan {
     bed(hosts).beside_others()
 }

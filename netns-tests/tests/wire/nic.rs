@@ -13,9 +13,7 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const LOSSY: u16 = 5_000;
 const CLASS_3: u8 = 24;
-/// Arguments for a rate at which a pause outlasts the test.
 const SLOW: &str = "--speed 2M";
-/// Arguments for a rate at which the longest pause lasts [`LONGEST_PAUSE_NANOS`].
 const FAST: &str = "--speed 100M";
 const LONGEST_PAUSE_NANOS: u64 = 65_535 * 5_120;
 

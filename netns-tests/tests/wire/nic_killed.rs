@@ -1,5 +1,3 @@
-//! `xoff nic` killed at any moment: guard, `nic restore` or the next agent restore the device.
-
 // proves: host-guard
 
 use std::fs;
@@ -32,7 +30,6 @@ fn is_halted(process: &str) -> bool {
     state.is_none_or(|state| "TZX".contains(state))
 }
 
-/// Kills the guard, if any, then the agent. Waits, because signals take effect late.
 fn kill_both(agent: Agent) {
     let id = agent.id();
     agent.signal(Signal::SIGSTOP); // a stopped agent starts no other guard

@@ -45,7 +45,6 @@ fn assert_clean_exit(agent: Agent) {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// Arguments with which no rate recovers during a test.
 const SLOWLY: &str = "--speed 1G --qcn=time=600s";
 
 #[test]

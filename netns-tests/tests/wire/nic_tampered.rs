@@ -12,7 +12,6 @@ use crate::BINARY;
 
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
-/// Arguments for a rate at which a pause outlasts the test.
 const SLOW: &str = "--speed 1M";
 
 fn tc(wire: &Wire, words: &str) {

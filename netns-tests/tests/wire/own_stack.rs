@@ -22,7 +22,6 @@ fn ip(bed: &Bed, words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Builds a bed whose kernel makes an IPv6 address on port 1 when it comes up.
 fn with_ipv6() -> Bed {
     let bed = bed_beside_others(2).build();
     ip(&bed, "link set p1 down");

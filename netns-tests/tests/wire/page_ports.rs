@@ -20,7 +20,6 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports
 const PORTS: u8 = 64;
 const TOO_MANY: u32 = 10_000;
 
-/// Starts a switch and stops its process as soon as its first ports are open.
 fn half_open(bed: &Bed, config: &Config) -> Switch {
     loop {
         let switch = bed.launch(config);
@@ -32,7 +31,7 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     }
 }
 
-/// Polls the status. Each reply must have all ports and no loss; errors may precede the first one.
+/// Each reply must have all ports and no loss; errors may precede the first one.
 fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let status = switch.get("/status?addresses=0");

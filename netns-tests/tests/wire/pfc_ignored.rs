@@ -1,5 +1,3 @@
-//! MAC control frames that pause nothing: the switch consumes and counts them.
-
 // proves: pause-modes
 
 use std::collections::BTreeMap;
@@ -13,14 +11,12 @@ use crate::{bed_beside_others, frame};
 const ALL_AT_MAXIMUM: [(u8, u16); 8] =
     [(0, 65535), (1, 65535), (2, 65535), (3, 65535), (4, 65535), (5, 65535), (6, 65535), (7, 65535)];
 
-/// Starts a switch whose pauses last half a minute.
 fn start(defaults: &str) -> (Bed, Switch) {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config(&format!("speed = \"1M\"\n{defaults}")));
     (bed, switch)
 }
 
-/// Asserts that frames of all classes pass, no class was paused, and host 1 received no MAC control.
 fn assert_nothing_paused(bed: &Bed, switch: &Switch) {
     let (a, b) = (bed.host(1), bed.host(2));
     (0..8).for_each(|class| a.send(frame(a, b, class, class.into())));

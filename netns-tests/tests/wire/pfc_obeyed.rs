@@ -12,7 +12,6 @@ use crate::{bed, frame};
 
 const CLASSES: std::ops::Range<u8> = 0..8;
 
-/// Duration of a quantum at 10 Mb/s.
 const QUANTUM: Duration = Duration::from_nanos(51_200);
 
 struct PauseFixture {
@@ -35,7 +34,6 @@ impl PauseFixture {
         self.bed.host(1).send(frame(self.bed.host(1), self.bed.host(2), class, number));
     }
 
-    /// Sends PFC and waits until the switch is paused; returns the time of sending.
     fn pause(&self, classes: &[(u8, u16)]) -> Duration {
         let sent = now();
         self.bed.host(2).send(frames::pfc(self.bed.host(2).mac(), classes));
@@ -53,7 +51,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Returns for how long the class was paused, after the pause has ended. Until the switch ends an expired pause, its `nanos` rises.
+    /// Waits for the end, because `nanos` rises until the switch ends an expired pause.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

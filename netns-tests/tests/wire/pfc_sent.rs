@@ -9,7 +9,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{bed_beside_others, frame};
 
-/// Duration of a pause of 65535 quanta at 1 Mb/s.
+/// A pause of 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
 
 const CLASS: &str = "xoff = 4000\nxon = 2000\n";
@@ -36,7 +36,6 @@ fn send_three(bed: &Bed, class: u8, first: u32) {
     }
 }
 
-/// Waits for the MAC control frame after the first `skipped`.
 fn control_frame(bed: &Bed, skipped: usize) -> Vec<u8> {
     let control = |bytes: &[u8]| frames::ether_type(bytes) == frames::MAC_CONTROL;
     bed.host(1).tap().wait(skipped + 1, control).swap_remove(skipped).bytes

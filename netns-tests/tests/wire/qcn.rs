@@ -23,7 +23,6 @@ fn limiter(sent: &SentStream) -> (u64, f64) {
     (qcn.cnms, least)
 }
 
-/// Two senders with rate limiters offer twice the line rate.
 fn fan_in(points: &str) {
     let bed = bed(3).build();
     let config =

@@ -119,7 +119,6 @@ fn await_queues(switch: &Switch, times: u64, queues: u32) {
 
 const CHANGED: &str = "p1: the number of receive queues of the device changed";
 
-/// Frames of the second queue have no socket at first: they count as lost, and do not reach the machine's stack.
 #[test]
 fn port_follows_number_of_queues_of_its_device() {
     let bed = bed(2).queues(2).build();

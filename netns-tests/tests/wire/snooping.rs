@@ -58,7 +58,6 @@ fn packet6(from: &Host, number: u8) -> Vec<u8> {
     frame
 }
 
-/// Returns the numbers of packets to groups that a host received, after a frame that follows them all.
 fn received(bed: &Bed, to: usize, last: u32) -> Vec<u8> {
     bed.host(to).tap().numbered(last);
     let number = |bytes: &[u8]| match frames::ether_type(bytes) {

@@ -6,7 +6,6 @@ use crate::bed_beside_others;
 const CLASS: u8 = 3;
 /// Setting for a speed at which a pause lasts 3.4 s.
 const SLOW: &str = "speed = \"10M\"";
-/// Settings with room for six frames of 1000 bytes, three of them before XOFF.
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
 fn start_paused() -> (Bed, Switch) {
@@ -25,7 +24,6 @@ fn send(from: &Host, to: &Host, counted: usize) {
     from.send(from.to(to).tag(CLASS, 0).numbered(1).build_len(counted - 4));
 }
 
-/// Sends frames of these sizes; returns the status of the first port's ingress queue.
 fn fill(bed: &Bed, switch: &Switch, to: usize, sizes: &[usize]) -> IngressStatus {
     let before = switch.class(1, 3).rx_frames;
     sizes.iter().for_each(|&size| send(bed.host(1), bed.host(to), size));

@@ -1,5 +1,3 @@
-//! Separation of every VID, and tags that ports add and remove.
-
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, wait_for};
 

@@ -7,15 +7,12 @@ use xoff_wire::units::{CLASSES, Class, ClassSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Root,
-    /// Shaper of the whole line.
     Line,
     /// Filter that drops frames sent only to wake the kernel.
     Waker,
-    /// Filter that classifies frames.
     Classifier,
     /// Filter or class of another program that takes effect before xoff's.
     Foreign,
-    /// Shaper of a class.
     Class(Class),
     Leaf(Class),
 }

@@ -47,12 +47,7 @@ pub enum EgressError {
     #[error(transparent)]
     Device(#[from] XdpError),
     #[error("{device}: {fault}: {source}")]
-    System {
-        /// Fault, such as "cannot wake the queues".
-        fault: &'static str,
-        device: String,
-        source: io::Error,
-    },
+    System { fault: &'static str, device: String, source: io::Error },
 }
 
 impl EgressError {

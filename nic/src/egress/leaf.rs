@@ -14,7 +14,6 @@ use xoff_netlink::tc::{Bucket, Handle, Place, Plug, Qdisc, Rate, TcError};
 
 use super::error::EgressError;
 
-/// Kind of queue that can be stopped and started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
     Plug,
@@ -27,7 +26,6 @@ const OPEN: Rate = Rate { bytes_per_second: 125_000_000_000, overhead: 0, least:
 impl Leaf {
     pub(super) const ALL: [Leaf; 2] = [Leaf::Plug, Leaf::Tbf];
 
-    /// Returns the kernel's name of this kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -48,7 +48,6 @@ pub use settings::EgressSettings;
 pub use tree::QueueDump;
 pub(crate) use tree::class_of;
 
-/// Upper half of sequence numbers of own netlink requests.
 pub(crate) const MARK: u16 = 0x786e;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,17 +77,13 @@ impl LeafCounts {
 
 #[derive(Debug, Default)]
 pub struct Repair {
-    /// Parts missing or changed before the repair.
     pub found: Defects,
-    /// Parts missing or changed after the repair.
     pub left: Defects,
     /// Classes whose leaf another program deleted. Its frames are lost, and counted nowhere.
     pub deleted: ClassSet,
-    /// Error that ended the repair.
     pub refused: Option<EgressError>,
 }
 
-/// Tree of queues, in the network namespace of the thread that opened it; usable from any thread.
 #[derive(Debug)]
 pub struct Egress {
     tc: Conversation,
@@ -267,7 +262,6 @@ impl Egress {
         self.tree.follow_classes(&mut self.tc, settings, self.stopped)
     }
 
-    /// Reads the device's queues.
     pub fn dump(&mut self) -> Result<QueueDump, EgressError> {
         Ok(QueueDump::read(&mut self.tc, self.tree.ifindex())?)
     }
@@ -296,13 +290,11 @@ impl Egress {
         }
         let repaired = self.tree.repair(&mut self.tc, dump, found, self.stopped);
         let repaired = repaired.and_then(|()| self.tree.wake());
-        // A plug does not report its state, so its class stays doubted until a repair succeeds.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
         let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
         Repair { found, left, deleted, refused: repaired.err() }
     }
 
-    /// Saves the root of another program, so that the agent's root can replace it.
     fn make_room(&mut self, dump: &QueueDump, takes_root: bool) -> Result<(), EgressError> {
         let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
         let theirs = dump.qdiscs.iter().find(is_theirs).filter(|_| !Tree::is_in(&dump.qdiscs));
@@ -316,10 +308,6 @@ impl Egress {
         self.write_down()
     }
 
-    /// Prepares requests for the current MTU; returns true if it has changed.
-    ///
-    /// # Errors
-    /// [`EgressError::TooLong`], or the device is gone.
     pub fn fit(&mut self) -> Result<bool, EgressError> {
         let mtu = self.mtu()?;
         self.tree.fit(mtu)
@@ -359,7 +347,6 @@ impl Egress {
         self.tree.ifindex()
     }
 
-    /// Returns [`EgressSettings::overrun`] at the current MTU.
     #[must_use]
     pub fn overrun(&self) -> Bytes {
         self.tree.overrun()
@@ -370,7 +357,6 @@ impl Egress {
         &self.warnings
     }
 
-    /// Starts every class at the line rate.
     pub fn open(&mut self) -> Result<(), EgressError> {
         for class in Class::ALL {
             self.tc.send(self.tree.start(class))?;
@@ -445,19 +431,15 @@ impl Drop for Egress {
     }
 }
 
-/// Result of removing a tree of queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Frames lost in the queues, by class.
     pub lost: [u64; CLASSES],
     /// Frames dropped from full leafs, by class.
     pub dropped: [u64; CLASSES],
-    /// Warnings about settings that could not be restored.
     pub warnings: Vec<String>,
 }
 
-/// Claims a device, and waits for its previous owner, because the guard learns of an agent's death before the kernel has closed the agent's
-/// last descriptor.
+/// Claims a device, and waits for its previous owner, whose last descriptor may still be closing.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }
@@ -472,7 +454,6 @@ fn name_of(ifindex: i32) -> Result<String, EgressError> {
     name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("with index {ifindex}") })
 }
 
-/// Returns the device's index in the thread's network namespace.
 pub fn index_of(device: &str) -> Result<i32, EgressError> {
     let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
     index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })

@@ -13,7 +13,6 @@ pub(super) struct NeighbourQueues {
     files: [Option<File>; 2],
 }
 
-/// Limits for IPv4 and IPv6; `None` if the device lacks the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NeighbourBytes([Option<u32>; 2]);
 

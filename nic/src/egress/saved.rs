@@ -152,10 +152,6 @@ impl SavedState {
     }
 }
 
-/// Returns the root to save.
-///
-/// # Errors
-/// A root that xoff cannot restore.
 fn root_of(nodes: &[Node]) -> Result<Option<SavedRoot>, &Node> {
     let root = nodes.iter().find(|node| node.parent == Handle::ROOT && node.handle != Handle::NONE);
     let Some(root) = root else { return Ok(None) };

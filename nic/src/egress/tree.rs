@@ -29,7 +29,6 @@ const LEAST: u16 = 60 + OVERHEAD;
 /// Bytes of the longest frame that costs fewer tokens than a token bucket can hold.
 const LONGEST: u32 = 65_522;
 
-/// Queues, classes and filters, as the kernel reports them.
 #[derive(Debug)]
 pub struct QueueDump {
     pub(super) qdiscs: Vec<Node>,
@@ -62,7 +61,6 @@ impl QueueDump {
         })
     }
 
-    /// Returns the handles of other programs' classes, children before parents.
     fn foreign_classes(&self) -> Vec<Handle> {
         let mut parents = Class::ALL.map(class_handle).to_vec();
         let mut found = Vec::new();
@@ -306,7 +304,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs stopped classes first. The filters that lead frames to the classes come last.
+    /// Repairs stopped classes first, and last the filters that lead frames to classes.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,

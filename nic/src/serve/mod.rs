@@ -20,12 +20,10 @@ pub use status::{NicClassStatus, NicStatus};
 
 const INDEX: &str = "xoff nic\n/metrics    for Prometheus\n/status     everything, as JSON\n/healthz    200 while the host obeys pauses\n";
 
-/// Starts the thread that serves the agent's state.
 pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlError> {
     control::serve_routes(http, routes(view))
 }
 
-/// Running agent of the process; `None` while it waits for its device.
 pub type RunningAgent = Current<Option<Arc<NicView>>>;
 
 /// Starts the thread that notifies the service manager as long as the agent works, or waits for its device. Call this once.

@@ -52,17 +52,17 @@ pub struct NicStatus {
     /// Repairs of queues that another program had changed.
     #[serde(default)]
     pub queue_repairs: u64,
-    /// True if queues are missing or changed and could not be repaired.
+    /// True if changed queues could not be repaired.
     #[serde(default)]
     pub queues_broken: bool,
-    /// MAC control frames and CNMs lost because they arrived faster than they were read.
+    /// MAC control frames and CNMs lost because they came too fast.
     #[serde(default)]
     pub control_missed: u64,
     /// Unexpected ends of the process that guards the queues.
     pub guards_lost: u64,
     /// Time from the arrival of a pause frame until its class is stopped.
     pub obey_reaction: Spread,
-    /// Longest time from the arrival of a pause frame until its class was stopped; zero before the first.
+    /// Longest time from the arrival of a pause frame until its class was stopped.
     pub obey_reaction_max_nanos: u64,
     /// `peer_response` that the switch's port needs: measured, or expected before the first measurement.
     pub peer_response_nanos: u64,
@@ -74,13 +74,13 @@ pub struct NicStatus {
     pub pfc_frames_received: u64,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: u64,
-    /// Well-formed pause frames received that pause no lossless class, and therefore have no effect.
+    /// Well-formed pause frames received that pause no lossless class.
     pub pause_frames_ignored: u64,
     /// PFC frames with rates (GFC) received and obeyed.
     pub rate_frames_received: u64,
     /// Malformed MAC control frames received, which paused nothing, by defect.
     pub malformed_control: BTreeMap<String, u64>,
-    /// MAC address of the sender of the last obeyed pause frame; `None` before the first.
+    /// Sender of the last obeyed pause frame; `None` before the first.
     pub pause_peer: Option<String>,
     /// Well-formed CNMs received.
     pub cnms_received: u64,
@@ -118,7 +118,7 @@ pub struct NicClassStatus {
     pub pause_received: PauseStatus,
     /// Longest single pause.
     pub longest_pause_nanos: u64,
-    /// Time in which frames of a paused class may have left, because another program had changed the queues.
+    /// Time in which a paused class may have sent, because another program had changed the queues.
     #[serde(default)]
     pub disobeyed_nanos: u64,
     /// Times that another program deleted the queue of the class, with the frames in it.

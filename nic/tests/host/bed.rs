@@ -29,7 +29,6 @@ pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
     Egress::prepare(settings)?.install(settings)
 }
 
-/// Interface name that no device of the machine has.
 pub const DEVICE: &str = "nic0";
 
 pub fn nic(device: &str) -> u32 {
@@ -43,7 +42,6 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Creates a veth pair with pfifos; both ends have the same name.
     pub fn new() -> Bed {
         let mut lab = Lab::new();
         let (a, b) = (lab.namespace("host").unwrap(), lab.namespace("peer").unwrap());

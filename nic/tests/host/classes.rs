@@ -82,7 +82,6 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
     every_dscp.chain(broken).collect()
 }
 
-/// Returns the frames of the table that fit the device's MTU.
 fn frames_of_hosts() -> impl Iterator<Item = Vec<u8>> {
     let table = xoff_explore::frames(include_str!("../../../wire/data/data-frames.txt"));
     table.map(|(_, frame)| frame).filter(|frame| frame.len() <= 1_514)
@@ -96,7 +95,7 @@ fn port() -> PortSettings {
 struct Road {
     how: &'static str,
     index: i32,
-    /// Senders, of which only the last one sends, because the send buffers of the others are full.
+    /// All but the last one are blocked by full send buffers.
     senders: Vec<PacketSender>,
 }
 

@@ -1,5 +1,3 @@
-//! Tests of the guard process, after agents or guards died or stalled.
-
 // proves: host-guard
 
 use std::env;

@@ -1,5 +1,3 @@
-//! Queues of a host that obeys PFC, over veth pairs; needs root.
-
 #![allow(clippy::unwrap_used)]
 
 mod bed;

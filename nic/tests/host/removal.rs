@@ -1,5 +1,3 @@
-//! Restoration of the device's state, however its tree of queues ends.
-
 // proves: host-guard
 
 use std::env;

@@ -1,5 +1,3 @@
-//! Repairs of a running host's queues.
-
 // proves: host-guard
 
 use std::process::Command;

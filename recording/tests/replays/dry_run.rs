@@ -17,13 +17,11 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 pub const SLOTS: u32 = DATA + CONTROL;
 const DATA: u32 = 600;
 const CONTROL: u32 = 16;
-/// Number of free bytes in front of a frame.
 const ROOM: usize = 16;
 const LONGEST: usize = 1_530;
 const PORTS: u8 = 3;
 const OUT_MAX: usize = 2;
 
-/// Returns the text of a configuration: three ports, class 3 lossless, XOFF at `xoff` bytes.
 pub fn text(xoff: u32) -> String {
     let port = |port: u8| {
         format!("[[port]]\nname = \"p{port}\"\ndevice = \"p{port}\"\nspeed = \"1G\"\ncable = \"10m\"\n")
@@ -43,7 +41,6 @@ pub struct DryRun<K> {
     pub books: String,
 }
 
-/// Records a run whose traffic depends on `seed` only.
 pub fn record<K: Sink>(settings: &SwitchSettings, turns: u32, seed: u64, sink: K) -> DryRun<K> {
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let mut switch = new(settings, &counters);

@@ -1,4 +1,3 @@
-//! Records a switch and replays the recording.
 #![allow(clippy::unwrap_used)]
 
 mod dry_run;

@@ -19,15 +19,13 @@ use crate::time::Picos;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Number of links on the shortest path between two parts of the fabric, or on the shortest round trip of one part.
-    /// At most [`FAR`].
+    /// Number of links on the shortest path between two parts, or on the shortest round trip of one; at most [`FAR`].
     apart: Box<[Box<[u8]>]>,
     waits: Box<[bool]>,
     least: Box<[u32]>,
 }
 
-/// Maximum lead of a part over another, in reaches. Greater distances are cut to it, which only shortens turns.
-/// Changing it changes when runs end.
+/// Maximum lead of a part over another, in reaches; changing it changes when runs end.
 const FAR: u8 = 8;
 
 impl Parts {

@@ -1,5 +1,4 @@
-//! Events of a part, ordered by time: near events in a timer wheel, others in a heap. The wheel has few
-//! [buckets](BUCKETS), so that they stay in the cache.
+//! Events of a part, ordered by time: near events in a timer wheel, others in a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

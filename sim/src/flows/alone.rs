@@ -10,8 +10,7 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Calculator of a flow's path, and of its ideal time: the completion time of a flow alone in the fabric, exact to the
-/// picosecond.
+/// Calculator of a flow's path and ideal time: completion alone in the fabric, exact to the picosecond.
 #[derive(Clone, Debug)]
 pub struct Alone {
     payload_max: u32,

@@ -173,7 +173,7 @@ impl Dcqcn {
     }
 }
 
-/// Returns the interval, at least 1 ps, because zero would loop forever.
+/// Returns the interval, at least 1 ps: zero would loop forever.
 fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }

@@ -156,7 +156,7 @@ impl<S: Node> FlowFabric<S> {
         self.new_flows = flows;
     }
 
-    /// Processes all events due by `end`. Loads that [listen](Load::listens) may add flows meanwhile.
+    /// Processes all events due by `end`. Loads that [listen](Load::listens) may add flows.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
             while let Some(host) = self.fabric.run_until_report(end) {
@@ -170,7 +170,7 @@ impl<S: Node> FlowFabric<S> {
 
     /// Runs until all flows have ended, or until `limit`; returns true if all ended.
     ///
-    /// If no load [listens](Load::listens), the run then continues for the fabric's [lead](Fabric::lead).
+    /// If no load [listens](Load::listens), the run continues for the fabric's [lead](Fabric::lead).
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -291,9 +291,10 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the rate that congestion control allows a flow, in b/s on the line (with preamble and gap).
+    /// Returns the rate that congestion control allows a flow, in b/s on the line.
     ///
     /// # Panics
+    ///
     /// Without such a flow.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
         let SenderFlow { host, number } = self.flows[flow as usize];

@@ -4,7 +4,7 @@
 const AROUND: u32 = 58;
 /// Maximum payload in bytes at an MTU of 1500.
 pub const PAYLOAD_MAX: u32 = 1_456;
-/// Maximum payload of a flow in bytes, because its frames are counted in 32 bits.
+/// Maximum payload of a flow in bytes: its frames are counted in 32 bits.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 
 /// Returns the frame length in bytes without FCS. Payload is padded to multiples of four bytes, at least four.

@@ -26,7 +26,6 @@ use crate::time::{Pace, Picos};
 
 const UNDER_WAY: &str = "the flow has ended";
 
-/// Kinds of timers, in the order in which timers of equal time fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Next(u32),

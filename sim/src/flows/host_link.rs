@@ -1,5 +1,3 @@
-//! Link of a host, with its pauses and the frames that wait for it.
-
 use std::collections::VecDeque;
 
 use xoff_host::Gate;

@@ -11,7 +11,7 @@ use xoff_wire::{MacControl, Pfc};
 use super::segment::Segment;
 use crate::time::{Pace, Picos};
 
-/// Duration of a pause. The receiver refreshes it after half of this time.
+/// Duration of a pause, refreshed after half of this time.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
 /// Parameters of a slow receiver.

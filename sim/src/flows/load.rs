@@ -6,10 +6,10 @@ pub trait Load {
     /// Adds the initial flows, which may start later.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if the load reacts to [`Load::ended`]. This makes runs slower.
+    /// Returns true if the load reacts to [`Load::ended`], which makes runs slower.
     fn listens(&self) -> bool;
 
-    /// Reacts to the end of a flow of this load. It may add flows.
+    /// Reacts to the end of a flow of this load; may add flows.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         let _ = (flow, plan, new_flows);
     }
@@ -68,7 +68,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Returns true if all answers have arrived, and by the deadline if there is one.
+    /// Returns true if all answers have arrived, by the deadline if there is one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

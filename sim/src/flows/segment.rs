@@ -66,7 +66,7 @@ pub(super) const fn port(flow: u32) -> u16 {
     0xc000 | bits >> 2
 }
 
-/// Returns the link that a flow leaves by, chosen by a hash of the flow among its sender's links.
+/// Returns the link of a flow, chosen by a hash among its sender's links.
 #[inline]
 pub(super) fn link_of((from, to): (u32, u32), port: u16, links: usize) -> usize {
     if links == 1 {

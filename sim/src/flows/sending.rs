@@ -1,4 +1,4 @@
-//! State of a flow at its sender. It is boxed while the flow is active, because most flows are idle.
+//! State of a flow at its sender. It is boxed while the flow is active.
 
 use xoff_wire::units::Class;
 

@@ -13,13 +13,13 @@ pub struct SwiftSettings {
     pub target: Picos,
     /// Additive increase of the window per round trip, in frames.
     pub additive: f64,
-    /// beta: factor of the window's decrease. It multiplies the share of the delay that is above the target.
+    /// beta: factor of the window's decrease, for the share of the delay above the target.
     pub decrease: f64,
     /// Maximum share of the window that is cut at once.
     pub decrease_max: f64,
-    /// Maximum addition to the target delay; it applies to the smallest window of `flow_windows`.
+    /// Maximum addition to the target delay, for the smallest window of `flow_windows`.
     pub flow_range: Picos,
-    /// Range of windows in frames, over which the addition to the target delay falls from `flow_range` to zero.
+    /// Range of windows in frames, over which the addition falls from `flow_range` to zero.
     pub flow_windows: [f64; 2],
     /// Minimum and maximum window in frames. Below one frame, the sender spaces its frames.
     pub windows: [f64; 2],

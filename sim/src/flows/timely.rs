@@ -22,12 +22,11 @@ pub struct TimelySettings {
     pub high: Picos,
     /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
-    /// N: number of samples without a rising round-trip time, after which the rate rises by N times delta.
+    /// N: number of samples without a rising round-trip time until the rate rises by N times delta.
     pub hyper_after: u32,
     /// Minimum sending rate.
     pub rate_min: BitRate,
-    /// Initial share of line rate; 1 / (N + 1) with N flows in the paper. If many flows start at line rate, one
-    /// increase of the round-trip time cuts all to the minimum.
+    /// Initial share of line rate; 1 / (N + 1) with N flows in the paper.
     pub start: f64,
 }
 

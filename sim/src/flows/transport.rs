@@ -21,7 +21,7 @@ pub struct HostSettings {
     pub obeys_flows: bool,
     /// True if hosts obey requested rates (GFC).
     pub obeys_rates: bool,
-    /// Settings of QCN reaction points. If given, they replace RoCE's congestion `control`. A flow's seed is this seed plus
+    /// Settings of QCN reaction points, which replace RoCE's congestion `control`. A flow's seed is this seed plus
     /// the numbers of host and flow.
     pub qcn: Option<ReactionSettings>,
 }
@@ -43,7 +43,7 @@ impl Default for HostSettings {
 /// Transport protocol of flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Transport {
-    /// Sends each frame once at line rate, without answers or ECN. A flow that loses a frame never ends.
+    /// Sends each frame once at line rate, without answers or ECN; a flow that loses a frame never ends.
     LineRate,
     /// Reliable, ordered delivery as RDMA over Converged Ethernet.
     Roce(RoceSettings),
@@ -52,7 +52,7 @@ pub enum Transport {
 /// Settings of the reliable transport: go-back-N with acknowledgements, one NAK per gap, and ECN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoceSettings {
-    /// Maximum unacknowledged payload, which is at least one frame. `None` means no limit.
+    /// Maximum unacknowledged payload, at least one frame; `None`: no limit.
     pub window: Option<Bytes>,
     /// Number of frames per acknowledgement, at least 1.
     pub ack_every: u32,

@@ -12,7 +12,7 @@ use crate::plan::At;
 use crate::time::Picos;
 
 const SECONDS_MAX: f64 = 3_600.0;
-/// If all flows are smaller, their columns may have another meaning, such as packets instead of bytes.
+/// If all flows are smaller, their columns may mean packets instead of bytes.
 const BYTES_LIKELY: u64 = 64;
 
 /// Flow read from a file.
@@ -20,7 +20,7 @@ const BYTES_LIKELY: u64 = 64;
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlow {
     pub plan: FlowPlan,
-    /// UDP port of the receiver, which is only repeated in results; 0 if the file has none.
+    /// UDP port of the receiver, only repeated in results; 0 if the file has none.
     pub port: u16,
 }
 

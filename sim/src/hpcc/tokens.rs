@@ -83,7 +83,6 @@ impl<'a> Tokens<'a> {
         self.lines.clone().map(words).find(|words| !words.is_empty()).unwrap_or_default()
     }
 
-    /// Counts the following lines of so many words that begin with two numbers.
     pub(super) fn following(&self, words: usize) -> usize {
         self.lines.clone().filter(|line| is_entry(line, words)).count()
     }
@@ -97,7 +96,6 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Returns true if a line has so many words, the first two of which are numbers of nodes.
 pub(super) fn is_entry(line: &str, words: usize) -> bool {
     let mut numbers = line.split_whitespace();
     let is_number = |word: Option<&str>| word.is_some_and(|word| word.parse::<u32>().is_ok());

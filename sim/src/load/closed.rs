@@ -43,7 +43,7 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// Creates the load. Each pair has its own random stream.
+    /// Creates the load.
     #[must_use]
     pub fn new(
         pairs: Vec<(u32, u32)>,
@@ -98,7 +98,7 @@ pub struct Replies<L> {
 }
 
 impl<L: Load> Replies<L> {
-    /// Adds replies to the flows of `load`. A reply starts when its flow has ended and the time `thought` has passed.
+    /// Adds replies to the flows of `load`. A reply starts the time `thought` after its flow has ended.
     #[must_use]
     pub fn new(load: L, sizes: Sizes, thought: Times, seed: Seed) -> Replies<L> {
         let rng = seed.stream(Purpose::Load);

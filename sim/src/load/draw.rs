@@ -16,8 +16,7 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Distributes the flows among the pairs. Every distribution is equally likely, even one that leaves a pair without
-/// flows.
+/// Distributes the flows among the pairs. Every distribution is equally likely.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);

@@ -22,8 +22,8 @@ pub struct IncastSettings {
     /// Size of a request in bytes; 0 if servers answer at once.
     pub question: u64,
     pub answer: Sizes,
-    /// Gap before each query of a host: after the end of its previous query, or after the start of that query if
-    /// `is_open`. The first gap begins at `from`.
+    /// Gap before each query of a host, after the end of the previous one (its start if `is_open`). The first gap
+    /// begins at `from`.
     pub gap: Times,
     /// True if queries start without waiting until earlier ones end.
     pub is_open: bool,

@@ -11,7 +11,7 @@ pub struct Jittered {
 }
 
 impl Jittered {
-    /// Delays each flow by a uniformly distributed time up to `within`. Zero uses no random numbers.
+    /// Delays each flow by a uniformly distributed time up to `within`.
     #[must_use]
     pub fn new(load: Box<dyn Load + Send>, within: Picos, seed: Seed) -> Jittered {
         Jittered { load, within, rng: seed.stream(Purpose::Start) }

@@ -30,7 +30,8 @@ pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: See
     (0..).zip(to).map(|(from, to)| FlowPlan { from, to, class, bytes, start, tag: 0 }).collect()
 }
 
-/// Returns one flow per host, to the host `ahead` places further on a ring. Flows over two or more links can deadlock.
+/// Returns one flow per host, to the host `ahead` places further on a ring. Flows over two or more links can
+/// deadlock.
 #[must_use]
 pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> Vec<FlowPlan> {
     (0..hosts)

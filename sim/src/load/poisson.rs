@@ -23,7 +23,7 @@ pub struct Poisson {
     pub until: Picos,
 }
 
-/// Draws the flows, sorted by start. Each host has its own random stream.
+/// Draws the flows, sorted by start.
 #[must_use]
 pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     let bytes = mean_on_line(&load.sizes, load.payload_max);
@@ -51,8 +51,7 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Returns the mean bytes of a flow on the line, with headers and gaps. It is accurate to about 1 in 10,000, because a
-/// last frame counts with its mean size.
+/// Returns the mean bytes of a flow on the line, with headers and gaps. It is accurate to about 1 in 10,000.
 #[must_use]
 pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
     const POINTS: u32 = 100_000;

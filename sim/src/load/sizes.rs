@@ -1,6 +1,4 @@
 //! Distributions of flow sizes: tables of sizes with cumulative percentages or shares.
-//!
-//! The means of the tables EDU1 and EDU2 are three times as large with linear as with logarithmic interpolation.
 
 use thiserror::Error;
 

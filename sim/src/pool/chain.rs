@@ -1,7 +1,7 @@
 //! Frames in flight on a link, linked in the order of arrival.
 //!
 //! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. A frame is
-//! prefetched when it is appended, because the next append writes into it.
+//! prefetched when it is appended: the next append writes into it.
 
 use super::{NONE, Packet, Pool};
 use crate::time::Picos;

@@ -35,10 +35,10 @@ pub struct ImpairmentCounts {
     pub stalled: Nanos,
     /// Duration of the longest stall.
     pub longest: Nanos,
-    /// Arriving frames that were lost because all slots were used or the ring was full, as with an empty fill ring.
+    /// Arriving frames lost because slots or ring were full, as with an empty fill ring.
     pub receive_drops: u64,
     pub restarts: u64,
-    /// Frames lost in restarts: those in the old switch, and those that arrived before the new one began.
+    /// Frames lost in restarts: in the old switch, or before the new one began.
     pub lost_in_restarts: u64,
 }
 
@@ -104,8 +104,7 @@ impl DriverBacklog {
         begin
     }
 
-    /// Returns the number of waiting frames. Pending completions are subtracted, because the switch still counts their
-    /// frames.
+    /// Returns the number of waiting frames, without pending completions, which the switch still counts.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -182,7 +181,7 @@ impl SwitchNode {
         self.impair(until, net).impairments.complete_late(until);
     }
 
-    /// Stalls the driver at random times, in addition to stalls that were set before.
+    /// Stalls the driver at random times, too.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let stall_times = StallTimes::new(stalls, net.now().floor(), rng);
@@ -192,7 +191,7 @@ impl SwitchNode {
         }
     }
 
-    /// Makes an idle driver sleep. After a wakeup it starts with the delay `wake`.
+    /// Makes an idle driver sleep; after a wakeup it starts with the delay `wake`.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;

@@ -64,10 +64,8 @@ enum Neighbour {
     Host,
 }
 
-/// Switch, port and line of a host's link.
 type HostLink = (u32, u8, Line);
 
-/// Ports of a switch toward a host.
 struct Toward<'a> {
     /// Ports at which the host is.
     direct: Vec<u8>,
@@ -174,8 +172,7 @@ impl Graph {
         })
     }
 
-    /// Builds the plan with given paths: `paths` returns the ports of the first switch that lead to the nearest of the
-    /// other switches.
+    /// Builds the plan with given paths: `paths` returns the ports of a switch toward the nearest of other switches.
     #[must_use]
     pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, &[u32]) -> Vec<u8>) -> Plan {
         let places = self.places();
@@ -214,7 +211,6 @@ impl Graph {
         plan
     }
 
-    /// Returns the different sets of switches that hosts are linked to, sorted.
     fn places(&self) -> Vec<Vec<u32>> {
         let all: BTreeSet<Vec<u32>> = self.hosts.iter().map(|links| place(links)).collect();
         all.into_iter().collect()

@@ -87,7 +87,7 @@ fn share(senders: u32) -> f64 {
 /// Returns the marking probability at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or
 /// Delay, CoNEXT 2016).
 ///
-/// There, rates are equal shares of the line, and alpha, target and rate are constant. Units are frames and seconds.
+/// Rates are equal shares of the line; alpha, target and rate are constant. Units are frames and seconds.
 fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let cut = seconds(settings.cnp_interval);
@@ -136,8 +136,7 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// The fluid model ignores single frames, randomness, and the order of cuts and rounds. So it predicts the mean queue
-/// only roughly. The model of cycles is close.
+/// The fluid model ignores single frames, randomness, and the order of cuts and rounds; the model of cycles is close.
 #[test]
 fn dcqcn_queue_and_rates_reach_predicted_fixed_point() {
     let settings = DcqcnSettings::default();

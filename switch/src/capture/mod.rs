@@ -1,7 +1,6 @@
 //! Captures: copies of frames, from the workers to a client.
 //!
-//! A [`Probe`](record::Probe) copies the first bytes of each frame that a [`Filter`] selects into a ring. A full ring counts the frame as
-//! missed; the switch itself drops nothing.
+//! A [`Probe`](record::Probe) copies the first bytes of each frame that a [`Filter`] selects into a ring.
 //!
 //! ```text
 //!   worker    dataplane -> Probe -> ring --.

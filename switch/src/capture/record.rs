@@ -40,7 +40,6 @@ impl CaptureCounts {
         self.0[port.index()].0.get()
     }
 
-    /// Returns the number of selected frames that were not captured, because the ring was full.
     #[must_use]
     pub fn missed(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()

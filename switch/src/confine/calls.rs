@@ -130,8 +130,8 @@ const HTTP: &[c_long] = &[
     libc::SYS_readlink,
 ];
 
-/// Calls that start a program or process, inspect or signal another process, leave namespaces, mount, or change the
-/// kernel, the clock or permissions.
+/// Calls that start, inspect or signal processes, leave namespaces, mount, or change the kernel, the clock or
+/// permissions.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,

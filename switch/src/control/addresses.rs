@@ -31,8 +31,7 @@ pub struct AddressPage {
     pub addresses: Vec<FdbEntry>,
     /// Parameter `after` of the next page; `None` for the last page.
     pub next: Option<String>,
-    /// Number of all addresses in the database. If this page is not the whole database, the number may be a second old and include expired
-    /// addresses.
+    /// Number of all addresses in the database; may be a second old.
     pub total: u64,
 }
 

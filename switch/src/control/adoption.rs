@@ -45,7 +45,6 @@ pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> P
     device
 }
 
-/// Gives the port of a returned device to its worker, or closes it if it was removed meanwhile.
 pub(super) async fn return_to(
     view: &SwitchView,
     opener: &Opener,
@@ -84,7 +83,6 @@ pub(super) fn give_up(view: &SwitchView, opener: &Opener, id: PortId) {
     opener.close(given_up);
 }
 
-/// Waits until the worker gives the port away, and returns the port.
 pub(super) async fn given_up(view: &SwitchView, id: PortId, mut backlog: Backlog) -> Option<Box<Port>> {
     let (place, begin) = (&view.ports[id.index()], Instant::now());
     let mut is_cut = false;

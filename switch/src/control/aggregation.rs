@@ -26,7 +26,6 @@ pub struct Aggregators {
     handled: Vec<Handled>,
 }
 
-/// Last values that this thread acted upon.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handled {
     /// State that the workers have; `None` if unknown.

@@ -17,7 +17,7 @@ pub struct Books {
     pub sent: u64,
     /// Frames dropped.
     pub dropped: u64,
-    /// Frames that the switch consumed itself: MAC control frames, and frames to other reserved addresses.
+    /// Frames that the switch consumed: MAC control, and frames to other reserved addresses.
     pub consumed: u64,
     /// Frames handed over to other workers to be sent.
     pub handed_over: u64,

@@ -46,7 +46,7 @@ fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
 }
 
 fn lists() -> String {
-    // Read the lists of this thread, which may be in another network namespace than the first thread of the process.
+    // Read the lists of this thread, which may be in another network namespace than the process.
     let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
     lists.map(Result::unwrap_or_default).concat()
 }
@@ -75,7 +75,6 @@ fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     owners
 }
 
-/// Parses an address of `/proc/net/tcp`: hexadecimal words in native byte order.
 fn read(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word =

@@ -1,4 +1,5 @@
-//! HTTP connections, limited in number and duration. Clients beyond the limit get status 503; clients beyond a second limit wait.
+//! HTTP connections, limited in number and duration. Clients beyond the limit get status 503, those beyond a second
+//! limit wait.
 
 use std::sync::Arc;
 use std::time::Duration;

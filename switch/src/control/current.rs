@@ -1,6 +1,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Value that is replaced as a whole; readers keep the value that they got. Forwarding threads must not use it, because access may block.
+/// Value that is replaced as a whole; readers keep the value that they got. Forwarding threads must not use it,
+/// because access may block.
 #[derive(Debug)]
 pub struct Current<T>(RwLock<Arc<T>>);
 

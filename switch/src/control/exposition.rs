@@ -1,5 +1,5 @@
-//! Text formats of Prometheus and OpenMetrics. Only the formatting functions of metrics-exporter-prometheus are used, because its recorder
-//! keeps histograms as single samples.
+//! Text formats of Prometheus and OpenMetrics. Only metrics-exporter-prometheus's formatting is used, because its
+//! recorder keeps histograms as single samples.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
@@ -74,14 +74,13 @@ impl Exposition {
 
     /// Begins a metric family. All its samples must be added before the next family begins.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
-        // OpenMetrics excludes `_total` from the name of a counter's family, but not from its samples.
+        // OpenMetrics excludes `_total` from the name of a counter's family.
         let family = match self.format {
             Format::Prometheus => name,
             Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
         };
         match self.format {
             Format::Prometheus => write_help_line(&mut self.text, family, None, None, help),
-            // Only OpenMetrics escapes double quotes in help.
             Format::OpenMetrics => {
                 let help = help.replace('\\', r"\\").replace('\n', r"\n").replace('"', r#"\""#);
                 let _ = writeln!(self.text, "# HELP {family} {help}");
@@ -115,7 +114,6 @@ impl Family<'_> {
         self.line(None, &self.labels(labels), None::<(_, f64)>, value);
     }
 
-    /// Adds a histogram, converted from nanoseconds to seconds.
     pub fn histogram<const STEPS: usize>(&mut self, labels: Labels<'_>, histogram: &Histogram<STEPS>) {
         let labels = self.labels(labels);
         let mut count = 0;

@@ -2,15 +2,15 @@
 //!
 //! No socket or device counts drops by class. Therefore other frames around a loss determine the class of the loss:
 //!
-//! * Loss behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if no lossless frame arrived, otherwise
-//!   lossless.
+//! * Loss behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if no lossless frame
+//!   arrived, otherwise lossless.
 //! * Loss of an unreadable frame: lossless, because the frame may have arrived long before.
-//! * Loss before the program, which did not count the frame: unknown if only lossy frames arrived; otherwise, also without arrivals,
-//!   lossless.
+//! * Loss before the program, which did not count the frame: unknown if only lossy frames arrived; otherwise, also
+//!   without arrivals, lossless.
 //! * Loss on transmit: lossy if only lossy frames were sent, otherwise lossless.
 //!
-//! A loss may appear in a later reading than its frame, so frames count from a reading at least [`SPAN`] old. A loss keeps its first
-//! classification. Pause frames and unreadable heads count as lossless.
+//! A loss may appear in a later reading than its frame, so frames count from a reading at least [`SPAN`] old. A loss
+//! keeps its first classification. Pause frames and unreadable heads count as lossless.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -198,7 +198,6 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
     settings.ports[id.index()].classes.iter().any(|class| class.lossless)
 }
 
-/// Classifies the arrivals `heads`: a frame counts as lossless if its class is lossless in any of `settings`.
 fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> ArrivedClasses {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);

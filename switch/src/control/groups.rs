@@ -18,9 +18,9 @@ pub struct GroupStatus {
     pub spread: String,
     /// Queue length below which an adaptive group prefers a port; `None` for other groups.
     pub low_bytes: Option<u64>,
-    /// Queue length below which an adaptive group uses a port if no port is below `low_bytes`; `None` for other groups.
+    /// Queue length below which an adaptive group uses a port if none is below `low_bytes`; `None` for other groups.
     pub high_bytes: Option<u64>,
-    /// True if the ports are uplinks: a frame from one of them leaves by no port of a group of uplinks.
+    /// True if the ports are uplinks, between which no frame passes.
     pub uplinks: bool,
     /// LACP mode: `active` or `passive`; `None` without LACP.
     #[serde(default)]

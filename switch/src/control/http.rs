@@ -34,7 +34,6 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
     by_name(routes, names)
 }
 
-/// Returns the routes that anybody on the machine may read: they change nothing and capture nothing.
 pub fn read_only(view: Arc<SwitchView>) -> Router {
     reading().with_state(view)
 }
@@ -82,7 +81,6 @@ fn readable_by(origin: Option<HeaderValue>, response: &mut Response) {
     origin.map(|origin| headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin));
 }
 
-/// Parameters of `/metrics`. Unknown parameters are ignored.
 #[derive(Debug, Deserialize)]
 struct MetricsQuery {
     port: Option<String>,
@@ -109,7 +107,6 @@ pub fn exposed(headers: &HeaderMap, render: impl FnOnce(Format) -> String) -> Re
     ([(header::CONTENT_TYPE, format.media_type())], render(format)).into_response()
 }
 
-/// Parameters of `/status`. Unknown parameters are ignored.
 #[derive(Debug, Deserialize)]
 struct StatusQuery {
     addresses: Option<String>,

@@ -18,7 +18,7 @@ pub struct OngoingStatus {
     pub class: Option<u8>,
     /// Index of the affected worker, if any.
     pub worker: Option<usize>,
-    /// Drop reason of a loss; `pfc`, `dscp` or `application` of a DCBX mismatch; `None` for other faults.
+    /// Drop reason of a loss; `pfc`, `dscp` or `application` of a DCBX mismatch.
     pub cause: Option<String>,
     /// Increase of the fault's counter since the fault began.
     pub count: u64,
@@ -55,8 +55,7 @@ pub struct PeerStatus {
     pub too_late: bool,
     /// Bytes, with preambles and gaps, that the peer sent beyond the port's line rate.
     pub overspeed_bytes: u64,
-    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class: one of each micro-flow, and those
-    /// whose checksums were examined.
+    /// Frames with a lossy class by DSCP, but a lossless class by PCP (a sample).
     #[serde(default)]
     pub pcp_overruled: u64,
     /// Declared time for the peer to stop; `None` if not declared.
@@ -66,31 +65,30 @@ pub struct PeerStatus {
 /// Frames of a class received after XOFF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
-    /// Maximum number of bytes that arrived after an XOFF, in one pause, since the start.
+    /// Maximum bytes that arrived after an XOFF, in one pause.
     pub after_xoff_max_bytes: u64,
-    /// Longest observed peer response to XOFF since the start, including the worker's own delay.
+    /// Longest peer response to XOFF, including the worker's own delay.
     pub response_max_nanos: u64,
-    /// Frames received after an XOFF, within the declared response time, in excess of the declared speed.
+    /// Frames received after an XOFF in time, but in excess of the declared speed.
     pub excess_frames: u64,
-    /// Frames received after an XOFF, later than the declared response time allows.
+    /// Frames received after an XOFF, later than declared.
     pub late_frames: u64,
 }
 
-/// Frames of a port lost outside the switch, each counted once, by what is known about their class.
+/// Frames of a port lost outside the switch, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
     /// Lost frames that may include lossless ones.
     pub lossless: u64,
-    /// Frames lost while only lossy classes arrived, which does not prove that none was lossless.
+    /// Frames lost while only lossy classes arrived; some may have been lossless.
     pub unknown: u64,
-    /// Frames lost while the port carried only lossy classes, which proves that none was lossless.
+    /// Frames lost while the port carried only lossy classes.
     pub lossy: u64,
-    /// True if the counts are lower bounds, because it is unknown whether two counters contain the same frames.
+    /// True if the counts are lower bounds, because two counters may contain the same frames.
     pub at_least: bool,
 }
 
 impl UnseenStatus {
-    /// Returns the sum of the three counts.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.lossless + self.unknown + self.lossy

@@ -1,5 +1,6 @@
-//! Follows the links of the ports by netlink. Devices are also checked every second, because changes of XDP programs are not always
-//! reported. A port is closed when its device vanishes, and is reopened when a device of the same name appears ([`super::opener`]).
+//! Follows the links of the ports by netlink. Devices are also checked every second, because not all changes of XDP
+//! programs are reported. A port is closed when its device vanishes, and is reopened when a device of the same name
+//! appears ([`super::opener`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -91,7 +92,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns false for messages of the kernel's bridge, which have the same type as messages about devices.
+/// Returns false for messages of the kernel's bridge, which have the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -172,7 +173,6 @@ impl Links {
         }
     }
 
-    /// Reports a device whose MTU is below its port's, because the device drops longer frames.
     fn check_mtu(&self, id: PortId, port: &PortView, link: &LinkMessage) {
         let mtu = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::Mtu(mtu) => Some(*mtu),
@@ -197,7 +197,7 @@ impl Links {
         }
     }
 
-    /// Closes the ports of a deleted device. The kernel unbinds the device's sockets before it reports the deletion.
+    /// Closes the ports of a deleted device, whose sockets the kernel has already unbound.
     fn lost(&self, ifindex: u32) {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
@@ -252,7 +252,6 @@ impl Links {
 
     fn tell_workers(&self, port: PortId, up: bool) {
         for worker in &self.view.workers {
-            // Ignore the error, because it only means that the worker has ended.
             let _ = worker.mailbox.send(Request::Link { port, up });
         }
     }
@@ -280,8 +279,8 @@ impl Links {
         }
     }
 
-    /// Reopens ports whose number of receive queues changed, or may have changed. Even if the number is the same again, the driver may have
-    /// recreated queues without the XDP program.
+    /// Reopens ports whose number of receive queues changed, or may have changed. Even if the number is the same
+    /// again, new queues may lack the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {

@@ -23,7 +23,7 @@ pub struct LldpStatus {
     pub dcbx: String,
     /// LLDP frames given to the port for transmission.
     pub frames_sent: u64,
-    /// LLDP frames not sent at first, because the link was down or no memory was free.
+    /// LLDP frames delayed because the link was down or no memory was free.
     #[serde(default)]
     pub frames_not_sent: u64,
     /// LLDP frames received, malformed ones included.
@@ -32,7 +32,7 @@ pub struct LldpStatus {
     pub malformed: BTreeMap<String, u64>,
     /// TLVs ignored in well-formed LLDP frames, by reason.
     pub discarded: BTreeMap<String, u64>,
-    /// LLDP frames ignored because the port already has the maximum number of neighbors.
+    /// LLDP frames ignored because the port has the maximum number of neighbors.
     pub too_many: u64,
     /// Neighbors removed because their time to live ended.
     pub aged_out: u64,
@@ -40,7 +40,7 @@ pub struct LldpStatus {
     pub shortened: u64,
     /// Neighbors, the oldest first.
     pub neighbors: Vec<NeighborStatus>,
-    /// Differences between the port and the only neighbor that announces DCBX; those of before while several announce it.
+    /// Differences between the port and the only neighbor that announces DCBX.
     pub mismatches: Vec<MismatchStatus>,
     /// Reason why the port is compared with no neighbor; `None` if it is compared.
     #[serde(default)]
@@ -83,7 +83,7 @@ pub struct NeighborStatus {
     /// Announced class of each other application, such as `UDP port 4791`.
     #[serde(default)]
     pub applications: BTreeMap<String, u8>,
-    /// Announced versions of DCBX: `ieee`, `cee`, `cin`. The settings are those of the first; those of `cin` are not read.
+    /// Announced versions of DCBX: `ieee`, `cee`, `cin`; the settings are those of the first.
     #[serde(default)]
     pub dcbx: Vec<String>,
     /// True if the neighbor understands lists of flows (OFC).
@@ -106,7 +106,7 @@ pub struct PfcStatus {
 /// ETS configuration of a neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EtsStatus {
-    /// Share of the line in percent, by class; `None` for a class without a share, such as a strict one.
+    /// Share of the line in percent, by class; `None` for a class without a share.
     pub shares: Vec<Option<u8>>,
     /// Transmission selection by class: `strict`, `credit-based`, `ets` or `vendor specific`.
     #[serde(default)]
@@ -143,7 +143,6 @@ pub(super) fn status(view: &SwitchView, id: PortId) -> LldpStatus {
     lldp_status(&settings.ports[id.index()], &ports[id.index()], (view.clock)())
 }
 
-/// Returns the LLDP state of a port or host.
 #[must_use]
 pub fn lldp_status(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
     let LldpCounts {

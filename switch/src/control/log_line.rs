@@ -1,5 +1,3 @@
-//! Format of log lines: text or JSON.
-
 use std::fmt;
 use std::os::fd::AsFd;
 

@@ -32,7 +32,6 @@ pub fn lines_dropped() -> u64 {
     LINES_DROPPED.load(Relaxed)
 }
 
-/// Returns the last log lines, the oldest first.
 #[must_use]
 pub fn recent() -> String {
     RECENT.text()
@@ -133,7 +132,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Removes spaces and empty entries, because `Targets` would read them as level ERROR.
+/// Removes spaces and empty entries, which `Targets` would read as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")

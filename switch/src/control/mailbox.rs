@@ -19,10 +19,8 @@ use xoff_dataplane::tap::{Tap, TapId};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 use xoff_xdp::Port;
 
-/// Table entries that a worker scans per request: some microseconds of work.
 const PLACES_AT_ONCE: usize = 4_096;
 
-/// Treatment of the queued frames of a port that its worker gives away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
     Sent,
@@ -247,7 +245,6 @@ impl Inbox {
         if self.requests.is_empty() { None } else { self.requests.try_recv().ok() }
     }
 
-    /// Returns a descriptor that is readable from the arrival of a request until [`Inbox::acknowledge`].
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()

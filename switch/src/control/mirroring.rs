@@ -1,5 +1,3 @@
-//! Thread that mirrors the kernel's routes to all workers.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};

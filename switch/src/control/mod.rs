@@ -123,7 +123,6 @@ pub enum ControlEnded {
     Panicked,
 }
 
-/// Running control and HTTP threads; dropping it stops them.
 #[derive(Debug)]
 pub struct ControlHandle {
     at: Option<BoundAddress>,
@@ -162,7 +161,6 @@ impl ControlHandle {
         self.at.as_ref().map(BoundAddress::at)
     }
 
-    /// Stops the threads, even with open requests.
     pub fn stop(mut self) -> Result<(), ControlEnded> {
         self.finish()
     }

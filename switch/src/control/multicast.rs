@@ -37,15 +37,13 @@ pub struct MulticastStatus {
     pub truncated: bool,
 }
 
-/// Snooped VLAN, for IGMP or for MLD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MulticastVlanStatus {
     /// VLAN identifier.
     pub vid: u16,
     /// Protocol: `igmp` or `mld`.
     pub protocol: String,
-    /// True if all ports get only groups with members there; false without a querier, and until all hosts have
-    /// answered.
+    /// True if ports get only groups with members; false without a querier, and until all hosts have answered.
     pub restricted: bool,
     /// Address of the elected querier; `None` if there is none.
     pub querier: Option<String>,
@@ -73,7 +71,6 @@ pub(super) fn address(address: Address) -> String {
     }
 }
 
-/// Returns the state of snooping; `None` if no VLAN is snooped.
 pub(super) fn status(view: &SwitchView) -> Option<MulticastStatus> {
     let (settings, now) = (view.settings(), (view.clock)());
     if settings.multicast.vlans.is_empty() {

@@ -61,7 +61,7 @@ impl Opener {
         self.configured.set(Arc::clone(config));
     }
 
-    /// Signals that an added port is ready, so that its device is checked, because earlier notifications about the device found no port.
+    /// Signals that an added port is ready, so that its device is checked: earlier notifications found no port.
     pub fn joined(&self) {
         self.joined.notify_one();
     }
@@ -76,7 +76,6 @@ impl Opener {
         facts.await.unwrap_or(Device::Unknown)
     }
 
-    /// Checks that the port's device exists and fits the configuration.
     pub fn fits(&self, port: PortId) -> oneshot::Receiver<Result<(), NotOpened>> {
         let (answer, fits) = oneshot::channel();
         let wanted = PortRequest { port, config: Arc::clone(&self.configured.get()) };

@@ -50,7 +50,7 @@ async fn root(headers: HeaderMap) -> Response {
     }
 }
 
-/// Returns an answer that browsers must check before they show it again, because an updated switch must not show its old page.
+/// Returns an answer that browsers must revalidate, because an updated switch must not show its old page.
 pub fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

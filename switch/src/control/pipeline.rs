@@ -18,14 +18,14 @@ pub struct PipelineStatus {
     pub when_full: String,
 }
 
-/// Halts of the pipeline because an egress queue was full (`when_full = "stop"`).
+/// Halts of the pipeline (`when_full = "stop"`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HaltStatus {
     /// Times that the pipeline was halted because this egress queue was full.
     pub count: u64,
     /// True if the pipeline is halted because this egress queue is full.
     pub now: bool,
-    /// Time that the pipeline was halted because this egress queue was full, a current halt included.
+    /// Time of halts because this egress queue was full, a current halt included.
     pub nanos: u64,
 }
 

@@ -1,5 +1,5 @@
-//! `/policy`: the flow-control policy of each class. `PUT`, from this machine only ([`super::trust`]), replaces policies. Changes run one
-//! after the other.
+//! `/policy`: the flow-control policy of each class; `PUT`, from this machine only ([`super::trust`]), replaces
+//! policies one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,6 @@ const EXAMPLE: &str =
 
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// Body of `PUT /policy`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
@@ -143,7 +142,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // Workers get even an unchanged policy, because an earlier change may have been incomplete; this is not logged.
+    // Send even an unchanged policy, because an earlier change may have been incomplete.
     if kind != before {
         tracing::info!("policy of class {class} changed: {} instead of {}", kind.name(), before.name());
     }

@@ -1,12 +1,9 @@
-//! Current flow-control policy of each class.
-
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Mutex;
 use xoff_flow_control::settings::PolicyKind;
 use xoff_wire::units::{CLASSES, Class};
 
-/// Names of the policies of classes 0 to 7.
 pub type PolicyNames = [String; CLASSES];
 
 /// Policy of each class, as confirmed by the workers. Only one thread writes it.

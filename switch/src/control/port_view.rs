@@ -27,17 +27,17 @@ pub struct PortView {
     pub program_detached: Counter,
     pub returns: Counter,
     pub requeued: Counter,
-    /// Reason why the sockets do not match the device's receive queues. Written by the control thread.
+    /// Reason why the sockets do not match the device's receive queues.
     pub unfollowed: Reason,
-    /// Fault if the device's MTU is below the port's. Written by the control thread.
+    /// Fault if the device's MTU is below the port's.
     pub short_mtu: Reason,
     pub removed_unread: Counter,
     pub acknowledged: Acknowledged,
     unseen: LossClassifier,
     devices: Mutex<Devices>,
-    /// Bytes received in excess of the port's line rate. Written by the control thread.
+    /// Bytes received in excess of the port's line rate.
     pub overspeed_bytes: Counter,
-    /// Share of the time, in percent, for which the peer paused each class of late. Written by the control thread.
+    /// Share of the time, in percent, for which the peer paused each class of late.
     pub paused_percent: [Counter; CLASSES],
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
@@ -397,7 +397,6 @@ impl LinkCell {
         self.state.store(Link::Down as u8, Relaxed);
     }
 
-    /// Returns how often the link was lost.
     pub fn losses(&self) -> u64 {
         self.losses.load(Relaxed)
     }

@@ -18,7 +18,7 @@ pub fn write(text: &mut Exposition) {
     }
 }
 
-/// Boot time in Unix time. Calculated only once, so that the start time of the process never changes.
+/// Boot time in Unix time, calculated once, so that the process's start time never changes.
 static BOOTED: OnceLock<f64> = OnceLock::new();
 
 /// Returns the boot time without /proc, which the HTTP thread cannot read.

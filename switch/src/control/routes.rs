@@ -36,7 +36,7 @@ pub struct RouterStatus {
     pub tables: u64,
     /// Time that the last change of the workers' routing table took.
     pub table_nanos: u64,
-    /// Times that all routes were read again because messages of the kernel were lost.
+    /// Times that all routes were read again because messages were lost.
     pub resyncs: u64,
 }
 

@@ -1,5 +1,3 @@
-//! JSON Schemas of `/status` and its parts, generated from their types.
-
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 

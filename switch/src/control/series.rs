@@ -9,12 +9,10 @@ use super::exposition::{Exposition, Kind, seconds};
 use super::schema::schema_of;
 
 pub struct Series<T> {
-    /// Name of the metric, without the prefix of its family.
     pub metric: &'static str,
     pub kind: Kind,
     /// Path of the field in JSON, such as `ingress.bytes`; the last word is the unit.
     pub field: &'static str,
-    /// Returns the field's value, or `None` to omit the sample.
     pub value: fn(&T) -> Option<u64>,
     /// Help of the metric; `None`: the field's documentation.
     pub help: Option<&'static str>,
@@ -57,7 +55,6 @@ impl Number for Option<u64> {
     }
 }
 
-/// Part of `/status`, with the labels of its samples.
 pub type Part<'a, T> = (Vec<(&'static str, &'a str)>, &'a T);
 
 #[derive(Clone, Copy)]
@@ -77,7 +74,6 @@ impl<T: JsonSchema> Table<T> {
         Table { series, schema: schema_of::<T>() }
     }
 
-    /// Writes each metric, with one sample for each part that has a value.
     pub fn write(&self, text: &mut Exposition, prefix: Prefix, parts: &[Part<'_, T>]) {
         for Series { metric, kind, field, value, help } in self.series {
             let unit = Unit::of(field);
@@ -171,7 +167,6 @@ mod tests {
 
     #[derive(JsonSchema)]
     struct Inner {
-        /// Time in pause.
         nanos: u64,
     }
 
@@ -182,9 +177,7 @@ mod tests {
         frames: Option<u64>,
         /// Rate that is kept; `None`: no limit.
         rate_bits_per_second: Option<u64>,
-        /// True if the port is paused.
         paused: bool,
-        /// A part.
         inner: Inner,
     }
 

@@ -8,7 +8,6 @@ use super::{Answer, SwitchView, ask};
 
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Notifies the service manager that the process is ready; `what` is shown as its status.
 pub fn runs(what: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(what)]);
 }
@@ -30,7 +29,6 @@ pub(crate) async fn lives(view: &SwitchView) {
     }
 }
 
-/// Returns half of the service manager's watchdog period, if the manager watches the process.
 #[must_use]
 pub fn interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|within| within / 2)

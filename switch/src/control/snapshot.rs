@@ -1,5 +1,3 @@
-//! Builds the [`Status`] of a running switch.
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,7 +26,7 @@ use super::{
     addresses, groups, lldp, logging, loops, multicast, notification, pipeline, proof, routes, storms,
 };
 
-/// Maximum time for workers to answer. It is long, because virtual machines may stall for long.
+/// Maximum time for workers to answer: long, because virtual machines may stall.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {

@@ -41,7 +41,7 @@ pub struct Status {
     pub verdict: Verdict,
     /// Sum of the workers' ledgers; `None` if a worker did not answer.
     pub ledger: Option<Books>,
-    /// Names of the flow-control policies of classes 0 to 7.
+    /// Each thread that waits for the file holds a clone, which limits the number of these threads.
     pub policies: PolicyNames,
     /// Pipeline between ingress and egress queues.
     #[serde(default)]
@@ -59,13 +59,13 @@ pub struct Status {
     pub router: Option<RouterStatus>,
     /// Forwarding threads.
     pub workers: Vec<WorkerStatus>,
-    /// Faults that last now: the log has reported their begin, and not yet their end.
+    /// Faults that last now.
     #[serde(default)]
     pub ongoing: Vec<OngoingStatus>,
     /// Log lines dropped because writing failed or was too slow.
     #[serde(default)]
     pub log_lines_dropped: u64,
-    /// First addresses of the forwarding database, sorted by VLAN and address; `/addresses` has all.
+    /// First addresses of the forwarding database, sorted; `/addresses` has all.
     pub fdb: Vec<FdbEntry>,
     /// Number of addresses in the forwarding database.
     #[serde(default)]
@@ -73,7 +73,7 @@ pub struct Status {
     /// True if the forwarding database has more addresses than `fdb`.
     #[serde(default)]
     pub fdb_truncated: bool,
-    /// Routes of the router; empty unless they were requested from `/routes`, too.
+    /// Routes of the router; empty in `/status`.
     #[serde(skip)]
     pub routes: Vec<crate::router::tables::Row>,
 }
@@ -126,11 +126,11 @@ pub struct PortStatus {
     pub pfc_frames_received: u64,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: u64,
-    /// Well-formed pause frames received and not obeyed, by configuration.
+    /// Well-formed pause frames not obeyed, by configuration.
     pub pause_frames_ignored: u64,
     /// Malformed MAC control frames received, which paused nothing, by defect.
     pub malformed_control: BTreeMap<String, u64>,
-    /// Source address of the last pause frame obeyed; `None` if there was none.
+    /// Source of the last pause frame obeyed; `None` before the first.
     pub pause_peer: Option<String>,
     /// Well-formed CNMs received and forwarded.
     pub cnms_received: u64,
@@ -138,7 +138,7 @@ pub struct PortStatus {
     pub malformed_cnms: BTreeMap<String, u64>,
     /// Frames to 01:80:c2:00:00:00..0f received and not forwarded, MAC control excepted.
     pub reserved_frames: u64,
-    /// Pause frames delayed because all buffers reserved for control frames were in use.
+    /// Pause frames delayed because no control buffer was free.
     pub control_starved: u64,
     /// Sampled frames with an unfinished TCP or UDP checksum, which receivers discard.
     #[serde(default)]
@@ -147,11 +147,11 @@ pub struct PortStatus {
     pub fdb_entries: u64,
     /// Times that a learned address moved from another port to this port.
     pub station_moves: u64,
-    /// Frames whose source was not learned because the port's limit or the table's capacity was reached.
+    /// Frames whose source was not learned because port or table was full.
     pub learn_refused: u64,
     /// Loops found between this port and a lower-numbered port.
     pub loops: u64,
-    /// Name of the other port of the last loop; `None` if there was none.
+    /// Other port of the last loop; `None` before the first.
     #[serde(default)]
     pub loop_with: Option<String>,
     /// True if a loop was found at the port in the last 10 s. Meanwhile, with `loop_detection = "block"`, the port
@@ -167,22 +167,22 @@ pub struct PortStatus {
     /// State of the XDP program.
     #[serde(default)]
     pub program: ProgramState,
-    /// Times that the port's XDP program was missing on its device; frames received meanwhile are not counted.
+    /// Times that the port's XDP program was missing; frames received meanwhile are not counted.
     #[serde(default)]
     pub program_detached: u64,
-    /// Times that the port's device came back after it had gone.
+    /// Times that the port's device came back.
     #[serde(default)]
     pub returns: u64,
-    /// Times that the device's number of receive queues differed from the port's number of sockets.
+    /// Times that the numbers of receive queues and sockets differed.
     #[serde(default)]
     pub requeued: u64,
     /// Reason why the sockets do not match the device's receive queues; `None` if they do.
     #[serde(default)]
     pub unfollowed: Option<String>,
-    /// True if a loss at the port cannot be excluded: a counter cannot be read, or frames bypassed the switch.
+    /// True if a loss at the port cannot be excluded.
     #[serde(default)]
     pub unproved: bool,
-    /// Frames lost outside the switch, by kernel or device, each counted once, by what is known about their class.
+    /// Frames lost outside the switch, by kernel or device.
     #[serde(default)]
     pub unseen: UnseenStatus,
     /// Deviations of the peer from the peer's declared behaviour.
@@ -191,8 +191,8 @@ pub struct PortStatus {
     /// LLDP state of the port.
     #[serde(default)]
     pub lldp: LldpStatus,
-    /// Slow-path frames by reason and outcome: copied out of the switch (punted), refused beyond the allowed rate
-    /// (over_rate), or because the receiver was full (no_room).
+    /// Slow-path frames by reason and outcome: copied out of the switch (punted), over the allowed rate (over_rate),
+    /// or without room at the receiver (no_room).
     #[serde(default)]
     pub punts: BTreeMap<String, PuntStatus>,
     /// Classes 0 to 7 of the port.
@@ -234,26 +234,25 @@ pub struct ClassStatus {
     pub tx_frames: u64,
     /// Bytes of frames sent, FCS included.
     pub tx_bytes: u64,
-    /// Frames of the class that ended in the switch instead of being sent, by reason.
+    /// Frames of the class that ended in the switch, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Frames lost: dropped although a path to their destination existed.
     pub lost: u64,
-    /// Lossless frames dropped although a path to their destination existed: zero while the promise is kept; `None` for
-    /// a lossy class.
+    /// Lossless frames lost; `None` for a lossy class.
     #[serde(default)]
     pub lossless_lost: Option<u64>,
     /// Frames flooded because their destination was unknown, counted at the receiving port; no loss.
     #[serde(default)]
     pub flooded_unknown: u64,
-    /// Time from the start to the first frame from this port that was lost for lack of room; `None` if there was none.
+    /// Time from the start to the first frame from this port lost for lack of room; `None` without loss.
     pub first_loss_nanos: Option<u64>,
     /// Pauses sent to the peer.
     pub pause_sent: PauseStatus,
     /// Cause of the current or last pause of the peer; `None` before the first.
     pub cause: Option<CauseStatus>,
-    /// Pauses of the peer, by trigger, and by whether the culprit egress queue was itself paused.
+    /// Pauses of the peer, by trigger, and by whether the culprit queue was itself paused.
     pub causes: BTreeMap<String, CauseCount>,
-    /// Egress queues with frames from this port, the fullest first; empty unless the peer is paused.
+    /// Egress queues with frames from this port, the fullest first, while the peer is paused.
     pub culprits: Vec<CulpritStatus>,
     /// Decisions of each shadow policy.
     pub shadows: Vec<ShadowStatus>,
@@ -266,7 +265,7 @@ pub struct ClassStatus {
     /// Rate limit that the peer has requested and the port obeys (GFC); in metrics zero if there is no limit; `None`:
     /// no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
-    /// Invalid requests (intents) of the custom policy; above zero, the policy has a bug.
+    /// Invalid requests of the custom policy, which are its bugs.
     #[serde(default)]
     pub intents_refused: u64,
     /// XOFF refreshes sent.
@@ -288,23 +287,23 @@ pub struct ClassStatus {
     /// Frames sent with an ECN mark that this switch set.
     #[serde(default)]
     pub ecn_marked_frames: u64,
-    /// Bytes of frames sent with an ECN mark that this switch set, FCS included.
+    /// Bytes of frames sent with an ECN mark that this switch set.
     #[serde(default)]
     pub ecn_marked_bytes: u64,
     /// State of the watchdog; `None` if the class has none.
     #[serde(default)]
     pub watchdog: Option<WatchdogStatus>,
-    /// Time that frames spend in the switch, from receive to transmit, by egress port.
+    /// Time from receive to transmit in the switch, by egress port.
     pub queueing_delay: Spread,
 }
 
 /// Cause of a pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseStatus {
-    /// Trigger: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another
-    /// trigger of the policy.
+    /// Trigger: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another of
+    /// the policy.
     pub trigger: String,
-    /// Class of the full queues: the paused class, or a higher class for which the paused class makes room.
+    /// Class of the full queues: the paused class, or a higher one for which it makes room.
     pub class: u8,
     /// Name of the port whose egress queue is the culprit.
     pub culprit: Option<String>,
@@ -330,7 +329,7 @@ pub struct CulpritStatus {
     pub class: u8,
     /// Bytes in the queue that the paused port received.
     pub bytes: u64,
-    /// True if the queue, or a flow in it, is paused by its own peer now.
+    /// True if the peer now pauses the queue, or a flow in it.
     pub held: bool,
 }
 
@@ -343,12 +342,12 @@ pub struct ShadowStatus {
     pub xoff: u64,
     /// True if the shadow policy would pause the peer now.
     pub now: bool,
-    /// Time in pauses that a shadow policy would have requested, including a running pause.
+    /// Time in pauses of the shadow policy, a running pause included.
     pub nanos: u64,
-    /// Time in pauses that a shadow policy would have requested, without a running pause.
+    /// Time in pauses of the shadow policy, without a running pause.
     #[serde(default)]
     pub finished_nanos: u64,
-    /// Frames lost for lack of memory while the shadow policy had not requested a pause.
+    /// Frames lost for lack of memory while the shadow policy requested no pause.
     pub lost: u64,
     /// Time from the start to the first frame counted in `lost`; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
@@ -398,7 +397,7 @@ pub struct WatchdogStatus {
     pub nanos: u64,
     /// Frames dropped during pause storms.
     pub dropped: u64,
-    /// Frames sent during pause storms, updated at each pause frame and at a storm's end.
+    /// Frames sent during pause storms, updated at each pause frame.
     pub forwarded: u64,
     /// Latest storm; `None` before the first.
     pub last: Option<StormStatus>,
@@ -426,7 +425,7 @@ pub struct PauseStatus {
     pub xon: u64,
     /// True while the peer (pauses sent) or port (pauses received) is paused.
     pub now: bool,
-    /// Time that the peer (pauses sent) or port (pauses received) was paused, running pause included.
+    /// Time that the peer (pauses sent) or port (pauses received) was paused, a running pause included.
     pub nanos: u64,
     /// Durations of finished pauses.
     pub durations: Spread,
@@ -443,19 +442,19 @@ pub struct FlowStatus {
     pub pause_frames_received: u64,
     /// Frames by which the peer has resumed single flows.
     pub resume_frames_received: u64,
-    /// Requests to the peer for pauses of flows, counted when they are decided.
+    /// Requests to the peer for pauses of flows.
     #[serde(flatten)]
     pub requests: FlowRequestsStatus,
     /// Flows of this port that the peer pauses now.
     pub paused: u64,
-    /// Times that a whole class was paused because a flow table was full, or frames of unknown flows were queued.
+    /// Times that a whole class was paused because of a full flow table or unknown flows.
     pub fallbacks: u64,
 }
 
 /// Ingress occupancy and thresholds of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IngressStatus {
-    /// Ingress occupancy: bytes received by the port that still count against its thresholds.
+    /// Ingress occupancy: bytes received by the port that still count.
     pub bytes: u64,
     /// Maximum ingress occupancy since the start.
     pub bytes_max: u64,
@@ -465,14 +464,14 @@ pub struct IngressStatus {
     pub xon_bytes: u64,
     /// Headroom: memory beyond XOFF for frames that arrive before the peer stops.
     pub headroom_bytes: u64,
-    /// Maximum headroom used since the start; zero for a lossy class.
+    /// Maximum headroom used; zero for a lossy class.
     pub headroom_used_max_bytes: u64,
-    /// Minimum headroom left since the start; `None` for a lossy class.
+    /// Minimum headroom left; `None` for a lossy class.
     pub headroom_free_min_bytes: Option<u64>,
     /// Minimum headroom left in the last five minutes; `None` for a lossy class.
     #[serde(default)]
     pub headroom_free_recent_bytes: Option<u64>,
-    /// Computed headroom for the declared line and peer; `None` for a lossy class, or if the peer is not declared.
+    /// Computed headroom; `None` for a lossy class, or if the peer is not declared.
     #[serde(default)]
     pub headroom_needed_bytes: Option<u64>,
 }
@@ -480,11 +479,11 @@ pub struct IngressStatus {
 /// Egress queue of a class on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EgressStatus {
-    /// Egress occupancy: bytes queued for transmission on the port, including bytes already given to the driver.
+    /// Egress occupancy: bytes queued at the port or given to its driver.
     pub bytes: u64,
     /// Maximum egress occupancy since the start.
     pub bytes_max: u64,
-    /// Maximum length of the queue. Frames beyond this length are dropped, or wait.
+    /// Maximum length of the queue, beyond which frames are dropped or wait.
     pub limit_bytes: u64,
     /// Halts of the pipeline because this queue was full.
     #[serde(default)]

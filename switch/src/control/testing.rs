@@ -90,7 +90,6 @@ fn port_settings(name: &str) -> PortSettings {
     PortSettings::plain(name, mac, BitRate::from_gbps(1), std::array::from_fn(class_settings))
 }
 
-/// Returns a test switch with two ports on the device `lo`, and the inbox of its worker.
 #[must_use]
 pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])

@@ -29,7 +29,6 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Creates the set of accepted names: `localhost`, the name of the machine, and `configured`.
     pub fn new(listen: IpAddr, configured: &[String]) -> Names {
         let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         let own = [LOCALHOST.to_owned()].into_iter().chain(machine);
@@ -214,7 +213,6 @@ mod tests {
         );
     }
 
-    // proves: policy-swap
     #[test]
     fn only_clients_on_this_machine_may_change_the_switch() {
         let there = SocketAddr::from(([10, 0, 0, 2], 1));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Verdict on the promise that lossless classes lose nothing, with the numbers of lost frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// True if it is proved that nothing was lost, so that `promise` is `kept`.
+    /// True if it is proved that nothing was lost.
     pub lossless: bool,
     /// State of the promise.
     #[serde(default)]
@@ -18,25 +18,22 @@ pub struct Verdict {
     pub acknowledged: Vec<String>,
     /// Frames of lossless classes dropped although a path to their destination existed.
     pub lossless_lost: u64,
-    /// Frames of lossless classes flooded, which is no loss, because their destination was never learned, or was
-    /// forgotten after a link loss.
+    /// Frames of lossless classes flooded, because their destination was never learned, or forgotten after a link
+    /// loss.
     #[serde(default)]
     pub lossless_flooded_unknown: u64,
-    /// Frames lost outside the switch, by kernel or device, that may include lossless ones. Zero is exact if
-    /// `unproved` is empty.
+    /// Frames lost outside the switch that may be lossless; zero is exact if `unproved` is empty.
     pub unseen_lost: u64,
-    /// Frames lost before the XDP program saw them, while only lossy classes arrived, which does not prove that none
-    /// was lossless.
+    /// Frames lost before the XDP program saw them, while only lossy classes arrived; some may have been lossless.
     #[serde(default)]
     pub unseen_unknown: u64,
-    /// Frames lost outside the switch, at ports that carried only lossy classes at that time; they break no promise.
+    /// Frames lost outside the switch at ports that carried only lossy classes.
     #[serde(default)]
     pub unseen_lossy: u64,
-    /// True if the other `unseen` counts are lower bounds, because it is unknown whether two counters contain the
-    /// same frames.
+    /// True if the other `unseen` counts are lower bounds.
     #[serde(default)]
     pub unseen_at_least: bool,
-    /// Descriptions of the losses that are proved to be lossy, one for each port with such losses.
+    /// Losses that are proved to be lossy, one text for each port.
     #[serde(default)]
     pub unseen_lossy_at: Vec<String>,
     /// Minimum headroom left in any lossless class; `None` if no class is lossless.
@@ -46,7 +43,6 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the number of all frames lost before or behind the switch.
     #[must_use]
     pub const fn unseen_total(&self) -> u64 {
         self.unseen_lost + self.unseen_unknown + self.unseen_lossy

@@ -20,7 +20,6 @@ use crate::snooping::Snooping;
 
 pub use super::port_view::{Link, PortDevice, PortView, ProgramState};
 
-/// Running switch, as threads other than the workers see it.
 #[derive(Debug)]
 pub struct SwitchView {
     pub name: String,
@@ -53,12 +52,10 @@ impl SwitchView {
         self.ports[port.index()].name()
     }
 
-    /// Returns all existing ports, with their indexes.
     pub fn ports(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         self.places().filter(|(_, port)| port.is_there())
     }
 
-    /// Returns all ports and unused entries, with their indexes.
     pub fn places(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         (0..=u8::MAX).map(PortId).zip(&self.ports)
     }
@@ -113,7 +110,6 @@ pub struct WorkerView {
     pub mailbox: Mailbox,
 }
 
-/// Numbers that a worker publishes for other threads.
 #[derive(Debug, Default)]
 pub struct WorkerFacts {
     pub loops: Counter,
@@ -128,9 +124,9 @@ pub struct WorkerFacts {
     pub obey_reaction: FineHistogram,
     /// Number of frames missing from the ledger, or in excess. Updated after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
-    /// Number of free frames in the worker's buffer memory; updated together with `frames_missing`.
+    /// Free frames in the worker's buffer memory; updated with `frames_missing`.
     pub frames_free: Counter,
-    /// Number of free cells in the worker's buffer memory; updated together with `frames_missing`.
+    /// Free cells in the worker's buffer memory; updated with `frames_missing`.
     pub cells_free: Counter,
 }
 

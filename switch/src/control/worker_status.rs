@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::books::Books;
 
-/// Distribution of a time. Quantiles are upper bounds: too high by at most an eighth in times of workers, and by at
-/// most a factor of two in other times.
+/// Distribution of a time. Quantiles are upper bounds: at most an eighth too high in times of workers, a factor of
+/// two in others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Number of measured times.
@@ -32,20 +32,19 @@ pub struct WorkerStatus {
     pub loops: u64,
     /// Longest time between two iterations of the worker's loop since the start.
     pub longest_gap_nanos: u64,
-    /// Stalls: times that two iterations of the worker's loop were further apart than the stall budget.
+    /// Times that two iterations of the worker's loop were further apart than the stall budget.
     pub stalls: u64,
     /// Stall budget: longest stall without loss in a lossless class.
     pub stall_budget_nanos: u64,
     /// Time between two iterations of a worker's loop, without sleep.
     pub gaps: Spread,
-    /// Upper bound of the time from crossing a threshold until the pause frame is handed to the kernel.
+    /// Upper bound of the time from crossing a threshold to handing the pause frame to the kernel.
     pub send_reaction: Spread,
-    /// Upper bound of the time from receiving a pause frame until the last frame of its class is handed to the
-    /// kernel.
+    /// Upper bound of the time from receiving a pause frame to handing the last frame of its class to the kernel.
     pub obey_reaction: Spread,
-    /// Free frames in the worker's buffer memory; a permanent decrease is a bug.
+    /// Free frames of the worker; a permanent decrease is a bug.
     pub frames_free: u64,
-    /// Free cells of 96 bytes in the worker's buffer memory; a permanent decrease is a bug.
+    /// Free cells of 96 bytes of the worker; a permanent decrease is a bug.
     pub cells_free: u64,
     /// Frames missing from the ledger: zero unless the switch has a bug.
     #[serde(default)]

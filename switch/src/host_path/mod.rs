@@ -35,7 +35,6 @@ pub trait Host: Send {
 
     fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox);
 
-    /// Does the work that is due at `now`, and returns the time when further work is due.
     fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos;
 
     fn stop(&mut self, now: Nanos, outbox: &mut Outbox);

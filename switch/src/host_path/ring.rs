@@ -60,7 +60,7 @@ impl fmt::Debug for RingReader {
 #[must_use]
 pub fn ring(room: usize) -> (RingWriter, RingReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page now, so that the first frames do not wait for page faults.
+    // Touch every page now, so that frames do not wait for page faults.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }

@@ -1,5 +1,3 @@
-//! LACP of a group: selection of the ports that lead to one partner.
-
 use xoff_flow_control::settings::{GroupSettings, Lacp};
 use xoff_wire::lacp::{End, State};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
@@ -57,8 +55,8 @@ impl Aggregator {
         self.members.iter_mut().find(|(id, _)| *id == port).map(|(_, member)| member)
     }
 
-    /// Runs the machines of all members, and selects members. The first member with a partner decides which partner
-    /// the group has, until it has no member.
+    /// Runs the machines of all members, and selects members; the first with a partner decides which partner the
+    /// group has.
     pub fn advance(&mut self, now: Nanos) {
         self.members.iter_mut().for_each(|(_, member)| member.advance(now));
         let of = |member: &Member| member.candidate().map(link_group);

@@ -16,10 +16,8 @@ const LEAVE_DELAY: Nanos = Nanos::from_secs(1);
 /// Frames that a port may send in [`FAST_PERIOD`].
 const BURST: usize = 3;
 
-/// Standing of a port in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// The port has no link.
     #[default]
     Down,
     /// The partner sends no LACP, or no longer.
@@ -46,7 +44,6 @@ xoff_wire::named! { Standing {
     Distributing: "distributing",
 } }
 
-/// Receive machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receive {
     Disabled,
@@ -83,7 +80,6 @@ pub struct Member {
 }
 
 impl Member {
-    /// Creates a port without link.
     #[must_use]
     pub fn new(actor: End) -> Member {
         let state = State::AGGREGATION.with(State::DEFAULTED, true);
@@ -101,7 +97,7 @@ impl Member {
         }
     }
 
-    /// Applies the settings of the group. If the key changes, the port leaves and joins again.
+    /// Applies the group's settings; with a new key, the port leaves and joins again.
     pub fn configure(&mut self, key: u16, settings: Lacp) {
         if self.actor.key != key {
             self.actor.key = key;
@@ -161,7 +157,6 @@ impl Member {
         self.expires = now.after(if is_short { SHORT_TIMEOUT } else { LONG_TIMEOUT });
     }
 
-    /// Runs the timers and the mux machine.
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.expires {
             match self.receive {
@@ -208,7 +203,6 @@ impl Member {
         }
     }
 
-    /// Returns the frame to send at `now`, if one is due.
     pub fn frame_due(&mut self, now: Nanos) -> Option<Lacpdu> {
         if !self.speaks() || !self.needs_to_send || now < self.may_send_at() {
             return None;
@@ -234,7 +228,6 @@ impl Member {
         (self.receive == Receive::Current).then_some(Lacpdu { actor, partner: self.partner })
     }
 
-    /// Returns when [`Member::advance`] or [`Member::frame_due`] has work again.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let mux = match self.mux {
@@ -249,7 +242,6 @@ impl Member {
         self.expires.min(mux).min(send)
     }
 
-    /// Returns the partner if the port may join a group, or is in one.
     #[must_use]
     pub fn candidate(&self) -> Option<&End> {
         let has_partner = matches!(self.receive, Receive::Current | Receive::Expired);

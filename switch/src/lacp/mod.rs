@@ -9,7 +9,6 @@ use xoff_wire::lacp::{End, LacpError};
 
 use member::{Member, Standing};
 
-/// LACP of all ports, for the status.
 #[derive(Debug)]
 pub struct LacpPorts(Mutex<Box<[LacpPort]>>);
 
@@ -28,7 +27,6 @@ pub struct LacpCounts {
     pub frames_in: u64,
     pub frames_out: u64,
     pub malformed: [u64; LacpError::COUNT],
-    /// Changes of the standing.
     pub changes: u64,
 }
 

@@ -121,7 +121,7 @@ pub(super) fn ets(port: &PortSettings) -> Ets {
     }
 }
 
-/// Converts weights to percents with a sum of 100; the largest remainders are rounded up.
+/// Converts weights to percents with a sum of 100 (largest remainders).
 fn percents(weights: [u32; CLASSES]) -> [u8; CLASSES] {
     let all: u64 = weights.iter().copied().map(u64::from).sum();
     if all == 0 {

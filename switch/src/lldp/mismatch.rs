@@ -1,5 +1,3 @@
-//! Differences between a port's settings and the DCBX of its neighbor.
-
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::settings::{Dcbx, PortSettings, Trust};
 use xoff_wire::dcbx::{Application, Ets, algorithm, selector};
@@ -36,7 +34,6 @@ xoff_wire::named! { MismatchKind {
 } }
 
 impl MismatchKind {
-    /// Returns whether lossless frames can be lost; otherwise the mismatch is only information.
     #[must_use]
     pub const fn can_lose(self) -> bool {
         matches!(self, MismatchKind::Pfc | MismatchKind::Dscp | MismatchKind::Application)
@@ -49,7 +46,6 @@ pub struct Mismatch {
     pub detail: String,
 }
 
-/// Returns the differences between a port and its neighbor. TLVs that the neighbor omits are not compared.
 #[must_use]
 pub fn all(port: &PortSettings, announced: &Announcement) -> Vec<Mismatch> {
     if port.dcbx == Dcbx::Off {
@@ -106,7 +102,6 @@ fn ets_differs(port: &PortSettings, announced: &Announcement) -> Option<String> 
     Some(format!("class {class} is {} here, {} at the neighbor", text(here), text(there)))
 }
 
-/// Returns the name of a transmission selection algorithm.
 #[must_use]
 pub fn algorithm_name(algorithm: u8) -> String {
     match algorithm {
@@ -118,7 +113,6 @@ pub fn algorithm_name(algorithm: u8) -> String {
     }
 }
 
-/// Returns the name of the field that identifies an application, and its value.
 #[must_use]
 pub fn application_name(application: Application) -> String {
     let Application { selector, protocol, .. } = application;

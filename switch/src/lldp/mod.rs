@@ -1,5 +1,5 @@
-//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O. The host path's thread writes [`Neighbors`]. Content from untrusted stations
-//! is bounded, and its texts are escaped.
+//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O. The host path's thread writes [`Neighbors`]. Content
+//! from untrusted stations is bounded, and its texts are escaped.
 
 pub mod announcement;
 pub mod dcbx;
@@ -124,7 +124,6 @@ impl Port {
     }
 }
 
-/// Limit of a port's log lines about neighbors: 20 in 10 s.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineLimit {
     since: Nanos,

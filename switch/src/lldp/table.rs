@@ -126,7 +126,6 @@ impl NeighborTable {
     }
 }
 
-/// Returns the neighbor if there is exactly one.
 fn only<'a>(mut neighbors: impl Iterator<Item = &'a Neighbor>) -> Option<&'a Neighbor> {
     neighbors.next().filter(|_| neighbors.next().is_none())
 }

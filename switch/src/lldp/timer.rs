@@ -1,5 +1,4 @@
-//! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due when the link comes up, when the content changes, and every 30 s. A new neighbor
-//! causes four frames, one second apart. A credit limits all these to one frame per second, with bursts of five.
+//! LLDP transmit timer (IEEE 802.1AB, 9.2). A credit limits all frames to one per second, with bursts of five.
 
 use xoff_wire::units::Nanos;
 
@@ -50,7 +49,7 @@ impl Timer {
         }
     }
 
-    /// Schedules another attempt in a second, because a frame could not be sent.
+    /// Schedules another attempt, because a frame could not be sent.
     pub fn again(&mut self, now: Nanos) {
         self.due = self.due.min(now.after(CREDIT));
     }
@@ -70,7 +69,7 @@ impl Timer {
         }
     }
 
-    /// Returns whether a frame is to be sent now. If so, it counts as sent.
+    /// Returns whether to send a frame now, which then counts as sent.
     pub fn sends(&mut self, now: Nanos) -> bool {
         let seconds = now.since(self.earned).0 / CREDIT.0;
         self.earned = self.earned.after(Nanos(seconds * CREDIT.0));

@@ -15,7 +15,6 @@ const LIMITS: [(&str, &str); 3] = [
     ("memory.limit_in_bytes", "memory.usage_in_bytes"),
 ];
 
-/// Returns the memory that the limits leave to this process, or `None` without a limit.
 pub(super) fn available() -> Option<AvailableMemory> {
     least(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }
@@ -26,7 +25,6 @@ fn mounts() -> Option<MountInfos> {
     MountInfos::from_read(String::from_utf8_lossy(&text).as_bytes()).ok()
 }
 
-/// Returns the least limit of the cgroups of this process, whatever is used of it.
 pub(super) fn limit() -> Option<Bytes> {
     let (cgroups, mounts) = (Process::myself().ok()?.cgroups().ok()?, mounts()?);
     let levels = mounts.iter().flat_map(|mount| levels(mount, &cgroups).unwrap_or_default());
@@ -76,7 +74,6 @@ fn left(level: &Path, (limit, used): (&str, &str)) -> Option<AvailableMemory> {
 mod tests {
     use super::*;
 
-    /// Returns the bytes left to a process in `/a/b`, and the limit's file below the mount point.
     fn left_below(version: &str, mounted: &str, files: &[(&str, &str)]) -> Option<(u64, String)> {
         let root = tempfile::tempdir().unwrap();
         for (file, content) in files {

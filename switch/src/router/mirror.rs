@@ -87,9 +87,7 @@ enum MirrorRequest {
 pub struct Page {
     pub rows: Vec<Row>,
     pub total: usize,
-    /// Neighbours in the workers' table of routes.
     pub stations: Vec<IpAddr>,
-    /// True if the workers have the newest table of routes.
     pub is_in_use: bool,
 }
 
@@ -364,7 +362,6 @@ impl MirrorState {
         }
     }
 
-    /// Builds a table and gives it to the workers. After an incomplete reading, the workers keep the last table.
     fn publish(&mut self, kernel: &mut Conversation, publish: &mut impl Publish) {
         let begin = Instant::now();
         self.due = None;
@@ -460,7 +457,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
-/// Returns false for messages of the kernel's bridge, which have the same type as messages about devices.
+/// Returns false for messages of the kernel's bridge, which have the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -1,6 +1,4 @@
-//! Slow path of the router: Linux decides on routes, and the workers get a mirror of Linux's tables.
-//!
-//! [`xoff_dataplane::routing`] looks up the route of each packet.
+//! Slow path of the router: Linux decides on routes, the workers get a mirror of its tables.
 
 mod interfaces;
 mod messages;

@@ -1,10 +1,10 @@
 //! Routing tables of the kernel, and the workers' table built from them ([`Tables::fib`]).
 //!
-//! The tables have the kernel's keys, so that each message replaces or removes one entry. They also have the kernel's meaning:
+//! The tables have the kernel's keys, so that each message replaces or removes one entry, and the kernel's meaning:
 //!
 //! * Of the routes to one prefix, that with the lowest metric and a usable next hop applies.
-//! * For interfaces without VRF, table local precedes main, and main precedes default. For interfaces of a VRF, its own table applies.
-//!   Without a route the kernel decides.
+//! * For interfaces without VRF, table local precedes main, and main precedes default. For interfaces of a VRF, its
+//!   own table applies. Without a route the kernel decides.
 //! * Known stations on an interface's own network get host routes. The kernel resolves unknown ones.
 
 use std::collections::btree_map::Entry;
@@ -54,7 +54,6 @@ pub struct Via {
     pub link: u32,
     pub gateway: Option<IpAddr>,
     pub weight: u16,
-    /// True if the kernel marks the path as unusable.
     pub is_dead: bool,
     /// True if only the kernel can use the path (RTA_ENCAP).
     pub is_encapsulated: bool,
@@ -132,7 +131,7 @@ impl Tables {
         self.routes.insert(key, kind);
     }
 
-    /// Adds a route. If another route already has the same key, that one still applies.
+    /// Adds a route, unless another route already has the same key.
     pub fn add_route(&mut self, key: RouteKey, kind: RouteKind) {
         match self.routes.entry(key) {
             Entry::Occupied(_) => _ = self.several.insert(key),
@@ -377,7 +376,6 @@ impl Building<'_> {
 
     fn add_stations(&mut self, kinds: &BTreeMap<Prefix, &RouteKind>, routes: &mut Routes) {
         let all: Vec<(&Prefix, &&RouteKind)> = kinds.iter().collect();
-        // Routes of IPv4 precede those of IPv6.
         let of_family = |is_v4: bool| {
             let numbered = (0..).zip(&all).filter(move |(_, (prefix, _))| prefix.0.is_ipv4() == is_v4);
             Lpm::new(numbered.map(|(number, ((address, len), _))| ((bits(*address), *len), number)))

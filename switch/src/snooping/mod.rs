@@ -1,4 +1,4 @@
-//! IGMP and MLD snooping (RFC 4541) without I/O. The host path's thread writes [`Snooping`], and publishes its table to
+//! IGMP and MLD snooping (RFC 4541) without I/O, in the host path's thread, which publishes [`Snooping`]'s table to
 //! the workers.
 
 mod segment;
@@ -123,7 +123,6 @@ impl Snooper {
         before != up
     }
 
-    /// Returns whether all ports get only groups with members there.
     #[must_use]
     pub fn is_restricted(&self, now: Nanos, segment: &Segment) -> bool {
         segment.is_queried(now) && segment.unrestricted(now, &self.up).is_empty()
@@ -215,7 +214,6 @@ impl Snooper {
         self.segments.values().map(|segment| segment.next_deadline(now)).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Returns the table for the workers.
     #[must_use]
     pub fn table(&self, now: Nanos, settings: &SwitchSettings) -> MulticastTable {
         let first_members = |ports: PortSet| self.with_first_members(ports);

@@ -24,7 +24,6 @@ const QUERIES_MAX: usize = 64;
 /// Queries of a second querier until it counts as a fault: more than it sends before it hears the first.
 const RIVAL_QUERIES: u32 = 3;
 
-/// Times of a querier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     robustness: u8,
@@ -100,7 +99,6 @@ pub struct Segment {
     incomplete_until: Nanos,
     routers: Members,
     groups: BTreeMap<Address, Members>,
-    /// Time of the last [`Segment::advance`].
     advanced_at: Nanos,
 }
 
@@ -143,7 +141,6 @@ impl Segment {
         }
     }
 
-    /// Returns the other querier, if present.
     pub fn other_querier(&self, now: Nanos) -> Option<&Querier> {
         self.other_querier.as_ref().filter(|querier| now < querier.until)
     }
@@ -174,17 +171,14 @@ impl Segment {
         }
     }
 
-    /// Returns whether a querier is present.
     pub fn is_queried(&self, now: Nanos) -> bool {
         now < self.queried_until
     }
 
-    /// Returns whether a group may be missing because the table was full.
     pub fn is_incomplete(&self, now: Nanos) -> bool {
         now < self.incomplete_until
     }
 
-    /// Returns the ports of `up` that get all groups.
     pub fn unrestricted(&self, now: Nanos, up: &PortSet) -> PortSet {
         match self.is_queried(now) {
             true => up.iter().filter(|port| self.answered.get(port).is_none_or(|at| now < *at)).collect(),
@@ -211,7 +205,7 @@ impl Segment {
         self.queried_until = now.after(times.querier_present());
     }
 
-    /// Handles another querier's query. Returns the address of a second querier that does not give way.
+    /// Handles another querier's query; returns the address of a second querier.
     pub fn query(&mut self, now: Nanos, port: PortId, query: &Query, up: &PortSet) -> Option<Address> {
         if let Some(group) = query.group {
             if !query.has_sources && !query.suppresses {
@@ -289,7 +283,6 @@ impl Segment {
         }
     }
 
-    /// Schedules queries for the last members of a group at a port. Returns false if none are needed.
     fn ask_last_members(&mut self, now: Nanos, port: PortId, group: Address) -> bool {
         let is_pending = self.pending.iter().any(|ask| (ask.port, ask.group) == (port, group));
         if self.own_source(now).is_none() || is_pending || self.pending.len() >= QUERIES_MAX {
@@ -350,7 +343,7 @@ impl Segment {
         is_changed
     }
 
-    /// Returns when time alone next changes something.
+    /// Returns the next time at which the segment changes without a frame.
     pub fn next_deadline(&self, now: Nanos) -> Nanos {
         let ends = self.groups.values().flat_map(Members::values).chain(self.routers.values()).copied();
         let other = self.other_querier(now).filter(|_| self.own_source(now).is_none());

@@ -45,7 +45,6 @@ impl Bench {
         Bench { snooper, settings, version, faults, sent, unsent, now: Nanos::ZERO }
     }
 
-    /// Advances to `now`, with all deadlines between.
     fn until(&mut self, now: f64) -> &mut Bench {
         loop {
             let before = self.snooper.table(self.now, &self.settings);

@@ -59,8 +59,8 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn pause_obeyed(&mut self) {
-        // Record an upper bound: the pause frame arrived after the previous loop's poll, and no frame of its class was sent since that
-        // loop.
+        // Record an upper bound: the pause frame arrived after the previous loop's poll; no frame of its class was
+        // sent since.
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 

@@ -18,12 +18,11 @@ pub struct FlowPauses {
 
 /// Effect that a flow list has on the whole class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum OfClass {
-    /// The class is not affected.
     Nothing,
     /// The class is paused until this time.
     Stops(Nanos),
-    /// The class is resumed.
     Resumes,
 }
 

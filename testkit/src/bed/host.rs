@@ -17,12 +17,10 @@ use super::rates::Rates;
 
 /// Obedience of a host to pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Obeys {
-    /// Obeys at once.
     AtOnce,
-    /// Obeys after this delay.
     Late(Nanos),
-    /// Ignores pauses.
     Never,
 }
 
@@ -30,7 +28,6 @@ pub enum Obeys {
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Stream {
-    /// Destination MAC address.
     pub to: MacAddr,
     /// Class, sent as PCP.
     pub class: Class,
@@ -40,8 +37,7 @@ pub struct Stream {
     pub rate: Option<BitRate>,
     /// Time at which the first frame is due.
     pub from: Nanos,
-    /// Settings of QCN reaction points. If given, the stream's frames carry its number as CN-TAG, and CNMs slow it
-    /// down.
+    /// Settings of QCN reaction points. The stream's frames then carry its number as CN-TAG, and CNMs slow it down.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -68,16 +64,14 @@ pub struct Received {
     pub bytes: u64,
     /// Frames that are duplicates, or that arrived after a later frame.
     pub late_or_twice: u64,
-    /// Highest sequence number received.
     pub last: Option<u64>,
-    /// Arrival of the last frame.
     pub last_at: Nanos,
 }
 
 /// Host of a test bed.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Host {
-    /// Address of the host.
     pub mac: MacAddr,
     rate: BitRate,
     obeys: Obeys,
@@ -312,8 +306,7 @@ impl Sending {
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // Other streams may have delayed this frame. The next one makes up for that, so that the stream keeps its
-            // rate.
+            // Other streams may have delayed this frame; the next one makes up for that.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }

@@ -47,8 +47,8 @@ pub struct NodeId(pub usize);
 
 /// One end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the names say it
 pub struct End {
-    /// Switch or host at this end.
     pub node: NodeId,
     /// Port number; 0 for a host.
     pub port: PortId,

@@ -15,7 +15,6 @@ pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 #[allow(missing_docs)] // the names say it
 pub struct Mark {
     pub class: Class,
-    /// CN-TAG, if rate-limited.
     pub cn_tag: Option<CnTag>,
     pub stream: u32,
     /// Position in the stream, from zero.

@@ -14,16 +14,13 @@ pub struct Tally {
     pub events: u64,
     /// Runs that ended because no event was left.
     pub came_to_rest: u64,
-    /// Frames received by hosts.
     pub frames: u64,
     pub xoffs: u64,
-    /// Frames lost on links.
     pub lost: u64,
     /// Pause frames that were delayed or duplicated.
     pub late: u64,
     /// Pause frames with a changed byte.
     pub harmed: u64,
-    /// Frames dropped by switches, by reason.
     pub drops: [u64; DropReason::COUNT],
     /// Runs with faults that may cause losses of lossless frames.
     pub exempt_runs: u64,
@@ -57,7 +54,6 @@ impl Tally {
 #[allow(missing_docs)] // the names say it
 pub struct Breach {
     pub promise: Promise,
-    /// Virtual time of the breach.
     pub at: Nanos,
     pub what: String,
     /// Events before the breach, in order.
@@ -68,9 +64,7 @@ pub struct Breach {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Finding {
-    /// Seed that repeats the breach.
     pub seed: u64,
-    /// Number of the event at which the promise was broken.
     pub event: u64,
     pub breach: Breach,
     pub shrunk: Shrunk,

@@ -14,7 +14,6 @@ fn eth(ether_type: u16, rest: &[u8]) -> Vec<u8> {
     [&MACS[..], &ether_type.to_be_bytes(), rest].concat()
 }
 
-/// IPv4 packet from host 10.0.0.`host`.
 fn v4(host: u8, protocol: u8, fragment: u16, rest: &[u8]) -> Vec<u8> {
     let [high, low] = fragment.to_be_bytes();
     let fixed = [0x45, 0, 0, 0, 0, 0, high, low, 64, protocol, 0, 0, 10, 0, 0, host, 10, 0, 0, 9];
@@ -34,7 +33,6 @@ fn of(hash: PathHash, bytes: &[u8]) -> u64 {
     hash.digest(&Header::parse(bytes).unwrap(), bytes)
 }
 
-/// Asserts that each of these frames has a different hash.
 fn all_differ(hash: PathHash, frames: &[Vec<u8>], case: &str) {
     let mut digests: Vec<u64> = frames.iter().map(|bytes| of(hash, bytes)).collect();
     digests.sort_unstable();

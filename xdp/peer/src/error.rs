@@ -1,5 +1,3 @@
-//! Errors of the benchmark's processes.
-
 use std::io;
 
 use xoff_ebpf::EbpfError;

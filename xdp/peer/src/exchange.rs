@@ -1,6 +1,7 @@
 //! Forwarder without switching, over xoff's ring traits.
 //!
-//! The loop reads no byte of a frame, so runs on xoff's rings and on those of `xsk-rs` differ only in the cost of the rings.
+//! It reads no byte of a frame, so runs on xoff's rings and on those of `xsk-rs` differ only in the cost of the
+//! rings.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -103,7 +103,6 @@ fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
     frame
 }
 
-/// Computes the Internet checksum (RFC 1071). Every part but the last has an even length.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u32 =

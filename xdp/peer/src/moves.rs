@@ -1,5 +1,3 @@
-//! Forwarding and repeated sending at ports of `xsk-rs`.
-
 use xsk_rs::config::XDP_UMEM_MIN_CHUNK_SIZE;
 
 use crate::error::BenchError;

@@ -149,14 +149,12 @@ impl Wire {
         }
     }
 
-    /// Returns two loss counts of the socket of `xsk-rs`: all drops, and drops because the fill ring was empty.
     fn they_lost(&self) -> [u64; 2] {
         let counted = self.theirs.ports[0].rx.fd().xdp_statistics().unwrap();
         let other = counted.rx_ring_full() + counted.rx_invalid_descs() + counted.tx_invalid_descs();
         [counted.rx_dropped() + other, counted.rx_fill_ring_empty_descs()]
     }
 
-    /// Returns two loss counts of xoff's socket: all drops, and drops because the fill ring was empty.
     fn we_lost(&self) -> [u64; 2] {
         let counted = self.ours.monitor().xdp_statistics().unwrap();
         [counted.lost(), counted.rx_fill_ring_empty]
@@ -259,7 +257,6 @@ fn frames_lost_by_empty_fill_ring_are_counted_exactly() {
     wait_for(|| (wire.we_lost() == lost).then_some(()));
     wire.we_hold(ring);
     assert_eq!(wire.held.len(), ring);
-    // Now `xsk-rs` does not receive: the first frames use up its fill ring, and the next are lost.
     wire.we_send_back();
     wire.we_flush();
     for frame in &all[..MORE] {

@@ -1,5 +1,3 @@
-//! `xoff check`: validates a configuration, and prints its derived settings.
-
 mod table;
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each of the space-separated `keys`.
-    /// If the value of a key is an object, each of its keys has a column.
+    /// Creates a row for each object, and a column for each of the space-separated `keys`; an object as value has a
+    /// column for each of its keys.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -105,7 +105,6 @@ fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }
 
-/// Returns heading and text of a value, or of each field if the value is an object.
 fn columns(key: &str, value: &Value) -> Vec<(String, String)> {
     match value {
         Value::Object(fields) => {

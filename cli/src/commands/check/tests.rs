@@ -185,7 +185,6 @@ fn view_of(settings: &str) -> Value {
     view
 }
 
-/// Returns the documented keys with their tables, without required keys.
 fn documented() -> BTreeSet<(&'static str, &'static str)> {
     let mut heading = "";
     let mut keys = BTreeSet::new();

@@ -1,5 +1,3 @@
-//! Text output of `xoff check`: one screen, or every table with `--verbose`.
-
 use std::collections::BTreeSet;
 
 use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
@@ -50,7 +48,6 @@ const OF_PORTS: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// Tables of the switch: title, and JSON key of the object or list of objects that the table shows.
 const OF_SWITCH: [(&str, &str); 5] = [
     ("Workers", "workers"),
     ("Pipeline", "pipeline"),
@@ -75,7 +72,6 @@ pub fn text(view: &Value, verbose: bool) -> String {
     sections.join("\n\n") + "\n"
 }
 
-/// Returns an object for each class of each port, with the port's keys, too.
 fn classes(view: &Value) -> Vec<Value> {
     let of_port = |port: &Value| -> Vec<Value> {
         let class = |class: &Value| {

@@ -1,6 +1,4 @@
 //! JSON description of a checked configuration, also the source of `xoff check`'s tables.
-//!
-//! Suffixes of keys are units; `null` is "no limit", "off" or "unknown".
 
 use serde_json::{Value, json};
 use xoff_config::shell::Chunks;
@@ -16,7 +14,7 @@ use xoff_flow_control::settings::{
 };
 use xoff_wire::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, Nanos, PortId};
 
-/// Returns every setting, derived or given. Patterns name all fields, so that none is forgotten.
+/// Returns every setting, derived or given.
 #[must_use]
 pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
     let Config { switch, shell, headroom, cables, warnings, notes } = config;
@@ -171,7 +169,6 @@ fn shared_view(shared: &SharedMemory) -> Value {
     })
 }
 
-/// Returns the parameters of all policies, used or not.
 fn policies_view(policies: &PolicySettings) -> Value {
     let PolicySettings { capfc_cut, capfc_count_unit, ofc, p_pfc, g_pfc, gfc, custom } = policies;
     let OfcSettings { alpha, flows, congested_flows, paused_flows } = ofc;
@@ -483,11 +480,11 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
     let lowest = feeding().map(|class| class.xon).min().filter(|_| decides)?;
     let highest = feeding().map(|class| class.xoff).max()?;
     Some(json!({
-        // Time for which the bytes queued below XON keep the line busy until peers resume.
+        // Time for which bytes queued below XON keep the line busy until peers resume.
         "covered_us": { "one": time(lowest), "all": all(|class| class.xon) },
         // Queueing delay of a frame that finds as many bytes queued as XOFF allows.
         "delay_us": { "one": time(highest), "all": all(|class| class.xoff) },
-        // Longest stall of the port's worker that the line makes up for afterwards, by a burst.
+        // Longest stall of the port's worker for which a burst makes up afterwards.
         "made_up_us": time(port.burst),
     }))
 }

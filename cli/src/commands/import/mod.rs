@@ -1,5 +1,3 @@
-//! `xoff import`: converts configurations of other switches.
-
 mod sonic;
 mod written;
 

@@ -9,7 +9,6 @@ use super::written::{Settings, Written, quoted};
 type Table = Map<String, Value>;
 
 const CLASSES: u8 = 8;
-/// Tables that are read; all others are named as not converted.
 const READ: [&str; 15] = [
     "DEVICE_METADATA",
     "PORT",
@@ -86,13 +85,11 @@ impl<'a> Db<'a> {
         self.table(table)?.get(key)?.as_object()
     }
 
-    /// Returns the entry of a port, whose key may list several ports.
     fn of_port(&self, table: &str, port: &str) -> Option<&'a Table> {
         let is_of_port = |key: &str| key.split(',').any(|name| name == port);
         self.table(table)?.iter().find(|(key, _)| is_of_port(key))?.1.as_object()
     }
 
-    /// Returns the entry for a class of a port, with a key such as `Ethernet0|3-4`.
     fn of_class(&self, table: &str, port: &str, class: u8) -> Option<&'a Table> {
         let is_of_class = |key: &str| {
             let (ports, classes) = key.split_once('|')?;
@@ -273,7 +270,6 @@ impl<'a> Db<'a> {
         settings
     }
 
-    /// Returns a number of an entry; notes other values.
     fn number(&mut self, entry: &Table, key: &str, place: &str) -> Option<u64> {
         let given = text(entry, key)?;
         let number = given.parse().ok();
@@ -342,7 +338,6 @@ fn text<'a>(entry: &'a Table, key: &str) -> Option<&'a str> {
     entry.get(key)?.as_str()
 }
 
-/// Returns the name in a reference, which older versions write as `[TABLE|NAME]`.
 fn reference(text: &str) -> &str {
     let inner = text.trim_start_matches('[').trim_end_matches(']');
     inner.rsplit_once('|').map_or(inner, |(_, name)| name)

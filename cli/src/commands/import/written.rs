@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Settings of a port by class (`None`: of the port itself) and key, with values as TOML.
 pub(super) type Settings = BTreeMap<(Option<u8>, &'static str), String>;
 
 #[derive(Debug, Default)]
@@ -37,7 +36,6 @@ impl Written {
     }
 }
 
-/// Returns a note as a comment of one line.
 fn comment(note: &str) -> String {
     format!("# Not converted: {}\n", note.replace(char::is_control, " "))
 }

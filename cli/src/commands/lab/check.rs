@@ -1,5 +1,3 @@
-//! `xoff lab check`: calculates the memory that a network needs.
-
 use serde_json::{Value, json};
 use xoff_config::Machine;
 use xoff_config::written::{counted, grouped, mebibytes};

@@ -27,23 +27,21 @@ use xoff_switch::confine::Confinement;
 use xoff_switch::control::ControlHandle;
 use xoff_switch::control::logging::{self, Log};
 
-/// Default log filter; `RUST_LOG` overrides it.
 const LOG: &str = "warn";
 const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
 
 pub(super) struct Kept {
-    // Dropped first, because its thread reads the network's counters.
+    // Dropped first: its thread reads the network's counters.
     _page: Option<ControlHandle>,
     up: RunningNetwork,
     events: Receiver<Event>,
     tell: mpsc::Sender<Event>,
-    // Dropped last, because the name must not become free before the rest of the network is gone.
+    // Dropped last: the name must not become free before the rest of the network is gone.
     _claim: Claim,
     _log: Log,
 }
 
 impl Kept {
-    /// Removes leftovers of killed networks, then makes the network.
     pub(super) fn new(network: Network) -> miette::Result<Kept> {
         let log = logging::start(LOG, LogFormat::Text, &Confinement::default()).into_diagnostic()?;
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
@@ -72,7 +70,6 @@ impl Kept {
         Ok(Kept { _page: page, up, events, tell, _claim: claim, _log: log })
     }
 
-    /// Restarts nodes on request, waits for a signal or the request to end, and ends the network.
     pub(super) fn until_down(mut self) -> Account {
         loop {
             match self.events.recv() {
@@ -87,7 +84,6 @@ impl Kept {
         let _ = control::reply(client, &self.up.restart(&request.node, request.agent_only)); // fails if the client is gone
     }
 
-    /// Ends the network, and sends the account of its frames to the clients that requested the end.
     fn end(self, mut clients: Vec<UnixStream>) -> Account {
         drop(self._page);
         let account = self.up.down();
@@ -112,7 +108,6 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), NetworkError> {
     xoff_xdp::spawn(work).map(drop).map_err(NetworkError::io("start a thread"))
 }
 
-/// Runs `command` at `node`, or outside of all nodes.
 pub(super) fn run(
     network: Network,
     node: Option<&str>,
@@ -185,7 +180,6 @@ pub(super) fn tell_page(page: Option<&str>) {
     page.into_iter().for_each(|page| cli::tell(format_args!("page: {page}")));
 }
 
-/// Prints the account of frames: as JSON on standard output, or as text on standard error.
 pub(super) fn print(account: &Account, json: bool) -> miette::Result<()> {
     if json {
         return cli::print(serde_json::to_string(account).into_diagnostic()? + "\n");

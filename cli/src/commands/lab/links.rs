@@ -1,5 +1,3 @@
-//! `xoff lab link` and `xoff lab restart`.
-
 use std::process::ExitCode;
 
 use miette::miette;
@@ -128,7 +126,6 @@ fn report(refusal: Refusal) -> miette::Report {
     }
 }
 
-/// Formats all links, or the only one `shown`.
 fn text(links: &[LinkStatus], shown: Option<usize>) -> String {
     let links = links.iter().zip(links::names(links)).enumerate();
     let links = links.filter(|(index, _)| shown.is_none_or(|shown| shown == *index));

@@ -1,5 +1,3 @@
-//! `xoff lab status`, `xoff lab graph`, and the capture point of `xoff lab capture`.
-
 use std::io::{self, IsTerminal as _};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -81,7 +79,6 @@ pub(super) fn capture_command(
     Ok((end.node.clone(), command))
 }
 
-/// Returns the index of a link.
 pub(super) fn find(lab: &str, links: &[LinkStatus], link: &str) -> Result<usize, NetworkError> {
     let names = links::names(links);
     let (lab, link_name) = (lab.to_owned(), link.to_owned());

@@ -1,5 +1,3 @@
-//! `xoff lab`: runs networks of hosts and switches.
-
 mod background;
 mod check;
 mod keep;
@@ -327,7 +325,6 @@ fn init(file: &Path) -> Result<(), NetworkError> {
     Ok(())
 }
 
-/// Replaces this process by the command at the node.
 fn exec(which: &LabArgs, node: &str, command: &[String]) -> miette::Result<u8> {
     let lab = control::choose(which.lab.as_deref())?;
     let description: Description = control::ask(&lab, Request::Describe)?;

@@ -234,7 +234,6 @@ impl CheckArgs {
     }
 }
 
-/// Completes the settings of the command line by those of the file.
 fn settings(wishes: NicWishes, file: Option<&Path>) -> miette::Result<NicSettings> {
     let file = file.map(NicWishes::load).transpose()?;
     wishes.over(file.unwrap_or_default()).settings().into_diagnostic()
@@ -302,7 +301,6 @@ fn obey(settings: &NicSettings, waits: bool) -> miette::Result<ExitCode> {
     Ok(if has_fault { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Starts the agent and its HTTP server.
 fn start(settings: &NicSettings) -> miette::Result<Result<(Agent, Option<ControlHandle>), AgentError>> {
     let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
     let http = http.transpose().map_err(|error| {
@@ -324,7 +322,6 @@ fn start(settings: &NicSettings) -> miette::Result<Result<(Agent, Option<Control
     Ok(Ok((agent, control)))
 }
 
-/// Obeys pauses until `stop` becomes readable, or the agent fails.
 fn obey_once(
     agent: Agent,
     control: Option<ControlHandle>,
@@ -342,7 +339,6 @@ fn obey_once(
     outcome
 }
 
-/// Logs the end of a run. Returns whether lossless frames were lost, or pauses perhaps not obeyed.
 fn conclude(view: &NicView, removed: &Removed) -> bool {
     let dropped = view.dropped_lossless();
     let left: u64 = view.ever_lossless().iter().map(|class| removed.lost[class.index()]).sum();

@@ -1,5 +1,3 @@
-//! `xoff nic status`: shows a running agent.
-
 use xoff_config::written::grouped;
 
 use crate::cli::{self, URL_VARIABLE};
@@ -96,7 +94,6 @@ fn render(status: &NicStatus) -> String {
         + "\n"
 }
 
-/// Describes whose classes the host uses, and differences to the switch.
 fn dcbx(status: &NicStatus) -> String {
     let LldpStatus { enabled, dcbx, neighbors, mismatches, not_compared, .. } = &status.lldp;
     if !enabled {

@@ -1,5 +1,3 @@
-//! Requests of `xoff status`: the switches to query, and their replies.
-
 use std::io;
 use std::time::Duration;
 
@@ -31,13 +29,7 @@ pub enum StatusError {
     #[error("the switch has no port {name:?}; its ports are {valid_names}")]
     NoSuchPort { name: String, valid_names: String },
     #[error("{option} does not apply to `xoff status{of}`: {why}")]
-    Meaningless {
-        option: &'static str,
-        /// Argument of `xoff status` after a space, or empty.
-        of: String,
-        /// Reason, which names the view to which the option applies.
-        why: &'static str,
-    },
+    Meaningless { option: &'static str, of: String, why: &'static str },
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
 }
@@ -100,7 +92,6 @@ fn sockets() -> Result<Vec<String>, StatusError> {
     }
 }
 
-/// Fetches the unparsed status of a switch or agent.
 pub(in crate::commands) fn fetch(url: &str) -> Result<String, StatusError> {
     get(url, "/status")
 }

@@ -1,5 +1,3 @@
-//! Table of port groups and their members.
-
 use serde_json::Value;
 use xoff_config::written::grouped;
 
@@ -7,7 +5,6 @@ use super::layout::table;
 use xoff_config::format::bytes;
 use xoff_switch::control::status::{GroupStatus, MemberStatus, Status};
 
-/// Returns the groups that contain a selected port. Their other members remain listed.
 fn picked(status: &Status) -> impl Iterator<Item = &GroupStatus> {
     let is_there = |member: &MemberStatus| status.ports.iter().any(|port| port.name == member.port);
     status.groups.iter().filter(move |group| group.members.iter().any(is_there))

@@ -1,5 +1,3 @@
-//! Layout of tables.
-
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use xoff_switch::control::status::ClassStatus;
 

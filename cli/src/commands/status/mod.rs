@@ -1,4 +1,4 @@
-//! `xoff status`: shows a running switch. One word selects the view.
+//! `xoff status`: shows a running switch.
 
 mod ask;
 mod groups;
@@ -153,7 +153,6 @@ fn print(args: &Args) -> Result<(), StatusError> {
     }
 }
 
-/// Previous status of each switch, by the switch's address.
 type Past = BTreeMap<String, Status>;
 
 type Picked = (Status, Option<Status>);
@@ -202,7 +201,7 @@ impl Args {
         if self.what.is_some() {
             return Ok(Look::Text(self.answer(past)?));
         }
-        // Select only ports here, because the screen itself selects classes and congested ports.
+        // Select only ports here: the screen itself selects classes and congested ports.
         let selection = Selection { ports: self.port.clone(), ..Selection::default() };
         let mut switches = Vec::new();
         for reply in self.ask()? {
@@ -266,7 +265,6 @@ impl Args {
         Ok(Value::from(values).to_string())
     }
 
-    /// Formats which pause caused which, over all switches that reply.
     fn causes(&self, replies: Vec<SwitchReply>) -> Result<String, StatusError> {
         let (mut switches, mut silent) = (Vec::new(), Vec::new());
         for reply in replies {
@@ -295,7 +293,6 @@ impl Args {
     }
 }
 
-/// Selects the requested part of a reply; adds the previous status.
 fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
     let SwitchReply { url, status } = reply;
     let picked = status.and_then(|status| {

@@ -1,5 +1,3 @@
-//! Table of snooped VLANs and of their multicast groups.
-
 use xoff_config::written::grouped;
 use xoff_switch::control::status::{MulticastStatus, MulticastVlanStatus, Status};
 

@@ -1,5 +1,3 @@
-//! Tables of LLDP neighbors and of their mismatches with the port.
-
 use super::layout::table;
 use xoff_config::format::span;
 use xoff_switch::control::status::{LldpStatus, PortStatus};
@@ -46,7 +44,6 @@ fn mismatches(ports: &[&PortStatus]) -> String {
     table(&["port", "mismatch", "", "detail"], rows)
 }
 
-/// Lists ports that have neighbors, but are compared with none of them.
 fn not_compared(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().filter(|port| !port.lldp.neighbors.is_empty()).filter_map(|port| {
         let reason = port.lldp.not_compared.clone()?;
@@ -55,7 +52,6 @@ fn not_compared(ports: &[&PortStatus]) -> String {
     table(&["port", "not compared, because"], rows)
 }
 
-/// Formats the numbers of refused LLDP frames and neighbors: malformed, discarded, and too many.
 fn refused(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().flat_map(|port| {
         let LldpStatus { malformed, discarded, too_many, .. } = &port.lldp;

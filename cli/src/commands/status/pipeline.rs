@@ -1,5 +1,3 @@
-//! Text about the pipeline between ingress and egress queues: settings and halts.
-
 use xoff_config::written::grouped;
 use xoff_flow_control::settings::{IngressOrder, WhenFull};
 
@@ -7,7 +5,6 @@ use super::layout::table;
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{HaltStatus, PipelineStatus, PortStatus, Status};
 
-/// Describes the pipeline; empty for default settings.
 pub(super) fn pipeline(status: &Status) -> String {
     let PipelineStatus { rate_frames_per_second, delay_nanos, ingress, when_full } = &status.pipeline;
     let rate = rate_frames_per_second.map(|rate| scaled(rate.into(), "pps"));

@@ -51,7 +51,6 @@ fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> Strin
     if rates.is_empty() { "no limit".into() } else { rates.join(", ") }
 }
 
-/// Formats the `wanted` classes whose peers understand lists of flows (OFC).
 pub(super) fn flow_table(ports: &[&PortStatus], wanted: fn(&FlowStatus) -> bool) -> String {
     let header = ["port", "class", "flow pauses requested", "paused by peer", "lists in / out", "fallbacks"];
     let rows = ports.iter().flat_map(|port| {
@@ -80,7 +79,6 @@ pub(super) const fn lists(flows: &FlowStatus) -> [u64; 2] {
     [received, flows.pause_frames_sent + flows.resume_frames_sent]
 }
 
-/// Formats the `wanted` shadow policies of lossless classes with traffic.
 pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> bool) -> String {
     let header =
         ["port", "class", "shadow policy", "would have paused", "would have requested", "would have lost"];

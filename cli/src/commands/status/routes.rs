@@ -1,5 +1,3 @@
-//! Table of the kernel's routes and how the switch applies them.
-
 use super::layout::table;
 use xoff_switch::router::{Row, RowVia};
 

@@ -1,9 +1,6 @@
-//! Selection of ports and classes of a [`Status`].
-
 use super::ask::StatusError;
 use xoff_switch::control::status::{ClassStatus, PortStatus, Status};
 
-/// Filter of ports and classes. An empty filter selects everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     pub ports: Vec<String>,
@@ -16,7 +13,6 @@ impl Selection {
         self.ports.is_empty() && self.classes.is_empty() && !self.congested
     }
 
-    /// Returns the selected part of `now`; fails for an unknown port.
     pub fn of(&self, now: &Status, before: Option<&Status>) -> Result<Status, StatusError> {
         if let Some(name) = self.ports.iter().find(|name| now.ports.iter().all(|port| port.name != **name)) {
             let names: Vec<&str> = now.ports.iter().map(|port| port.name.as_str()).collect();

@@ -1,5 +1,3 @@
-//! First lines of a status: identity, verdict, faults of peers, and ledger.
-
 use xoff_config::written::grouped;
 
 use xoff_config::format::{scaled, span};
@@ -55,7 +53,6 @@ pub(super) fn verdict(status: &Status) -> String {
     )
 }
 
-/// Names ports whose hosts leave TCP and UDP checksums unfinished now.
 pub(super) fn checksums(status: &Status) -> String {
     let ongoing = status.ongoing.iter().filter(|it| it.event == UNFINISHED_CHECKSUM);
     let line = |port: &String| {
@@ -126,7 +123,6 @@ pub(super) fn ledger(status: &Status) -> String {
     format!("ledger: {state}; {came} = {went}")
 }
 
-/// Formats a sum; zeros after the first are omitted.
 fn sum<const N: usize>(parts: [(u64, &str); N]) -> String {
     let (first, name) = parts[0];
     let rest = parts[1..].iter().filter(|(count, _)| *count > 0);

@@ -146,7 +146,6 @@ pub(super) fn mode(port: &PortStatus) -> String {
     format!("{mode}, {memory}{state}")
 }
 
-/// Returns the kernel's drops at a port: counter, reason, number of frames.
 pub(super) fn losses(port: &PortStatus) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
     let xdp = port
         .xdp_statistics
@@ -158,7 +157,6 @@ pub(super) fn losses(port: &PortStatus) -> impl Iterator<Item = (&'static str, &
     xdp.chain(device).filter(|(_, _, frames)| *frames > 0).collect::<Vec<_>>().into_iter()
 }
 
-/// Formats the kernel's drops and refused transmissions in one cell.
 pub(super) fn unseen(port: &PortStatus) -> String {
     let kicks = port.xdp_statistics.iter().filter(|xdp| xdp.tx_failed_kicks > 0).map(|xdp| {
         format!("transmission refused {} times (error {})", grouped(xdp.tx_failed_kicks), xdp.tx_failed_errno)
@@ -222,7 +220,6 @@ pub(super) fn pause(pause: &PauseStatus) -> String {
     format!("{} x, {}{now}", grouped(pause.xoff), span(pause.nanos))
 }
 
-/// Describes the cause of the peer's current pause.
 pub(super) fn why(class: &ClassStatus) -> String {
     let Some(cause) = class.cause.as_ref().filter(|_| class.pause_sent.now) else { return String::new() };
     let trigger = match cause.class == class.class {

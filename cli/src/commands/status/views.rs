@@ -17,7 +17,6 @@ use super::summary::checksums;
 use super::tables::{class_table, losses, pause, port_table, quantiles, why};
 use xoff_switch::control::status::{ClassStatus, FdbEntry, PortStatus, Status};
 
-/// Keys of ports and classes in the JSON of a view.
 enum Keys {
     All,
     These(&'static [&'static str]),
@@ -85,7 +84,6 @@ pub(super) fn json(what: What, status: &Status) -> Value {
     status.ports.iter().map(port).collect()
 }
 
-/// Returns the name and the fields that `keys` selects.
 fn picked(of: &impl serde::Serialize, name: &str, keys: &Keys) -> Map<String, Value> {
     let Ok(Value::Object(mut all)) = serde_json::to_value(of) else { return Map::new() };
     if let Keys::These(keys) = keys {
@@ -133,7 +131,6 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
     }
 }
 
-/// Lists the reasons for generic XDP and for copied frames, each with its ports.
 fn fallbacks(ports: &[&PortStatus]) -> String {
     let mut reasons = BTreeMap::<String, Vec<&str>>::new();
     for port in ports {

@@ -1,5 +1,3 @@
-//! Tests of groups of ports: a frame received on a member counts as received from the group.
-
 // proves: groups
 
 use xoff_flow_control::settings::{GroupSettings, Member, Spread};

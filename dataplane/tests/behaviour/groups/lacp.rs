@@ -55,7 +55,6 @@ impl Bench {
         assert_eq!(self.switch.ledger().missing(), 0);
     }
 
-    /// Receives frames of 32 flows to the group; returns how many are queued at each member.
     fn flows(&mut self) -> [u64; 2] {
         (0..32).for_each(|flow| self.receive(P0, &data(BEYOND, flow)));
         [P2, P3].map(|port| self.switch.buffer().egress(port, C0).0 / 64)

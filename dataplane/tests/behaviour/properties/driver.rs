@@ -69,8 +69,7 @@ pub struct Driver {
     last: BTreeMap<(u8, u8, u8, u8), u32>,
     departed: BTreeSet<(u32, u8)>,
     flow_pauses: [FlowPauses; PORTS],
-    /// For each class, number of the first frame received after the last change of policy. Earlier frames belong to no
-    /// flow.
+    /// For each class, number of the first frame received after the last change of policy.
     of_no_flow: [u32; CLASSES],
     paused_until: [[Nanos; CLASSES]; PORTS],
 }
@@ -147,8 +146,6 @@ impl Driver {
         (0..PORTS_U8).for_each(|port| self.set_link(port, true));
         self.paused_until = Default::default();
         for round in 0.. {
-            // Every other time, advance by less than the refresh interval, so that no pause refresh takes the line from
-            // data.
             self.advance(if round % 2 == 0 { 100_000 } else { 10_000 });
             let workers = self.workers.len();
             for worker in 0..workers {
@@ -361,7 +358,6 @@ impl Driver {
             && stormed.contains(Class::from_low_bits(class))
     }
 
-    /// Checks that every frame is in one place only, and counts at ingress until it has left.
     fn check(&self) {
         let held: u64 = self.workers.iter().map(|worker| worker.ledger().held).sum();
         for worker in &self.workers {

@@ -174,7 +174,7 @@ fn refused_source_address_of_halted_frame_is_counted_once() {
     assert_eq!(driver.refused(2), 5);
 }
 
-/// A class that sends alone must not build up a deficit of a whole batch, because it would pay for that once other classes send, too.
+/// A class that sends alone must not build up a deficit of a whole batch.
 // proves: batches
 #[test]
 fn lone_class_overdraws_scheduler_credit_by_at_most_a_frame() {
@@ -190,7 +190,6 @@ fn lone_class_overdraws_scheduler_credit_by_at_most_a_frame() {
     [together, alone].iter_mut().for_each(Driver::drain);
 }
 
-/// The round robin is at the second member, with which not all copies would fit.
 #[test]
 fn flood_waits_only_if_copies_fit_with_no_group_member() {
     const CLASS: usize = 3;

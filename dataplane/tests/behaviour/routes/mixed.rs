@@ -1,5 +1,3 @@
-//! Random frames, routing tables, pauses and link flaps: every frame is accounted for.
-
 use proptest::prelude::*;
 use xoff_explore::explore;
 
@@ -9,18 +7,10 @@ const PORTS: [PortId; 6] = [P0, P1, P2, P3, V4, V5];
 
 #[derive(Clone, Debug)]
 enum RouterStep {
-    Comes {
-        port: PortId,
-        mac: MacAddr,
-        dst: [u8; 4],
-        ttl: u8,
-        len: u16,
-        by_host: bool,
-    },
+    Comes { port: PortId, mac: MacAddr, dst: [u8; 4], ttl: u8, len: u16, by_host: bool },
     Pause(PortId, u16),
     Link(PortId, bool),
     Leaves(PortId),
-    /// New routing table: 0 is empty, 1 complete, 2 also has station 10.7.0.5.
     Table(u8),
     Time(u16),
 }

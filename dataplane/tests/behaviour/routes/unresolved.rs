@@ -1,5 +1,3 @@
-//! Lossless frames wait in the switch while the kernel resolves their neighbour.
-
 use std::num::NonZeroU32;
 
 use xoff_flow_control::settings::{FrameRate, IngressOrder, PipelineSettings};

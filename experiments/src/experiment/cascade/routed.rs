@@ -86,7 +86,6 @@ fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     Ok(CascadeRun { astray: astray.collect(), ..run })
 }
 
-/// Describes frames that left by another port than their flow's.
 fn astray(FlowPath { from, by, .. }: &FlowPath, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
     let [sent_text, left_text] =
         [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));

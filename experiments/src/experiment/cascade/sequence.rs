@@ -11,7 +11,6 @@ pub(super) struct Sequence {
     steps: Vec<Step>,
 }
 
-/// Path of pauses from the slow receiver (`sink`) back to a sender.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     pub(super) sink: &'static str,
@@ -133,7 +132,6 @@ impl Sequence {
         self.steps.iter().map(step_time).collect()
     }
 
-    /// Describes missing or early steps, with the difference in ms.
     pub(super) fn out_of_order(&self, record: &PauseRecord) -> Vec<(String, Option<f64>)> {
         let name = |of: &PortAction| {
             let number = self.steps.iter().find(|step| step.action == *of).map_or("", |step| step.number);
@@ -153,7 +151,6 @@ impl Sequence {
         missing.chain(against).collect()
     }
 
-    /// Describes pauses with unexpected causes, and pauses of uninvolved hosts.
     pub(super) fn not_relayed(&self, record: &PauseRecord) -> Vec<String> {
         let holds = || self.steps.iter().filter_map(|step| Some((step, step.cause.as_ref()?)));
         let against = holds().flat_map(|(step, cause)| {
@@ -193,7 +190,6 @@ impl Sequence {
     }
 }
 
-/// Returns the first observation, unless an earlier pause was missed.
 fn first<'a>(record: &'a PauseRecord, action: &PortAction) -> Option<&'a PauseEvent> {
     record.reliable_events().iter().find(|event| action.is(event))
 }
@@ -298,7 +294,7 @@ pub(super) mod tests {
             (expected[release].action, expected[resume].action),
             (PauseAction::Releases, PauseAction::Resumes)
         );
-        // The sample that showed the release was taken late, so the release may have happened before `at_ms`.
+        // The sample that showed the release was late, so the release may have happened before `at_ms`.
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = expected.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);

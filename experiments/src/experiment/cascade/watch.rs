@@ -18,9 +18,7 @@ const SAMPLE_EVERY: Duration = Duration::from_micros(200);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PauseAction {
-    /// The switch sends XOFF.
     Holds,
-    /// The switch sends XON.
     Releases,
     /// The peer's XOFF pauses the port.
     Stops,
@@ -56,7 +54,6 @@ pub(super) struct PauseEvent {
 
 pub(super) struct PauseRecord {
     pub(super) events: Vec<PauseEvent>,
-    /// Time after which a pause was missed, ms.
     pub(super) missed_from_ms: Option<f64>,
 }
 
@@ -85,8 +82,8 @@ struct PauseChange {
 }
 
 impl PauseTrack {
-    /// Records a sample: the number of ended pauses, and the begin of a current one. `origin` is the first frame's due time by the same
-    /// clock.
+    /// Records a sample: the number of ended pauses, and the begin of a current one. `origin` is the first frame's
+    /// due time by the same clock.
     fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
         let mut found = PauseChange::default();
         if since != self.since {
@@ -155,7 +152,6 @@ pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> PauseRe
     record
 }
 
-/// Reads ended pauses (sent, obeyed), begins of current ones, and the cause of the sent one.
 fn read(class: &ClassCounters) -> ([u64; 2], [u64; 2], Option<Cause>) {
     settled(|| {
         let ended = [&class.held_durations, &class.paused_durations].map(Histogram::count);

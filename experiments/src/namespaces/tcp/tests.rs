@@ -55,7 +55,7 @@ fn written_bytes_are_all_read() {
     assert_eq!(got.marked, 0);
 }
 
-/// One segment in `ONE_OF` is overtaken by the next `OVERTAKEN_BY` segments.
+/// The next `OVERTAKEN_BY` segments overtake one in `ONE_OF`.
 const ONE_OF: u64 = 40;
 const OVERTAKEN_BY: u64 = 6;
 

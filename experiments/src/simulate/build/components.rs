@@ -8,7 +8,6 @@ use xoff_sim::{At, Plan};
 use crate::scenario::LoadSettings;
 
 pub(super) struct Components {
-    /// Parts at the links of each host.
     hosts: Vec<BTreeSet<u32>>,
 }
 

@@ -6,7 +6,6 @@ use xoff_wire::units::{Class, ClassSet};
 
 use crate::scenario::Scenario;
 
-/// Returns the classes that the scenario uses. Those of them that are lossy need buffers.
 pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
     let (acks, cnps) = match scenario.hosts.transport {
         Transport::Roce(RoceSettings { ack_class, control: Control::Dcqcn(of), .. }) => {
@@ -15,7 +14,6 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
         Transport::Roce(RoceSettings { ack_class, .. }) => (ack_class, None),
         Transport::LineRate => (None, None),
     };
-    // Switches send CNMs untagged, so in class 0.
     let cnms = scenario.hosts.qcn.map(|_| Class::ALL[0]);
     scenario.loads.iter().map(|load| load.class).chain(acks).chain(cnps).chain(cnms).collect()
 }

@@ -1,5 +1,3 @@
-//! Flows of imported files, and their node numbers.
-
 use std::path::Path;
 
 use miette::miette;

@@ -46,7 +46,6 @@ fn check_hosts(load: &LoadSettings, hosts: &[u32], count: u32) -> miette::Result
     }
 }
 
-/// Returns the rate of the slowest host, over all of its links.
 pub(super) fn host_rate(plan: &Plan) -> BitRate {
     let mut rates = vec![0; plan.hosts() as usize];
     for (a, b, line) in plan.links() {

@@ -66,7 +66,6 @@ pub(super) fn fit(
     })
 }
 
-/// Estimates each load's number of flows; `imported` has the numbers of imported loads.
 pub(super) fn flows<'scenario>(
     scenario: &'scenario Scenario,
     plan: &Plan,

@@ -36,7 +36,7 @@ pub struct Model {
     pub warnings: Vec<String>,
 }
 
-/// Builds a run. Load files are relative to `path`. The memory must suffice for `runs` such runs.
+/// Builds a run; the memory must suffice for `runs` such runs.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let mut bare = plan::plan(&scenario, path, &Build::ideal())?;

@@ -1,5 +1,3 @@
-//! Timed events: changes of links and settings, and switch faults.
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,7 +40,6 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Schedules all events; link faults without a time begin now.
     pub(super) fn new(
         (faults, revisions): (Vec<Fault>, Vec<Revision>),
         plan: Plan,

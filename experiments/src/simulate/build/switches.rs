@@ -13,7 +13,6 @@ use crate::scenario::{Change, ChangeTarget, PortLine, Source};
 
 #[derive(Default)]
 pub(super) struct Configured {
-    /// Initial kinds, shared by identical switches.
     pub kinds: Vec<Arc<SwitchKind>>,
     pub revisions: Vec<Revision>,
     pub warnings: Vec<String>,

@@ -1,5 +1,3 @@
-//! Faults follow the scenario, and each loss has a named reason.
-
 // proves: scenarios
 
 use super::*;
@@ -109,7 +107,7 @@ fn restarted_switch_loses_frames_but_keeps_settings() {
     let rows = run_of(&scenario("300us", &restart), &[]);
     let [_, _, unseen, restarts, frames] = switch_row(&rows);
     assert_eq!((unseen, restarts), (0, 1));
-    // Lost are the queued frames, which thresholds limit, and the arrivals of 20 us on four lines at 100 Gb/s.
+    // The arrivals of 20 us on four lines at 100 Gb/s.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
     assert!((lines..lines + 500).contains(&frames), "{frames}");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");

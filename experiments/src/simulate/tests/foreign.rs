@@ -1,5 +1,3 @@
-//! Files of other simulators, and tables of sizes.
-
 use super::*;
 
 fn field(name: &str) -> PathBuf {

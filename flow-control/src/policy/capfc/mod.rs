@@ -4,8 +4,8 @@
 //! until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the port with most arrivals; Algorithm 2
 //! (Stop-Calibrate) the fewest ports that together have the share CUT of arrivals.
 //!
-//! The paper leaves two points open. Here, the lowest of equal ports is blamed. Arrivals at ports that may not send
-//! XOFF do not count: blame of such a port would pause no peer.
+//! The paper leaves ties open: here, the lowest of equal ports is blamed. Arrivals at ports that may not send XOFF do
+//! not count: blame of such a port would pause no peer.
 
 use xoff_wire::units::{Bytes, PortId};
 

@@ -1,5 +1,5 @@
-//! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that cause
-//! congestion are paused, hop by hop up to their sources.
+//! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that
+//! cause congestion are paused, hop by hop up to their sources.
 //!
 //! Tables per class, named as in the paper: per egress port `flow_in_port_tab` ([`flow_table`]) and
 //! `congested_flow_tab` ([`congested`]), per ingress port `pause_frame_tab` ([`pause_frames`]).
@@ -9,14 +9,8 @@
 //! are paused. Otherwise it is *local*: the flows that the peer has paused are paused. At X_OFF plain PFC pauses the
 //! class, in place of the paper's PAUSE with all keys (line 11).
 //!
-//! Deviations from the paper:
-//!
-//! * A PAUSE names only flows from its receiver, which has the same effect in a smaller frame.
-//! * Line 14 replaces earlier flows; here flows are added, because a forgotten flow would never resume.
-//! * A PAUSE is sent on change and refreshed, not with every frame.
-//! * The resume check (line 16) also runs when a frame has left, because a paused sender from which no more frames
-//!   arrive must be resumed.
-//! * With a full table, or a peer not known to understand flow lists, plain PFC pauses the class.
+//! docs/policies/ofc.md lists deviations from the paper. With a full table, or a peer not known to understand flow
+//! lists, plain PFC pauses the class.
 
 mod congested;
 mod flow_table;
@@ -40,12 +34,10 @@ use crate::settings::{OfcSettings, SwitchSettings, ports_where};
 
 /// Bytes of used table entries at one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct TableBytes {
-    /// Bytes of `flow_in_port_tab`.
     pub flow_in_port: usize,
-    /// Bytes of `congested_flow_tab`.
     pub congested_flow: usize,
-    /// Bytes of `pause_frame_tab`.
     pub pause_frame: usize,
 }
 
@@ -153,7 +145,7 @@ impl Ofc {
         }
     }
 
-    /// Requests pauses of flows (Algorithm 1 of OFC, lines 5 to 8 and 13 to 15).
+    /// Requests pauses of flows (Algorithm 1 of OFC, lines 5 to 8, 13 to 15).
     #[cold]
     fn pause(&mut self, port: PortId, culprits: CulpritFlows, egress: PortId, intents: &mut Vec<Intent>) {
         let flows = &mut self.egress[egress.index()].flows;

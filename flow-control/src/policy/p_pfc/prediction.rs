@@ -89,7 +89,7 @@ impl Prediction {
         }
     }
 
-    /// Takes a sample. Returns whether the queue, growing at this rate, reaches XOFF within one interval.
+    /// Takes a sample; returns whether the queue will reach XOFF within one interval.
     fn will_reach_xoff(&mut self, now: Nanos, port: PortId, buffer: &Buffer) -> bool {
         let class = self.pfc.class();
         let held = buffer.ingress(port, class);

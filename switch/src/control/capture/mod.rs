@@ -183,7 +183,6 @@ async fn run(
     if is_read {
         capture.take().await;
     }
-    // If the capture ended at its maximum number of frames, report only the counts up to the last frame sent.
     let counts = if capture.is_full() { &capture.sent_counts } else { &counts };
     if is_read {
         capture.writer.statistics(|port| [counts.wanted(port), counts.missed(port)], wall());
@@ -314,7 +313,7 @@ async fn put_probes(
     Ok(readers)
 }
 
-/// Removes the probes from the workers. Their memory is freed in this thread, so that no worker spends time on it.
+/// Removes the probes from the workers. This thread frees their memory, so that no worker spends time on it.
 async fn take_probes(view: &SwitchView, id: TapId) {
     for worker in &view.workers {
         let (done, answer) = oneshot::channel();

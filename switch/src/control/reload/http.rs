@@ -1,5 +1,3 @@
-//! `PUT /reload`, from this machine only ([`super::super::trust`]).
-
 use std::sync::Arc;
 
 use axum::extract::Request;

@@ -47,7 +47,8 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// For each worker whose memory is too small for frames of all these configurations, adds a change that needs a restart.
+    /// For each worker whose memory is too small for frames of all these configurations, adds a change that needs a
+    /// restart.
     fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
         let Reserved { plans, shares, queues } = self;
         let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
@@ -176,7 +177,6 @@ impl Reloads {
         outcome.map_err(|error| error.to_string())
     }
 
-    /// Queues a reload, whose result is logged.
     pub fn now(&self) {
         drop(self.ask(false));
     }
@@ -288,7 +288,8 @@ impl Reloader {
         self.reserved.fit(&former, next, changes);
     }
 
-    /// Returns whether all queues are within the limits of `running`, without headroom. If so, former configurations need no memory.
+    /// Returns whether all queues are within the limits of `running` without headroom, so that former configurations
+    /// need no memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -386,8 +387,8 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Returns the settings of `next`, completed by values from the running switch and from neighbors. Removed ports keep room for late
-    /// arrivals and frames to be sent.
+    /// Returns the settings of `next`, completed from the running switch and from neighbors. Removed ports keep room
+    /// for late arrivals and frames to be sent.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -434,7 +435,6 @@ pub(super) async fn run(reloader: Option<Reloader>) {
     }
 }
 
-/// Returns the shortest time in which one of the ports sends its committed bytes at line rate.
 pub(crate) fn commit_time<'a>(ports: impl Iterator<Item = &'a PortSettings>) -> Nanos {
     ports.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER)
 }

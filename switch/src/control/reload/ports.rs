@@ -57,7 +57,7 @@ impl Added {
     }
 }
 
-/// Removes the ports `ids`, and returns remarks about them. Slow removals continue in the background.
+/// Removes the ports `ids`; slow removals continue in the background. Returns remarks.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));

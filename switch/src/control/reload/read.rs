@@ -16,12 +16,11 @@ use crate::machine;
 
 /// Maximum time to read the file: less than a client waits for the reload.
 pub(super) const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum time that another reload waits while the file is read; after that, the other reload is refused.
 const QUEUED_FOR: Duration = Duration::from_secs(1);
 const READERS_MAX: usize = 8;
 
 impl Reloader {
-    /// Reads the file. Meanwhile, other reloads are refused, but settings still follow LLDP neighbors.
+    /// Reads the file.
     pub(super) async fn read(&mut self) -> Result<Config, NotReloaded> {
         let mut reading = pin!(timeout(READ_WITHIN, self.start_reading()?));
         let read = match timeout(QUEUED_FOR, &mut reading).await {

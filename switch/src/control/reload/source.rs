@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use xoff_config::{Config, ConfigError, Machine};
 
-/// File of a switch's configuration.
 #[derive(Clone)]
 pub struct Source {
     pub path: PathBuf,

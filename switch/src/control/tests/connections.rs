@@ -96,7 +96,6 @@ fn connection_with_unread_answer_is_closed() {
     for _ in 0..200 {
         stream.write_all(b"GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     }
-    // Do not read, because the closing is visible without that.
     let mut ended = [PollFd::new(std::os::fd::AsFd::as_fd(&stream), PollFlags::POLLHUP)];
     assert_eq!(poll(&mut ended, PollTimeout::from(60_000u16)).unwrap(), 1);
     stop_worker(&view, worker);

@@ -1,5 +1,3 @@
-//! Tests of the control thread over real HTTP, with a simulated worker.
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

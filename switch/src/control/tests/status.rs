@@ -197,7 +197,6 @@ fn healthz_names_ended_workers_and_faulty_devices_of_ports() {
     let health: Health = serde_json::from_str(&json).unwrap();
     assert_eq!((health.ready, health.ports.len(), health.workers.len()), (true, 2, 1));
     stop_worker(&view, worker);
-    // Wait for the last change by the control thread.
     while view.ports[0].device.get() != "lo" {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

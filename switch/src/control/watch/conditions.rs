@@ -25,7 +25,6 @@ pub(super) struct ConditionKind {
     pub end: End,
 }
 
-/// When a fault is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     AfterQuiet,
@@ -48,7 +47,6 @@ type Lasts = dyn Fn(&SwitchView) -> bool + Send;
 type Tests = dyn Fn(&SwitchView) -> u64 + Send;
 type Detail = dyn Fn(&SwitchView) -> Option<String> + Send;
 
-/// Fault to detect: a counter that should not grow, or a state that should not last.
 pub(super) struct Condition {
     pub kind: &'static ConditionKind,
     pub place: Location,

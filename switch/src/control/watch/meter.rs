@@ -1,4 +1,5 @@
-//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, large enough for the longest stall.
+//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, as large as the
+//! longest stall.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
@@ -7,7 +8,7 @@ use super::super::view::{PortView, SwitchView};
 
 /// Tolerated difference between the clocks of peer and switch, in percent.
 const TOLERANCE_PERCENT: u64 = 1;
-/// Maximum duration of one reading of the counters. The time of a longer reading is too uncertain, so its numbers are ignored.
+/// Maximum duration of one reading of the counters. Numbers of a longer reading are ignored.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 
@@ -48,7 +49,6 @@ impl Meter {
     }
 }
 
-/// Returns the bytes received on the line, preambles and gaps included.
 fn on_line(view: &SwitchView, port: PortId) -> u64 {
     let of_class = |class| {
         let counters = view.counters.class(port, class);

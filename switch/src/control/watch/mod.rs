@@ -1,5 +1,6 @@
-//! Log of faults: when one begins, while it lasts, and when it is over. A fault ([`Episode`]) begins when the counter of a [`Condition`]
-//! ([`conditions`]) grows, or its state exists, and ends after a quiet time; that of a peer only after another pause.
+//! Log of faults: when one begins, while it lasts, and when it is over. A fault ([`Episode`]) begins when a
+//! [`Condition`]'s counter grows or its state exists, and ends after a quiet time; that of a peer only after another
+//! pause.
 
 mod conditions;
 mod meter;
@@ -76,7 +77,6 @@ impl ConditionMonitor {
         }
     }
 
-    /// Applies new settings: continues faults that are still watched, and logs those that are no longer watched.
     fn renew(&mut self, view: &SwitchView, now: Nanos) {
         self.settings = view.settings();
         let with_key =
@@ -166,7 +166,7 @@ impl ConditionMonitor {
 }
 
 impl ConditionState {
-    /// Updates the state of a fault. Returns what to log, if anything.
+    /// Updates a fault's state; returns what to log, if anything.
     fn follow(
         &mut self,
         now: Nanos,

@@ -26,7 +26,6 @@ fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String>
     let mut watch = ConditionMonitor::new(&view);
     watch.kernel_losses.read_kernel(&view);
     let begin = (view.clock)();
-    // Let the view's initial faults end before the test begins.
     watch.look(&view, begin);
     view.counters.port(PortId(1)).looped.set(0);
     view.counters.class(PortId(1), CLASS).storm_since.set(0);

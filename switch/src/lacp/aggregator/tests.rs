@@ -100,7 +100,6 @@ impl Wires {
         }
     }
 
-    /// Checks that data of a port that distributes is collected, unless a fault hides the partner's state.
     fn check(&mut self) {
         for [a, b] in self.wires.clone() {
             for (from, to) in [(a, b), (b, a)] {

@@ -17,7 +17,6 @@ fn port(lossless: u8, trust: Trust) -> PortSettings {
     PortSettings { trust, flow_control: FlowControl::Pfc { obey: lossless, send: lossless }, ..settings() }
 }
 
-/// Class, selector and value.
 type Entry = (usize, u8, u16);
 
 fn applications(list: &[Entry]) -> Announcement {
@@ -149,7 +148,6 @@ fn mismatch_stays_while_two_neighbors_announce_dcbx() {
     assert_eq!(at.not_compared(&PortSettings { dcbx: Dcbx::Off, ..here }).unwrap(), "`dcbx` is \"off\"");
 }
 
-/// Describes the effect of a frame on a port with lossless class 3 and classes by DSCP.
 fn effect(frame: &[u8]) -> String {
     let header = Header::parse(frame).unwrap();
     if !is_lldp(&header) {

@@ -1,5 +1,3 @@
-//! Receives frames at ports of `xsk-rs`.
-
 use xsk_rs::FrameDesc;
 
 use crate::ports::Ports;

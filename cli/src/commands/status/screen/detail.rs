@@ -9,7 +9,6 @@ use crate::cli::wrapped;
 use xoff_config::format::{bytes, scaled, span};
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// Formats lines, none longer than `width` characters unless a single word is.
 pub(super) fn lines(row: &Row, width: usize) -> Vec<String> {
     let mut lines = vec![heading(row)];
     lines.push(String::new());

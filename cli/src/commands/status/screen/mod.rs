@@ -30,11 +30,9 @@ use super::selection::Selection;
 use super::{Args, Past, Picked};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Columns per step of a horizontal scroll.
 const STEP: u16 = 8;
 
 pub(super) enum Look {
-    /// Status of each switch, with its address.
     Switches(Vec<(String, Result<Picked, StatusError>)>),
     Text(String),
 }
@@ -82,11 +80,9 @@ type Place = (String, String);
 
 struct Screen {
     look: Look,
-    /// Error of the latest query, if it failed.
     trouble: Option<String>,
     selection: Selection,
     chosen: Option<Place>,
-    /// True while the screen of the selected port is shown.
     is_open: bool,
     table: TableState,
     /// First visible line and column of a text.

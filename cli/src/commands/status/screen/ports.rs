@@ -1,5 +1,3 @@
-//! Table of ports on the screen, a line each.
-
 use std::ops::Range;
 
 use ratatui::layout::Constraint;
@@ -19,7 +17,6 @@ use xoff_switch::control::status::{ClassStatus, PauseStatus, PortStatus, Status}
 
 pub(super) struct Row {
     pub place: Place,
-    /// Name, preceded by the switch's name if there are several switches.
     pub name: String,
     pub port: PortStatus,
     pub past: Option<(PortStatus, f64)>,
@@ -31,8 +28,7 @@ impl Row {
         self.past.as_ref().map(|(port, seconds)| Before { port, seconds: *seconds })
     }
 
-    /// Returns received and sent rates of these classes, each in bits and frames per second.
-    /// Returns `None` at the first query.
+    /// Returns received and sent rates of these classes, in bits and frames per second; `None` at the first query.
     pub fn rates(&self, classes: &[ClassStatus]) -> Option<[[f64; 2]; 2]> {
         let before = self.before()?;
         let [rx, tx] = sums(classes.iter());
@@ -69,7 +65,6 @@ impl Row {
     }
 }
 
-/// Returns the selected ports, congested and paused ones first.
 pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection: &Selection) -> Vec<Row> {
     let mut rows = Vec::new();
     for (url, picked) in switches {
@@ -91,7 +86,6 @@ pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection
     rows
 }
 
-/// Formats the lines above the table: errors, verdicts about losses, and current faults.
 pub(super) fn heads(
     switches: &[(String, Result<Picked, StatusError>)],
     trouble: Option<&str>,
@@ -180,7 +174,6 @@ fn delay(row: &Row) -> String {
     row.port.classes.iter().filter_map(|class| class.queueing_delay.p99_nanos).max().map_or("-".into(), span)
 }
 
-/// Formats the paused classes, and their largest share of time.
 fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     let shares = row.port.classes.iter().map(|class| (class, row.share(class, of)));
     let paused: Vec<(&ClassStatus, f64)> =
@@ -194,7 +187,6 @@ fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     }
 }
 
-/// Formats a share from 0 to 1 as percentage of at most four characters.
 pub(super) fn percent(share: f64) -> String {
     if share < 0.01 { "<1%".into() } else { format!("{:.0}%", 100.0 * share) }
 }
@@ -228,7 +220,6 @@ pub(super) fn table(rows: &[Row], width: u16) -> Table<'static> {
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-/// Shortens a text in the middle, because names of ports differ at their ends.
 fn short(text: &str, width: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= width {

@@ -7,7 +7,6 @@ use super::super::tables::tests::status;
 use super::*;
 use xoff_switch::control::status::Status;
 
-/// Returns a switch with idle ports, and the same one second earlier.
 fn switch(ports: usize) -> (Status, Status) {
     let mut before = status();
     let mut idle = before.ports[1].clone();

@@ -1,5 +1,3 @@
-//! Bursts of equal frames, handled in one batch or in one batch per frame.
-
 use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::Frame;
 use xoff_wire::units::PortId;

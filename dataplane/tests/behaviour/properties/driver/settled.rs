@@ -23,7 +23,6 @@ impl Driver {
         }
     }
 
-    /// Makes the pipeline retry the frame that halts it, by reporting a link as up.
     pub fn try_again(&mut self) {
         let bridge = self.workers[0].bridge();
         if let Some(port) = (0..PORTS_U8).find(|&port| bridge.is_up(PortId(port))) {
