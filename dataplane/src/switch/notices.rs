@@ -5,8 +5,8 @@ use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;
 use xoff_flow_control::congestion::qcn::Sample;
 use xoff_wire::Header;
-use xoff_wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
-use xoff_wire::units::{Bytes, Class, MacAddr, PortId};
+use xoff_wire::cnm::Cnm;
+use xoff_wire::units::{Bytes, PortId};
 
 use super::Switch;
 use crate::frame::{Frame, FrameStore};
@@ -64,7 +64,7 @@ impl Switch {
             // Send no CNM for a routed frame: its source is the router, its sender unknown.
             let is_own = self.bridge.router(vid) == Some(header.src)
                 || self.ports.iter().any(|at| at.settings.routed && at.settings.mac == header.src);
-            if is_own { None } else { about(&header, head, sample, mac, class) }
+            if is_own { None } else { sample.notice((&header, head), mac, class) }
         });
         let Some((envelope, cnm)) = message else { return false };
         self.inject(ingress, class, cnm.encode(&envelope).as_bytes(), store)
@@ -77,45 +77,5 @@ impl Switch {
             Ok(_) => counters.cnms_received.add(1),
             Err(error) => counters.malformed_cnms[error.index()].add(1),
         }
-    }
-}
-
-fn about(
-    header: &Header,
-    head: &[u8],
-    sample: &Sample,
-    mac: MacAddr,
-    class: Class,
-) -> Option<(Envelope, Cnm)> {
-    if header.src.is_group() || Cnm::is_cnm(header) {
-        return None;
-    }
-    let envelope = Envelope { dst: header.src, src: mac, tag: header.tag, cn_tag: header.cn_tag };
-    let cnm = Cnm {
-        feedback: sample.feedback,
-        congestion_point: CongestionPointId::new(mac, class),
-        q_offset: in_units(sample.offset),
-        q_delta: in_units(sample.delta),
-        priority: class,
-        destination: header.dst,
-        msdu: Msdu::of(head.get(usize::from(header.l3) - 2..).unwrap_or_default()),
-    };
-    Some((envelope, cnm))
-}
-
-fn in_units(bytes: i64) -> i16 {
-    let units = (bytes / 64).clamp(i16::MIN.into(), i16::MAX.into());
-    i16::try_from(units).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cnm_queue_lengths_saturate_at_limits_of_their_fields() {
-        assert_eq!([63, 64, -64, -127].map(in_units), [0, 1, -1, -1]);
-        assert_eq!([64 * 32_767, 64 * 32_768, i64::MAX].map(in_units), [i16::MAX; 3]);
-        assert_eq!([-64 * 32_768, -64 * 32_769, i64::MIN].map(in_units), [i16::MIN; 3]);
     }
 }

@@ -6,6 +6,7 @@
 pub mod culprit;
 pub mod ecn;
 mod flows;
+mod notice;
 pub mod points;
 pub mod qcn;
 pub mod reaction;
