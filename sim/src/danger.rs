@@ -1,3 +1,5 @@
+use xoff_wire::units::Bytes;
+
 use crate::ends::{LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::{ControlFaults, FaultCounts, Faults, Loses};
@@ -39,7 +41,7 @@ impl Links {
 
 impl Net {
     #[cold]
-    pub(crate) fn start_in_danger(&mut self, from: NodeId, id: LinkId, packet: Packet) {
+    pub(crate) fn start_in_danger(&mut self, from: NodeId, id: LinkId, (packet, bytes): (Packet, Bytes)) {
         let head = self.pool.head(packet);
         let faults = self.links.faults(id);
         let fate = faults.fate(head);
@@ -52,7 +54,7 @@ impl Net {
         if let Some((at, change)) = fate.harm {
             self.pool.head_mut(packet)[at] ^= change;
         }
-        let arrives = self.links.start(from, id, packet, &mut self.pool);
+        let arrives = self.links.start(from, id, (packet, bytes), &mut self.pool);
         let faults = self.links.faults(id);
         let comes = !fate.is_lost || fate.again_after.is_some();
         faults.fault_counts.harmed += u64::from(comes && fate.harm.is_some());

@@ -16,6 +16,7 @@ use crate::node::{Net, Node, Place};
 use crate::plan::{At, Plan};
 use crate::pool::{Packet, Pool};
 use crate::reach::{parts, reach};
+use crate::scheduled::MaybeDataplane;
 use crate::seed::{Purpose, Seed};
 #[cfg(doc)]
 use crate::switch_node::ImpairmentCounts;
@@ -101,7 +102,7 @@ impl Fabric {
     }
 }
 
-impl<H: Node> Fabric<SwitchNode, H> {
+impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
     /// Installs the routing tables of `plan`, which must be the fabric's. Before, routers have none.
     ///
     /// # Panics
@@ -109,7 +110,7 @@ impl<H: Node> Fabric<SwitchNode, H> {
     pub fn route(&mut self, plan: &Plan) {
         for (switch, forwarding) in (0..).zip(plan.forwarding()) {
             if let Some(fib) = &forwarding.fib {
-                self.at_switch(switch, |node, net| node.set_fib(Arc::clone(fib), net));
+                self.at_dataplane(switch, |node, net| node.set_fib(Arc::clone(fib), net));
             }
         }
     }
@@ -123,7 +124,7 @@ impl<H: Node> Fabric<SwitchNode, H> {
     /// Without such a switch.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
         let settings = Box::new(complete_settings(plan, seed, switch, settings));
-        self.at_switch(switch, |node, net| node.request(Request::Revise(settings), net));
+        self.at_dataplane(switch, |node, net| node.request(Request::Revise(settings), net));
     }
 
     /// Stops a switch after it has sent XON, and starts another at `begins`. Frames inside, or arriving meanwhile, are
@@ -140,7 +141,17 @@ impl<H: Node> Fabric<SwitchNode, H> {
         begins: Nanos,
     ) {
         let settings = Box::new(complete_settings(plan, seed, switch, settings));
-        self.at_switch(switch, |node, net| node.request(Request::Restart(settings, begins), net));
+        self.at_dataplane(switch, |node, net| node.request(Request::Restart(settings, begins), net));
+    }
+
+    /// Calls a function that may change a switch, unless the switch has no dataplane.
+    ///
+    /// # Panics
+    /// Without such a switch.
+    pub fn at_dataplane(&mut self, switch: u32, done: impl FnOnce(&mut SwitchNode, &mut Net)) {
+        if let Some(node) = self.switches[switch as usize].dataplane() {
+            done(node, &mut self.net);
+        }
     }
 }
 
@@ -184,7 +195,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         };
         let hosts: Vec<H> = hosts.map(make).collect();
         let parts = parts(switches.len() + hosts.len(), &directions);
-        let reach = reach(&directions);
+        let reach = reach(&directions, plan.smallest());
         let lead = Picos(reach.0.saturating_mul(parts.lead().max(2).into()));
         let calendar = Calendar::new(bucket_log2(&directions, parts.count()), parts);
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();

@@ -24,6 +24,7 @@ mod plan;
 mod pool;
 mod reach;
 mod router;
+pub mod scheduled;
 mod seed;
 mod slots;
 mod stalls;

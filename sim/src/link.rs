@@ -63,10 +63,16 @@ impl Links {
     }
 
     #[inline]
-    pub(crate) fn start(&mut self, from: NodeId, id: LinkId, packet: Packet, pool: &mut Pool) -> Picos {
+    pub(crate) fn start(
+        &mut self,
+        from: NodeId,
+        id: LinkId,
+        (packet, bytes): (Packet, Bytes),
+        pool: &mut Pool,
+    ) -> Picos {
         let link = &mut self.links[id.0 as usize];
         let (pace, delay) = self.lines[link.line as usize];
-        let left = self.now.after(pace.time_of(Bytes::on_line(packet.len)));
+        let left = self.now.after(pace.time_of(bytes));
         let arrives = left.after(delay);
         let is_first = link.on_its_way.push(pool, packet, arrives);
         let to = link.to;

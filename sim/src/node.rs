@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use xoff_wire::units::PortId;
+use xoff_wire::units::{Bytes, PortId};
 
 use crate::ends::{LinkId, NodeId};
 use crate::event::Event;
@@ -81,11 +81,17 @@ impl Net {
     /// Starts to send a frame on a line, which must be free.
     #[inline]
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
+        self.start_bytes(at, port, packet, Bytes::on_line(packet.len));
+    }
+
+    /// Starts to send a packet that takes `bytes` of the line.
+    #[inline]
+    pub(crate) fn start_bytes(&mut self, at: Place, port: PortId, packet: Packet, bytes: Bytes) {
         let link = at.link_out(port);
         if self.links.is_in_danger(link) {
-            return self.start_in_danger(at.id, link, packet);
+            return self.start_in_danger(at.id, link, (packet, bytes));
         }
-        self.links.start(at.id, link, packet, &mut self.pool);
+        self.links.start(at.id, link, (packet, bytes), &mut self.pool);
     }
 
     #[inline]

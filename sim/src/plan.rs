@@ -4,7 +4,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use xoff_dataplane::routing::Fib;
 use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
-use xoff_wire::units::{MacAddr, PortId, Site};
+use xoff_wire::units::{Bytes, MacAddr, PortId, Site};
 
 use crate::ends::{End, Line, NodeId};
 use crate::event::NUMBERS_MAX;
@@ -72,6 +72,8 @@ pub enum PlanError {
 /// Plan of a fabric: kinds of switches, forwarding, hosts and links.
 #[derive(Debug, Default)]
 pub struct Plan {
+    /// Smallest transmission, if smaller than an Ethernet frame.
+    smallest: Option<Bytes>,
     switches: Vec<PlannedSwitch>,
     /// Number of links of each host.
     hosts: Vec<u8>,
@@ -107,6 +109,15 @@ impl Plan {
     /// Adds a link, equal in both directions.
     pub fn link(&mut self, a: At, b: At, line: Line) {
         self.links.push((a, b, line));
+    }
+
+    pub(crate) fn set_smallest(&mut self, smallest: Bytes) {
+        self.smallest = Some(smallest);
+    }
+
+    /// Returns the fewest bytes that a transmission takes of a line.
+    pub(crate) fn smallest(&self) -> Bytes {
+        self.smallest.unwrap_or(Bytes::on_line(0))
     }
 
     /// Returns the number of hosts.

@@ -192,6 +192,12 @@ impl Pool {
         Some(cell.len)
     }
 
+    /// Changes the length of a packet, whose kept bytes stay.
+    pub(crate) fn resize(&mut self, packet: Packet, len: u32) -> Packet {
+        self.cells[packet.index()].len = len;
+        Packet { len, ..packet }
+    }
+
     /// Frees a frame.
     #[inline]
     pub fn free(&mut self, packet: Packet) {

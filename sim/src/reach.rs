@@ -7,8 +7,9 @@ use crate::calendar::Parts;
 use crate::ends::{End, Line};
 use crate::time::{Pace, Picos};
 
-pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
-    let empty = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(0)).after(line.delay);
+/// Returns the reach of a fabric in which a transmission takes at least `smallest` of a line.
+pub(crate) fn reach(directions: &[(End, End, Line)], smallest: Bytes) -> Picos {
+    let empty = |line: &Line| Pace::of(line.rate).time_of(smallest).after(line.delay);
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn reach_is_time_of_an_empty_frame_over_fastest_link() {
-        let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]));
+        let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]), Bytes::on_line(0));
         assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
     }
 

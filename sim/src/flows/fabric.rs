@@ -15,6 +15,7 @@ use crate::ends::{Line, NodeId};
 use crate::fabric::Fabric;
 use crate::node::{Node, Place};
 use crate::plan::Plan;
+use crate::scheduled::{AnySwitch, Scheduled};
 use crate::seed::Seed;
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
@@ -50,6 +51,26 @@ impl FlowFabric {
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed, settings: HostSettings) -> FlowFabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
+        let mut fabric = FlowFabric::of(plan, seed, settings, switch);
+        fabric.fabric.route(plan);
+        fabric
+    }
+}
+
+impl FlowFabric<AnySwitch> {
+    /// Builds the fabric of a plan: a scheduled one, whose plan must be [`Scheduled::plan`], or one with dataplane
+    /// switches.
+    ///
+    /// # Panics
+    /// As [`FlowFabric::new`] does.
+    #[must_use]
+    pub fn of_any(
+        plan: &Plan,
+        seed: Seed,
+        settings: HostSettings,
+        scheduled: Option<Scheduled>,
+    ) -> FlowFabric<AnySwitch> {
+        let switch = |at, settings: SwitchSettings, slots| AnySwitch::new(at, &settings, slots, scheduled);
         let mut fabric = FlowFabric::of(plan, seed, settings, switch);
         fabric.fabric.route(plan);
         fabric

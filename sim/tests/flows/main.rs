@@ -9,6 +9,7 @@ mod pauses;
 mod queues;
 mod receivers;
 mod routers;
+mod scheduled;
 mod times;
 mod topologies;
 

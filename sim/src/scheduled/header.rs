@@ -1,0 +1,114 @@
+//! Header of all packets between leaves and spines: cells, requests, grants and returned credits of spines.
+//!
+//! On a line it takes [`BYTES`]; in memory it is longer, because it then also has the frame's length.
+
+use xoff_wire::units::Class;
+
+/// Bytes of a header, and of a whole message, on a line.
+pub(super) const BYTES: u32 = 10;
+/// Bytes of a header in memory.
+pub(super) const LEN: usize = 16;
+/// Offset of the returned credits, which a spine writes when it sends.
+pub(super) const RETURNED: usize = 13;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Request of an input for the cells of a frame to an output.
+    Request = 1,
+    /// Grant of an output for an input's next frame.
+    Grant,
+    /// Cell of a frame from an input to an output.
+    Cell,
+    /// Message with nothing but returned credits.
+    Returned,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CellHeader {
+    pub(super) kind: Kind,
+    pub(super) class: Class,
+    /// Server whose port sent the packet.
+    pub(super) from: u16,
+    pub(super) to: u16,
+    /// Number of the frame among those from `from` to `to` in its class.
+    pub(super) sequence: u32,
+    /// Number of the cell in its frame.
+    pub(super) index: u8,
+    /// Number of cells of the frame.
+    pub(super) cells: u8,
+    /// Freed places of the spine's input buffer.
+    pub(super) returned: u8,
+    /// Length of the frame without FCS.
+    pub(super) frame_len: u16,
+}
+
+impl CellHeader {
+    /// Header of a message that only returns credits.
+    pub(super) const ONLY_RETURNED: CellHeader = CellHeader {
+        kind: Kind::Returned,
+        class: Class::ALL[0],
+        from: 0,
+        to: 0,
+        sequence: 0,
+        index: 0,
+        cells: 0,
+        returned: 0,
+        frame_len: 0,
+    };
+
+    pub(super) fn encode(&self) -> [u8; LEN] {
+        let [from, to] = [self.from, self.to].map(u16::to_be_bytes);
+        let [a, b, c, d] = self.sequence.to_be_bytes();
+        let [high, low] = self.frame_len.to_be_bytes();
+        // Byte 12 is zero, so that no packet looks like MAC control.
+        #[rustfmt::skip]
+        let bytes = [
+            self.kind as u8, self.class.get(), from[0], from[1], to[0], to[1], self.index, self.cells,
+            a, b, c, d, 0, self.returned, high, low,
+        ];
+        bytes
+    }
+
+    pub(super) fn parse(head: &[u8]) -> Option<CellHeader> {
+        let head = head.first_chunk::<LEN>()?;
+        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let kinds = [Kind::Request, Kind::Grant, Kind::Cell, Kind::Returned];
+        Some(CellHeader {
+            kind: kinds.into_iter().find(|kind| *kind as u8 == head[0])?,
+            class: Class::new(head[1])?,
+            from: half(2),
+            to: half(4),
+            sequence: u32::from_be_bytes([head[8], head[9], head[10], head[11]]),
+            index: head[6],
+            cells: head[7],
+            returned: head[RETURNED],
+            frame_len: half(14),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoded_cell_header_parses_to_same_header() {
+        for kind in [Kind::Request, Kind::Grant, Kind::Cell, Kind::Returned] {
+            let header = CellHeader {
+                kind,
+                class: Class::ALL[7],
+                from: 65_000,
+                to: 1,
+                sequence: u32::MAX - 1,
+                index: 254,
+                cells: 255,
+                returned: 16,
+                frame_len: 9_018,
+            };
+            assert_eq!(CellHeader::parse(&header.encode()), Some(header));
+        }
+        assert_eq!(CellHeader::parse(&[0; LEN]), None);
+        assert_eq!(CellHeader::parse(&[1; LEN - 1]), None);
+    }
+}

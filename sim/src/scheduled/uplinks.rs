@@ -1,0 +1,95 @@
+//! Lines of a leaf to its spines.
+
+use std::collections::VecDeque;
+
+use xoff_wire::units::{PortId, PortSet};
+
+use crate::pool::Packet;
+
+/// Granted frame, whose next cell has this index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted {
+    pub(super) slot: u32,
+    pub(super) index: u8,
+}
+
+#[derive(Debug)]
+pub(super) struct Uplinks {
+    /// Port of the first uplink.
+    first: u8,
+    idle: PortSet,
+    /// Uplinks whose spine has a place for a cell.
+    open: PortSet,
+    with_messages: PortSet,
+    /// Free places in the input buffer of each spine.
+    places: Box<[u8]>,
+    messages: Box<[VecDeque<Packet>]>,
+    /// Uplink that may send the next cell, if it can.
+    turn: PortId,
+    pub(super) granted: VecDeque<Granted>,
+}
+
+impl Uplinks {
+    pub(super) fn new(first: u8, spines: u8, places: u8) -> Uplinks {
+        let all: PortSet = (first..first + spines).map(PortId).collect();
+        Uplinks {
+            first,
+            idle: all,
+            open: all,
+            with_messages: PortSet::NONE,
+            places: vec![places; spines.into()].into(),
+            messages: (0..spines).map(|_| VecDeque::new()).collect(),
+            turn: PortId(first),
+            granted: VecDeque::new(),
+        }
+    }
+
+    fn index(&self, port: PortId) -> usize {
+        usize::from(port.0 - self.first)
+    }
+
+    pub(super) fn put_message(&mut self, port: PortId, message: Packet) {
+        self.messages[self.index(port)].push_back(message);
+        self.with_messages.insert(port);
+    }
+
+    pub(super) fn return_places(&mut self, port: PortId, places: u8) {
+        if places > 0 {
+            self.places[self.index(port)] += places;
+            self.open.insert(port);
+        }
+    }
+
+    pub(super) fn set_idle(&mut self, port: PortId) {
+        self.idle.insert(port);
+    }
+
+    /// Takes a message that can be sent, with its uplink.
+    pub(super) fn take_message(&mut self) -> Option<(PortId, Packet)> {
+        let port = self.idle.and(&self.with_messages).first_from(PortId(0))?;
+        let messages = &mut self.messages[usize::from(port.0 - self.first)];
+        let message = messages.pop_front()?;
+        if messages.is_empty() {
+            self.with_messages.remove(port);
+        }
+        self.idle.remove(port);
+        Some((port, message))
+    }
+
+    /// Takes the uplink for the next cell: round robin over idle uplinks whose spine has a place.
+    pub(super) fn take_for_cell(&mut self) -> Option<PortId> {
+        let port = self.idle.and(&self.open).next_from(self.turn)?;
+        let places = &mut self.places[usize::from(port.0 - self.first)];
+        *places -= 1;
+        if *places == 0 {
+            self.open.remove(port);
+        }
+        self.idle.remove(port);
+        self.turn = PortId(port.0.wrapping_add(1));
+        Some(port)
+    }
+
+    pub(super) fn packets(&self) -> usize {
+        self.messages.iter().map(VecDeque::len).sum()
+    }
+}
