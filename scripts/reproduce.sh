@@ -166,21 +166,24 @@ qcn() {
 
 # Rates are of payload: 1,538 bytes on the line carry 1,456.
 qcn-fabric() {
-    local target
-    for target in 35 31; do
-        fabric "qcn-fabric-$target-arrival" $target
-        fabric "qcn-fabric-$target-random" $target --set switch.leaf.qcn.culprit=occupancy-random
-        fabric "qcn-fabric-$target-largest" $target --set switch.leaf.qcn.culprit=occupancy-deterministic
-        fabric "qcn-fabric-$target-egress" $target --set 'switch.leaf.qcn.ingress=[]' --set 'switch.leaf.qcn.egress=[3]'
-    done
+    # Fig. 2: four culprits, and no f6.
+    local fig2=(--set load.0.rate=10G --set load.5.begin=299ms)
+    local outputs=(--set 'switch.leaf.qcn.ingress=[]' --set 'switch.leaf.qcn.egress=[3]')
+    fabric qcn-fabric-fig2-inputs "${fig2[@]}"
+    fabric qcn-fabric-fig2-outputs "${fig2[@]}" "${outputs[@]}"
+    # Fig. 3.
+    fabric qcn-fabric-arrival
+    fabric qcn-fabric-random --set switch.leaf.qcn.culprit=occupancy-random
+    fabric qcn-fabric-largest --set switch.leaf.qcn.culprit=occupancy-deterministic
+    fabric qcn-fabric-outputs "${outputs[@]}"
 }
 
 fabric() {
-    local name=$1 target=$2 span
-    shift 2
-    sim "$name" qcn-leaf-spine --set "load.5.pairs=[[0,$target]]" "$@"
+    local name=$1 span
+    shift
+    sim "$name" qcn-rack-fabric "$@"
     lost "$name"
-    for span in "50 100" "150 190" "250 300"; do
+    for span in "50 100" "120 160" "250 300"; do
         table "$name" "Rates by flow, ms $span" throughput.rate_mbps --by flow --where "time_ns>=${span% *}000001" \
             --where "time_ns<${span#* }000001"
     done

@@ -7,6 +7,7 @@ mod hosts;
 mod keys;
 mod load;
 mod receivers;
+mod scheduled;
 mod switches;
 #[cfg(test)]
 mod tests;
@@ -249,6 +250,7 @@ fn read(
         .filter_map(|table| changes::read(table, limit, topology.as_ref(), problems))
         .collect();
     if let Some(topology) = &topology {
+        scheduled::check(root, topology, payload, problems);
         switches::check(root, (topology, payload), &changes, problems);
     }
     let warm_up = value(scenario.warm_up.as_ref(), Nanos::ZERO);

@@ -147,6 +147,49 @@ fn switches_are_configured_by_kind() {
 }
 
 #[test]
+fn scheduled_fabric_refuses_settings_without_effect() {
+    let of = |topology: &str, more: &str| {
+        let shape = format!("kind = \"scheduled\"\nleaves = 4\nspines = 2\nhosts = 3{topology}");
+        format!("{more}{}", FINE.replace("kind = \"single\"\nhosts = 3", &shape))
+    };
+    let fine = "[switch.leaf.class.3]\nxoff = \"110KB\"\nxon = \"44KB\"\n[switch.all.qcn]\ningress = [3]\n";
+    let topology = read(&of("", fine)).unwrap().point(0).unwrap().topology.scheduled().unwrap();
+    assert_eq!((topology.cell, topology.credits, topology.spine_buffer), (256, 586, 16));
+    // The longest frame has 1,518 bytes: six cells of 256 bytes, twelve of 128.
+    assert!(read(&of("\ncredits = 6", "")).is_ok());
+    assert!(read(&of("\ncredits = 12\ncell = 128", "")).is_ok());
+    let all_ports = "\nrouted = false";
+    let cases = [
+        (
+            of("\ncredits = 5", ""),
+            "an output has 5 credits, but the longest frame needs 6, one for each cell",
+        ),
+        (
+            of("\ncredits = 11\ncell = 128", ""),
+            "an output has 11 credits, but the longest frame needs 12, one for each cell",
+        ),
+        (of(all_ports, ""), "`routed` is not a key of [topology] of kind \"scheduled\""),
+        (of("", "[switch.all]\npolicy = \"pfc\"\n"), "`policy` has no effect in a scheduled fabric"),
+        (of("", "[switch.leaf.class.3]\nqueue = \"voq\"\n"), "`queue` has no effect in a scheduled fabric"),
+        (of("", "[switch.spine.qcn]\ningress = [3]\n"), "spines of a scheduled fabric have no settings"),
+        (
+            of("", "[hosts]\nofc = true\n"),
+            "`ofc` has no effect, because leaves of a scheduled fabric pause whole classes",
+        ),
+        (of("", "[[fault]]\nat = \"h0\"\nlost = 0.1\n"), "a scheduled fabric cannot have a [[fault]]"),
+        (
+            of("", "[[change]]\nat = \"1us\"\nclass.3.xoff = \"1MB\"\n"),
+            "a scheduled fabric cannot have a [[change]]",
+        ),
+    ];
+    for (text, expected) in cases {
+        let (line, message, help) = problem(&text);
+        assert_eq!(message, expected);
+        assert!(line.is_some() && !help.is_empty(), "{message}: {line:?} {help}");
+    }
+}
+
+#[test]
 fn last_sweep_key_varies_fastest() {
     let source = read(&format!(
         "{FINE}[[sweep]]\npolicy = [\"pfc\", \"gfc\"]\n[[sweep]]\nload.0.size = [1000, 2000, 3000]\n"

@@ -7,6 +7,7 @@ use toml_span::{Spanned, Value};
 use xoff_config::reader::{Parsed, Problems, Table, parse, value};
 use xoff_config::{Choice, Problem, SpreadKind, defaults};
 use xoff_flow_control::settings::Spread;
+use xoff_sim::scheduled::Scheduled;
 use xoff_wire::units::{BitRate, Nanos};
 
 use super::keys::file;
@@ -15,6 +16,12 @@ use super::of_kind;
 /// Default delay of a line: 100 m of cable.
 pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
+
+// Scheduled fabric of the paper on QCN at the inputs (section II): bytes of a cell and of an output buffer, and cells in
+// each buffer of a spine.
+const CELL: u32 = 256;
+const OUTPUT_BUFFER: u32 = 150_000;
+const SPINE_BUFFER: u8 = 16;
 
 xoff_config::keys! {
     struct TopologyKeys {
@@ -37,6 +44,9 @@ xoff_config::keys! {
         failed: Vec<(u8, u8)> = lines;
         spread: SpreadKind = parse::choice(SpreadKind::WORDS);
         routed: bool = parse::boolean;
+        cell: u32 = parse::integer(64..=4_096);
+        credits: u32 = parse::integer(1..=65_536);
+        spine_buffer: u8 = parse::integer(1..=255);
         file: PathBuf = file;
     }
 }
@@ -59,6 +69,8 @@ pub enum TopologyKind {
     Ring,
     OfcFig1,
     LeafSpine,
+    /// Leaf-spine with VOQs, credits and cells.
+    Scheduled,
     FatTree,
     Edges,
     Hpcc,
@@ -72,6 +84,7 @@ impl Choice for TopologyKind {
         ("ring", TopologyKind::Ring),
         ("ofc-fig1", TopologyKind::OfcFig1),
         ("leaf-spine", TopologyKind::LeafSpine),
+        ("scheduled", TopologyKind::Scheduled),
         ("fat-tree", TopologyKind::FatTree),
         ("edges", TopologyKind::Edges),
         ("hpcc", TopologyKind::Hpcc),
@@ -90,6 +103,10 @@ impl TopologyKind {
             TopologyKind::LeafSpine => {
                 (&["leaves", "spines", "hosts"], &["host_rate", "host_delay", "failed", "spread"])
             }
+            TopologyKind::Scheduled => (
+                &["leaves", "spines", "hosts"],
+                &["host_rate", "host_delay", "cell", "credits", "spine_buffer"],
+            ),
             TopologyKind::FatTree => (
                 &[],
                 &[
@@ -111,7 +128,7 @@ impl TopologyKind {
 
     pub const fn switches(self) -> &'static [&'static str] {
         match self {
-            TopologyKind::LeafSpine => &["leaf", "spine"],
+            TopologyKind::LeafSpine | TopologyKind::Scheduled => &["leaf", "spine"],
             TopologyKind::FatTree => &["edge", "aggregation", "core"],
             _ => &["switch"],
         }
@@ -144,9 +161,28 @@ pub struct Topology {
     pub core: PortLine,
     pub spread: Spread,
     pub routed: bool,
+    /// Frame bytes in a cell, credits of an output in cells, and cells in a spine's buffer; scheduled only.
+    pub cell: u32,
+    pub credits: u32,
+    pub spine_buffer: u8,
     /// Failed lines, by leaf and spine.
     pub failed: Vec<(u8, u8)>,
     pub file: PathBuf,
+}
+
+impl Topology {
+    /// Returns the shape of a scheduled fabric.
+    pub fn scheduled(&self) -> Option<Scheduled> {
+        let few = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
+        (self.kind == TopologyKind::Scheduled).then(|| Scheduled {
+            leaves: few(self.leaves),
+            spines: few(self.spines),
+            hosts: few(self.hosts),
+            cell: self.cell,
+            credits: self.credits,
+            spine_buffer: self.spine_buffer,
+        })
+    }
 }
 
 pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Topology> {
@@ -162,7 +198,8 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
     let (required, optional) = kind.keys();
     let is_of_file = matches!(kind, TopologyKind::Edges | TopologyKind::Hpcc);
     let lines: &[&str] = if is_of_file { &["kind"] } else { &["kind", "rate", "delay"] };
-    let optional = [optional, lines, &["routed"]].concat();
+    let routed: &[&str] = if kind == TopologyKind::Scheduled { &[] } else { &["routed"] };
+    let optional = [optional, lines, routed].concat();
     of_kind(table, "[topology]", kind.word(), TopologyKeys::KEYS, (required, &optional), problems);
     let line = |rate: &Option<Spanned<BitRate>>, delay: &Option<Spanned<Nanos>>| {
         let (all_rate, all_delay) = (value(keys.rate.as_ref(), RATE), value(keys.delay.as_ref(), DELAY));
@@ -175,6 +212,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
     let number = |key: &Option<Spanned<u32>>, default: u32| value(key.as_ref(), default);
     let half = fat_tree_half(&keys, kind, problems);
     let fat = kind == TopologyKind::FatTree;
+    let cell = value(keys.cell.as_ref(), CELL);
     Some(Topology {
         kind,
         hosts: number(&keys.hosts, if fat { half } else { 1 }),
@@ -191,6 +229,9 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
         failed: failed(&keys, problems),
         file: value(keys.file.as_ref(), PathBuf::new()),
         routed: value(keys.routed.as_ref(), false),
+        cell,
+        credits: value(keys.credits.as_ref(), OUTPUT_BUFFER.div_ceil(cell)),
+        spine_buffer: value(keys.spine_buffer.as_ref(), SPINE_BUFFER),
         spread: match value(keys.spread.as_ref(), SpreadKind::Flow) {
             SpreadKind::Flow => Spread::Flow,
             SpreadKind::Frame => Spread::Frame(Default::default()),

@@ -11,11 +11,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use xoff_sim::flows::{FlowFabric, FlowRecord};
+use xoff_sim::flows::FlowRecord;
 use xoff_sim::{At, Pace, Picos};
 use xoff_wire::units::{Bytes, Class, PortId};
 
-use super::build::Import;
+use super::build::{AnyFabric, Import};
 use super::pauses::Pauses;
 
 const PORT_FIRST: u32 = 10_000;
@@ -29,7 +29,7 @@ pub struct QueueLengths {
 }
 
 impl QueueLengths {
-    pub fn sample(&mut self, fabric: &FlowFabric, now: Picos) {
+    pub fn sample(&mut self, fabric: &AnyFabric, now: Picos) {
         let switches = fabric.fabric().switches();
         self.last = now;
         self.counts.resize_with(switches.len(), Vec::new);

@@ -10,11 +10,12 @@ use xoff_dataplane::tap::TapId;
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::DropReason;
-use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord, Query};
-use xoff_sim::{At, FaultCounts, ImpairmentCounts, Picos, SwitchNode};
+use xoff_sim::flows::{FlowHost, FlowRecord, Query};
+use xoff_sim::scheduled::AnySwitch;
+use xoff_sim::{At, FaultCounts, ImpairmentCounts, Picos};
 use xoff_wire::units::{Class, Nanos, PortId};
 
-use super::build::{Model, model, named};
+use super::build::{AnyFabric, Model, model, named};
 use super::hpcc::{self, QueueLengths};
 use super::pauses::Pauses;
 use super::queue_means::{QueueMeans, StuckQueues, ports};
@@ -142,12 +143,12 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
     Ok(rows)
 }
 
-fn put_taps(fabric: &mut FlowFabric, are_wanted: bool) -> miette::Result<Vec<Pauses>> {
+fn put_taps(fabric: &mut AnyFabric, are_wanted: bool) -> miette::Result<Vec<Pauses>> {
     let count = fabric.fabric().switches().len();
     let mut all = Vec::new();
     for switch in (0..).take(if are_wanted { count } else { 0 }) {
         let pauses = Pauses::default();
-        let put = fabric.fabric_mut().at_switch(switch, |node: &mut SwitchNode, net| {
+        let put = fabric.fabric_mut().at_switch(switch, |node, net| {
             let counters = Arc::clone(node.counters());
             node.put_tap(TapId(0), pauses.tap(counters.ports(), counters), net)
         });
@@ -158,7 +159,7 @@ fn put_taps(fabric: &mut FlowFabric, are_wanted: bool) -> miette::Result<Vec<Pau
 }
 
 fn report_progress(
-    fabric: &FlowFabric,
+    fabric: &AnyFabric,
     duration: Option<Nanos>,
     (now, end): (Picos, Picos),
     progress: &Progress,
@@ -347,7 +348,7 @@ fn place(model: &Model, switch: usize, port: PortId, class: Class) -> [String; 5
 }
 
 fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
-    let all = model.fabric.fabric().switches().iter().map(SwitchNode::impairment_counts).enumerate();
+    let all = model.fabric.fabric().switches().iter().map(AnySwitch::impairment_counts).enumerate();
     let some = all.filter(|(_, counts)| *counts != ImpairmentCounts::default());
     let cells = |(number, counts): (usize, ImpairmentCounts)| {
         let ImpairmentCounts { stalls, stalled, receive_drops, restarts, lost_in_restarts, .. } = counts;

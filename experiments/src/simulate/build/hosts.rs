@@ -1,9 +1,10 @@
 use miette::miette;
 use xoff_config::quantity;
-use xoff_sim::flows::{Control, FlowFabric, RoceSettings, Transport};
+use xoff_sim::flows::{Control, RoceSettings, Transport};
 use xoff_sim::{At, Line, Plan};
 use xoff_wire::units::{Class, ClassSet};
 
+use super::AnyFabric;
 use crate::scenario::Scenario;
 
 pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
@@ -18,7 +19,7 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
     scenario.loads.iter().map(|load| load.class).chain(acks).chain(cnps).chain(cnms).collect()
 }
 
-pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Plan) -> miette::Result<()> {
+pub(super) fn slow_down(fabric: &mut AnyFabric, scenario: &Scenario, plan: &Plan) -> miette::Result<()> {
     let count = fabric.fabric().hosts().len();
     for receiver in &scenario.receivers {
         for host in &receiver.hosts {

@@ -3,7 +3,7 @@ use std::path::Path;
 use miette::miette;
 use xoff_config::file::read_text;
 use xoff_config::quantity;
-use xoff_sim::flows::{FlowFabric, FlowPlan};
+use xoff_sim::flows::FlowPlan;
 use xoff_sim::hpcc::ImportedFlow;
 use xoff_sim::load::{
     self, Draw, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, draw, parse_flows,
@@ -14,7 +14,7 @@ use xoff_wire::units::{BitRate, Class};
 
 use super::super::files::{FLOWS, SIZES};
 use super::components::Components;
-use super::picos;
+use super::{AnyFabric, picos};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario, Size};
 
 pub(super) fn sizes(load: &LoadSettings, path: &Path) -> miette::Result<Sizes> {
@@ -84,7 +84,7 @@ pub(super) fn check_start_times(
 }
 
 pub(super) fn add(
-    fabric: &mut FlowFabric,
+    fabric: &mut AnyFabric,
     scenario: &Scenario,
     (load, imported): (&LoadSettings, &[ImportedFlow]),
     (plan, payload_max, seed): (&Plan, u32, Seed),

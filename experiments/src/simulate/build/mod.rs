@@ -16,6 +16,7 @@ pub use memory::Room;
 pub use plan::named;
 pub use schedule::Schedule;
 use xoff_sim::flows::FlowFabric;
+use xoff_sim::scheduled::AnySwitch;
 use xoff_sim::topology::Build;
 use xoff_sim::{NodeId, Picos, Purpose, Seed};
 use xoff_wire::units::Nanos;
@@ -24,8 +25,10 @@ use xoff_switch::machine;
 
 use crate::scenario::{self, Source};
 
+pub type AnyFabric = FlowFabric<AnySwitch>;
+
 pub struct Model {
-    pub fabric: FlowFabric,
+    pub fabric: AnyFabric,
     pub kinds: Vec<&'static str>,
     pub peers: Vec<Vec<String>>,
     pub payload_max: u32,
@@ -63,7 +66,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
         reaction.seed = Seed(seed).number(NodeId(u32::MAX), Purpose::Sample);
     }
     let payload_max = settings.payload_max;
-    let mut fabric = FlowFabric::new(&plan, Seed(seed), settings);
+    let mut fabric = FlowFabric::of_any(&plan, Seed(seed), settings, scenario.topology.scheduled());
     hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {

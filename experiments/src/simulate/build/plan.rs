@@ -116,6 +116,11 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
             }
             .plan(build)
         }
+        TopologyKind::Scheduled => {
+            fits("a leaf", topology.hosts.saturating_add(topology.spines))?;
+            few("leaves", topology.leaves)?;
+            topology.scheduled().expect("the kind is scheduled").plan(host_line, fabric, build)
+        }
         TopologyKind::FatTree => {
             let (cores, aggregations) = (topology.cores, topology.aggregations);
             if !cores.is_multiple_of(aggregations) {
@@ -145,7 +150,7 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
 pub(super) fn kinds(scenario: &Scenario, plan: &Plan) -> Vec<&'static str> {
     let topology = &scenario.topology;
     let layers = match topology.kind {
-        TopologyKind::LeafSpine => vec![topology.leaves, topology.spines],
+        TopologyKind::LeafSpine | TopologyKind::Scheduled => vec![topology.leaves, topology.spines],
         TopologyKind::FatTree => {
             let (pods, cores) = (topology.pods, topology.cores);
             vec![pods * topology.edges, pods * topology.aggregations, cores]

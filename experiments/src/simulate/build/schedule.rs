@@ -5,11 +5,10 @@ use std::sync::Arc;
 use miette::miette;
 use xoff_config::quantity;
 use xoff_flow_control::settings::SwitchSettings;
-use xoff_sim::flows::FlowFabric;
 use xoff_sim::{At, Line, NodeId, Picos, Plan, Purpose, Seed, Stalls};
 use xoff_wire::units::{Nanos, PortId};
 
-use super::{named, picos};
+use super::{AnyFabric, named, picos};
 use crate::scenario::{Fault, Impairment, LinkFault, SwitchFault};
 
 #[derive(Clone, Debug)]
@@ -43,7 +42,7 @@ impl Schedule {
     pub(super) fn new(
         (faults, revisions): (Vec<Fault>, Vec<Revision>),
         plan: Plan,
-        fabric: &mut FlowFabric,
+        fabric: &mut AnyFabric,
         seed: Seed,
     ) -> miette::Result<Schedule> {
         let mut pending = Vec::new();
@@ -96,7 +95,7 @@ impl Schedule {
     }
 
     /// Runs due events; returns the ends of failed links.
-    pub fn run_due(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
+    pub fn run_due(&mut self, fabric: &mut AnyFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()
             && let Some((_, what)) = self.pending.pop()
@@ -124,21 +123,23 @@ impl Schedule {
         without_link
     }
 
-    fn impair(&self, number: usize, fault: &SwitchFault, switch: u32, fabric: &mut FlowFabric) {
+    fn impair(&self, number: usize, fault: &SwitchFault, switch: u32, fabric: &mut AnyFabric) {
         let fabric = fabric.fabric_mut();
         let end = fault.end;
         match &fault.what {
-            Impairment::Stall => fabric.at_switch(switch, |node, net| node.stall(end, net)),
+            Impairment::Stall => fabric.at_dataplane(switch, |node, net| node.stall(end, net)),
             Impairment::Refusal(port) => {
-                fabric.at_switch(switch, |node, net| node.refuse(PortId(*port), end, net));
+                fabric.at_dataplane(switch, |node, net| node.refuse(PortId(*port), end, net));
             }
-            Impairment::LateCompletions => fabric.at_switch(switch, |node, net| node.complete_late(end, net)),
+            Impairment::LateCompletions => {
+                fabric.at_dataplane(switch, |node, net| node.complete_late(end, net))
+            }
             Impairment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
                 // Each fault draws separate random numbers.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
-                fabric.at_switch(switch, |node, net| node.stall_at_random(stalls, seed, net));
+                fabric.at_dataplane(switch, |node, net| node.stall_at_random(stalls, seed, net));
             }
             Impairment::Restart => {
                 let settings = match self.current.get(&switch) {
@@ -200,7 +201,7 @@ fn switches(fault: &SwitchFault, plan: &Plan) -> miette::Result<Range<u32>> {
     Ok(switch..switch + 1)
 }
 
-fn apply_link_fault(fault: &LinkFault, at: At, fabric: &mut FlowFabric, seed: Seed) {
+fn apply_link_fault(fault: &LinkFault, at: At, fabric: &mut AnyFabric, seed: Seed) {
     let fabric = fabric.fabric_mut();
     if fault.lost > 0.0 {
         let end = fabric.end(at);
