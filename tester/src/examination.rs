@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use xoff_xdp::XdpError;
-
 use crate::accuracy;
-use crate::bench::{Bench, Void};
-use crate::cases::{self, Case};
+use crate::bench::{Bench, OpenError, Void};
+use crate::cases::Case;
 use crate::report::{Accuracy, CaseReport, Report, Verdict};
 use crate::setup::Setup;
 
@@ -20,29 +18,20 @@ const ATTEMPTS_MAX: u32 = 6;
 /// Number of runs that must all be late before a case fails.
 const LATE_RUNS: u32 = 3;
 
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Patterns of case ids; empty for all cases.
-    pub only: Vec<String>,
-    /// Number of results of each case.
-    pub repeat: u32,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
     #[error(transparent)]
-    Port(#[from] XdpError),
+    Port(#[from] OpenError),
     #[error("the examination cannot begin: {0}")]
     Start(String),
     #[error("the examination ended early: {0}")]
     Ended(String),
 }
 
-/// Returns the cases that match one of the patterns, or all cases if there is no pattern.
-#[must_use]
-pub fn selected(only: &[String]) -> Vec<&'static Case> {
-    let is_selected = |case: &&Case| only.is_empty() || only.iter().any(|pattern| case.matches(pattern));
-    cases::all().filter(is_selected).collect()
+/// Returns the cases of `all` that match one of the patterns, or all of them if there is no pattern.
+pub fn select(all: impl IntoIterator<Item = &'static Case>, only: &[String]) -> Vec<&'static Case> {
+    let matches = |case: &Case| only.iter().any(|pattern| case.matches(pattern));
+    all.into_iter().filter(|case| only.is_empty() || matches(case)).collect()
 }
 
 /// Gives the calling thread, which polls the ports, real-time priority.
@@ -50,10 +39,11 @@ pub fn use_real_time() -> io::Result<()> {
     xoff_xdp::host::run_in_real_time(PRIORITY)
 }
 
-/// Examines the device of `setup`. Calls `progress` after each case. Setting `interrupt` ends the examination.
+/// Examines the device of `setup` by `cases`. Calls `progress` after each case. Setting `interrupt` ends the examination.
 pub fn examine(
     setup: Setup,
-    options: &Options,
+    cases: &[&Case],
+    repeat: u32,
     interrupt: Arc<AtomicBool>,
     progress: &mut dyn FnMut(&CaseReport),
 ) -> Result<Report, TestError> {
@@ -62,8 +52,8 @@ pub fn examine(
     let mut bench = Bench::open(setup, interrupt)?;
     bench.accuracy = accuracy::measure(&mut bench).map_err(|void| TestError::Start(void.to_string()))?;
     let mut reports = Vec::new();
-    for case in selected(&options.only) {
-        for _ in 0..options.repeat.max(1) {
+    for case in cases {
+        for _ in 0..repeat.max(1) {
             let report = examine_case(&mut bench, case)?;
             progress(&report);
             reports.push(report);
@@ -101,10 +91,16 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
     let mut late = 0;
     while report.attempts < ATTEMPTS_MAX {
         report.attempts += 1;
+        let losses = bench.own_losses();
         let run = bench.begin_case().and_then(|()| (case.run)(bench));
         let ended =
             if matches!(run, Err(Void::Interrupted | Void::Removed(_))) { Ok(()) } else { bench.end_case() };
-        match ended.and(run) {
+        let own = bench.own_losses() - losses;
+        let run = match ended.and(run) {
+            Ok(_) if own > 0 => Err(Void::Disturbed(format!("the tester's own ports lost {own} frames"))),
+            run => run,
+        };
+        match run {
             Ok(judgement) => {
                 report.verdict = judgement.verdict();
                 report.reason = judgement.reason();
@@ -116,6 +112,13 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
                 }
             }
             Err(Void::Disturbed(reason)) => (report.verdict, report.reason) = (Verdict::CannotTell, reason),
+            Err(Void::Failed(reason)) => {
+                (report.verdict, report.reason) = (Verdict::Fail, reason);
+                late += 1;
+                if late >= LATE_RUNS {
+                    return Ok(report);
+                }
+            }
             Err(Void::NotPossible(reason)) => {
                 (report.verdict, report.reason) = (Verdict::NotRun, reason);
                 return Ok(report);

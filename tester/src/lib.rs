@@ -19,6 +19,6 @@ pub mod report;
 pub mod setup;
 
 pub use bench::{Bench, Void};
-pub use examination::{Options, TestError, examine};
+pub use examination::{TestError, examine};
 pub use judgement::Judgement;
 pub use setup::Setup;

@@ -121,6 +121,16 @@ pub struct DeviceSettings {
     pub counters: Option<String>,
 }
 
+/// Way of a test port to its line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortKind {
+    /// Sends and receives by AF_XDP.
+    #[default]
+    Station,
+    /// Sends through the kernel's queues: the NIC is the device under test.
+    Kernel,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSettings {
     /// Interface name, in the namespace of the tester.
@@ -131,6 +141,7 @@ pub struct PortSettings {
     pub vlan: Option<u16>,
     /// Label of the connected port of the device.
     pub connected: Option<String>,
+    pub kind: PortKind,
 }
 
 /// Header field by which the device classifies a frame.
@@ -159,6 +170,20 @@ impl Setup {
     /// Parses a file, called `name` in errors.
     pub fn from_toml(name: &str, text: &str) -> Result<Setup, ConfigError> {
         reader::read(name, text, |root, problems| read(&root, problems)).map(|(setup, _)| setup)
+    }
+
+    /// Describes a NIC of this machine whose line leads to the port `peer`.
+    #[must_use]
+    pub fn of_nic(nic: &str, peer: &str, speed: BitRate, device: DeviceSettings) -> Setup {
+        let port = |name: &str, kind| PortSettings {
+            device: name.to_owned(),
+            speed,
+            mac: None,
+            vlan: None,
+            connected: None,
+            kind,
+        };
+        Setup { device, ports: vec![port(nic, PortKind::Kernel), port(peer, PortKind::Station)] }
     }
 
     /// Returns a mark that gives a frame `class`, if there is one.
@@ -244,6 +269,15 @@ fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<Setup> {
     (!problems.has_errors()).then_some(Setup { device: settings, ports })
 }
 
+impl DeviceSettings {
+    /// Describes a device of this name with default settings.
+    #[must_use]
+    pub fn new(name: &str, lossless: ClassSet) -> DeviceSettings {
+        let settings = device_settings(DeviceKeys::default(), lossless);
+        DeviceSettings { name: name.to_owned(), ..settings }
+    }
+}
+
 fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
     let some = |key: Option<Spanned<Bytes>>| key.map(|key| key.value);
     DeviceSettings {
@@ -287,6 +321,7 @@ fn port(table: &Table<'_, '_>, problems: &mut Problems) -> Option<PortSettings> 
         mac: keys.mac.map(|key| key.value),
         vlan: keys.vlan.map(|key| key.value),
         connected: keys.connected.map(|key| key.value),
+        kind: PortKind::Station,
     })
 }
 

@@ -5,12 +5,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use clap::Subcommand;
 use miette::{IntoDiagnostic as _, miette};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use xoff_tester::examination::{selected, use_real_time};
+use xoff_flow_control::settings::Trust;
+use xoff_host::values;
+use xoff_tester::cases::{self, Case};
+use xoff_tester::examination::{select, use_real_time};
 use xoff_tester::report::{CaseReport, Report, Verdict};
-use xoff_tester::{Options, Setup, examine};
+use xoff_tester::setup::DeviceSettings;
+use xoff_tester::{Setup, examine};
+use xoff_wire::units::{BitRate, ClassSet, Nanos};
 
 use crate::cli::{self, EXIT_NOT_PROVED};
 
@@ -19,9 +25,52 @@ use crate::cli::{self, EXIT_NOT_PROVED};
 /// Interfaces of this machine are connected to ports of the device. The tester sends, pauses, and judges what arrives. Exits with 0 if all
 /// cases pass, with 1 if one fails, and with 3 if one has no verdict because the machine disturbed it.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     /// File that describes the device and the test ports (TOML).
     file: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    command: Option<TestCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum TestCommand {
+    Nic(NicArgs),
+}
+
+/// Examine a NIC of this machine.
+///
+/// Example: xoff test nic eth0 --peer eth1 --speed 10G
+///
+/// The interfaces are connected by a cable. The tester sends through the kernel's queues of the NIC, so `xoff nic` can take part, and
+/// pauses from the other end.
+#[derive(Debug, clap::Args)]
+struct NicArgs {
+    /// Interface of the NIC that must obey PFC.
+    nic: String,
+    /// Interface at the other end of the cable.
+    #[arg(long, value_name = "INTERFACE")]
+    peer: String,
+    /// Speed of the line.
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    speed: BitRate,
+    /// Classes that obey PFC [default: 3].
+    #[arg(long, value_name = "CLASSES", value_parser = values::classes)]
+    lossless: Option<ClassSet>,
+    /// Header field that gives the class of a frame.
+    #[arg(long, value_name = "dscp|pcp", default_value = "dscp", value_parser = trust)]
+    trust: Trust,
+    /// Time to stop beyond that of the standard; 0s for hardware.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
+    response_allowance: Nanos,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
     /// Print the cases and exit.
     #[arg(long)]
     list: bool,
@@ -41,35 +90,78 @@ pub struct Args {
     no_real_time: bool,
 }
 
+fn trust(text: &str) -> Result<Trust, String> {
+    match text {
+        "dscp" => Ok(Trust::Dscp),
+        "pcp" => Ok(Trust::Pcp),
+        _ => Err("the field must be dscp or pcp".to_owned()),
+    }
+}
+
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let cases = selected(&args.only);
-    if cases.is_empty() {
-        return Err(miette!(
-            help = "`xoff test --list` prints the cases; `*` in a pattern stands for any text",
+    match &args.command {
+        Some(TestCommand::Nic(nic)) => run_nic(nic),
+        None => {
+            let cases = chosen(cases::all(), &args.options)?;
+            if args.options.list {
+                return list(&cases);
+            }
+            let file = args.file.as_ref().ok_or_else(|| {
+                miette!(
+                    help = "write [device] and two [[port]] to a file, and give its name",
+                    "no file describes the device and the test ports"
+                )
+            })?;
+            run_cases(Setup::load(file)?, &cases, &args.options)
+        }
+    }
+}
+
+fn run_nic(args: &NicArgs) -> miette::Result<ExitCode> {
+    let cases = chosen(cases::of_nic(), &args.options)?;
+    if args.options.list {
+        return list(&cases);
+    }
+    let lossless = args.lossless.unwrap_or(xoff_config::defaults::LOSSLESS);
+    let device = DeviceSettings {
+        trust: args.trust,
+        response_allowance: args.response_allowance,
+        ..DeviceSettings::new(&args.nic, lossless)
+    };
+    run_cases(Setup::of_nic(&args.nic, &args.peer, args.speed, device), &cases, &args.options)
+}
+
+/// Returns the selected cases.
+fn chosen(
+    all: impl IntoIterator<Item = &'static Case>,
+    options: &Options,
+) -> miette::Result<Vec<&'static Case>> {
+    let cases = select(all, &options.only);
+    match cases.is_empty() {
+        true => Err(miette!(
+            help = "--list prints the cases; `*` in a pattern stands for any text",
             "no case matches {}",
-            args.only.join(", ")
-        ));
+            options.only.join(", ")
+        )),
+        false => Ok(cases),
     }
-    if args.list {
-        cases.iter().try_for_each(|case| cli::print(format_args!("{:<32} {}\n", case.id, case.title)))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let file = args.file.as_ref().ok_or_else(|| {
-        miette!(
-            help = "write [device] and two [[port]] to a file, and give its name",
-            "no file describes the device and the test ports"
-        )
-    })?;
-    let setup = Setup::load(file)?;
+}
+
+fn list(cases: &[&Case]) -> miette::Result<ExitCode> {
+    cases.iter().try_for_each(|case| cli::print(format_args!("{:<32} {}\n", case.id, case.title)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result<ExitCode> {
     let interrupt = interrupted()?;
-    if !args.no_real_time
+    if !options.no_real_time
         && let Err(error) = use_real_time()
     {
         cli::tell(format_args!("without real-time priority, times are less exact: {error}"));
     }
-    let options = Options { only: args.only.clone(), repeat: args.repeat };
-    let report = examine(setup, &options, interrupt, &mut |case| cli::tell(line(case))).into_diagnostic()?;
-    if args.json {
+    let mut progress = |case: &CaseReport| cli::tell(line(case));
+    let report = examine(setup, cases, options.repeat, interrupt, &mut progress).into_diagnostic()?;
+    if options.json {
         cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
     }
     Ok(exit_code(&report))

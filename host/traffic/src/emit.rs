@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 use xoff_wire::units::{MacAddr, Nanos};
@@ -52,10 +53,24 @@ impl Link {
     }
 
     pub fn send(&self, frame: &[u8]) -> Result<(), LinkError> {
-        let sent = sendto(self.socket.as_raw_fd(), frame, &self.to, MsgFlags::empty());
-        let refused =
-            |source: nix::Error| LinkError::Send { device: self.device.clone(), source: source.into() };
-        sent.map(|_| ()).map_err(refused)
+        self.send_with(frame, MsgFlags::empty()).map_err(|source| self.refused(source))
+    }
+
+    /// Sends a frame unless the kernel's queues are full; returns whether it was sent.
+    pub fn try_send(&self, frame: &[u8]) -> Result<bool, LinkError> {
+        match self.send_with(frame, MsgFlags::MSG_DONTWAIT) {
+            Ok(()) => Ok(true),
+            Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(false),
+            Err(source) => Err(self.refused(source)),
+        }
+    }
+
+    fn send_with(&self, frame: &[u8], flags: MsgFlags) -> Result<(), Errno> {
+        sendto(self.socket.as_raw_fd(), frame, &self.to, flags).map(drop)
+    }
+
+    fn refused(&self, source: Errno) -> LinkError {
+        LinkError::Send { device: self.device.clone(), source: source.into() }
     }
 }
 

@@ -5,14 +5,13 @@ use std::process::Command;
 
 use serde_json::Value;
 use xoff_lab::{Lab, Namespace, VethOptions};
-use xoff_netns_tests::{Config, Host, Switch, one_bed_at_a_time};
+use xoff_netns_tests::{Config, Host, Switch, one_bed_at_a_time, unstalled};
 use xoff_wire::units::MacAddr;
 
 use crate::BINARY;
 
 const PORTS: u8 = 3;
-const DEVICE: &str =
-    "[device]\nlossless = [3]\nobeys = [0, 1, 2, 3, 4, 5, 6, 7]\nresponse_allowance = \"5ms\"\n";
+const DEVICE: &str = "[device]\nlossless = [3, 5]\nresponse_allowance = \"5ms\"\n";
 
 /// Returns the namespace of the tester, connected to that of the device by `PORTS` cables.
 fn cabled(lab: &mut Lab) -> (Namespace, Namespace) {
@@ -46,14 +45,16 @@ fn xoff_passes_receive_and_send_cases() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
     let (tester, device) = cabled(&mut lab);
-    let config = Config::new(PORTS, "speed = \"100M\"").switch("stall_budget = \"100ms\"");
+    let config = Config::new(PORTS, "speed = \"100M\"\nlossless = [3, 5]").switch("stall_budget = \"100ms\"");
     let switch = Switch::start(BINARY.as_ref(), &device, &config.to_string());
-    let (code, report, log) = examine(&tester, &["--only", "receive.*", "--only", "send.*"]);
-    let failed = |case: &&Value| case["verdict"] == "fail";
-    let cases = report["cases"].as_array().unwrap_or_else(|| panic!("no report: {log}"));
-    assert_eq!(cases.iter().filter(failed).collect::<Vec<_>>(), Vec::<&Value>::new(), "{log}");
-    assert!(cases.iter().filter(|case| case["verdict"] == "pass").count() >= 25, "{log}");
-    assert!(matches!(code, Some(0 | 3)), "{log}");
+    unstalled(|| {
+        let (code, report, log) = examine(&tester, &["--only", "receive.*", "--only", "send.*"]);
+        let cases = report["cases"].as_array().unwrap_or_else(|| panic!("no report: {log}"));
+        let count = |verdict: &str| cases.iter().filter(|case| case["verdict"] == verdict).count();
+        assert_eq!((count("fail"), count("not-run")), (0, 0), "{log}");
+        assert!(count("pass") > count("cannot-tell"), "{log}");
+        assert_eq!(code, Some(if count("cannot-tell") == 0 { 0 } else { 3 }), "{log}");
+    });
     drop(switch);
 }
 

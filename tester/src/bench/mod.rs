@@ -10,30 +10,33 @@
 //! | [`Bench::longest_stall`], [`Bench::require_steady`] | validity of a measurement |
 
 mod link;
+mod line;
 mod port;
 mod records;
 mod stream;
 mod time;
 
 use std::fmt::Display;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use xoff_wire::units::{Class, ClassSet, Nanos, Quanta};
+use xoff_traffic::emit::LinkError;
+use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
 use xoff_wire::{MacControl, Pfc};
 use xoff_xdp::XdpError;
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
 
 pub use port::{Reaction, TestPort};
-pub use records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame, Tally};
-pub use stream::{Flow, StreamId};
+pub use records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame, StreamId, Tally};
+pub use stream::Flow;
 pub use time::Moment;
 
 use crate::report::Accuracy;
-use crate::setup::Setup;
+use crate::setup::{PortKind, Setup};
 use stream::{Station, Stream};
 
 /// Longest sleep between two polls, which limits the uncertainty of an arrival.
@@ -42,6 +45,8 @@ const NAP_MAX: Nanos = Nanos::from_micros(40);
 const SPIN: Nanos = Nanos::from_micros(30);
 /// Stalls below this length are not recorded one by one.
 const STALL_MIN: Nanos = Nanos::from_micros(100);
+/// Rate of 1,000 frames of 64 bytes a second on a line.
+const HEARTBEAT: BitRate = BitRate::new(84 * 8 * 1_000).expect("the rate is not zero");
 /// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
 /// Default duration of the soak.
@@ -59,10 +64,24 @@ pub enum Void {
     /// The ports or the settings do not permit the case.
     #[error("{0}")]
     NotPossible(String),
+    /// The device does not even do what the case needs before its own question.
+    #[error("{0}")]
+    Failed(String),
     #[error("the interface {0} was removed")]
     Removed(String),
     #[error("interrupted")]
     Interrupted,
+}
+
+/// Reason why a test port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Port(#[from] XdpError),
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("cannot wait for frames of the test ports: {0}")]
+    Wait(#[from] io::Error),
 }
 
 /// Test ports and the device between them.
@@ -75,6 +94,7 @@ pub struct Bench {
     ports: Vec<TestPort>,
     streams: Vec<Stream>,
     holds: Vec<Hold>,
+    heartbeat: Option<StreamId>,
     epoch: u16,
     interrupt: Arc<AtomicBool>,
     wakers: Rc<[OwnedFd]>,
@@ -97,14 +117,9 @@ struct Hold {
 
 impl Bench {
     /// Opens all test ports. Setting `interrupt` ends a running case.
-    pub fn open(setup: Setup, interrupt: Arc<AtomicBool>) -> Result<Bench, XdpError> {
+    pub fn open(setup: Setup, interrupt: Arc<AtomicBool>) -> Result<Bench, OpenError> {
         let ports: Vec<_> = setup.ports.iter().map(TestPort::open).collect::<Result<_, _>>()?;
-        let wakers = ports.iter().map(|port| port.station.wakers()).collect::<Result<Vec<_>, _>>();
-        let wakers = wakers.map_err(|source| XdpError::Device {
-            fault: "cannot wait for frames",
-            device: setup.ports[0].device.clone(),
-            source,
-        })?;
+        let wakers = ports.iter().map(|port| port.line.wakers()).collect::<Result<Vec<_>, _>>()?;
         Ok(Bench {
             setup,
             accuracy: Accuracy::default(),
@@ -112,6 +127,7 @@ impl Bench {
             ports,
             streams: Vec::new(),
             holds: Vec::new(),
+            heartbeat: None,
             epoch: 0,
             interrupt,
             wakers: wakers.into_iter().flatten().collect(),
@@ -215,8 +231,8 @@ impl Bench {
         let len = u32::try_from(bytes.len()).expect("a frame has more than 4 GB");
         let port = &mut self.ports[port];
         let earliest = now();
-        port.send(earliest, None, len, |frame| frame[..bytes.len()].copy_from_slice(bytes));
-        port.station.flush();
+        port.send(earliest, Class::default(), len, |frame| frame[..bytes.len()].copy_from_slice(bytes));
+        port.line.flush();
         Moment { earliest, latest: now() }
     }
 
@@ -319,10 +335,42 @@ impl Bench {
         }
     }
 
-    /// Returns the tolerance of a time that ends with an arrival: the tester's 99th percentile, at least 20 us.
+    /// Returns the tolerance of a time that ends with an arrival: the tester's 99th percentile, at most eight times its
+    /// median, and at least 20 us.
     #[must_use]
     pub fn tolerance(&self) -> Nanos {
-        Nanos(self.accuracy.error_p99_ns).max(Nanos::from_micros(20))
+        let Accuracy { error_p50_ns, error_p99_ns, .. } = self.accuracy;
+        Nanos(error_p99_ns.min(8 * error_p50_ns)).max(Nanos::from_micros(20))
+    }
+
+    /// Starts small frames at 1 kHz, which show that the device runs.
+    pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
+        if self.ports[from].settings.kind == PortKind::Station
+            && self.ports[to].settings.kind == PortKind::Station
+        {
+            let flow = Flow::new(from, to, class).size(60).rate(HEARTBEAT);
+            self.heartbeat = Some(self.stream(flow)?);
+        }
+        Ok(())
+    }
+
+    /// Makes the run void if a heartbeat was started, and none certainly arrived between two times: a device that is a
+    /// program may have been stalled, too.
+    pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
+        let Some(stream) = self.heartbeat else { return Ok(()) };
+        let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;
+        match self.arrivals_of(stream).any(is_between) {
+            true => Ok(()),
+            false => {
+                Err(Void::Disturbed("the device forwarded nothing in the opposite direction either".into()))
+            }
+        }
+    }
+
+    /// Returns the number of frames that the tester's own ports lost since their opening.
+    #[must_use]
+    pub fn own_losses(&self) -> u64 {
+        self.ports.iter().map(|port| port.line.lost()).sum()
     }
 
     /// Prepares a case: ends all pauses, forgets all records, and lets the device learn all addresses.
@@ -330,6 +378,7 @@ impl Bench {
         self.end_case()?;
         self.announce()?;
         self.streams.clear();
+        self.heartbeat = None;
         self.epoch = self.epoch.wrapping_add(1);
         self.ports.iter_mut().for_each(TestPort::forget);
         Ok(())
@@ -354,8 +403,12 @@ impl Bench {
         Ok(())
     }
 
+    /// Sends XON for all classes on all ports except this machine's own NIC.
     fn resume_everything(&mut self) {
         for port in 0..self.ports.len() {
+            if self.ports[port].settings.kind == PortKind::Kernel {
+                continue;
+            }
             self.resume(port, ClassSet::ALL);
         }
     }
@@ -381,8 +434,8 @@ impl Bench {
         }
         for port in 0..self.ports.len() {
             self.transmit(port);
-            self.ports[port].station.flush();
-            if self.ports[port].station.is_removed() {
+            self.ports[port].line.flush();
+            if self.ports[port].line.is_removed() {
                 return Err(Void::Removed(self.ports[port].settings.device.clone()));
             }
         }
@@ -400,11 +453,12 @@ impl Bench {
                     && !stream.is_over()
                     && stream.due <= time
                     && !paused.contains(stream.flow.class)
+                    && port.has_room(time, stream.flow.class)
             };
             let next = self.streams.iter_mut().filter(ready).min_by_key(|stream| stream.due);
-            let Some(stream) = next.filter(|_| port.has_room(time)) else { return };
+            let Some(stream) = next else { return };
             let (class, size) = (stream.flow.class, stream.flow.size);
-            if !port.send(time, Some(class), size, |frame| stream.write(time, frame)) {
+            if !port.send(time, class, size, |frame| stream.write(time, frame)) {
                 return;
             }
         }

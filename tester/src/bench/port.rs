@@ -1,20 +1,18 @@
 //! A test port: its station, its obedience to pauses, and the records of its frames.
 
-use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_dataplane::frame::Frame;
 use xoff_host::payload::{self, Parsed};
 use xoff_host::{Gate, Obedience, habits};
-use xoff_traffic::station::Station;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{Header, MacControl};
-use xoff_xdp::XdpError;
 use xoff_xdp::clock::now;
 
-use super::Moment;
-use super::records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame};
-use super::stream::{self, StreamId};
+use super::line::Line;
+use super::records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame, StreamId};
+use super::stream;
+use super::{Moment, OpenError};
 use crate::setup::PortSettings;
 
-const RING: u32 = 4096;
 /// Maximum number of records of other frames, and of control frames.
 const RECORDS_MAX: usize = 100_000;
 
@@ -38,7 +36,7 @@ pub struct TestPort {
     /// True if arrivals are recorded one by one, beside the tallies.
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
-    pub(super) station: Station,
+    pub(super) line: Line,
     gate: Gate,
     overrun: [(Option<Nanos>, Bytes); CLASSES],
     polled: Nanos,
@@ -48,10 +46,9 @@ pub struct TestPort {
 }
 
 impl TestPort {
-    pub(super) fn open(settings: &PortSettings) -> Result<TestPort, XdpError> {
-        let station = Station::open(&settings.device, RING)?;
-        let settings =
-            PortSettings { mac: Some(settings.mac.unwrap_or(station.address())), ..settings.clone() };
+    pub(super) fn open(settings: &PortSettings) -> Result<TestPort, OpenError> {
+        let line = Line::open(settings)?;
+        let settings = PortSettings { mac: Some(settings.mac.unwrap_or(line.address())), ..settings.clone() };
         Ok(TestPort {
             arrivals: Vec::new(),
             controls: Vec::new(),
@@ -63,9 +60,9 @@ impl TestPort {
             polled: now(),
             line_free: Nanos::ZERO,
             commit: habits::commit(settings.speed),
-            frames: Vec::with_capacity(station.receive_max()),
+            frames: Vec::with_capacity(line.receive_max()),
             settings,
-            station,
+            line,
         })
     }
 
@@ -83,18 +80,18 @@ impl TestPort {
     pub(super) fn receive(&mut self, epoch: u16, mut note: impl FnMut(&Arrival, Nanos)) {
         let earliest = self.polled;
         self.polled = now();
-        self.station.receive(&mut self.frames);
+        self.line.receive(&mut self.frames);
         let when = Moment { earliest, latest: now() };
         let mut frames = std::mem::take(&mut self.frames);
         for frame in frames.drain(..) {
             self.record(&frame, when, epoch, &mut note);
-            self.station.store_mut().free(frame);
+            self.line.free(frame);
         }
         self.frames = frames;
     }
 
     fn record(&mut self, frame: &Frame, when: Moment, epoch: u16, note: &mut impl FnMut(&Arrival, Nanos)) {
-        let head = self.station.store().head(frame);
+        let head = self.line.head(frame);
         let Ok(header) = Header::parse(head) else { return };
         if MacControl::is_mac_control(&header) {
             let content = MacControl::parse(&header, head);
@@ -162,8 +159,8 @@ impl TestPort {
         self.gate.until(class).is_some_and(|until| until > now)
     }
 
-    pub(super) fn has_room(&self, now: Nanos) -> bool {
-        self.line_free <= now && self.station.committed() < self.commit
+    pub(super) fn has_room(&self, now: Nanos, class: Class) -> bool {
+        self.line_free <= now && self.line.has_room(class, self.commit)
     }
 
     /// Returns when the line is free for the next frame.
@@ -172,25 +169,14 @@ impl TestPort {
     }
 
     /// Sends a frame of `len` bytes that `write` fills. Returns false without free memory.
-    pub(super) fn send(
-        &mut self,
-        now: Nanos,
-        class: Option<Class>,
-        len: u32,
-        write: impl FnOnce(&mut [u8]),
-    ) -> bool {
-        if self.station.is_removed() {
+    pub(super) fn send(&mut self, now: Nanos, class: Class, len: u32, write: impl FnOnce(&mut [u8])) -> bool {
+        if !self.line.send(class, len, write) {
             return false;
         }
-        let Some(frame) = self.station.allocate(len) else { return false };
-        write(self.station.store_mut().head_mut(&frame));
-        self.station.send(frame);
         let bytes = Bytes::on_line(len);
         let begin = Nanos(self.line_free.0.max(now.0.saturating_sub(BEHIND_MAX.0)));
         self.line_free = begin.after(self.settings.speed.time_of(bytes));
-        if let Some(class) = class {
-            self.overrun[class.index()].1 += bytes;
-        }
+        self.overrun[class.index()].1 += bytes;
         true
     }
 

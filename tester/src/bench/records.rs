@@ -5,7 +5,10 @@ use xoff_wire::units::{Bytes, Class, Nanos, Quanta};
 use xoff_wire::{MacControl, MacControlError, Tci};
 
 use super::Moment;
-use super::stream::StreamId;
+
+/// Index of a stream in its case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamId(pub u8);
 
 /// Received frame of a stream.
 #[derive(Clone, Copy, Debug)]

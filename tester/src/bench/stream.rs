@@ -4,12 +4,8 @@ use xoff_host::payload::{Headers, Stamp, Template};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 
-use super::records::Tally;
+use super::records::{StreamId, Tally};
 use crate::setup::Mark;
-
-/// Index of a stream in its case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StreamId(pub u8);
 
 /// Frames to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,7 +78,7 @@ const fn pattern() -> [u8; PATTERN_LEN] {
     let mut bytes = [0; PATTERN_LEN];
     let mut at = 0;
     while at < PATTERN_LEN {
-        bytes[at] = ((at % PERIOD) * 7 % PERIOD) as u8;
+        bytes[at] = ((at % PERIOD) * 7 % PERIOD).to_le_bytes()[0];
         at += 1;
     }
     bytes

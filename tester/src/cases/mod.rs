@@ -54,6 +54,11 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     GROUPS.iter().copied().flatten()
 }
 
+/// Returns the cases that examine a NIC of this machine, which sends through the kernel's queues.
+pub fn of_nic() -> impl Iterator<Item = &'static Case> {
+    receive::CASES.iter().filter(|case| case.id != receive::NOT_RELAYED)
+}
+
 impl Case {
     /// Returns whether the id matches a pattern, in which `*` stands for any text.
     #[must_use]

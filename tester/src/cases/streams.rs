@@ -25,16 +25,17 @@ impl Streams {
         classes: impl IntoIterator<Item = Class>,
     ) -> Result<Streams, Void> {
         let mut of = Vec::new();
+        bench.start_heartbeat(TO, FROM, free_class(bench))?;
         for class in classes {
             let flow = Flow::new(FROM, TO, class).rate(rate(bench));
             of.push((class, bench.stream(flow)?));
         }
+        let begin = bench.now();
         bench.run_for(BEFORE)?;
         let arrive = |bench: &Bench| of.iter().all(|(_, stream)| bench.tally(*stream).frames > 10);
         if !bench.run_until(PATIENCE, arrive)? {
-            return Err(Void::NotPossible(
-                "the device does not forward streams from port 1 to port 2".into(),
-            ));
+            bench.require_heartbeat(begin, bench.now())?;
+            return Err(Void::Failed("the device does not forward streams from port 1 to port 2".into()));
         }
         Ok(Streams { of })
     }
@@ -65,6 +66,12 @@ pub(super) fn markable(bench: &Bench) -> ClassSet {
 /// Returns the lowest lossless class.
 pub(super) fn lossless(bench: &Bench) -> Class {
     bench.setup.device.lossless.iter().next().unwrap_or_default()
+}
+
+/// Returns the lowest lossy class with a mark, or the lowest lossless class.
+fn free_class(bench: &Bench) -> Class {
+    let lossless = bench.setup.device.lossless;
+    markable(bench).iter().find(|class| !lossless.contains(*class)).unwrap_or_else(|| self::lossless(bench))
 }
 
 /// Returns the first frame of a stream that certainly arrived after `time`.
@@ -120,12 +127,17 @@ impl Expected {
         let reaction = response_limit(bench);
         let stopped = sent.latest.after(reaction);
         bench.run_until(time.after(PATIENCE), |bench| first_after(bench, stream, stopped).is_some())?;
+        let allowed = sent.latest.after(time).after(reaction);
         let Some(first) = first_after(bench, stream, stopped) else {
+            bench.require_heartbeat(allowed, bench.now())?;
             judgement.require_in_time(false, || format!("class {class} did not resume after {what}"));
             return Ok(());
         };
         let (least, most) = (first.when.at_least_since(sent), first.when.at_most_since(sent));
         let latest = time.after(reaction).after(bench.tolerance());
+        if least > latest {
+            bench.require_heartbeat(allowed, Nanos(first.when.earliest.0 - bench.tolerance().0 / 2))?;
+        }
         judgement.time(&format!("pause of class {class} by {what}"), most, (Some(time), Some(latest)));
         judgement.require(most >= time, || {
             format!("class {class} sent {} after {what}, which pauses for {}", micros(most), micros(time))
@@ -150,7 +162,9 @@ pub(super) fn has_no_effect(
     let sent = bench.send_now(TO, bytes);
     bench.run_for(time)?;
     let from = sent.latest.after(response_limit(bench));
-    let frames = between(bench, stream, from, sent.earliest.after(time)).len();
+    let end = sent.earliest.after(time);
+    let frames = between(bench, stream, from, end).len();
+    bench.require_heartbeat(from, end)?;
     judgement.measure(&format!("frames of class {class} after {what}"), frames as f64, "frames");
     judgement.require_in_time(frames > 0, || format!("{what} paused class {class}"));
     bench.resume(TO, ClassSet::ALL);

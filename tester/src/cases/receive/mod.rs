@@ -10,6 +10,9 @@ const PFC: &str = "IEEE 802.1Q 36.1.3.3";
 const CONTROL: &str = "IEEE 802.3 31.3, 31B.1";
 const FORMAT: &str = "IEEE 802.3 31D.2";
 
+/// Case about several ports of a device.
+pub(super) const NOT_RELAYED: &str = "receive.not-relayed";
+
 const fn case(id: &'static str, title: &'static str, source: &'static str, run: Run) -> Case {
     Case { id, title, source, ports: 2, run }
 }
@@ -80,12 +83,7 @@ pub(super) const CASES: &[Case] = &[
         frames::zero_source,
     ),
     case("receive.dirty-padding", "Does the device ignore the padding?", FORMAT, frames::dirty_padding),
-    case(
-        "receive.not-relayed",
-        "Does the device keep MAC control frames on their link?",
-        CONTROL,
-        frames::not_relayed,
-    ),
+    case(NOT_RELAYED, "Does the device keep MAC control frames on their link?", CONTROL, frames::not_relayed),
     case(
         "receive.pause-802-3x",
         "Does the device ignore 802.3x PAUSE while PFC is enabled?",

@@ -85,7 +85,12 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     if quiet < Nanos(time.0 / 16) {
         judgement.cannot_tell("the class was not paused when the XON was sent");
     }
-    let delay = first_after(bench, stream, resumed.earliest).map(|first| first.when.at_least_since(resumed));
+    let first = first_after(bench, stream, resumed.earliest);
+    let delay = first.map(|first| first.when.at_least_since(resumed));
+    if delay.is_none_or(|delay| delay > limit) {
+        let end = first.map_or(bench.now(), |first| Nanos(first.when.earliest.0 - bench.tolerance().0 / 2));
+        bench.require_heartbeat(resumed.latest.after(response_limit(bench)), end)?;
+    }
     judgement.time("first frame after the XON", delay.unwrap_or(PATIENCE), (None, Some(limit)));
     judgement.require_in_time(delay.is_some_and(|delay| delay <= limit), || match delay {
         Some(delay) => {

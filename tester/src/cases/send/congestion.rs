@@ -1,6 +1,5 @@
 //! Congestion by a pause of port 2, which port 1 feels.
 
-use xoff_wire::MacControl;
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
 
 use crate::bench::{Bench, ControlFrame, Flow, StreamId, Void};
@@ -44,11 +43,6 @@ impl Congestion {
         bench.release(TO);
         bench.run_until(LIMIT, |bench| bench.missing(self.stream) == 0).map(drop)
     }
-}
-
-/// Returns the PFC frames at a port.
-pub(super) fn pfc_frames(bench: &Bench, port: usize) -> impl Iterator<Item = &ControlFrame> {
-    bench.controls(port).iter().filter(|frame| matches!(frame.content, Ok(MacControl::Pfc(_))))
 }
 
 /// Returns the frames at a port that pause `class`.

@@ -1,0 +1,135 @@
+//! The way of a test port to its line: AF_XDP, or the kernel's own queues if the tester examines this machine's NIC.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_traffic::emit::Link;
+use xoff_traffic::station::Station;
+use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr};
+
+use super::OpenError;
+use crate::setup::{PortKind, PortSettings};
+
+const RING: u32 = 4096;
+
+#[derive(Debug)]
+pub(super) enum Line {
+    Station(Box<Station>),
+    Kernel(Box<[KernelQueue; CLASSES]>),
+}
+
+/// Packet socket of a class, and the frame that the kernel has no room for.
+#[derive(Debug)]
+pub(super) struct KernelQueue {
+    link: Link,
+    pending: Option<Vec<u8>>,
+}
+
+impl Line {
+    pub(super) fn open(settings: &PortSettings) -> Result<Line, OpenError> {
+        Ok(match settings.kind {
+            PortKind::Station => Line::Station(Box::new(Station::open(&settings.device, RING)?)),
+            PortKind::Kernel => {
+                let open = || Link::open(&settings.device).map(|link| KernelQueue { link, pending: None });
+                let queues = (0..CLASSES).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
+                let queues: Box<[KernelQueue; CLASSES]> =
+                    queues.try_into().expect("each class has one queue");
+                Line::Kernel(queues)
+            }
+        })
+    }
+
+    pub(super) fn address(&self) -> MacAddr {
+        match self {
+            Line::Station(station) => station.address(),
+            Line::Kernel(queues) => queues[0].link.address(),
+        }
+    }
+
+    pub(super) fn receive_max(&self) -> usize {
+        match self {
+            Line::Station(station) => station.receive_max(),
+            Line::Kernel(_) => 0,
+        }
+    }
+
+    pub(super) fn receive(&mut self, frames: &mut Vec<Frame>) {
+        if let Line::Station(station) = self {
+            station.receive(frames);
+        }
+    }
+
+    /// Returns the first bytes of a received frame.
+    pub(super) fn head(&self, frame: &Frame) -> &[u8] {
+        match self {
+            Line::Station(station) => station.store().head(frame),
+            Line::Kernel(_) => &[],
+        }
+    }
+
+    pub(super) fn free(&mut self, frame: Frame) {
+        if let Line::Station(station) = self {
+            station.store_mut().free(frame);
+        }
+    }
+
+    /// Returns whether the line takes a frame of `class`, with at most `commit` bytes before it.
+    pub(super) fn has_room(&self, class: Class, commit: Bytes) -> bool {
+        match self {
+            Line::Station(station) => station.committed() < commit,
+            Line::Kernel(queues) => queues[class.index()].pending.is_none(),
+        }
+    }
+
+    /// Sends a frame of `len` bytes that `write` fills. Returns false without free memory.
+    pub(super) fn send(&mut self, class: Class, len: u32, write: impl FnOnce(&mut [u8])) -> bool {
+        match self {
+            Line::Station(station) => {
+                let Some(frame) = (!station.is_removed()).then(|| station.allocate(len)).flatten() else {
+                    return false;
+                };
+                write(station.store_mut().head_mut(&frame));
+                station.send(frame);
+            }
+            Line::Kernel(queues) => {
+                let mut bytes = vec![0; len as usize];
+                write(&mut bytes);
+                queues[class.index()].pending = Some(bytes);
+            }
+        }
+        true
+    }
+
+    pub(super) fn flush(&mut self) {
+        match self {
+            Line::Station(station) => station.flush(),
+            Line::Kernel(queues) => queues.iter_mut().for_each(KernelQueue::flush),
+        }
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        matches!(self, Line::Station(station) if station.is_removed())
+    }
+
+    pub(super) fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
+        match self {
+            Line::Station(station) => station.wakers(),
+            Line::Kernel(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the number of frames that this machine lost.
+    pub(super) fn lost(&self) -> u64 {
+        match self {
+            Line::Station(station) => station.drops().total,
+            Line::Kernel(_) => 0,
+        }
+    }
+}
+
+impl KernelQueue {
+    fn flush(&mut self) {
+        let _ = self.pending.take_if(|bytes| self.link.try_send(bytes).unwrap_or(true));
+    }
+}
