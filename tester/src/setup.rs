@@ -37,6 +37,7 @@ use crate::report::Device;
 /// Maximum number of test ports.
 pub const PORTS_MAX: usize = 16;
 const MTU_MAX: u32 = 9216;
+const SOAK: Nanos = Nanos::from_secs(3);
 const FCS: Bytes = Bytes(4);
 const WATCHDOG_TIMES: RangeInclusive<Nanos> = Nanos::from_millis(10)..=Nanos::from_secs(10);
 const ALLOWANCE_MAX: Nanos = Nanos::from_secs(1);
@@ -80,6 +81,8 @@ xoff_config::keys! {
 pub struct Setup {
     pub device: DeviceSettings,
     pub ports: Vec<PortSettings>,
+    /// Duration of the case `losslessness.soak`.
+    pub soak: Nanos,
 }
 
 /// Device under test, as its operator describes it.
@@ -183,7 +186,7 @@ impl Setup {
             connected: None,
             kind,
         };
-        Setup { device, ports: vec![port(nic, PortKind::Kernel), port(peer, PortKind::Station)] }
+        Setup { device, ports: vec![port(nic, PortKind::Kernel), port(peer, PortKind::Station)], soak: SOAK }
     }
 
     /// Returns a mark that gives a frame `class`, if there is one.
@@ -266,7 +269,7 @@ fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<Setup> {
         );
     }
     let settings = device_settings(keys, lossless);
-    (!problems.has_errors()).then_some(Setup { device: settings, ports })
+    (!problems.has_errors()).then_some(Setup { device: settings, ports, soak: SOAK })
 }
 
 impl DeviceSettings {

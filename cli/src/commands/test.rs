@@ -82,6 +82,9 @@ struct Options {
     /// Number of runs of each case.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = cli::number(1..=1000_u32))]
     repeat: u32,
+    /// Duration of the case losslessness.soak [default: 3s].
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    soak: Option<Nanos>,
     /// Print one JSON object; progress goes to standard error.
     #[arg(long)]
     json: bool,
@@ -153,6 +156,7 @@ fn list(cases: &[&Case]) -> miette::Result<ExitCode> {
 }
 
 fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result<ExitCode> {
+    let setup = Setup { soak: options.soak.unwrap_or(setup.soak), ..setup };
     let interrupt = interrupted()?;
     if !options.no_real_time
         && let Err(error) = use_real_time()

@@ -32,10 +32,4 @@ impl Bench {
             Void::NotPossible(format!("the state of interface `{device}` cannot be changed: {error}"))
         })
     }
-
-    /// Returns the number of frames that the tester itself lost at its ports, as far as the kernel counts them.
-    #[must_use]
-    pub fn own_losses(&self) -> u64 {
-        self.ports.iter().map(|port| port.station.drops().total).sum()
-    }
 }

@@ -9,8 +9,8 @@
 //! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | records |
 //! | [`Bench::longest_stall`], [`Bench::require_steady`] | validity of a measurement |
 
-mod link;
 mod line;
+mod link;
 mod port;
 mod records;
 mod stream;
@@ -49,8 +49,6 @@ const STALL_MIN: Nanos = Nanos::from_micros(100);
 const HEARTBEAT: BitRate = BitRate::new(84 * 8 * 1_000).expect("the rate is not zero");
 /// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
-/// Default duration of the soak.
-const SOAK: Nanos = Nanos::from_secs(3);
 const QUIET: Nanos = Nanos::from_millis(20);
 /// Maximum time for frames of a case to leave the device.
 const DRAIN_MAX: Nanos = Nanos::from_secs(2);
@@ -89,8 +87,6 @@ pub enum OpenError {
 pub struct Bench {
     pub setup: Setup,
     pub accuracy: Accuracy,
-    /// Duration of the case `losslessness.soak`.
-    pub soak: Nanos,
     ports: Vec<TestPort>,
     streams: Vec<Stream>,
     holds: Vec<Hold>,
@@ -123,7 +119,6 @@ impl Bench {
         Ok(Bench {
             setup,
             accuracy: Accuracy::default(),
-            soak: SOAK,
             ports,
             streams: Vec::new(),
             holds: Vec::new(),

@@ -494,8 +494,7 @@ mod tests {
         assert_eq!(refused(&[&start], &start), [""; 0]);
         let [larger] = &refused(&[&start], &config(200_000_000, "[3]"))[..] else { panic!("it fits") };
         assert!(
-            larger.starts_with("buffer memory of worker 0 (")
-                && larger.contains("xoff, headroom with cable"),
+            larger.starts_with("buffer memory of worker 0 (") && larger.contains("xoff, headroom with cable"),
             "{larger}"
         );
         let other = config(100_000, "[4]");

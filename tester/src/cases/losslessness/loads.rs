@@ -128,7 +128,7 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.only_count(TO);
     let rate = share(bench, 80, 1, SOAK_SIZE);
     let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
-    storm(bench, &[class], PAUSE, bench.soak)?;
+    storm(bench, &[class], PAUSE, bench.setup.soak)?;
     judge(bench, &[stream], "the stream")
 }
 
