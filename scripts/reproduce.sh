@@ -166,24 +166,34 @@ qcn() {
 
 # Rates are of payload: 1,538 bytes on the line carry 1,456.
 qcn-fabric() {
-    # Fig. 2: four culprits, and no f6.
-    local fig2=(--set load.0.rate=10G --set load.5.begin=299ms)
+    local spans=("50 100" "120 160" "250 300")
+    rack qcn-fabric 10G 3G 7G 299ms
+    spans=("10 20" "24 32" "50 60")
+    rack qcn-fabric-100g 100G 30G 70G 59ms --set topology.host_rate=100G --set load.4.begin=20ms --set load.4.size=50MB \
+        --set hosts.qcn.additive=50M --set hosts.qcn.hyper=500M --set scenario.duration=60ms
+}
+
+# rack NAME LINE F1 F6 END [--set KEY=VALUE..]: Figs. 2 and 3 with rates of the server lines, f1 and f6.
+rack() {
+    local name=$1 line=$2 f1=$3 f6=$4 end=$5
+    shift 5
+    local fig2=(--set "load.0.rate=$line" --set "load.5.begin=$end") fig3=(--set "load.0.rate=$f1" --set "load.5.rate=$f6")
     local outputs=(--set 'switch.leaf.qcn.ingress=[]' --set 'switch.leaf.qcn.egress=[3]')
-    fabric qcn-fabric-fig2-inputs "${fig2[@]}"
-    fabric qcn-fabric-fig2-outputs "${fig2[@]}" "${outputs[@]}"
-    # Fig. 3.
-    fabric qcn-fabric-arrival
-    fabric qcn-fabric-random --set switch.leaf.qcn.culprit=occupancy-random
-    fabric qcn-fabric-largest --set switch.leaf.qcn.culprit=occupancy-deterministic
-    fabric qcn-fabric-outputs "${outputs[@]}"
+    fabric "$name-fig2-inputs" "${fig2[@]}" "$@"
+    fabric "$name-fig2-outputs" "${fig2[@]}" "${outputs[@]}" "$@"
+    fabric "$name-pause" "${fig3[@]}" --set hosts.control=none "$@"
+    fabric "$name-arrival" "${fig3[@]}" "$@"
+    fabric "$name-random" "${fig3[@]}" --set switch.leaf.qcn.culprit=occupancy-random "$@"
+    fabric "$name-largest" "${fig3[@]}" --set switch.leaf.qcn.culprit=occupancy-deterministic "$@"
 }
 
 fabric() {
     local name=$1 span
     shift
+    [[ $* == *hosts.control=* ]] || set -- --set hosts.control=qcn "$@"
     sim "$name" qcn-rack-fabric "$@"
     lost "$name"
-    for span in "50 100" "120 160" "250 300"; do
+    for span in "${spans[@]}"; do
         table "$name" "Rates by flow, ms $span" throughput.rate_mbps --by flow --where "time_ns>=${span% *}000001" \
             --where "time_ns<${span#* }000001"
     done
