@@ -7,12 +7,14 @@
 
 // proves: frames
 
+use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use nix::sched::{CloneFlags, unshare};
 use ports::{PortSettings, Ports};
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
-use xoff_lab::{Lab, VethOptions};
 use xoff_wire::units::PortId;
 use xoff_xdp::{Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Store, ZeroCopy};
 
@@ -35,7 +37,6 @@ const XDP_HEADROOM: u32 = 256;
 const BATCH: usize = 32;
 
 struct Wire {
-    lab: Lab,
     theirs: Ports,
     ours: Port,
     store: Store,
@@ -45,35 +46,33 @@ struct Wire {
 }
 
 impl Wire {
+    /// Moves the test's thread to a network namespace of its own, with a veth pair: `eth0` of `xsk-rs`, `p0` of xoff.
     fn new(mtu: u32, headroom: u32, buffers: usize) -> Wire {
-        let mut lab = Lab::new();
-        let (theirs, ours) = (lab.namespace("theirs").unwrap(), lab.namespace("ours").unwrap());
-        let options = VethOptions { mtu, ..VethOptions::default() };
-        lab.veth(theirs.end("eth0"), ours.end("p0"), &options).unwrap();
-        let theirs = theirs.run(|| {
-            let settings = PortSettings { ring: RING, headroom, buffers };
-            let mut ports = Ports::open(&["eth0"], &settings).unwrap();
-            ports.listen().unwrap();
-            ports
-        });
-        let (ours, store) = ours.run(|| {
-            let mut store = Store::with_frames(4 * RING);
-            let options = PortOptions {
-                device: "p0".to_owned(),
-                queues: None,
-                mode: None,
-                zero_copy: ZeroCopy::Auto,
-                rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
-                chunk_bytes: CHUNK_BYTES,
-                receive_size: ReceiveChunks::Whole,
-                multi_buffer: buffers > 1,
-                receive_chunks: RING,
-                window: RING,
-                transmit_chunks: RING,
-            };
-            (Port::open(&mut store, PortId(0), &options).unwrap(), store)
-        });
-        Wire { lab, theirs, ours, store, held: Vec::new(), partial: Vec::new() }
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap(); // it would send frames
+        ip("link add eth0 type veth peer name p0");
+        for device in ["eth0", "p0"] {
+            ip(&format!("link set {device} mtu {mtu} up"));
+        }
+        let settings = PortSettings { ring: RING, headroom, buffers };
+        let mut theirs = Ports::open(&["eth0"], &settings).unwrap();
+        theirs.listen().unwrap();
+        let mut store = Store::with_frames(4 * RING);
+        let options = PortOptions {
+            device: "p0".to_owned(),
+            queues: None,
+            mode: None,
+            zero_copy: ZeroCopy::Auto,
+            rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
+            chunk_bytes: CHUNK_BYTES,
+            receive_size: ReceiveChunks::Whole,
+            multi_buffer: buffers > 1,
+            receive_chunks: RING,
+            window: RING,
+            transmit_chunks: RING,
+        };
+        let ours = Port::open(&mut store, PortId(0), &options).unwrap();
+        Wire { theirs, ours, store, held: Vec::new(), partial: Vec::new() }
     }
 
     fn they_send(&mut self, frame: &[u8]) {
@@ -144,8 +143,9 @@ impl Wire {
 
     fn assert_nothing_lost(&self) {
         assert_eq!((self.they_lost(), self.we_lost()), ([0, 0], [0, 0]));
-        for device in self.lab.devices() {
-            assert_eq!(device.counters().unwrap().dropped(), 0, "{}", device.name());
+        for device in ["eth0", "p0"] {
+            let counters = counters(device);
+            assert_eq!((counters[RX_DROPPED], counters[TX_DROPPED]), (0, 0), "{device}");
         }
     }
 
@@ -160,13 +160,26 @@ impl Wire {
         [counted.lost(), counted.rx_fill_ring_empty]
     }
 
-    fn sent(&self) -> [u64; 2] {
-        let sent = |name| {
-            let device = self.lab.devices().iter().find(|device| device.name() == name).unwrap();
-            device.counters().unwrap().tx_packets
-        };
-        [sent("eth0"), sent("p0")]
+    fn sent() -> [u64; 2] {
+        ["eth0", "p0"].map(|device| counters(device)[TX_PACKETS])
     }
+}
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+const RX_DROPPED: usize = 3;
+const TX_PACKETS: usize = 9;
+const TX_DROPPED: usize = 11;
+
+/// Returns the columns of a device in `/proc/net/dev`.
+fn counters(device: &str) -> Vec<u64> {
+    let all = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let of_device = |line: &str| Some(line.trim().strip_prefix(device)?.strip_prefix(':')?.to_owned());
+    let counters = all.lines().find_map(of_device).unwrap();
+    counters.split_whitespace().map(|counter| counter.parse().unwrap()).collect()
 }
 
 #[track_caller]
@@ -230,14 +243,14 @@ fn frames_in_tx_ring_leave_only_after_a_kick() {
     let frames: Vec<_> = (0..3).map(|n| frame(n, 100)).collect();
     frames.iter().for_each(|frame| wire.they_send(frame));
     assert!(wire.theirs.ports[0].tx.needs_wakeup(), "the driver sends without a kick");
-    assert_eq!((wire.theirs.ports[0].unsent(), wire.sent()), (3, [0, 0]));
+    assert_eq!((wire.theirs.ports[0].unsent(), Wire::sent()), (3, [0, 0]));
     wire.they_kick();
     wire.we_hold(3);
     wire.we_send_back();
-    assert_eq!(wire.sent(), [3, 0], "xoff's frames left before the flush");
+    assert_eq!(Wire::sent(), [3, 0], "xoff's frames left before the flush");
     assert!(wire.theirs.receive(0, &mut wire.partial).is_none());
     wire.we_flush();
-    assert_eq!(wire.sent(), [3, 3]);
+    assert_eq!(Wire::sent(), [3, 3]);
     frames.iter().for_each(|frame| assert!(wire.they_receive() == *frame));
     wire.assert_nothing_lost();
 }
