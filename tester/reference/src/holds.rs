@@ -4,7 +4,7 @@ use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;
 use crate::pfc::Pfc;
 
-const XON_LATE_NS: u64 = 15_000_000;
+const XON_LATE_NS: u64 = 60_000_000;
 const UNASKED_NS: u64 = 50_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]

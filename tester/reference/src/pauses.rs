@@ -4,7 +4,7 @@ use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;
 use crate::pfc::Pfc;
 
-const XON_LATE_NS: u64 = 10_000_000;
+const XON_LATE_NS: u64 = 50_000_000;
 const LATE_FRAMES: u32 = 200;
 
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Pauses {
         if quanta == 0 {
             return match () {
                 () if has(Defect::XonIgnored) => before,
-                () if has(Defect::XonLate) && is_paused => now + XON_LATE_NS,
+                () if has(Defect::XonLate) && is_paused => before.min(now + XON_LATE_NS),
                 () => now,
             };
         }
