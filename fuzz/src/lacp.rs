@@ -8,7 +8,7 @@ const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
 /// Checks that encoding parsed LACP reproduces it, and that a response to a marker is no marker to be answered.
 pub fn check(bytes: &[u8]) {
-    let Some(header) = Header::parse(bytes).ok() else { return };
+    let Ok(header) = Header::parse(bytes) else { return };
     if !is_lacp(&header, bytes) {
         return;
     }

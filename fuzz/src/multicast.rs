@@ -21,7 +21,7 @@ pub fn check(bytes: &[u8]) {
             };
             assert_eq!((parsed.source, parsed.group), (query.source, query.group));
         }
-        Ok(Message::Records(records)) => assert!(records.into_iter().all(|record| is_group(record.group))),
+        Ok(Message::Records(mut records)) => assert!(records.all(|record| is_group(record.group))),
         Ok(Message::Hello) => {}
         Err(reason) => assert_eq!(MembershipError::ALL[reason.index()], reason),
     }
