@@ -108,10 +108,10 @@ impl Measurement {
         Measurement { error: Some(error), ..self }
     }
 
-    /// Returns whether the value satisfies its limits, or `None` for a value without limits.
+    /// Returns whether the value satisfies its limits, or `None` for a missing value or one without limits.
     #[must_use]
     pub fn is_within(&self) -> Option<bool> {
-        if self.at_least.or(self.at_most).is_none() {
+        if self.value.is_nan() || self.at_least.or(self.at_most).is_none() {
             return None;
         }
         let at_least = self.at_least.is_none_or(|limit| self.value >= limit);
