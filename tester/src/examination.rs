@@ -93,6 +93,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
         report.attempts += 1;
         let losses = bench.own_losses();
         let run = bench.begin_case().and_then(|()| (case.run)(bench));
+        let timelines = bench.timelines();
         let ended =
             if matches!(run, Err(Void::Interrupted | Void::Removed(_))) { Ok(()) } else { bench.end_case() };
         let own = bench.own_losses() - losses;
@@ -107,6 +108,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
                 late += u32::from(judgement.is_only_late());
                 let is_final = !judgement.is_only_late() || late >= LATE_RUNS;
                 (report.measurements, report.figures) = (judgement.measurements, judgement.figures);
+                report.figures.extend(timelines);
                 if is_final {
                     return Ok(report);
                 }

@@ -15,6 +15,7 @@ mod port;
 mod records;
 mod stream;
 mod time;
+mod timeline;
 
 use std::fmt::Display;
 use std::io;
@@ -38,6 +39,7 @@ pub use time::Moment;
 use crate::report::Accuracy;
 use crate::setup::{PortKind, Setup};
 use stream::{Station, Stream};
+use timeline::SentControl;
 
 /// Longest sleep between two polls, which limits the uncertainty of an arrival.
 const NAP_MAX: Nanos = Nanos::from_micros(40);
@@ -228,7 +230,9 @@ impl Bench {
         let earliest = now();
         port.send(earliest, Class::default(), len, |frame| frame[..bytes.len()].copy_from_slice(bytes));
         port.line.flush();
-        Moment { earliest, latest: now() }
+        let when = Moment { earliest, latest: now() };
+        port.sent.extend(SentControl::of(bytes, when));
+        when
     }
 
     /// Sends a PFC frame with these classes and pause times.

@@ -10,6 +10,7 @@ use xoff_xdp::clock::now;
 use super::line::Line;
 use super::records::{Arrival, ControlFrame, OTHER_BYTES_MAX, OtherFrame, StreamId};
 use super::stream;
+use super::timeline::SentControl;
 use super::{Moment, OpenError};
 use crate::setup::PortSettings;
 
@@ -33,6 +34,7 @@ pub struct TestPort {
     pub arrivals: Vec<Arrival>,
     pub controls: Vec<ControlFrame>,
     pub others: Vec<OtherFrame>,
+    pub(super) sent: Vec<SentControl>,
     /// True if arrivals are recorded one by one, beside the tallies.
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
@@ -53,6 +55,7 @@ impl TestPort {
             arrivals: Vec::new(),
             controls: Vec::new(),
             others: Vec::new(),
+            sent: Vec::new(),
             keeps_arrivals: true,
             reaction: Reaction::Obey,
             gate: Gate::new(settings.speed, Obedience::Obey, false),
@@ -184,6 +187,7 @@ impl TestPort {
         self.arrivals.clear();
         self.controls.clear();
         self.others.clear();
+        self.sent.clear();
         self.keeps_arrivals = true;
         self.reaction = Reaction::Obey;
     }
