@@ -158,7 +158,6 @@ fn scheduled_fabric_refuses_settings_without_effect() {
     // The longest frame has 1,518 bytes: six cells of 256 bytes, twelve of 128.
     assert!(read(&of("\ncredits = 6", "")).is_ok());
     assert!(read(&of("\ncredits = 12\ncell = 128", "")).is_ok());
-    let all_ports = "\nrouted = false";
     let cases = [
         (
             of("\ncredits = 5", ""),
@@ -168,7 +167,7 @@ fn scheduled_fabric_refuses_settings_without_effect() {
             of("\ncredits = 11\ncell = 128", ""),
             "an output has 11 credits, but the longest frame needs 12, one for each cell",
         ),
-        (of(all_ports, ""), "`routed` is not a key of [topology] of kind \"scheduled\""),
+        (of("\nrouted = false", ""), "`routed` is not a key of [topology] of kind \"scheduled\""),
         (of("", "[switch.all]\npolicy = \"pfc\"\n"), "`policy` has no effect in a scheduled fabric"),
         (of("", "[switch.leaf.class.3]\nqueue = \"voq\"\n"), "`queue` has no effect in a scheduled fabric"),
         (of("", "[switch.spine.qcn]\ningress = [3]\n"), "spines of a scheduled fabric have no settings"),
