@@ -86,6 +86,7 @@ mod sender;
 mod sink;
 mod stream;
 mod table;
+pub mod tcp;
 mod track;
 pub mod values;
 

@@ -1,0 +1,101 @@
+//! Congestion control algorithms of TCP: growth of the window, and its reduction.
+
+mod cubic;
+mod dctcp;
+mod reno;
+
+use xoff_wire::units::Nanos;
+
+pub use cubic::Cubic;
+pub use dctcp::Dctcp;
+pub use reno::Reno;
+
+/// Minimum slow start threshold in segments.
+const THRESHOLD_MIN: u32 = 2;
+
+/// Choice of an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Additive increase and multiplicative decrease (RFC 5681).
+    Reno,
+    /// CUBIC (RFC 9438), without `HyStart`.
+    Cubic,
+    /// DCTCP (RFC 8257).
+    Dctcp,
+}
+
+/// Cause of a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// A congestion mark (ECE).
+    Mark,
+    /// A lost segment.
+    Loss,
+}
+
+/// State of an algorithm. Windows are in segments.
+#[derive(Clone, Debug)]
+pub enum Control {
+    #[allow(missing_docs)]
+    Reno(Reno),
+    #[allow(missing_docs)]
+    Cubic(Cubic),
+    #[allow(missing_docs)]
+    Dctcp(Dctcp),
+}
+
+impl Control {
+    /// Creates the state of a new connection.
+    #[must_use]
+    pub fn new(algorithm: Algorithm) -> Control {
+        match algorithm {
+            Algorithm::Reno => Control::Reno(Reno::default()),
+            Algorithm::Cubic => Control::Cubic(Cubic::default()),
+            Algorithm::Dctcp => Control::Dctcp(Dctcp::default()),
+        }
+    }
+
+    /// Returns the slow start threshold after congestion.
+    pub fn reduce(&mut self, window: u32, congestion: Congestion) -> u32 {
+        let reduced = match self {
+            Control::Reno(reno) => reno.reduce(window),
+            Control::Cubic(cubic) => cubic.reduce(window),
+            Control::Dctcp(dctcp) => dctcp.reduce(window, congestion),
+        };
+        reduced.max(THRESHOLD_MIN)
+    }
+
+    /// Returns the window in congestion avoidance after `acknowledged` segments.
+    pub fn grow(&mut self, window: u32, acknowledged: u32, now: Nanos, round_trip: Nanos) -> u32 {
+        match self {
+            Control::Reno(reno) => reno.grow(window, acknowledged),
+            Control::Cubic(cubic) => cubic.grow(window, acknowledged, now, round_trip),
+            Control::Dctcp(dctcp) => dctcp.growth.grow(window, acknowledged),
+        }
+    }
+
+    /// Notes an acknowledgement of `acknowledged` segments up to `first`, with or without ECE; `next` is the next new segment.
+    pub fn acknowledged(&mut self, acknowledged: u32, is_marked: bool, [first, next]: [u32; 2]) {
+        if let Control::Dctcp(dctcp) = self {
+            dctcp.acknowledged(acknowledged, is_marked, [first, next]);
+        }
+    }
+
+    /// Returns DCTCP's estimate of the share of marked segments.
+    #[must_use]
+    pub const fn alpha(&self) -> Option<f64> {
+        match self {
+            Control::Dctcp(dctcp) => Some(dctcp.alpha()),
+            Control::Reno(_) | Control::Cubic(_) => None,
+        }
+    }
+
+    /// Forgets what depends on segment numbers and time, before a new flow of the same connection.
+    pub fn restart(&mut self) {
+        match self {
+            Control::Reno(_) => {}
+            Control::Cubic(cubic) => cubic.restart(),
+            Control::Dctcp(dctcp) => dctcp.restart(),
+        }
+    }
+}

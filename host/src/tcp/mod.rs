@@ -1,0 +1,25 @@
+//! TCP endpoints as state machines, without socket and clock. A driver passes in the time and received segments.
+//!
+//! ```text
+//!   Sender ----- Transmission, as TcpFrame ----> Receiver
+//!   scoreboard      (data, window, CWR)          reassembly
+//!   rtt, control                                 delayed acknowledgements
+//!      ^                                             |
+//!      +--- Ack, as TcpFrame (blocks, ECE) ----------+
+//! ```
+//!
+//! Endpoints count segments of the maximum segment size from zero; [`wire`] has bytes. Data flows in one direction.
+
+pub mod control;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod sender;
+mod settings;
+pub mod wire;
+
+pub use control::{Algorithm, Congestion};
+pub use receiver::{Ack, Arrival, Blocks, Receiver};
+pub use rtt::Rtt;
+pub use sender::{Path, Sender, Transmission};
+pub use settings::{Detection, TcpSettings};

@@ -1,0 +1,255 @@
+//! Receiver: reassembly, acknowledgements and the echo of congestion marks.
+
+use xoff_wire::units::Nanos;
+
+use super::control::Algorithm;
+use super::settings::TcpSettings;
+
+/// Maximum number of blocks in an acknowledgement beside a timestamp.
+const BLOCKS: usize = 3;
+/// Segments acknowledged at once after a first congestion mark, as in Linux.
+const QUICK_AFTER_MARK: u32 = 2;
+
+/// Blocks of received segments, each with its first segment and the one after its last; the most recent block first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    all: [(u32, u32); BLOCKS],
+    len: u8,
+}
+
+impl Blocks {
+    /// Adds a block, unless there is no room.
+    pub fn push(&mut self, block: (u32, u32)) {
+        if let Some(free) = self.all.get_mut(usize::from(self.len)) {
+            *free = block;
+            self.len += 1;
+        }
+    }
+
+    /// Returns the blocks.
+    #[must_use]
+    pub fn as_slice(&self) -> &[(u32, u32)] {
+        &self.all[..usize::from(self.len)]
+    }
+}
+
+/// Acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct Ack {
+    /// Segment before which all have arrived.
+    pub next: u32,
+    pub blocks: Blocks,
+    /// Echo of a congestion mark (ECE).
+    pub is_marked: bool,
+    /// Timestamp of the segment that this answers (RFC 7323).
+    pub echo: u32,
+}
+
+/// Received data segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct Arrival {
+    pub segment: u32,
+    /// True if a switch marked the segment (CE).
+    pub is_marked: bool,
+    /// True if the sender has reduced its window (CWR).
+    pub is_reduced: bool,
+    pub timestamp: u32,
+}
+
+/// Receiver of a flow.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    expected: u32,
+    /// Blocks beyond `expected`, disjoint, the most recent one last.
+    blocks: Vec<(u32, u32)>,
+    pending: u32,
+    quick: u32,
+    due: Nanos,
+    echoes: bool,
+    is_dctcp: bool,
+    echo: u32,
+}
+
+impl Receiver {
+    /// Creates the receiver of a new flow.
+    #[must_use]
+    pub fn new(settings: &TcpSettings) -> Receiver {
+        Receiver {
+            expected: 0,
+            blocks: Vec::new(),
+            pending: 0,
+            quick: settings.quick_acks,
+            due: Nanos::NEVER,
+            echoes: false,
+            is_dctcp: settings.control == Algorithm::Dctcp,
+            echo: 0,
+        }
+    }
+
+    /// Returns the segment before which all have arrived.
+    #[must_use]
+    pub const fn expected(&self) -> u32 {
+        self.expected
+    }
+
+    /// Returns when a delayed acknowledgement is due.
+    #[must_use]
+    pub const fn deadline(&self) -> Nanos {
+        self.due
+    }
+
+    /// Receives a segment. Returns true if it is new, and up to two acknowledgements.
+    pub fn receive(
+        &mut self,
+        settings: &TcpSettings,
+        now: Nanos,
+        arrival: &Arrival,
+    ) -> (bool, [Option<Ack>; 2]) {
+        let first = self.note_mark(settings, arrival);
+        if self.pending == 0 {
+            self.echo = arrival.timestamp;
+        }
+        let is_new = !self.has(arrival.segment);
+        let had_gap = !self.blocks.is_empty();
+        if arrival.segment == self.expected {
+            self.expected += 1;
+            self.absorb();
+        } else if is_new {
+            self.insert(arrival.segment);
+        }
+        self.pending += 1;
+        let is_in_order = is_new && !had_gap && self.blocks.is_empty();
+        let is_due = !is_in_order || self.quick > 0 || self.pending >= settings.ack_every;
+        self.quick = self.quick.saturating_sub(1);
+        if is_due {
+            let duplicate = (!is_new).then_some(arrival.segment);
+            return (is_new, [first, Some(self.acknowledge(settings, duplicate))]);
+        }
+        if self.due == Nanos::NEVER {
+            self.due = now.after(settings.ack_delay);
+        }
+        (is_new, [first, None])
+    }
+
+    /// Returns the acknowledgement that is due, if any.
+    pub fn expire(&mut self, settings: &TcpSettings, now: Nanos) -> Option<Ack> {
+        (self.due <= now && self.pending > 0).then(|| self.acknowledge(settings, None))
+    }
+
+    /// Updates the echo. With DCTCP (RFC 8257 section 3.2), the first segment with another mark than its predecessor
+    /// causes an acknowledgement of the predecessors.
+    fn note_mark(&mut self, settings: &TcpSettings, arrival: &Arrival) -> Option<Ack> {
+        if self.is_dctcp {
+            let first = (arrival.is_marked != self.echoes && self.pending > 0)
+                .then(|| self.acknowledge(settings, None));
+            self.echoes = arrival.is_marked;
+            return first;
+        }
+        if arrival.is_reduced {
+            self.echoes = false;
+        }
+        if arrival.is_marked && !std::mem::replace(&mut self.echoes, true) {
+            self.quick = self.quick.max(QUICK_AFTER_MARK);
+        }
+        None
+    }
+
+    fn acknowledge(&mut self, settings: &TcpSettings, duplicate: Option<u32>) -> Ack {
+        (self.pending, self.due) = (0, Nanos::NEVER);
+        let mut ack = Ack { next: self.expected, is_marked: self.echoes, echo: self.echo, ..Ack::default() };
+        if settings.sack {
+            if let Some(segment) = duplicate {
+                ack.blocks.push((segment, segment + 1)); // RFC 2883
+            }
+            self.blocks.iter().rev().for_each(|block| ack.blocks.push(*block));
+        }
+        ack
+    }
+
+    fn has(&self, segment: u32) -> bool {
+        segment < self.expected || self.blocks.iter().any(|(from, to)| (*from..*to).contains(&segment))
+    }
+
+    fn absorb(&mut self) {
+        if let Some(at) = self.blocks.iter().position(|(from, _)| *from == self.expected) {
+            self.expected = self.blocks.remove(at).1;
+        }
+    }
+
+    fn insert(&mut self, segment: u32) {
+        let (mut from, mut to) = (segment, segment + 1);
+        self.blocks.retain(|block| {
+            let touches = block.1 == segment || block.0 == segment + 1;
+            if touches {
+                (from, to) = (from.min(block.0), to.max(block.1));
+            }
+            !touches
+        });
+        self.blocks.push((from, to));
+    }
+}
+
+// proves: tcp
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(segment: u32) -> Arrival {
+        Arrival { segment, timestamp: segment + 100, ..Arrival::default() }
+    }
+
+    fn settings() -> TcpSettings {
+        TcpSettings { quick_acks: 1, ..TcpSettings::default() }
+    }
+
+    #[test]
+    fn receiver_delays_acks_and_answers_gaps_at_once() {
+        let settings = settings();
+        let mut receiver = Receiver::new(&settings);
+        let mut take = |segment| {
+            let (is_new, acks) = receiver.receive(&settings, Nanos(7), &arrival(segment));
+            (is_new, acks[1].map(|ack| (ack.next, ack.echo, ack.blocks.as_slice().to_vec())))
+        };
+        assert_eq!(take(0), (true, Some((1, 100, vec![]))), "quick");
+        assert_eq!([take(1), take(2)], [(true, None), (true, Some((3, 101, vec![])))]);
+        assert_eq!(take(5), (true, Some((3, 105, vec![(5, 6)]))));
+        assert_eq!(take(9), (true, Some((3, 109, vec![(9, 10), (5, 6)]))));
+        assert_eq!(take(4), (true, Some((3, 104, vec![(4, 6), (9, 10)]))));
+        assert_eq!(take(5), (false, Some((3, 105, vec![(5, 6), (4, 6), (9, 10)]))), "duplicate block");
+        assert_eq!(take(3), (true, Some((6, 103, vec![(9, 10)]))), "the segment fills a gap");
+        assert_eq!(take(0), (false, Some((6, 100, vec![(0, 1), (9, 10)]))));
+    }
+
+    #[test]
+    fn delayed_ack_leaves_exactly_at_its_deadline() {
+        let settings = settings();
+        let mut receiver = Receiver::new(&settings);
+        let [now, due] = [Nanos(5), Nanos(40_000_005)];
+        (0..2).for_each(|segment| _ = receiver.receive(&settings, now, &arrival(segment)));
+        assert_eq!((receiver.deadline(), receiver.expire(&settings, Nanos(due.0 - 1))), (due, None));
+        assert_eq!(receiver.expire(&settings, due).map(|ack| ack.next), Some(2));
+        assert_eq!((receiver.deadline(), receiver.expire(&settings, due)), (Nanos::NEVER, None));
+    }
+
+    /// Expected echoes: RFC 3168 keeps ECE until CWR; DCTCP acknowledges at each change, with the old mark first.
+    #[test]
+    fn echo_follows_rfc_3168_and_dctcp() {
+        for (control, expected) in [
+            (Algorithm::Cubic, vec![(1, false), (3, true), (4, true), (6, true), (8, false)]),
+            (Algorithm::Dctcp, vec![(1, false), (2, false), (4, true), (6, false), (8, false)]),
+        ] {
+            let settings = TcpSettings { control, ..settings() };
+            let mut receiver = Receiver::new(&settings);
+            let mut acks = Vec::new();
+            for segment in 0..8 {
+                let (is_marked, is_reduced) = ([2, 3].contains(&segment), segment == 6);
+                let arrival = Arrival { segment, is_marked, is_reduced, timestamp: 0 };
+                acks.extend(receiver.receive(&settings, Nanos(1), &arrival).1.into_iter().flatten());
+            }
+            let acks: Vec<_> = acks.iter().map(|ack| (ack.next, ack.is_marked)).collect();
+            assert_eq!(acks, expected, "{control:?}");
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Sender: window, loss recovery and retransmission timer.
+
+mod recovery;
+
+use xoff_wire::units::Nanos;
+
+use super::control::{Congestion, Control};
+use super::receiver::Ack;
+use super::rtt::Rtt;
+use super::scoreboard::Scoreboard;
+use super::settings::{Detection, TcpSettings};
+use recovery::{Proportional, Rack};
+
+/// Segment to send, or SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    /// Number of the data segment; `None` for SYN.
+    pub segment: Option<u32>,
+    /// True for a retransmission.
+    pub is_again: bool,
+    /// True if a switch may mark the segment (ECT).
+    pub is_ecn_capable: bool,
+    /// True if the segment reports a reduced window (CWR).
+    pub is_reduced: bool,
+}
+
+/// State of a connection that outlives a flow.
+#[derive(Clone, Debug)]
+pub struct Path {
+    window: u32,
+    threshold: u32,
+    control: Control,
+    rtt: Rtt,
+    used: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// SYN must be sent, or is unanswered.
+    Connecting {
+        is_sent: bool,
+        at: Nanos,
+    },
+    Open,
+    /// The window has shrunk after a mark.
+    Reducing,
+    /// Lost segments are sent again after their detection.
+    Recovering,
+    /// Lost segments are sent again after a time-out.
+    TimedOut,
+}
+
+/// Sender of a flow.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    settings: TcpSettings,
+    segments: u32,
+    state: State,
+    board: Scoreboard,
+    window: u32,
+    threshold: u32,
+    control: Control,
+    rtt: Rtt,
+    /// First new segment when the state was entered; its acknowledgement ends the state.
+    high: u32,
+    /// Value of `high` in the last recovery.
+    repaired: Option<u32>,
+    proportional: Proportional,
+    rack: Rack,
+    /// Maximum number of outstanding segments in the current window of data, and the segment that ends this window.
+    usage: (u32, u32),
+    timeout_at: Nanos,
+    is_reduced: bool,
+    timeouts: u32,
+    resent: u32,
+}
+
+impl Sender {
+    /// Creates the sender of a flow on a new connection (`None`) or on an idle one.
+    #[must_use]
+    pub fn new(settings: &TcpSettings, segments: u32, now: Nanos, path: Option<Path>) -> Sender {
+        let is_new = path.is_none();
+        let mut path = path.unwrap_or_else(|| Path {
+            window: settings.initial_window,
+            threshold: u32::MAX,
+            control: Control::new(settings.control),
+            rtt: Rtt::new(settings),
+            used: now,
+        });
+        if settings.idle_restart && now.since(path.used) > path.rtt.timeout(settings) {
+            path.window = path.window.min(settings.initial_window);
+        }
+        path.control.restart();
+        let connects = is_new && settings.handshake;
+        Sender {
+            settings: *settings,
+            segments,
+            state: if connects { State::Connecting { is_sent: false, at: now } } else { State::Open },
+            board: Scoreboard::default(),
+            window: path.window,
+            threshold: path.threshold,
+            control: path.control,
+            rtt: path.rtt,
+            high: 0,
+            repaired: None,
+            proportional: Proportional::default(),
+            rack: Rack::default(),
+            usage: (0, 0),
+            timeout_at: Nanos::NEVER,
+            is_reduced: false,
+            timeouts: 0,
+            resent: 0,
+        }
+    }
+
+    /// Returns the connection's state for its next flow.
+    #[must_use]
+    pub fn into_path(self, now: Nanos) -> Path {
+        let Sender { window, threshold, control, rtt, .. } = self;
+        Path { window, threshold, control, rtt, used: now }
+    }
+
+    /// Returns true if all segments are acknowledged.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        self.board.first() == self.segments
+    }
+
+    /// Returns the first unacknowledged segment.
+    #[must_use]
+    pub const fn first(&self) -> u32 {
+        self.board.first()
+    }
+
+    /// Returns how many segments were sent, without retransmissions.
+    #[must_use]
+    pub fn sent(&self) -> u32 {
+        self.board.next()
+    }
+
+    /// Returns how many retransmissions were sent.
+    #[must_use]
+    pub const fn resent(&self) -> u32 {
+        self.resent
+    }
+
+    /// Returns how many retransmission timers expired.
+    #[must_use]
+    pub const fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    /// Returns the congestion window in segments.
+    #[must_use]
+    pub const fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Returns the slow start threshold in segments.
+    #[must_use]
+    pub const fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    /// Returns the state of the congestion control algorithm.
+    #[must_use]
+    pub const fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Returns when a timer expires, or [`Nanos::NEVER`].
+    #[must_use]
+    pub fn deadline(&self) -> Nanos {
+        self.timeout_at.min(self.rack.reorder_at)
+    }
+
+    /// Returns true if the window allows a segment.
+    #[must_use]
+    pub fn can_send(&mut self) -> bool {
+        if let State::Connecting { is_sent, .. } = self.state {
+            return !is_sent;
+        }
+        if self.board.in_flight() >= self.window {
+            return false;
+        }
+        let next = self.board.next();
+        let has_data = next < self.segments && self.board.len() < self.settings.window_segments();
+        has_data || self.board.next_repair().is_some()
+    }
+
+    /// Returns the next segment, which then counts as sent now.
+    pub fn send(&mut self, now: Nanos) -> Option<Transmission> {
+        if !self.can_send() {
+            return None;
+        }
+        if let State::Connecting { .. } = self.state {
+            self.state = State::Connecting { is_sent: true, at: now };
+            self.timeout_at = now.after(self.rtt.timeout(&self.settings));
+            return Some(Transmission {
+                segment: None,
+                is_again: false,
+                is_ecn_capable: false,
+                is_reduced: false,
+            });
+        }
+        let repair = self.board.next_repair();
+        let segment = repair.unwrap_or_else(|| self.board.next());
+        let is_again = repair.is_some();
+        if is_again {
+            self.board.resend(segment, now);
+            self.resent += 1;
+        } else {
+            self.board.push(now);
+        }
+        if self.board.first() >= self.usage.1 || self.board.len() > self.usage.0 {
+            self.usage = (self.board.len(), self.board.next());
+        }
+        self.proportional.sent();
+        if self.timeout_at == Nanos::NEVER {
+            self.timeout_at = now.after(self.rtt.timeout(&self.settings));
+        }
+        // RFC 3168 section 6.1.2: CWR is on the first new segment.
+        let is_reduced = !is_again && std::mem::take(&mut self.is_reduced);
+        let is_ecn_capable = self.settings.ecn && !is_again;
+        Some(Transmission { segment: Some(segment), is_again, is_ecn_capable, is_reduced })
+    }
+
+    /// Notes the answer to SYN.
+    pub fn connected(&mut self, now: Nanos) {
+        if let State::Connecting { is_sent: true, at } = self.state {
+            if self.timeouts == 0 {
+                self.rtt.sample(&self.settings, now.since(at));
+            }
+            self.state = State::Open;
+            self.timeout_at = Nanos::NEVER;
+        }
+    }
+
+    /// Receives an acknowledgement. `round_trip` is the age of the echoed timestamp.
+    pub fn acknowledged(&mut self, now: Nanos, ack: &Ack, round_trip: Nanos) {
+        if ack.next < self.board.first() || ack.next > self.board.next() {
+            return;
+        }
+        let was_full = self.is_window_full();
+        let in_flight = self.board.len();
+        let settings = self.settings;
+        let rack = &mut self.rack;
+        let delivered = self.board.acknowledge(ack.next, |segment, sent| {
+            if !sent.is_sacked {
+                rack.delivered(segment, sent, now);
+            }
+        });
+        let mut fresh = delivered.fresh;
+        for &(from, to) in ack.blocks.as_slice() {
+            if from < ack.next {
+                self.rack.received_twice([ack.next, self.board.next()]);
+                continue;
+            }
+            for segment in from..to.min(self.board.next()) {
+                if let Some(sent) = self.board.sack(segment) {
+                    self.rack.delivered(segment, &sent, now);
+                    fresh += 1;
+                }
+            }
+        }
+        let advances = delivered.segments > 0;
+        if let Some(sent) = delivered.sent {
+            self.rtt.sample(&settings, now.since(sent));
+        } else if advances {
+            self.rtt.sample(&settings, round_trip);
+        }
+        let is_duplicate = !advances && in_flight > 0 && ack.blocks.as_slice().is_empty();
+        if is_duplicate && !settings.sack && self.state != State::TimedOut {
+            self.board.add_duplicate();
+            fresh += 1;
+        }
+        self.control.acknowledged(delivered.segments, ack.is_marked, [ack.next, self.board.next()]);
+        if advances {
+            let none = self.board.len() == 0;
+            self.timeout_at = if none { Nanos::NEVER } else { now.after(self.rtt.timeout(&settings)) };
+        }
+        // An acknowledgement of exactly the segments before a reduction may still have ECE.
+        let ends = match self.state {
+            State::Reducing => ack.next > self.high || self.board.len() == 0,
+            State::Open => true,
+            State::Connecting { .. } | State::Recovering | State::TimedOut => ack.next >= self.high,
+        };
+        if advances && ends {
+            self.end_state();
+        }
+        let lost = self.detect(now, advances);
+        match self.state {
+            State::Open | State::Reducing if lost => self.recover(),
+            State::Open if ack.is_marked && settings.ecn => self.reduce_after_mark(),
+            _ => {}
+        }
+        match self.state {
+            State::Recovering => {
+                let is_advance = advances && !lost;
+                let window =
+                    self.proportional.window(self.threshold, self.board.in_flight(), fresh, is_advance);
+                self.window = window.unwrap_or(self.window);
+            }
+            State::Open | State::TimedOut if advances && was_full => self.grow(now, delivered.segments),
+            State::Connecting { .. } | State::Open | State::Reducing | State::TimedOut => {}
+        }
+    }
+
+    /// Processes a timer that has expired.
+    pub fn expire(&mut self, now: Nanos) {
+        if self.rack.reorder_at <= now
+            && self.detect(now, false)
+            && matches!(self.state, State::Open | State::Reducing)
+        {
+            self.recover();
+            self.window = self.board.in_flight() + 1;
+        }
+        if self.timeout_at > now {
+            return;
+        }
+        self.timeouts += 1;
+        self.rtt.back_off();
+        self.timeout_at = now.after(self.rtt.timeout(&self.settings));
+        if let State::Connecting { is_sent, .. } = &mut self.state {
+            *is_sent = false;
+            return;
+        }
+        if self.state != State::TimedOut || self.board.first() >= self.high {
+            self.threshold = self.control.reduce(self.window, Congestion::Loss);
+        }
+        (self.state, self.high, self.window) = (State::TimedOut, self.board.next(), 1);
+        self.repaired = Some(self.high);
+        self.board.forget_duplicates();
+        (self.board.first()..self.board.next()).for_each(|segment| _ = self.board.lose(segment));
+    }
+
+    /// Returns true if the congestion window, not the sender, limits its rate.
+    fn is_window_full(&self) -> bool {
+        let (sent, _) = self.usage;
+        if self.window < self.threshold { sent.saturating_mul(2) > self.window } else { sent >= self.window }
+    }
+
+    fn end_state(&mut self) {
+        self.board.forget_duplicates();
+        match self.state {
+            State::Reducing | State::Recovering => {
+                self.window = self.threshold;
+                self.state = State::Open;
+            }
+            State::TimedOut => self.state = State::Open,
+            State::Connecting { .. } | State::Open => {}
+        }
+    }
+
+    fn grow(&mut self, now: Nanos, acknowledged: u32) {
+        let in_slow_start = acknowledged.min(self.threshold.saturating_sub(self.window));
+        self.window += in_slow_start;
+        let rest = acknowledged - in_slow_start;
+        if rest > 0 {
+            let round_trip = self.rtt.smoothed().unwrap_or_default();
+            self.window = self.control.grow(self.window, rest, now, round_trip);
+        }
+    }
+
+    fn reduce_after_mark(&mut self) {
+        self.begin(State::Reducing, Congestion::Mark);
+        self.window = self.threshold;
+        self.is_reduced = true;
+    }
+
+    fn begin(&mut self, state: State, congestion: Congestion) {
+        (self.state, self.high) = (state, self.board.next());
+        self.threshold = self.control.reduce(self.window, congestion);
+        self.proportional = Proportional::new(self.window);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Loss detection, and the window during a reduction.
+
+use xoff_wire::units::Nanos;
+
+use super::super::rtt::Rtt;
+use super::super::scoreboard::{Scoreboard, Sent};
+use super::{Detection, Sender, State};
+
+const DUPLICATES: u32 = 3;
+/// Number of recoveries for which a wider reordering window persists (RFC 8985).
+const PERSISTENCE: u32 = 16;
+
+/// Proportional rate reduction (RFC 6937): spreads segments over the round trip after a reduction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Proportional {
+    before: u32,
+    delivered: u32,
+    sent: u32,
+}
+
+impl Proportional {
+    pub(super) fn new(window: u32) -> Proportional {
+        Proportional { before: window, delivered: 0, sent: 0 }
+    }
+
+    pub(super) const fn sent(&mut self) {
+        self.sent += 1;
+    }
+
+    /// Returns the window after `fresh` delivered segments; `is_advance`: an acknowledgement advances without new losses.
+    pub(super) fn window(
+        &mut self,
+        threshold: u32,
+        in_flight: u32,
+        fresh: u32,
+        is_advance: bool,
+    ) -> Option<u32> {
+        if fresh == 0 || self.before == 0 {
+            return None;
+        }
+        self.delivered += fresh;
+        let allowed = if in_flight > threshold {
+            let share = u64::from(self.delivered) * u64::from(threshold);
+            let share = u32::try_from(share.div_ceil(self.before.into())).unwrap_or(u32::MAX);
+            share.saturating_sub(self.sent)
+        } else {
+            let limit = self.delivered.saturating_sub(self.sent).max(fresh) + u32::from(is_advance);
+            limit.min(threshold - in_flight)
+        };
+        let first = u32::from(self.sent == 0); // the first retransmission
+        Some(in_flight + allowed.max(first))
+    }
+}
+
+/// Loss detection by delivery times (RFC 8985).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rack {
+    /// Transmission time of the most recently sent delivered segment, and the segment after it.
+    sent: (Nanos, u32),
+    round_trip: Nanos,
+    least: Nanos,
+    /// Segment after the highest delivered one.
+    highest: u32,
+    is_reordered: bool,
+    /// Reordering window in quarters of the minimum round trip.
+    steps: u32,
+    persistence: u32,
+    /// Segment whose acknowledgement allows another step.
+    next_step: u32,
+    pub(super) reorder_at: Nanos,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack {
+            sent: (Nanos::ZERO, 0),
+            round_trip: Nanos::ZERO,
+            least: Nanos::NEVER,
+            highest: 0,
+            is_reordered: false,
+            steps: 1,
+            persistence: 0,
+            next_step: 0,
+            reorder_at: Nanos::NEVER,
+        }
+    }
+}
+
+impl Rack {
+    pub(super) fn delivered(&mut self, segment: u32, sent: &Sent, now: Nanos) {
+        let round_trip = now.since(sent.at);
+        if segment + 1 < self.highest {
+            self.is_reordered |= !sent.was_resent;
+        } else {
+            self.highest = segment + 1;
+        }
+        if sent.was_resent && round_trip < self.least {
+            return; // the first transmission may have been delivered
+        }
+        self.least = self.least.min(round_trip);
+        if (sent.at, segment + 1) > self.sent {
+            (self.sent, self.round_trip) = ((sent.at, segment + 1), round_trip);
+        }
+    }
+
+    /// Widens the reordering window after a needless retransmission, once a round trip.
+    pub(super) const fn received_twice(&mut self, [first, next]: [u32; 2]) {
+        if first >= self.next_step {
+            self.steps += 1;
+            (self.persistence, self.next_step) = (PERSISTENCE, next);
+        }
+    }
+
+    fn recovers(&mut self) {
+        self.persistence = self.persistence.saturating_sub(1);
+        if self.persistence == 0 {
+            self.steps = 1;
+        }
+    }
+
+    fn reordering_window(&self, rtt: &Rtt, sacked: u32, state: State) -> Nanos {
+        let is_certain = sacked >= DUPLICATES || matches!(state, State::Recovering | State::TimedOut);
+        if !self.is_reordered && is_certain {
+            return Nanos::ZERO;
+        }
+        let window = (self.least.0 / 4).saturating_mul(self.steps.into());
+        Nanos(window).min(rtt.smoothed().unwrap_or(Nanos::NEVER))
+    }
+
+    fn detect(&mut self, board: &mut Scoreboard, rtt: &Rtt, now: Nanos, state: State) -> bool {
+        let late = self.round_trip.after(self.reordering_window(rtt, board.sacked(), state));
+        let (mut is_lost, mut latest) = (false, Nanos::ZERO);
+        for segment in board.first()..board.next() {
+            let Some(sent) = board.get(segment) else { break };
+            if (sent.at, segment + 1) >= self.sent {
+                if board.has_repairs_in_flight() {
+                    continue;
+                }
+                break; // later segments were sent later
+            }
+            if sent.is_sacked || sent.is_lost && !sent.is_resent {
+                continue;
+            }
+            let due = sent.at.after(late);
+            if due <= now {
+                is_lost |= board.lose(segment);
+            } else {
+                latest = latest.max(due);
+            }
+        }
+        if latest > Nanos::ZERO {
+            self.reorder_at = latest;
+        }
+        is_lost
+    }
+}
+
+impl Sender {
+    /// Marks lost segments; returns true if there are new ones.
+    pub(super) fn detect(&mut self, now: Nanos, advances: bool) -> bool {
+        self.rack.reorder_at = Nanos::NEVER;
+        let has_sack = self.settings.sack;
+        match self.settings.detection {
+            Detection::Never => false,
+            Detection::Rack if has_sack => self.rack.detect(&mut self.board, &self.rtt, now, self.state),
+            Detection::Rack => self.detect_by_duplicates(DUPLICATES, advances),
+            Detection::Duplicates(limit) if has_sack => self.detect_by_sacks(limit),
+            Detection::Duplicates(limit) => self.detect_by_duplicates(limit, advances),
+        }
+    }
+
+    /// RFC 6675: a segment is lost if `limit` later ones are acknowledged selectively.
+    fn detect_by_sacks(&mut self, limit: u32) -> bool {
+        if self.board.sacked() < limit {
+            return false;
+        }
+        let sacked = self.board.iter().rev().filter(|(_, sent)| sent.is_sacked);
+        let Some(last) = sacked.map(|(segment, _)| segment).nth(limit.saturating_sub(1) as usize) else {
+            return false;
+        };
+        let mut is_lost = false;
+        for segment in self.board.first()..last {
+            if self.board.get(segment).is_some_and(|sent| !sent.is_lost && !sent.was_resent) {
+                is_lost |= self.board.lose(segment);
+            }
+        }
+        is_lost
+    }
+
+    /// RFC 6582: duplicates reveal the first lost segment, and an acknowledgement of only a part the next one.
+    fn detect_by_duplicates(&mut self, limit: u32, advances: bool) -> bool {
+        let first = self.board.first();
+        let is_lost = match self.state {
+            State::Recovering => advances,
+            State::Open | State::Reducing => {
+                let is_new = self.repaired.is_none_or(|repaired| first > repaired);
+                is_new && self.board.duplicates() >= limit
+            }
+            State::Connecting { .. } | State::TimedOut => false,
+        };
+        let is_first_time = self.board.get(first).is_some_and(|sent| !sent.was_resent);
+        is_lost && is_first_time && self.board.lose(first)
+    }
+
+    pub(super) fn recover(&mut self) {
+        self.rack.recovers();
+        self.repaired = Some(self.board.next());
+        if self.state == State::Reducing {
+            (self.state, self.high) = (State::Recovering, self.board.next());
+            self.proportional = Proportional::new(self.board.in_flight());
+        } else {
+            self.begin(State::Recovering, super::Congestion::Loss);
+            self.is_reduced = self.settings.ecn;
+        }
+    }
+}

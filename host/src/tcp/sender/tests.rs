@@ -1,0 +1,363 @@
+//! Scripts of segments and acknowledgements, and closed forms over an ideal pipe.
+
+// proves: tcp
+
+use std::collections::VecDeque;
+
+use super::super::control::Algorithm;
+use super::super::receiver::{Arrival, Blocks, Receiver};
+use super::super::wire::timestamp;
+use super::*;
+
+fn settings(control: Algorithm) -> TcpSettings {
+    TcpSettings { control, ack_every: 1, ..TcpSettings::default() }
+}
+
+fn range(text: &str) -> (u32, u32) {
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    (from.parse().expect("not a number"), to.parse().expect("not a number"))
+}
+
+/// Runs a script with one step a line: `w 9` lets the application write up to segment 9, `+5` waits 5 ms, `> 0-3` expects
+/// transmissions of segments 0 to 3, `< 2 4-6` acknowledges segments before 2 and those from 4 to 6, `window 7` and
+/// `threshold 7` check the sender.
+fn run_script(name: &str, settings: &TcpSettings, script: &str) {
+    let mut now = Nanos::from_secs(1);
+    let mut sender = Sender::new(settings, 0, now, None);
+    let mut sent: Vec<u32> = Vec::new();
+    for (number, line) in script.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty()) {
+        let at = format!("{name}, line {number}: {line}");
+        let (step, rest) = line.split_at(line.find([' ', '+']).map_or(line.len(), |at| at.max(1)));
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        if step != ">" {
+            assert!(sent.is_empty(), "unexpected transmissions before {at}: {sent:?}");
+        }
+        match step {
+            "w" => sender.segments = words[0].parse().expect("not a number"),
+            "+" => {
+                now = now.after(Nanos::from_millis(words[0].parse().expect("not a number")));
+                if sender.deadline() <= now {
+                    sender.expire(now);
+                }
+            }
+            "<" => {
+                let mut blocks = Blocks::default();
+                words[1..].iter().map(|word| range(word)).for_each(|(from, to)| blocks.push((from, to + 1)));
+                let ack = Ack { next: words[0].parse().expect("not a number"), blocks, ..Ack::default() };
+                sender.acknowledged(now, &ack, Nanos::from_millis(100));
+            }
+            ">" => {
+                let expected: Vec<u32> =
+                    words.iter().map(|word| range(word)).flat_map(|(from, to)| from..=to).collect();
+                assert_eq!(std::mem::take(&mut sent), expected, "{at}");
+            }
+            "window" => assert_eq!(sender.window().to_string(), words[0], "{at}"),
+            "threshold" => assert_eq!(sender.threshold().to_string(), words[0], "{at}"),
+            _ => panic!("unknown step in {at}"),
+        }
+        sent.extend(std::iter::from_fn(|| sender.send(now)).filter_map(|sent| sent.segment));
+    }
+    assert!(sent.is_empty(), "{name}: unexpected transmissions at the end: {sent:?}");
+}
+
+/// Sequences of packetdrill's scripts for Linux (`slow_start`, `fast_retransmit`, `fast_recovery`, `cubic`), in segments.
+#[test]
+fn sender_repeats_sequences_of_linux() {
+    let cubic = settings(Algorithm::Cubic);
+    let no_sack = TcpSettings { sack: false, detection: Detection::Duplicates(3), ..cubic };
+    let by_sacks = TcpSettings { detection: Detection::Duplicates(3), ..cubic };
+    let slow_start = [
+        ("ack per segment", "w 40\n> 0-9\n+ 100\n< 1\n> 10-11\n< 2\n> 12-13\n< 3\n> 14-15\nwindow 13"),
+        ("ack per 2", "w 40\n> 0-9\n+ 100\n< 2\n> 10-13\n< 4\n> 14-17\n< 6\n> 18-21\nwindow 16"),
+        ("ack per 4", "w 40\n> 0-9\n+ 100\n< 4\n> 10-17\n< 8\n> 18-25\nwindow 18"),
+        ("send 5", "w 5\n> 0-4\n+ 100\n< 2\nwindow 10\n< 4\nwindow 10\n< 5\nwindow 10"),
+        ("send 6", "w 6\n> 0-5\n+ 100\n< 2\nwindow 12\n< 4\nwindow 12\n< 6\nwindow 12"),
+        ("9 of 10 out", "w 9\n> 0-8\n+ 100\n< 2\nwindow 12\n< 9\nwindow 19"),
+        (
+            "cubic-bulk",
+            "w 99\n> 0-9\n+ 100\n< 2\n> 10-13\n+ 100\n< 4\n> 14-17\n+ 100\n< 10\n> 18-29\nwindow 20",
+        ),
+    ];
+    for (name, script) in slow_start {
+        run_script(name, &cubic, script);
+    }
+    let fast_retransmit = "w 4\n> 0-3\n+ 100\n< 0 1\n< 0 1-2\n< 0 1-3\n> 0\n+ 100\n< 4\nwindow 7";
+    for settings in [cubic, by_sacks] {
+        run_script("fr-4pkt-sack", &settings, fast_retransmit);
+    }
+    run_script("fr-4pkt", &no_sack, "w 4\n> 0-3\n+ 100\n< 0\n< 0\n< 0\n> 0\n+ 100\n< 4\nwindow 7");
+    run_script(
+        "prr-ss-10pkt-lost-1",
+        &cubic,
+        "w 10\n> 0-9\n+ 110\n< 0 1\n+ 10\n< 0 1-2\n+ 10\n< 0 1-3\n> 0\n+ 10\nwindow 7\nthreshold 7\n+ 10\nw 17
+        + 10\n< 0 1-4\n> 10\n+ 10\n< 0 1-5\n> 11\n+ 10\n< 0 1-6\n> 12\n+ 10\n< 0 1-7\n> 13\n+ 10\n< 0 1-8\n> 14
+        + 10\n< 0 1-9\n> 15\n+ 20\n< 10\n> 16\n+ 10\nwindow 7\nthreshold 7\n+ 30\n< 12\n+ 20\n< 17",
+    );
+    run_script(
+        "prr-ss-30pkt-lost1_4",
+        &cubic,
+        "w 10\n> 0-9\n+ 10\n< 0 4\n+ 2\n< 0 4-5\n< 0 4-6\n> 0\n< 0 4-7\n> 1\n< 0 4-8\n> 2\n< 0 4-9\n> 3
+        + 10\n< 1 4-9\n< 2 4-9\n< 3 4-9\n< 10\n+ 10\nw 20\n> 10-16",
+    );
+    run_script(
+        "prr-ss-30pkt-lost-1_4-11_16",
+        &cubic,
+        "w 20\n> 0-9\n+ 10\n< 0 4\n> 10\n+ 2\n< 0 4-5\n> 11\n+ 2\n< 0 4-6\n> 0\n+ 2\n< 0 4-7\n> 1\n+ 2\n< 0 4-8\n> 2
+        + 2\n< 0 4-9\n> 3\n+ 2\n< 0 4-10\n> 12\n+ 2\n< 0 4-11\n> 13\n+ 10\n< 1 4-11\n> 14-15
+        + 2\n< 1 2-11\n> 1 16\n+ 2\n< 1 2-12\n> 17\n+ 2\n< 1 2-13\n> 18",
+    );
+}
+
+/// RFC 6582: a partial acknowledgement reveals the next loss; duplicates without SACK allow new segments.
+#[test]
+fn newreno_repairs_one_loss_per_round_trip() {
+    let reno = TcpSettings { sack: false, detection: Detection::Duplicates(3), ..settings(Algorithm::Reno) };
+    let script = "w 30\n> 0-9\n+ 100\n< 0\n> 10\n< 0\n> 11\n< 0\n> 0\n< 0\nwindow 8\n< 0\n> 12\n< 0\nwindow 7\n< 0\n> 13
+        + 100\n< 4\nwindow 5\n< 4\n> 4";
+    run_script("partial acknowledgement", &reno, script);
+}
+
+#[test]
+fn no_duplicates_cause_a_retransmission_with_never() {
+    let never = TcpSettings { sack: false, detection: Detection::Never, ..settings(Algorithm::Reno) };
+    run_script("never", &never, "w 12\n> 0-9\n+ 100\n< 0\n> 10\n< 0\n> 11\n< 0\n< 0\n< 0\n< 0\n< 0\n< 12");
+}
+
+#[test]
+fn marks_reduce_window_once_per_window_of_data() {
+    let reno = TcpSettings { ecn: true, ..settings(Algorithm::Reno) };
+    let now = Nanos::from_secs(1);
+    let mut sender = Sender::new(&reno, 100, now, None);
+    assert!(std::iter::from_fn(|| sender.send(now)).all(|sent| sent.is_ecn_capable && !sent.is_reduced));
+    // Acknowledgements up to segment 10, which was sent before the first reduction, report the same congestion.
+    for (next, is_marked, window, sent) in [
+        (2, true, 5, vec![]),
+        (4, true, 5, vec![]),
+        (6, true, 5, vec![(10, true)]),
+        (10, true, 5, vec![(11, false), (12, false), (13, false), (14, false)]),
+        (11, true, 2, vec![]),
+    ] {
+        sender.acknowledged(now, &Ack { next, is_marked, ..Ack::default() }, Nanos(1));
+        let after =
+            std::iter::from_fn(|| sender.send(now)).filter_map(|sent| Some((sent.segment?, sent.is_reduced)));
+        assert_eq!((after.collect::<Vec<_>>(), sender.window()), (sent, window), "{next}");
+    }
+}
+
+#[test]
+fn timeouts_double_and_window_restarts_at_one() {
+    let reno = TcpSettings { rto_max: Nanos::from_secs(6), ..settings(Algorithm::Reno) };
+    let mut now = Nanos::from_secs(1);
+    let mut sender = Sender::new(&reno, 10, now, None);
+    let drain = |sender: &mut Sender, now| -> Vec<_> {
+        std::iter::from_fn(|| sender.send(now)).filter_map(|sent| sent.segment).collect()
+    };
+    assert_eq!(drain(&mut sender, now), (0..10).collect::<Vec<_>>());
+    for (at, threshold) in [(2, 5), (4, 5), (8, 5), (14, 5), (20, 5)] {
+        assert_eq!(sender.deadline(), Nanos::from_secs(at), "{at}");
+        now = sender.deadline();
+        sender.expire(Nanos(now.0 - 1));
+        assert!(drain(&mut sender, now).is_empty());
+        sender.expire(now);
+        assert_eq!((drain(&mut sender, now), sender.window(), sender.threshold()), (vec![0], 1, threshold));
+    }
+    assert_eq!((sender.timeouts(), sender.resent()), (5, 5));
+    // Slow start up to the threshold. The echoed timestamp gives a round trip, which ends the backoff.
+    let ack = |next| Ack { next, ..Ack::default() };
+    now = now.after(Nanos::from_millis(10));
+    sender.acknowledged(now, &ack(1), Nanos::from_millis(10));
+    assert_eq!((drain(&mut sender, now), sender.window()), (vec![1, 2], 2));
+    assert_eq!(sender.deadline(), now.after(Nanos::from_millis(200)));
+    sender.acknowledged(now, &ack(10), Nanos::from_millis(10));
+    assert!(sender.is_done() && sender.deadline() == Nanos::NEVER);
+}
+
+#[test]
+fn idle_connection_keeps_window_until_a_timeout_passes() {
+    let settings = TcpSettings { handshake: true, ..settings(Algorithm::Reno) };
+    let now = Nanos::from_secs(1);
+    let mut sender = Sender::new(&settings, 20, now, None);
+    assert_eq!(sender.send(now).map(|sent| sent.segment), Some(None), "SYN");
+    assert_eq!(sender.send(now), None);
+    let now = now.after(Nanos::from_millis(1));
+    sender.connected(now);
+    while sender.send(now).is_some() {}
+    sender.acknowledged(now, &Ack { next: 10, ..Ack::default() }, Nanos(1));
+    let path = sender.into_path(now);
+    for (idle, window) in [(1, 20), (200, 20), (201, 10)] {
+        let later = now.after(Nanos::from_millis(idle));
+        let mut next = Sender::new(&settings, 100, later, Some(path.clone()));
+        let first = std::iter::from_fn(|| next.send(later)).count();
+        assert_eq!((next.window(), first), (window, window as usize), "{idle}");
+    }
+}
+
+/// Path with one queue, whose acknowledgements take as long as its data.
+struct Pipe<'a> {
+    settings: TcpSettings,
+    sender: Sender,
+    receiver: Receiver,
+    now: Nanos,
+    /// Time of a segment on the line.
+    span: u64,
+    delay: u64,
+    free: Nanos,
+    data: VecDeque<(Nanos, Arrival)>,
+    acks: VecDeque<(Nanos, Ack)>,
+    /// Queue length from which segments are marked.
+    mark_from: u64,
+    /// Returns true for a segment that is lost.
+    loses: Box<dyn FnMut(&Transmission) -> bool + 'a>,
+}
+
+impl Pipe<'_> {
+    fn new<'a>(settings: TcpSettings, segments: u32, [span, delay]: [u64; 2]) -> Pipe<'a> {
+        Pipe {
+            settings,
+            sender: Sender::new(&settings, segments, Nanos::ZERO, None),
+            receiver: Receiver::new(&settings),
+            now: Nanos::ZERO,
+            span,
+            delay,
+            free: Nanos::ZERO,
+            data: VecDeque::new(),
+            acks: VecDeque::new(),
+            mark_from: u64::MAX,
+            loses: Box::new(|_| false),
+        }
+    }
+
+    fn queue(&self) -> u64 {
+        if self.span == 0 { 0 } else { self.free.since(self.now).0.div_ceil(self.span) }
+    }
+
+    fn send(&mut self) {
+        while let Some(sent) = self.sender.send(self.now) {
+            let is_marked = sent.is_ecn_capable && self.queue() >= self.mark_from;
+            self.free = self.free.max(self.now).after(Nanos(self.span));
+            let segment = sent.segment.expect("no handshake");
+            if !(self.loses)(&sent) {
+                let timestamp = timestamp(self.now);
+                let arrival = Arrival { segment, is_marked, is_reduced: sent.is_reduced, timestamp };
+                self.data.push_back((self.free.after(Nanos(self.delay)), arrival));
+            }
+        }
+    }
+
+    /// Processes the next event; returns false if there is none.
+    fn step(&mut self) -> bool {
+        self.send();
+        let first = |next: Option<Nanos>| next.unwrap_or(Nanos::NEVER);
+        let (data, ack) = (first(self.data.front().map(|at| at.0)), first(self.acks.front().map(|at| at.0)));
+        let timers = self.sender.deadline().min(self.receiver.deadline());
+        self.now = data.min(ack).min(timers);
+        let (settings, now) = (self.settings, self.now);
+        let back = now.after(Nanos(self.delay));
+        if now == Nanos::NEVER {
+            return false;
+        }
+        if data == now
+            && let Some((_, arrival)) = self.data.pop_front()
+        {
+            let (_, acks) = self.receiver.receive(&settings, now, &arrival);
+            self.acks.extend(acks.into_iter().flatten().map(|ack| (back, ack)));
+        }
+        self.acks.extend(self.receiver.expire(&settings, now).map(|ack| (back, ack)));
+        if ack == now
+            && let Some((_, ack)) = self.acks.pop_front()
+        {
+            let micros = timestamp(now).wrapping_sub(ack.echo);
+            self.sender.acknowledged(now, &ack, Nanos::from_micros(micros.into()));
+        }
+        self.sender.expire(now);
+        true
+    }
+
+    fn run_until(&mut self, end: Nanos) {
+        while self.now < end && self.step() {}
+    }
+}
+
+/// Windows of 10, 20 and 40 segments take three round trips. The last segment alone waits for the acknowledgement timer.
+#[test]
+fn lone_flow_takes_its_slow_start_rounds() {
+    for (segments, ack_every, rounds, waits) in
+        [(70, 1, 3, 0), (71, 1, 4, 0), (10, 2, 1, 0), (11, 2, 2, 40_000_000)]
+    {
+        let settings = TcpSettings { ack_every, quick_acks: 0, ..settings(Algorithm::Cubic) };
+        let mut pipe = Pipe::new(settings, segments, [0, 5_000]);
+        while !pipe.sender.is_done() && pipe.step() {}
+        assert_eq!(pipe.now, Nanos(rounds * 10_000 + waits), "{segments}");
+        assert_eq!((pipe.sender.resent(), pipe.sender.sent()), (0, segments));
+    }
+}
+
+/// Mathis, Semke, Mahdavi and Ott (1997): with one loss per 1/p segments the mean window is sqrt(3/2p).
+#[test]
+fn reno_rate_follows_square_root_of_loss_within_5_percent() {
+    for (detection, sack) in [(Detection::Rack, true), (Detection::Duplicates(3), false)] {
+        let period = 4_000;
+        let settings = TcpSettings {
+            detection,
+            sack,
+            window: xoff_wire::units::Bytes(1 << 30),
+            ..settings(Algorithm::Reno)
+        };
+        let mut pipe = Pipe::new(settings, u32::MAX, [10, 50_000_000]);
+        let mut count = 0;
+        pipe.loses = Box::new(move |sent| {
+            count += u32::from(!sent.is_again);
+            !sent.is_again && count.is_multiple_of(period)
+        });
+        pipe.run_until(Nanos::from_secs(100));
+        let before = pipe.sender.first();
+        pipe.run_until(Nanos::from_secs(1_100));
+        let window = f64::from(pipe.sender.first() - before) / 10_000.0;
+        let ratio = window / (1.5 * f64::from(period)).sqrt();
+        assert!((ratio - 1.0).abs() < 0.05, "{detection:?}: {window}, {ratio}");
+        assert_eq!(pipe.sender.timeouts(), 0);
+    }
+}
+
+/// Returns the reduction in the steady cycle of one flow: `window * alpha / 2` segments, grown again by one a round trip.
+/// Two further round trips pass with marks and without growth, and each cycle has one round trip of marks.
+fn reduction_of_cycle(window: f64) -> f64 {
+    let mut alpha = 1.0_f64;
+    for _ in 0..200 {
+        let rounds = window * alpha / 2.0 + 2.0;
+        alpha = (alpha + (1.0 - alpha) / 16.0) * (15.0_f64 / 16.0).powf(rounds - 1.0);
+    }
+    window * alpha / 2.0
+}
+
+/// For one flow, DCTCP's mean alpha is sqrt(2/W) (SIGCOMM 2010, section 3.3), where W is the window at the marking
+/// threshold. The queue oscillates by the reduction of a cycle, which is below the paper's sqrt(2W)/2, because alpha decays
+/// between reductions.
+#[test]
+fn dctcp_alpha_and_queue_follow_their_cycle() {
+    let mut results = Vec::new();
+    for (mark_from, in_flight) in [(65, 100), (100, 140)] {
+        let settings = TcpSettings { ecn: true, ..settings(Algorithm::Dctcp) };
+        let span = 1_200;
+        let mut pipe = Pipe::new(settings, u32::MAX, [span, in_flight * span / 2]);
+        pipe.mark_from = mark_from;
+        pipe.run_until(Nanos::from_millis(200));
+        let (mut alphas, mut swings, mut least, mut most) = (Vec::new(), Vec::new(), u64::MAX, 0);
+        let mut was_reducing = false;
+        while pipe.now < Nanos::from_millis(600) && pipe.step() {
+            alphas.push(pipe.sender.control().alpha().expect("DCTCP"));
+            let (queue, reduces) = (pipe.queue(), pipe.sender.state == State::Reducing);
+            (least, most) = (least.min(queue), most.max(queue));
+            if reduces && !was_reducing {
+                swings.push((most - least) as f64);
+                (least, most) = (u64::MAX, 0);
+            }
+            was_reducing = reduces;
+        }
+        let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+        let window = (mark_from + in_flight) as f64;
+        results
+            .push([mean(&alphas) / (2.0 / window).sqrt(), mean(&swings[1..]) / reduction_of_cycle(window)]);
+    }
+    assert!(results.iter().flatten().all(|ratio| (ratio - 1.0).abs() < 0.1), "alpha, queue: {results:?}");
+}

@@ -1,0 +1,84 @@
+use xoff_wire::units::{Bytes, Nanos};
+
+use super::control::Algorithm;
+
+/// Detection of lost segments before the retransmission timer expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detection {
+    /// Time of delivery of later segments (RFC 8985, without tail loss probes). It needs selective acknowledgements.
+    Rack,
+    /// Number of duplicate acknowledgements, or of segments acknowledged selectively beyond a missing one.
+    Duplicates(u32),
+    /// None: only time-outs repair losses, as in `DeTail`.
+    Never,
+}
+
+/// Settings of both endpoints of a connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TcpSettings {
+    /// Maximum payload of a segment in bytes.
+    pub mss: u32,
+    /// Congestion window of a new connection in segments.
+    pub initial_window: u32,
+    /// Congestion control algorithm.
+    pub control: Algorithm,
+    /// True if data segments are ECN-capable (RFC 3168). DCTCP needs it.
+    pub ecn: bool,
+    /// True if receivers acknowledge selectively (RFC 2018).
+    pub sack: bool,
+    /// Detection of losses.
+    pub detection: Detection,
+    /// Minimum retransmission time-out.
+    pub rto_min: Nanos,
+    /// Retransmission time-out before the first round-trip sample.
+    pub rto_initial: Nanos,
+    /// Maximum retransmission time-out, backoff included.
+    pub rto_max: Nanos,
+    /// Number of segments in order per acknowledgement.
+    pub ack_every: u32,
+    /// Maximum delay of an acknowledgement.
+    pub ack_delay: Nanos,
+    /// Number of first segments that the receiver acknowledges at once.
+    pub quick_acks: u32,
+    /// Receive window in bytes.
+    pub window: Bytes,
+    /// True if a connection sends data one round trip after SYN.
+    pub handshake: bool,
+    /// True if flows between two hosts reuse idle connections, with their congestion windows.
+    pub persistent: bool,
+    /// True if a connection that was idle for a retransmission time-out starts with the initial window (RFC 5681).
+    pub idle_restart: bool,
+}
+
+impl TcpSettings {
+    /// Returns the receive window in segments, at least one.
+    #[must_use]
+    pub fn window_segments(&self) -> u32 {
+        u32::try_from(self.window.0 / u64::from(self.mss.max(1))).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+impl Default for TcpSettings {
+    /// Returns Linux's defaults at an MTU of 1500: CUBIC, initial window 10, RACK, time-outs from 200 ms, and a receive
+    /// window of 6 MiB. ECN, handshakes and reuse of connections are off.
+    fn default() -> TcpSettings {
+        TcpSettings {
+            mss: 1_448,
+            initial_window: 10,
+            control: Algorithm::Cubic,
+            ecn: false,
+            sack: true,
+            detection: Detection::Rack,
+            rto_min: Nanos::from_millis(200),
+            rto_initial: Nanos::from_secs(1),
+            rto_max: Nanos::from_secs(120),
+            ack_every: 2,
+            ack_delay: Nanos::from_millis(40),
+            quick_acks: 16,
+            window: Bytes(6 << 20),
+            handshake: false,
+            persistent: false,
+            idle_restart: true,
+        }
+    }
+}
