@@ -14,7 +14,7 @@ use crate::setup::Setup;
 /// Lowest real-time priority.
 const PRIORITY: i32 = 1;
 /// Maximum number of runs of a case that a stall disturbs.
-const ATTEMPTS_MAX: u32 = 6;
+const ATTEMPTS_MAX: u32 = 8;
 /// Number of runs that must all be late before a case fails.
 const LATE_RUNS: u32 = 3;
 
@@ -99,6 +99,10 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
         let own = bench.own_losses() - losses;
         let run = match ended.and(run) {
             Ok(_) if own > 0 => Err(Void::Disturbed(format!("the tester's own ports lost {own} frames"))),
+            Ok(judgement) if judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() => {
+                let stall = bench.device_stall().0 / 1_000;
+                Err(Void::Disturbed(format!("the device did not run for {stall} us; {}", judgement.reason())))
+            }
             run => run,
         };
         match run {

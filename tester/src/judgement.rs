@@ -8,6 +8,7 @@ use crate::report::{Figure, Measurement, Verdict};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
     failures: Vec<String>,
+    disturbances: Vec<String>,
     late: Vec<String>,
     doubts: Vec<String>,
     pub notes: Vec<String>,
@@ -25,6 +26,13 @@ impl Judgement {
     pub fn require(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.failures.push(failure());
+        }
+    }
+
+    /// Fails the case if `holds` is false and the device did not stall: a software device without a core loses frames.
+    pub fn require_unless_stalled(&mut self, holds: bool, failure: impl FnOnce() -> String) {
+        if !holds {
+            self.disturbances.push(failure());
         }
     }
 
@@ -69,24 +77,35 @@ impl Judgement {
 
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        match (self.failures.is_empty() && self.late.is_empty(), self.doubts.is_empty()) {
-            (false, _) => Verdict::Fail,
-            (true, false) => Verdict::CannotTell,
-            (true, true) => Verdict::Pass,
+        let has_failed =
+            [&self.failures, &self.disturbances, &self.late].into_iter().any(|list| !list.is_empty());
+        match (has_failed, self.doubts.is_empty()) {
+            (true, _) => Verdict::Fail,
+            (false, false) => Verdict::CannotTell,
+            (false, true) => Verdict::Pass,
         }
+    }
+
+    /// Returns true if a stall of the device can explain the failure.
+    #[must_use]
+    pub fn may_be_stall(&self) -> bool {
+        self.failures.is_empty() && self.verdict() == Verdict::Fail
     }
 
     /// Returns true if only a delay failed, which another run may not have.
     #[must_use]
     pub fn is_only_late(&self) -> bool {
-        self.failures.is_empty() && !self.late.is_empty()
+        self.failures.is_empty() && self.disturbances.is_empty() && !self.late.is_empty()
     }
 
     /// Returns the reason of the verdict.
     #[must_use]
     pub fn reason(&self) -> String {
         let reasons: Vec<&str> = match self.verdict() {
-            Verdict::Fail => self.failures.iter().chain(&self.late).map(String::as_str).collect(),
+            Verdict::Fail => {
+                let all = self.failures.iter().chain(&self.disturbances).chain(&self.late);
+                all.map(String::as_str).collect()
+            }
             Verdict::CannotTell => self.doubts.iter().map(String::as_str).collect(),
             Verdict::Pass | Verdict::NotRun => self.notes.iter().map(String::as_str).collect(),
         };

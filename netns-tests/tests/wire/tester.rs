@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use xoff_lab::{Lab, Namespace, VethOptions};
-use xoff_netns_tests::{Config, Host, Switch, one_bed_at_a_time, unstalled};
+use xoff_netns_tests::{Config, Host, Switch, one_bed_at_a_time, unstalled, wait_for};
 use xoff_wire::units::MacAddr;
 
 use crate::BINARY;
@@ -67,4 +67,42 @@ fn missing_device_is_an_error_of_the_start() {
     let (code, _, log) = examine(&tester, &[]);
     assert_eq!(code, Some(2), "{log}");
     assert!(log.contains("no frame from t1 reached t2"), "{log}");
+}
+
+// proves: conformance
+#[test]
+fn nic_fails_without_agent_and_passes_with_it() {
+    let _alone = one_bed_at_a_time(BINARY);
+    let mut lab = Lab::new();
+    let host = lab.namespace("host").unwrap();
+    let (nic, peer) = (host.end("eth0").mac(Host::mac_of(1)), host.end("eth1").mac(Host::mac_of(2)));
+    lab.veth(nic, peer, &VethOptions::default()).unwrap();
+    let verdict = || {
+        let mut command = Command::new(BINARY);
+        command.args([
+            "test",
+            "nic",
+            "eth0",
+            "--peer",
+            "eth1",
+            "--speed",
+            "100M",
+            "--response-allowance",
+            "20ms",
+        ]);
+        let output = host.output(command.args(["--only", "receive.expiry", "--json"])).unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        report["cases"][0]["verdict"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(verdict(), "fail");
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut agent = Command::new("setpriv");
+    agent.args(["--pdeathsig", "KILL", BINARY, "nic", "--device", "eth0", "--speed", "100M"]);
+    agent.stderr(fs::File::create(&log).unwrap());
+    let mut agent = host.spawn(agent).unwrap();
+    wait_for("the agent", || fs::read_to_string(&log).unwrap().contains("obeying").then_some(()));
+    unstalled(|| assert_eq!(verdict(), "pass"));
+    agent.kill().unwrap();
+    agent.wait().unwrap();
 }

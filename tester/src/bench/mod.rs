@@ -47,6 +47,8 @@ const NAP_MAX: Nanos = Nanos::from_micros(40);
 const SPIN: Nanos = Nanos::from_micros(30);
 /// Stalls below this length are not recorded one by one.
 const STALL_MIN: Nanos = Nanos::from_micros(100);
+/// Least silence of the heartbeat that counts as a stall of the device.
+const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(5);
 /// Rate of 1,000 frames of 64 bytes a second on a line.
 const HEARTBEAT: BitRate = BitRate::new(84 * 8 * 1_000).expect("the rate is not zero");
 /// Maximum number of frames that a port sends between two polls.
@@ -344,13 +346,32 @@ impl Bench {
 
     /// Starts small frames at 1 kHz, which show that the device runs.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
-        if self.ports[from].settings.kind == PortKind::Station
-            && self.ports[to].settings.kind == PortKind::Station
-        {
+        let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
+        if self.heartbeat.is_none() && is_station(from) && is_station(to) {
             let flow = Flow::new(from, to, class).size(60).rate(HEARTBEAT);
             self.heartbeat = Some(self.stream(flow)?);
         }
         Ok(())
+    }
+
+    /// Returns the longest time between two heartbeats, which is zero without heartbeats.
+    #[must_use]
+    pub fn device_stall(&self) -> Nanos {
+        let Some(stream) = self.heartbeat else { return Nanos::ZERO };
+        let mut beats = self.arrivals_of(stream).map(|arrival| arrival.when);
+        let Some(mut last) = beats.next() else { return Nanos::NEVER };
+        let mut longest = Nanos::ZERO;
+        for beat in beats {
+            longest = longest.max(beat.at_least_since(last));
+            last = beat;
+        }
+        longest
+    }
+
+    /// Returns the longest time between two heartbeats that explains no failure.
+    #[must_use]
+    pub fn stall_limit(&self) -> Nanos {
+        DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
     }
 
     /// Makes the run void if a heartbeat was started, and none certainly arrived between two times: a device that is a

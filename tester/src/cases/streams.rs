@@ -25,7 +25,7 @@ impl Streams {
         classes: impl IntoIterator<Item = Class>,
     ) -> Result<Streams, Void> {
         let mut of = Vec::new();
-        bench.start_heartbeat(TO, FROM, free_class(bench))?;
+        start_heartbeat(bench)?;
         for class in classes {
             let flow = Flow::new(FROM, TO, class).rate(rate(bench));
             of.push((class, bench.stream(flow)?));
@@ -66,6 +66,12 @@ pub(super) fn markable(bench: &Bench) -> ClassSet {
 /// Returns the lowest lossless class.
 pub(super) fn lossless(bench: &Bench) -> Class {
     bench.setup.device.lossless.iter().next().unwrap_or_default()
+}
+
+/// Starts the heartbeat in the opposite direction, if the case has none yet.
+pub(super) fn start_heartbeat(bench: &mut Bench) -> Result<(), Void> {
+    let class = free_class(bench);
+    bench.start_heartbeat(TO, FROM, class)
 }
 
 /// Returns the lowest lossy class with a mark, or the lowest lossless class.

@@ -14,8 +14,11 @@ const TIMES: usize = 18;
 const PADDING: usize = 34;
 const SHORT: u16 = QUANTA_MAX / 3;
 
+/// Name and change of a PFC frame.
+type Variant<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
+
 /// Judges frames, made from a PFC frame of the class, that must pause nothing.
-fn without_effect(bench: &mut Bench, variants: &[(&str, &dyn Fn(&mut Vec<u8>))]) -> Result<Judgement, Void> {
+fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let mut judgement = Judgement::new();
     for (what, change) in variants {

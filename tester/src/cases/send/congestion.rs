@@ -3,7 +3,7 @@
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
 
 use crate::bench::{Bench, ControlFrame, Flow, StreamId, Void};
-use crate::cases::streams::{FROM, TO, lossless};
+use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 
 /// Longest wait for an XOFF, and longest hold.
 const LIMIT: Nanos = Nanos::from_secs(3);
@@ -18,7 +18,7 @@ pub(super) struct Congestion {
 }
 
 /// Returns a quarter of the line rate, at most 400 Mb/s.
-pub(super) fn rate(bench: &Bench) -> BitRate {
+fn rate(bench: &Bench) -> BitRate {
     let speed = bench.port(FROM).speed().bits_per_second();
     BitRate::new((speed / 4).min(400_000_000)).expect("the rate is not zero")
 }
@@ -31,6 +31,7 @@ impl Congestion {
     /// Congests the device until it pauses port 1.
     pub(super) fn begin(bench: &mut Bench) -> Result<Congestion, Void> {
         let class = lossless(bench);
+        start_heartbeat(bench)?;
         bench.hold(TO, [class].into_iter().collect(), LIMIT);
         let stream = bench.stream(flow(bench, class))?;
         let is_paused = bench.run_until(LIMIT, |bench| xoffs(bench, FROM, class).next().is_some())?;

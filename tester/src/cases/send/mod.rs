@@ -38,7 +38,7 @@ pub(super) const CASES: &[Case] = &[
         "send.only-lossless",
         "Does the device pause lossless classes only?",
         PFC,
-        2,
+        3,
         silence::only_lossless,
     ),
     case("send.only-held", "Does the device pause the congested class only?", PFC, 2, silence::only_held),

@@ -2,36 +2,51 @@
 
 use xoff_wire::units::{BitRate, ClassSet, Nanos};
 
-use super::congestion::{Congestion, flow, paused_classes, rate};
+use super::congestion::{Congestion, paused_classes};
 use crate::bench::{Bench, Flow, Void};
-use crate::cases::streams::{FROM, TO, lossless, markable};
+use crate::cases::streams::{FROM, TO, lossless, markable, start_heartbeat};
 use crate::judgement::Judgement;
 
 const CONGESTED: Nanos = Nanos::from_millis(200);
+/// Largest packet of a stream that congests a lossy class.
+const LARGE: u32 = 1_500;
 
 /// Judges that a port received XOFF for `allowed` classes only.
 fn require_only(bench: &Bench, judgement: &mut Judgement, port: usize, allowed: ClassSet) {
     let paused = paused_classes(bench, port);
     let wrong = ClassSet(paused.0 & !allowed.0);
-    judgement.require(wrong.is_empty(), || {
+    judgement.require_unless_stalled(wrong.is_empty(), || {
         format!("the device paused classes {wrong:?} at port {}, allowed are {allowed:?}", port + 1)
     });
 }
 
 pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let (classes, allowed) = (markable(bench), bench.setup.device.lossless);
-    if classes.iter().all(|class| allowed.contains(class)) {
+    let Some(lossy) = classes.iter().find(|class| !allowed.contains(*class)) else {
         return Err(Void::NotPossible("no lossy class has a mark".into()));
-    }
-    bench.hold(TO, ClassSet::ALL, CONGESTED);
-    let rate = rate(bench).bits_per_second() / 8;
-    for class in classes.iter() {
-        let rate = BitRate::new(rate.max(1)).expect("the rate is not zero");
-        bench.stream(flow(bench, class).rate(rate))?;
+    };
+    // Lossy classes may ignore pauses, so two ports send more than the line of port 2 carries.
+    let senders: Vec<usize> = (0..bench.ports().len()).filter(|port| *port != TO).take(2).collect();
+    let share = bench.port(TO).speed().bits_per_second() * 3 / 4;
+    start_heartbeat(bench)?;
+    bench.only_count(TO);
+    let mut streams = Vec::new();
+    for from in &senders {
+        let rate = share.min(bench.port(*from).speed().bits_per_second());
+        let rate = BitRate::new(rate).expect("the rate is not zero");
+        let size = bench.setup.device.mtu.min(LARGE) + 14;
+        streams.push(bench.stream(Flow::new(*from, TO, lossy).size(size).rate(rate))?);
     }
     bench.run_for(CONGESTED)?;
+    bench.stop_all();
+    bench.run_for(CONGESTED)?;
     let mut judgement = Judgement::new();
-    require_only(bench, &mut judgement, FROM, allowed);
+    senders.iter().for_each(|port| require_only(bench, &mut judgement, *port, allowed));
+    let lost: u64 = streams.iter().map(|stream| bench.missing(*stream)).sum();
+    judgement.measure(&format!("lost frames of lossy class {lossy}"), lost as f64, "frames");
+    if lost == 0 {
+        judgement.cannot_tell("the tester's frames did not congest the lossy class");
+    }
     Ok(judgement)
 }
 
@@ -53,6 +68,7 @@ pub(super) fn only_held(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn spurious(bench: &mut Bench) -> Result<Judgement, Void> {
     let slow = BitRate::from_mbps(2);
+    start_heartbeat(bench)?;
     for class in markable(bench).iter() {
         bench.stream(Flow::new(FROM, TO, class).rate(slow))?;
         bench.stream(Flow::new(TO, FROM, class).rate(slow))?;
