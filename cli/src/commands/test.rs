@@ -13,7 +13,7 @@ use xoff_flow_control::settings::Trust;
 use xoff_host::values;
 use xoff_tester::cases::{self, Case};
 use xoff_tester::examination::{select, use_real_time};
-use xoff_tester::report::{CaseReport, Report, Verdict};
+use xoff_tester::report::{CaseReport, Report, Verdict, compare};
 use xoff_tester::setup::DeviceSettings;
 use xoff_tester::{Setup, examine};
 use xoff_wire::units::{BitRate, ClassSet, Nanos};
@@ -38,6 +38,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum TestCommand {
     Nic(NicArgs),
+    Compare(CompareArgs),
 }
 
 /// Examine a NIC of this machine.
@@ -69,6 +70,20 @@ struct NicArgs {
     options: Options,
 }
 
+/// Compare two reports.
+///
+/// Exits with 1 if a case has a worse verdict in the second report.
+#[derive(Debug, clap::Args)]
+struct CompareArgs {
+    /// File report.json, or its directory.
+    first: PathBuf,
+    /// File report.json of a later examination, or its directory.
+    second: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Debug, clap::Args)]
 struct Options {
     /// Print the cases and exit.
@@ -85,6 +100,9 @@ struct Options {
     /// Duration of the case losslessness.soak [default: 3s].
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     soak: Option<Nanos>,
+    /// Write the report as HTML, JSON and text to DIR.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Print one JSON object; progress goes to standard error.
     #[arg(long)]
     json: bool,
@@ -104,6 +122,7 @@ fn trust(text: &str) -> Result<Trust, String> {
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     match &args.command {
         Some(TestCommand::Nic(nic)) => run_nic(nic),
+        Some(TestCommand::Compare(reports)) => run_compare(reports),
         None => {
             let cases = chosen(cases::all(), &args.options)?;
             if args.options.list {
@@ -132,6 +151,17 @@ fn run_nic(args: &NicArgs) -> miette::Result<ExitCode> {
         ..DeviceSettings::new(&args.nic, lossless)
     };
     run_cases(Setup::of_nic(&args.nic, &args.peer, args.speed, device), &cases, &args.options)
+}
+
+fn run_compare(args: &CompareArgs) -> miette::Result<ExitCode> {
+    let (first, second) = (Report::read(&args.first)?, Report::read(&args.second)?);
+    let comparison = compare(&first, &second);
+    if args.json {
+        cli::print(serde_json::to_string(&comparison).into_diagnostic()? + "\n")?;
+    } else {
+        cli::print(&comparison)?;
+    }
+    Ok(if comparison.is_worse() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Returns the selected cases.
@@ -165,10 +195,15 @@ fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result
     }
     let mut progress = |case: &CaseReport| cli::tell(line(case));
     let report = examine(setup, cases, options.repeat, interrupt, &mut progress).into_diagnostic()?;
-    if options.json {
-        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
+    if let Some(directory) = &options.report {
+        report.write(directory)?;
     }
-    Ok(exit_code(&report))
+    cli::print(if options.json { report.to_json() } else { report.to_text() })?;
+    Ok(match report.verdict() {
+        Verdict::Pass => ExitCode::SUCCESS,
+        Verdict::Fail => ExitCode::FAILURE,
+        Verdict::CannotTell | Verdict::NotRun => ExitCode::from(EXIT_NOT_PROVED),
+    })
 }
 
 /// Returns a flag that the first signal sets. A second signal ends the process.
@@ -182,24 +217,6 @@ fn interrupted() -> miette::Result<Arc<AtomicBool>> {
 }
 
 fn line(case: &CaseReport) -> String {
-    let verdict = match case.verdict {
-        Verdict::Pass => "pass",
-        Verdict::Fail => "FAIL",
-        Verdict::CannotTell => "cannot tell",
-        Verdict::NotRun => "not run",
-    };
     let separator = if case.reason.is_empty() { "" } else { ": " };
-    format!("{verdict:<12} {}{separator}{}", case.id, case.reason)
-}
-
-/// Returns 1 if a case failed, 3 if one has no verdict or none was run, and 0 if all passed.
-fn exit_code(report: &Report) -> ExitCode {
-    let has = |verdict| report.cases.iter().any(|case| case.verdict == verdict);
-    if has(Verdict::Fail) {
-        ExitCode::FAILURE
-    } else if has(Verdict::CannotTell) || !has(Verdict::Pass) {
-        ExitCode::from(EXIT_NOT_PROVED)
-    } else {
-        ExitCode::SUCCESS
-    }
+    format!("{:<12} {}{separator}{}", case.verdict, case.id, case.reason)
 }
