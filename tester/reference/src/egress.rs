@@ -125,6 +125,7 @@ impl Egress {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::frame::tests::packet;

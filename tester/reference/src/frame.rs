@@ -130,6 +130,7 @@ fn checksum(bytes: &[u8]) -> u16 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 pub mod tests {
     use super::*;
 

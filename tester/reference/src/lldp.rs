@@ -44,6 +44,7 @@ fn tlv(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

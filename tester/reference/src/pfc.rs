@@ -60,9 +60,8 @@ pub fn parse(bytes: &[u8], header: &Header, defects: Defects) -> Option<Pfc> {
     for (class, time) in pfc.times.iter_mut().enumerate() {
         // A truncated frame lacks times; only a defect gets here with one.
         *time = word(body, 4 + 2 * class).unwrap_or(u16::MAX);
-        match *time {
-            time if time > 0 && defects.has(Defect::VectorIgnored) => pfc.vector |= 1 << class,
-            _ => {}
+        if *time > 0 && defects.has(Defect::VectorIgnored) {
+            pfc.vector |= 1 << class;
         }
         if defects.has(Defect::TimeSwapped) {
             *time = time.swap_bytes();

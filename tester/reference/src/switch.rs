@@ -341,4 +341,5 @@ impl Switch {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
