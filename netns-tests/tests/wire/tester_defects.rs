@@ -7,9 +7,21 @@ use xoff_netns_tests::one_bed_at_a_time;
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 const SCRIPT: &str = include_str!("../../../scripts/tester_defects.py");
 
-/// Defects of each group of cases.
-const DEFECTS: [&str; 4] = ["quantum-half", "next-class", "other-destination", "no-xon"];
+/// A defect of each group of cases.
+const DEFECTS: [&str; 10] = [
+    "quantum-half",
+    "no-xon",
+    "headroom-short",
+    "xoff-tenth",
+    "duplicates",
+    "head-of-line",
+    "dscp-shifted",
+    "watchdog-forever",
+    "counts-no-drops",
+    "lldp-reversed",
+];
 
+// proves: conformance
 #[test]
 fn defects_are_found_by_their_cases() {
     let _alone = one_bed_at_a_time(super::BINARY);
