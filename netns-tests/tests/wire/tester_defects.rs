@@ -18,7 +18,7 @@ const DEFECTS: [&str; 10] = [
     "dscp-shifted",
     "watchdog-forever",
     "counts-no-drops",
-    "lldp-reversed",
+    "lldp-other-classes",
 ];
 
 // proves: conformance

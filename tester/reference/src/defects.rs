@@ -155,7 +155,7 @@ defects! {
     CountsTwice "counts-twice" "counters.frames" "Received frames are counted twice."
 
     LldpOtherClasses "lldp-other-classes" "lldp.classes" "DCBX announces the class after each lossless one."
-    LldpReversed "lldp-reversed" "lldp.classes" "DCBX's bitmap of classes is reversed."
+    LldpAll "lldp-all" "lldp.classes" "DCBX announces all classes."
     LldpSilent "lldp-silent" "lldp.present" "No LLDP is sent."
 }
 

@@ -19,8 +19,8 @@ pub fn build(name: &str, source: Address, lossless: u8, defects: Defects) -> Opt
     }
     let enabled = if defects.has(Defect::LldpOtherClasses) {
         lossless.rotate_left(1)
-    } else if defects.has(Defect::LldpReversed) {
-        lossless.reverse_bits()
+    } else if defects.has(Defect::LldpAll) {
+        0xff
     } else {
         lossless
     };
