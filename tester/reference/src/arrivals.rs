@@ -27,6 +27,6 @@ impl Arrivals {
         len <= SMALL && self.defects.has(Defect::DropsSmall)
             || len > STANDARD && self.defects.has(Defect::DropsJumbo)
             || silence > SILENCE_NS && self.frames > 1 && self.defects.has(Defect::LosesAfterIdle)
-            || self.frames % LOSS_INTERVAL == 0 && self.defects.has(Defect::LosesSome)
+            || self.frames.is_multiple_of(LOSS_INTERVAL) && self.defects.has(Defect::LosesSome)
     }
 }

@@ -82,7 +82,7 @@ impl Egress {
         let queue = &mut self.queues[packet.class];
         self.bytes[packet.class] += packet.bytes.len() as u64;
         self.queued += 1;
-        if self.queued % REORDER_INTERVAL == 0 && self.defects.has(Defect::Reorders) {
+        if self.queued.is_multiple_of(REORDER_INTERVAL) && self.defects.has(Defect::Reorders) {
             let predecessor = queue.iter().rposition(|other| other.ingress == packet.ingress);
             queue.insert(predecessor.unwrap_or(queue.len()), packet);
         } else {

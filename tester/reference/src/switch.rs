@@ -250,7 +250,7 @@ impl Switch {
         port.counters.sent(packet.class);
         port.sent += 1;
         if port.has_flapped && self.settings.defects.has(Defect::FlapDuplicates)
-            || port.sent % DUPLICATE_INTERVAL == 0 && self.settings.defects.has(Defect::Duplicates)
+            || port.sent.is_multiple_of(DUPLICATE_INTERVAL) && self.settings.defects.has(Defect::Duplicates)
         {
             port.urgent.push_back(bytes.clone());
         }
