@@ -10,13 +10,14 @@ use xoff_sim::flows::{
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::keys::{positive, time};
+use super::tcp;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const CONTROLS: [&str; 5] = ["none", "dcqcn", "swift", "timely", "qcn"];
 
 xoff_config::keys! {
     struct HostKeys {
-        transport: &'static str = parse::choice(&["line-rate", "roce"].map(|word| (word, word)));
+        transport: &'static str = parse::choice(&["line-rate", "roce", "tcp"].map(|word| (word, word)));
         control: &'static str = parse::choice(&CONTROLS.map(|word| (word, word)));
         payload: u32 = parse::integer(64..=9_000);
         pauses: Obedience = pauses;
@@ -99,7 +100,7 @@ macro_rules! given {
 }
 
 pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettings {
-    table.no_others(&[HostKeys::KEYS, &CONTROLS[1..]], problems);
+    table.no_others(&[HostKeys::KEYS, &CONTROLS[1..], &["tcp"]], problems);
     let keys = HostKeys::read(table, problems);
     let (transport, control) =
         (value(keys.transport.as_ref(), "line-rate"), value(keys.control.as_ref(), "none"));
@@ -111,16 +112,29 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
         ("ack_class", keys.ack_class.as_ref().map(|key| key.span)),
         ("timeout", keys.timeout.as_ref().map(|key| key.span)),
     ];
-    for (name, span) in of_roce.iter().filter(|_| transport == "line-rate") {
+    for (name, span) in of_roce.iter().filter(|_| transport != "roce") {
         if let Some(span) = *span {
+            let why = match transport {
+                "tcp" => "TCP has its own keys",
+                _ => "hosts with transport = \"line-rate\" get no answers",
+            };
+            let help = match transport {
+                "tcp" => "move the key to [hosts.tcp] if it exists there, or set transport = \"roce\"",
+                _ => "set transport = \"roce\", or remove the key",
+            };
             problems.push(
-                Problem::error(format!(
-                    "`{name}` has no effect: hosts with transport = \"line-rate\" get no answers"
-                ))
-                .at(span, "needs another transport")
-                .help("set transport = \"roce\", or remove the key"),
+                Problem::error(format!("`{name}` has no effect: {why}"))
+                    .at(span, "needs another transport")
+                    .help(help),
             );
         }
+    }
+    if let Some(payload) = keys.payload.as_ref().filter(|_| transport == "tcp") {
+        problems.push(
+            Problem::error("`payload` has no effect: TCP has its own size of segments")
+                .at(payload.span, "without effect")
+                .help("set `mss` in [hosts.tcp]"),
+        );
     }
     let place = (table, control);
     let dcqcn = parameters(place, "dcqcn", DcqcnKeys::KEYS, DcqcnKeys::read, problems);
@@ -192,6 +206,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
     if transport == "roce" {
         settings.transport = Transport::Roce(roce);
     }
+    settings.tcp = tcp::read(table, transport == "tcp", problems);
     settings.qcn = (control == "qcn").then_some(reaction);
     settings
 }

@@ -18,6 +18,7 @@ xoff_config::keys! {
         class: Class = parse::class;
         hosts: Vec<u32> = hosts;
         load: f64 = offered;
+        arrivals: f64 = positive;
         size: Size = size;
         between: Between = parse::choice(&Between::ALL.map(|between| (between.name(), between)));
         begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
@@ -131,7 +132,7 @@ impl Choice for LoadKind {
 impl LoadKind {
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
-            LoadKind::Poisson => (&["load", "size"], &["hosts", "between", "begin", "end"]),
+            LoadKind::Poisson => (&["size"], &["load", "arrivals", "hosts", "between", "begin", "end"]),
             LoadKind::Incast => (
                 &["fan_in", "size"],
                 &[
@@ -169,6 +170,8 @@ pub struct LoadSettings {
     pub hosts: Option<Vec<u32>>,
     /// Offered share of each host's line.
     pub load: f64,
+    /// Flows per second of all hosts together, which replace `load`.
+    pub arrivals: Option<f64>,
     pub size: Size,
     pub between: Between,
     pub begin: Nanos,
@@ -238,6 +241,15 @@ fn read(
         _ => [optional, &["kind", "name", "class", "jitter", "rate"]].concat(),
     };
     super::of_kind(table, "[[load]]", kind.word(), LoadKeys::KEYS, (required, &optional), problems);
+    if kind == LoadKind::Poisson && table.value("load").is_some() == table.value("arrivals").is_some() {
+        let both = table.value("load").is_some();
+        let what = if both { "both `load` and `arrivals`" } else { "neither `load` nor `arrivals`" };
+        problems.push(
+            Problem::error(format!("a load of kind \"poisson\" has {what}"))
+                .at(table.key_span("kind"), "needs one of the two")
+                .help("set `load` to a share of each host's line, or `arrivals` to the flows per second of all hosts"),
+        );
+    }
     // An incast without `gap` and `end` has one query, so it ends.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.is_endless() && duration.is_none() && keys.end.is_none() && !once {
@@ -290,6 +302,7 @@ fn read(
         class: value(keys.class.as_ref(), Class::ALL[3]),
         hosts: keys.hosts.map(|key| key.value),
         load: value(keys.load.as_ref(), 0.0),
+        arrivals: keys.arrivals.map(|key| key.value),
         size: value(keys.size.as_ref(), Size::Fixed(1)),
         between: value(keys.between.as_ref(), Between::Linear),
         begin,
@@ -332,6 +345,18 @@ mod tests {
         for keys in ["end = \"1us\"", "gap = \"0s\"", "gap = \"0s\"\nend = \"1us\""] {
             let error = incast(&format!("open = true\n{keys}")).unwrap_err();
             assert!(error.contains("`open` queries without a `gap`"), "{keys}: {error}");
+        }
+    }
+
+    // proves: scenarios
+    #[test]
+    fn poisson_load_needs_load_or_arrivals() {
+        let poisson = |keys: &str| of(&format!("[[load]]\nkind = \"poisson\"\nsize = 1\n{keys}\n"));
+        assert_eq!(poisson("arrivals = 5000").unwrap().point(0).unwrap().loads[0].arrivals, Some(5_000.0));
+        for (keys, expected) in [("", "neither `load` nor"), ("load = 0.5\narrivals = 9", "both `load` and")]
+        {
+            let error = poisson(keys).unwrap_err();
+            assert!(error.contains(expected), "{keys}: {error}");
         }
     }
 

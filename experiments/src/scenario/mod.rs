@@ -9,6 +9,7 @@ mod load;
 mod receivers;
 mod scheduled;
 mod switches;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -20,8 +21,8 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_config::reader::parse::{self, OrOff};
 use xoff_config::reader::{self, Problems, Purpose, Table, value};
 use xoff_config::{Config, ConfigError, Problem, quantity};
-use xoff_sim::flows::{HostSettings, frame_len};
-use xoff_wire::units::{Bytes, Nanos};
+use xoff_sim::flows::HostSettings;
+use xoff_wire::units::{Bytes, Class, Nanos};
 
 use edits::Axis;
 use keys::{TIME_MAX, line};
@@ -227,8 +228,8 @@ fn read(
     let hosts = table.table("hosts", problems).map(|table| hosts::read(&table, problems)).unwrap_or_default();
     let duration = value(scenario.duration.as_ref(), OrOff::Off).into_option();
     let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
-    let payload = hosts.payload_max;
-    let longest = Bytes::of_frame(frame_len(payload));
+    let longest = Class::ALL.map(|class| hosts.framing(class).longest()).into_iter().max();
+    let longest = Bytes::of_frame(longest.unwrap_or_default());
     let receivers = receivers::read(&table.tables("receiver", problems), (longest, limit), problems);
     let loads = load::all(&table.tables("load", problems), (duration, limit), problems);
     if table.value("load").is_none() {
@@ -250,8 +251,8 @@ fn read(
         .filter_map(|table| changes::read(table, limit, topology.as_ref(), problems))
         .collect();
     if let Some(topology) = &topology {
-        scheduled::check(root, topology, payload, problems);
-        switches::check(root, (topology, payload), &changes, problems);
+        scheduled::check(root, topology, hosts.payload_max, problems);
+        switches::check(root, (topology, &hosts), &changes, problems);
     }
     let warm_up = value(scenario.warm_up.as_ref(), Nanos::ZERO);
     (!problems.has_errors()).then_some(Scenario {
@@ -342,6 +343,7 @@ fn documented() -> Vec<(&'static str, &'static [&'static str])> {
         ("### `[hosts.swift]`", hosts::SwiftKeys::KEYS),
         ("### `[hosts.timely]`", hosts::TimelyKeys::KEYS),
         ("### `[hosts.qcn]`", hosts::QcnKeys::KEYS),
+        ("### `[hosts.tcp]`", tcp::TcpKeys::KEYS),
         ("### `[[receiver]]`", receivers::ReceiverKeys::KEYS),
         ("### `[[load]]`", load::LoadKeys::KEYS),
         ("### `[[fault]]`", faults::FaultKeys::KEYS),

@@ -6,8 +6,8 @@ use toml_span::{Span, Value};
 use xoff_config::reader::Problems;
 use xoff_config::reader::rearrange::{copied, entry, lay_below, policies, table};
 use xoff_config::{Config, Hardware, Machine, Problem};
-use xoff_sim::flows::{frame_len, payload_max};
-use xoff_wire::units::ETHERNET_HEADER;
+use xoff_sim::flows::HostSettings;
+use xoff_wire::units::{Class, ClassSet, ETHERNET_HEADER};
 
 use super::changes::{self, Change, ChangeTarget};
 use super::topology::{PortLine, Topology};
@@ -21,7 +21,7 @@ const PER_METRE: u64 = 5;
 
 pub(super) fn check(
     root: &mut Value<'_>,
-    (topology, payload): (&Topology, u32),
+    (topology, hosts): (&Topology, &HostSettings),
     changes: &[Change],
     problems: &mut Problems,
 ) {
@@ -61,7 +61,7 @@ pub(super) fn check(
     let lines = [topology.host, topology.fabric];
     for kind in kinds {
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
-            check_mtu(root, (kind, &config), payload, problems);
+            check_mtu(root, (kind, &config), hosts, problems);
         }
         // The kind of a switch given by number is known here only if there is one kind.
         let own = |change: &Change| match &change.of {
@@ -79,20 +79,34 @@ pub(super) fn check(
     }
 }
 
-fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
+fn check_mtu(
+    root: &Value<'_>,
+    (kind, config): (&str, &Config),
+    hosts: &HostSettings,
+    problems: &mut Problems,
+) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
-    let len = frame_len(payload);
-    if len > most {
+    let tcp = hosts.tcp.map_or(ClassSet::NONE, |tcp| tcp.classes);
+    let roce = Class::ALL.into_iter().find(|class| !tcp.contains(*class));
+    let framings = [
+        (roce, ["payload", "[hosts]", "/hosts/payload"]),
+        (tcp.highest(), ["mss", "[hosts.tcp]", "/hosts/tcp/mss"]),
+    ];
+    for (class, [key, table, place]) in framings {
+        let Some(framing) = class.map(|class| hosts.framing(class)).filter(|of| of.longest() > most) else {
+            continue;
+        };
+        let (payload, len) = (framing.payload_max, framing.longest());
         let [mtu, needed] = [most, len].map(|len| len - ETHERNET_HEADER);
-        let place = ["/hosts/payload", "/switch"].iter().find_map(|place| root.pointer(place));
+        let place = [place, "/switch"].iter().find_map(|place| root.pointer(place));
         problems.push(
             Problem::error(format!(
-                "`payload` is {payload}, which with headers needs an MTU of {needed}, but switches of kind `{kind}` have an MTU of {mtu}"
+                "`{key}` is {payload}, which with headers needs an MTU of {needed}, but switches of kind `{kind}` have an MTU of {mtu}"
             ))
             .at(place.map_or(Span::default(), |place| place.span), "frames of that length would be dropped (`too_long`)")
             .help(format!(
-                "set `payload` in [hosts] to at most {}, or `mtu` in [switch.all.defaults] to at least {needed}",
-                payload_max(most)
+                "set `{key}` in {table} to at most {}, or `mtu` in [switch.all.defaults] to at least {needed}",
+                framing.payload_in(most)
             )),
         );
     }

@@ -187,7 +187,7 @@ fn counted(model: &Model) -> WarmUpCounts {
     let now = fabric.fabric().now().floor();
     let mut sum = WarmUpCounts { payload: vec![0; model.loads.len()], ..WarmUpCounts::default() };
     for record in fabric.records() {
-        sum.payload[usize::from(record.tag)] += came(model, &record);
+        sum.payload[usize::from(record.tag)] += model.fabric.received_bytes(record.flow);
     }
     let hosts = fabric.fabric().hosts().iter();
     sum.lost = fabric.fabric().fault_counts().lost
@@ -207,11 +207,6 @@ fn counted(model: &Model) -> WarmUpCounts {
 
 fn dropped_by(host: &FlowHost) -> impl Iterator<Item = (Class, u64)> {
     Class::ALL.into_iter().map(|class| (class, host.dropped(class)))
-}
-
-fn came(model: &Model, record: &FlowRecord) -> u64 {
-    let frames = u64::from(model.fabric.received(record.flow));
-    (frames * u64::from(model.payload_max)).min(record.bytes)
 }
 
 fn row(key: &[String; 2], cells: impl IntoIterator<Item = String>) -> Row {
@@ -244,7 +239,7 @@ fn throughput(
     last.resize(most as usize, 0);
     for flow in 0..most {
         let record = model.fabric.record(flow);
-        let bytes = came(model, &record);
+        let bytes = model.fabric.received_bytes(record.flow);
         let since = bytes - last[flow as usize];
         last[flow as usize] = bytes;
         let is_there = record.start < now && record.finish.is_none_or(|finish| finish.after(span) > now);
@@ -269,6 +264,7 @@ fn flow(record: &FlowRecord, model: &Model, counts: bool, key: &[String; 2]) -> 
             record.bytes.to_string(),
             nanos(record.start),
             or_empty(record.finish.map(nanos)),
+            or_empty(record.acknowledged.map(nanos)),
             or_empty(record.took().map(nanos)),
             nanos(record.ideal),
             or_empty(record.slowdown().map(decimal)),

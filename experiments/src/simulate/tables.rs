@@ -26,6 +26,7 @@ pub const FLOWS: Table = Table {
         "size_bytes", "bytes", "payload, without headers";
         "start_ns", "ns", "time at which the first frame may leave";
         "finish_ns", "ns", "time at which the last byte arrived; empty if unfinished";
+        "acked_ns", "ns", "TCP: time at which the sender received the last acknowledgement; empty if unfinished";
         "fct_ns", "ns", "time from start to finish; empty if unfinished";
         "ideal_ns", "ns", "completion time of the flow alone in the fabric";
         "slowdown", "1", "fct_ns / ideal_ns; empty if the flow is unfinished";

@@ -1,10 +1,11 @@
 use xoff_dataplane::routing::{Fib, RouteDecision};
 use xoff_wire::ip::{Address, Packet};
-use xoff_wire::units::{Bytes, PortId, Site};
+use xoff_wire::units::{Bytes, CLASSES, Class, PortId, Site};
 
 use super::FlowPlan;
-use super::frames::frame_len;
+use super::frames::Framing;
 use super::sending::{frames, payload};
+use super::transport::HostSettings;
 use crate::ends::Line;
 use crate::host::ip;
 use crate::plan::{At, Plan};
@@ -13,7 +14,7 @@ use crate::time::{Pace, Picos};
 /// Calculator of a flow's path and ideal time: completion alone in the fabric, exact to the picosecond.
 #[derive(Clone, Debug)]
 pub struct Alone {
-    payload_max: u32,
+    framing: [Framing; CLASSES],
     /// Links of each host, and their other ends.
     hosts: Vec<Vec<(Line, At)>>,
     ports: Vec<Vec<(Line, At)>>,
@@ -39,7 +40,7 @@ fn routed(fib: &Fib, host: u32) -> Option<PortId> {
 impl Alone {
     /// Creates the calculator for a plan. All equal-cost paths of the plan must have equal lines.
     #[must_use]
-    pub fn new(plan: &Plan, payload_max: u32) -> Alone {
+    pub fn new(plan: &Plan, settings: &HostSettings) -> Alone {
         let mut hosts = vec![Vec::new(); plan.hosts() as usize];
         let mut ports: Vec<Vec<Option<(Line, At)>>> = vec![Vec::new(); plan.switches() as usize];
         for &(a, b, line) in plan.links() {
@@ -69,7 +70,7 @@ impl Alone {
             next
         });
         Alone {
-            payload_max,
+            framing: Class::ALL.map(|class| settings.framing(class)),
             hosts: hosts.into_iter().map(in_order).collect(),
             next: next.collect(),
             ports: ports.into_iter().map(|ports| ports.into_iter().flatten().collect()).collect(),
@@ -97,8 +98,10 @@ impl Alone {
     /// Returns the completion time of a flow that is alone, and leaves by this link; [`Picos::NEVER`] without a path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan, link: u8) -> Picos {
-        let count = frames(plan.bytes, self.payload_max);
-        let on_line = |sequence| Bytes::on_line(frame_len(payload(plan.bytes, self.payload_max, sequence)));
+        let framing = self.framing[plan.class.index()];
+        let count = frames(plan.bytes, framing.payload_max);
+        let on_line =
+            |sequence| Bytes::on_line(framing.frame_len(payload(plan.bytes, framing.payload_max, sequence)));
         let (first, last) = (on_line(0), on_line(count - 1));
         let Some(way) = self.way((plan.from, link), plan.to) else { return Picos::NEVER };
         // `before`, `end`: arrivals of the last two frames at the end of each link. `slowest`: time of a full frame on

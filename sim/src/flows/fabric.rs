@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use xoff_flow_control::settings::SwitchSettings;
+use xoff_host::tcp::Sender as TcpSender;
 use xoff_wire::units::BitRate;
 
 use super::alone::Alone;
@@ -26,6 +27,7 @@ pub struct FlowFabric<S = SwitchNode> {
     flows: Vec<SenderFlow>,
     loads: Vec<Box<dyn Load + Send>>,
     most: Vec<Option<Pace>>,
+    settings: Arc<HostSettings>,
     alone: Alone,
     switches: u32,
     ended: u64,
@@ -89,7 +91,7 @@ impl<S: Node> FlowFabric<S> {
         settings: HostSettings,
         switch: impl FnMut(Place, SwitchSettings, SlotCounts) -> S,
     ) -> FlowFabric<S> {
-        let alone = Alone::new(plan, settings.payload_max);
+        let alone = Alone::new(plan, &settings);
         let settings = Arc::new(settings);
         let switches = plan.switches();
         let gateways = plan.gateways();
@@ -102,6 +104,7 @@ impl<S: Node> FlowFabric<S> {
             flows: Vec::new(),
             loads: Vec::new(),
             most: Vec::new(),
+            settings,
             alone,
             switches,
             ended: 0,
@@ -280,6 +283,7 @@ impl<S: Node> FlowFabric<S> {
             bytes: plan.bytes,
             start: plan.start,
             finish: received.finish(),
+            acknowledged: sender.acknowledged(number),
             ideal: self.alone.time_of(&plan, sender.link_of(sent)),
             frames_sent: sender.frames_sent(number),
             frames_resent: sent.resent,
@@ -297,6 +301,27 @@ impl<S: Node> FlowFabric<S> {
     #[must_use]
     pub fn received(&self, flow: u32) -> u32 {
         self.received_by(self.sent(flow)).received()
+    }
+
+    /// Returns how many different bytes of a flow have arrived.
+    ///
+    /// # Panics
+    /// Without such a flow.
+    #[must_use]
+    pub fn received_bytes(&self, flow: u32) -> u64 {
+        let sent = self.sent(flow);
+        let payload_max = self.settings.framing(sent.class).payload_max;
+        (u64::from(self.received(flow)) * u64::from(payload_max)).min(sent.bytes)
+    }
+
+    /// Returns the TCP sender of a flow, while it sends.
+    ///
+    /// # Panics
+    /// Without such a flow.
+    #[must_use]
+    pub fn tcp_sender(&self, flow: u32) -> Option<&TcpSender> {
+        let SenderFlow { host, number } = self.flows[flow as usize];
+        self.fabric.hosts()[host as usize].tcp_sender(number)
     }
 
     fn sent(&self, flow: u32) -> &Sending {

@@ -1,22 +1,24 @@
 mod obeying;
+mod roce;
 mod taking;
+mod tcp;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use obeying::is_ipv4;
+use tcp::Connections;
 use xoff_host::{Gate, Notices};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, PortId};
 
 use super::FlowPlan;
 use super::control::Reaction;
 use super::dcqcn::NotificationPoint;
-use super::frames::frame_len;
 use super::host_link::{HostLink, Reply};
 use super::intake::Arrived;
 use super::receiving::Receiving;
-use super::segment::{Envelope, Kind, Segment, link_of, port};
+use super::segment::{Content, Envelope, Kind, Segment, TCP, link_of, port, tcp_len};
 use super::sending::{Sending, Wait, frames, payload};
 use super::transport::{Control, HostSettings, RoceSettings, Transport};
 use crate::ends::Line;
@@ -30,6 +32,8 @@ const UNDER_WAY: &str = "the flow has ended";
 enum Timer {
     Next(u32),
     Patience(u32),
+    Resend(u32),
+    Acknowledge(u32),
 }
 
 /// Host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
@@ -44,10 +48,12 @@ pub struct FlowHost {
     settings: Arc<HostSettings>,
     links: Box<[HostLink]>,
     sending: Vec<Sending>,
-    reactions: Vec<Reaction>,
+    /// Reactions by flow; empty if no flow has one.
+    reactions: Vec<Option<Reaction>>,
     most: Vec<Option<Pace>>,
     receiving: Vec<Receiving>,
     notification_points: Vec<NotificationPoint>,
+    tcp: Option<Box<Connections>>,
     timers: BinaryHeap<Reverse<(Picos, Timer)>>,
     ended: Vec<u32>,
     notices: Box<Notices>,
@@ -74,6 +80,7 @@ impl FlowHost {
             most: Vec::new(),
             receiving: Vec::new(),
             notification_points: Vec::new(),
+            tcp: settings.tcp.as_ref().map(|tcp| Box::new(Connections::new(tcp))),
             timers: BinaryHeap::new(),
             ended: Vec::new(),
             notices: Box::new(Notices::new(false)),
@@ -96,14 +103,22 @@ impl FlowHost {
         let most = u16::try_from(most).expect("more loads than 16 bits can count");
         self.sending.push(Sending::new(plan, peer, port(flow), most));
         let pace = self.links[self.link(number)].pace;
-        self.reactions.extend(match (&self.settings.qcn, &self.settings.transport) {
+        let has_tcp = self.has_tcp(plan.class);
+        let reaction = match (&self.settings.qcn, &self.settings.transport) {
             (Some(qcn), _) => {
                 let seed = qcn.seed.wrapping_add(u64::from(self.number) << 32 | u64::from(number));
                 Some(Reaction::of_qcn(qcn, pace, seed))
             }
-            (None, Transport::Roce(roce)) => Reaction::new(&roce.control, pace),
-            (None, Transport::LineRate) => None,
-        });
+            (None, Transport::Roce(roce)) if !has_tcp => Reaction::new(&roce.control, pace),
+            (None, Transport::Roce(_) | Transport::LineRate) => None,
+        };
+        if reaction.is_some() || !self.reactions.is_empty() {
+            self.reactions.resize_with(number as usize, || None);
+            self.reactions.push(reaction);
+        }
+        if let Some(tcp) = &mut self.tcp {
+            tcp.add_sender();
+        }
         self.timers.push(Reverse((start, Timer::Next(number))));
         self.ask_to_be_woken(net);
         number
@@ -111,7 +126,10 @@ impl FlowHost {
 
     pub(super) fn receive_flow(&mut self, flow: u32, plan: &FlowPlan, peer: u32) -> u32 {
         let number = index(self.receiving.len());
-        let frames = frames(plan.bytes, self.settings.payload_max);
+        let frames = frames(plan.bytes, self.settings.framing(plan.class).payload_max);
+        if let Some(tcp) = &mut self.tcp {
+            tcp.add_receiver();
+        }
         self.receiving.push(Receiving::new(flow, plan.from, peer, frames, plan.class));
         if self.roce().is_some_and(|roce| matches!(roce.control, Control::Dcqcn(_))) {
             self.notification_points.push(NotificationPoint::default());
@@ -128,11 +146,15 @@ impl FlowHost {
     }
 
     pub(super) fn frames_sent(&self, number: u32) -> u32 {
-        self.sending[number as usize].sent(self.settings.payload_max)
+        if let Some(sender) = self.tcp_sender(number) {
+            return sender.sent() + sender.resent();
+        }
+        let flow = &self.sending[number as usize];
+        flow.sent(self.settings.framing(flow.class).payload_max)
     }
 
     pub(super) fn cnms(&self, number: u32) -> u32 {
-        self.reactions.get(number as usize).map_or(0, Reaction::cnms)
+        self.reactions.get(number as usize).and_then(Option::as_ref).map_or(0, Reaction::cnms)
     }
 
     pub(super) fn received_flow(&self, number: u32) -> &Receiving {
@@ -144,7 +166,7 @@ impl FlowHost {
     }
 
     pub(super) fn rate(&mut self, number: u32, now: Picos) -> Option<f64> {
-        self.reactions.get_mut(number as usize)?.rate(now)
+        self.reaction(number)?.rate(now)
     }
 
     /// Returns the gate of the first link, which obeys and counts received pauses.
@@ -162,6 +184,11 @@ impl FlowHost {
     fn link(&self, number: u32) -> usize {
         let flow = &self.sending[number as usize];
         link_of((self.number, flow.to), flow.port, self.links.len())
+    }
+
+    #[inline]
+    fn reaction(&mut self, number: u32) -> Option<&mut Reaction> {
+        self.reactions.get_mut(number as usize)?.as_mut()
     }
 
     fn roce(&self) -> Option<&RoceSettings> {
@@ -195,10 +222,15 @@ impl FlowHost {
             self.timers.pop();
             match timer {
                 Timer::Next(number) => {
-                    self.sending[number as usize].begin(time, self.settings.payload_max);
+                    let flow = &mut self.sending[number as usize];
+                    if flow.begin(time, self.settings.framing(flow.class).payload_max) {
+                        self.open_tcp(number, time);
+                    }
                     self.queue(number);
                 }
                 Timer::Patience(number) => self.look_at_deadline(number, now),
+                Timer::Resend(number) => self.expire_sender(number, now),
+                Timer::Acknowledge(number) => self.expire_receiver(number, now),
             }
         }
     }
@@ -253,9 +285,15 @@ impl FlowHost {
             let Some(number) = number else { continue };
             let flow = &mut self.sending[number as usize];
             let under_way = flow.under_way.as_ref().expect(UNDER_WAY);
+            let is_at_end = under_way.next == under_way.frames;
             if under_way.is_held {
                 flow.wait = Wait::Resume;
-            } else if under_way.next == under_way.frames {
+            } else if let Some(may_send) = self.may_send_tcp(number) {
+                if may_send {
+                    return self.start_tcp(at, number, net);
+                }
+                self.settle(number, now);
+            } else if is_at_end {
                 // While the flow waited to retransmit, all of its frames were acknowledged.
                 self.settle(number, now);
             } else {
@@ -271,11 +309,14 @@ impl FlowHost {
         if replies.is_empty() {
             link.has_replies.remove(class);
         }
-        let Some(Reply { segment, to, port }) = reply else { return };
+        let Some(Reply { content, to, port }) = reply else { return };
         let (from, via) = (self.number, link.gateway);
         let envelope = Envelope { from, to, via, class, port, is_ecn_capable: false };
-        let len = segment.kind.reply_len();
-        self.start_segment(at, &segment, &envelope, len, net);
+        let len = match &content {
+            Content::Roce(segment) => segment.kind.reply_len(),
+            Content::Tcp(header) => tcp_len(header),
+        };
+        self.start_content(at, &content, &envelope, len, net);
     }
 
     #[inline]
@@ -286,7 +327,8 @@ impl FlowHost {
         let under_way = flow.under_way.as_mut().expect(UNDER_WAY);
         let (sequence, is_again) = under_way.take();
         flow.resent += u32::from(is_again);
-        let len = frame_len(payload(flow.bytes, self.settings.payload_max, sequence));
+        let framing = self.settings.framing(flow.class);
+        let len = framing.frame_len(payload(flow.bytes, framing.payload_max, sequence));
         let segment = Segment { kind: Kind::Data, number: flow.peer, sequence, sent: now };
         let envelope = Envelope {
             from: self.number,
@@ -297,8 +339,25 @@ impl FlowHost {
             is_ecn_capable: timeout.is_some(),
         };
         let bytes = Bytes::on_line(len);
-        let gap =
-            self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
+        self.space(number, now, bytes);
+        if let Some(timeout) = timeout {
+            let under_way = self.sending[number as usize].under_way.as_mut().expect(UNDER_WAY);
+            under_way.deadline = now.after(timeout);
+            if !under_way.is_watched {
+                under_way.is_watched = true;
+                self.timers.push(Reverse((under_way.deadline, Timer::Patience(number))));
+            }
+        }
+        self.start_content(at, &Content::Roce(segment), &envelope, len, net);
+        self.settle(number, now.after(self.links[at].pace.time_of(bytes)));
+    }
+
+    /// Calculates when the flow's rate allows the next frame.
+    #[inline]
+    fn space(&mut self, number: u32, now: Picos, bytes: Bytes) {
+        let gap = self.reaction(number).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
+        let flow = &mut self.sending[number as usize];
+        let under_way = flow.under_way.as_mut().expect(UNDER_WAY);
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
             // If other flows of the host delayed the frame, make up for at most one frame time, so that the flow keeps
@@ -308,22 +367,19 @@ impl FlowHost {
                 under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))
             }
         };
-        if let Some(timeout) = timeout {
-            under_way.deadline = now.after(timeout);
-            if !under_way.is_watched {
-                under_way.is_watched = true;
-                self.timers.push(Reverse((under_way.deadline, Timer::Patience(number))));
-            }
-        }
-        self.start_segment(at, &segment, &envelope, len, net);
-        self.settle(number, now.after(self.links[at].pace.time_of(bytes)));
     }
 
-    fn start_segment(&mut self, at: usize, segment: &Segment, envelope: &Envelope, len: u32, net: &mut Net) {
+    fn start_content(&mut self, at: usize, content: &Content, envelope: &Envelope, len: u32, net: &mut Net) {
         if self.settings.obeys_rates {
             self.links[at].gate.sent(net.now().floor(), envelope.class, Bytes::on_line(len));
         }
-        let packet = net.pool.add(&segment.encode(envelope, len), len);
+        let packet = match content {
+            Content::Roce(segment) => net.pool.add(&segment.encode(envelope, len), len),
+            Content::Tcp(header) => {
+                let (head, kept) = envelope.encode_tcp(header, len);
+                net.pool.add(&head[..kept], len)
+            }
+        };
         self.start(at, packet, net);
     }
 
@@ -334,6 +390,9 @@ impl FlowHost {
 
     #[inline]
     fn settle(&mut self, number: u32, free: Picos) {
+        if self.settle_tcp(number, free) {
+            return;
+        }
         let is_reliable = self.roce().is_some();
         let window = self.window(number);
         let flow = &mut self.sending[number as usize];
@@ -352,77 +411,6 @@ impl FlowHost {
             self.queue(number);
         }
     }
-
-    fn window(&self, number: u32) -> u32 {
-        let payload_max = u64::from(self.settings.payload_max);
-        let fixed = self.roce().and_then(|roce| roce.window);
-        let fixed = fixed.map(|bytes| u32::try_from(bytes.0 / payload_max).unwrap_or(u32::MAX).max(1));
-        let reaction_window = self.reactions.get(number as usize).and_then(Reaction::window);
-        fixed.into_iter().chain(reaction_window).min().unwrap_or(u32::MAX)
-    }
-
-    #[cold]
-    fn look_at_deadline(&mut self, number: u32, now: Picos) {
-        let flow = &mut self.sending[number as usize];
-        let Some(under_way) = &mut flow.under_way else { return };
-        under_way.is_watched = false;
-        if under_way.unanswered() == 0 {
-            return;
-        }
-        if under_way.deadline <= now {
-            flow.timeouts += 1;
-            self.go_back(number, now);
-        }
-        let Some(under_way) = &mut self.sending[number as usize].under_way else { return };
-        if under_way.deadline > now && under_way.unanswered() > 0 {
-            under_way.is_watched = true;
-            self.timers.push(Reverse((under_way.deadline, Timer::Patience(number))));
-        }
-    }
-
-    #[cold]
-    fn go_back(&mut self, number: u32, now: Picos) {
-        if let Some(under_way) = &mut self.sending[number as usize].under_way {
-            under_way.go_back();
-        }
-        if let Some(reaction) = self.reactions.get_mut(number as usize) {
-            reaction.lost(now);
-        }
-        self.resume(number, now);
-    }
-
-    #[inline]
-    fn resume(&mut self, number: u32, now: Picos) {
-        if self.sending[number as usize].wait == Wait::Answer {
-            self.settle(number, now);
-        }
-    }
-
-    fn hear(&mut self, segment: &Segment, now: Picos) {
-        let number = segment.number;
-        let timeout = self.roce().map_or(Picos::ZERO, |roce| roce.timeout);
-        let Some(flow) = self.sending.get_mut(number as usize) else { return };
-        let reaction = self.reactions.get_mut(number as usize);
-        if segment.kind == Kind::Cnp {
-            return reaction.into_iter().for_each(|reaction| reaction.notified(now));
-        }
-        let mut under_way = flow.under_way.as_deref_mut();
-        let fresh = under_way.as_mut().map_or(0, |under_way| under_way.acknowledge(segment.sequence));
-        if let Some(reaction) = reaction {
-            reaction.acknowledged(now, fresh, now.since(segment.sent));
-        }
-        let Some(under_way) = under_way else { return };
-        if fresh > 0 {
-            under_way.deadline = now.after(timeout);
-        }
-        if segment.kind == Kind::Nak
-            && segment.sequence == under_way.acknowledged
-            && under_way.unanswered() > 0
-        {
-            return self.go_back(number, now);
-        }
-        self.resume(number, now);
-    }
 }
 
 impl Node for FlowHost {
@@ -433,11 +421,13 @@ impl Node for FlowHost {
             self.obey(at.index(), net.now().floor(), head);
         } else if !is_ipv4(head) {
             self.heed(net.now(), head);
+        } else if head.get(23) == Some(&TCP) {
+            self.arrived_tcp(at, packet, net);
         } else if let Some((segment, is_marked)) = Segment::parse(head) {
             match segment.kind {
                 Kind::Data => {
-                    let class = Segment::class(head);
-                    self.receive(at.index(), Arrived { segment, is_marked, class, len: packet.len }, net);
+                    let (content, class) = (Content::Roce(segment), Segment::class(head));
+                    self.receive(at.index(), Arrived { content, is_marked, class, len: packet.len }, net);
                 }
                 Kind::Ack | Kind::Nak | Kind::Cnp => self.hear(&segment, net.now()),
             }

@@ -4,14 +4,14 @@ use xoff_host::Gate;
 use xoff_wire::units::{CLASSES, ClassSet, MacAddr, Nanos};
 
 use super::intake::Intake;
-use super::segment::Segment;
+use super::segment::Content;
 use super::transport::HostSettings;
 use crate::ends::Line;
 use crate::time::{Pace, Picos};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reply {
-    pub(super) segment: Segment,
+    pub(super) content: Content,
     pub(super) to: u32,
     pub(super) port: u16,
 }

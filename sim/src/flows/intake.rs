@@ -8,7 +8,7 @@ use xoff_wire::mac_control::LEN;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, Quanta};
 use xoff_wire::{MacControl, Pfc};
 
-use super::segment::Segment;
+use super::segment::Content;
 use crate::time::{Pace, Picos};
 
 /// Duration of a pause, refreshed after half of this time.
@@ -46,7 +46,7 @@ pub struct ReceiverPause {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
-    pub(super) segment: Segment,
+    pub(super) content: Content,
     pub(super) is_marked: bool,
     pub(super) class: Class,
     pub(super) len: u32,

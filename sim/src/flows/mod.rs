@@ -26,13 +26,13 @@ mod transport;
 pub use alone::Alone;
 pub use dcqcn::DcqcnSettings;
 pub use fabric::FlowFabric;
-pub use frames::{FLOW_BYTES_MAX, PAYLOAD_MAX, frame_len, payload_max};
+pub use frames::{FLOW_BYTES_MAX, Framing, PAYLOAD_MAX, frame_len};
 pub use host::FlowHost;
 pub use intake::{ReceiverPause, SlowReceiver};
 pub use load::{Load, NewFlows, Query};
 pub use swift::SwiftSettings;
 pub use timely::TimelySettings;
-pub use transport::{Control, HostSettings, RoceSettings, Transport};
+pub use transport::{Control, HostSettings, RoceSettings, TcpHosts, Transport};
 
 use xoff_wire::units::Class;
 
@@ -69,7 +69,9 @@ pub struct FlowRecord {
     pub start: Picos,
     /// Arrival of the last missing byte, if the flow has ended.
     pub finish: Option<Picos>,
-    /// Completion time that the flow would have alone in the fabric.
+    /// Arrival of the last acknowledgement at the sender, with TCP.
+    pub acknowledged: Option<Picos>,
+    /// Completion time that the flow would have alone in the fabric at line rate.
     pub ideal: Picos,
     /// Data frames sent, retransmissions included.
     pub frames_sent: u32,

@@ -68,6 +68,21 @@ impl Receiving {
         self.end_if(now, is_last)
     }
 
+    /// Counts a frame of TCP; returns true if it completes the flow.
+    #[inline]
+    pub(super) fn take_tcp(&mut self, now: Picos, is_new: bool, is_in_order: bool) -> bool {
+        let frames = self.frames;
+        self.out_of_order += u32::from(!is_in_order);
+        let Some(under_way) = self.under_way().filter(|_| is_new) else { return false };
+        under_way.received += 1;
+        let is_last = under_way.received == frames;
+        self.end_if(now, is_last)
+    }
+
+    pub(super) const fn frames(&self) -> u32 {
+        self.frames
+    }
+
     #[inline]
     pub(super) fn take_in_order(
         &mut self,

@@ -1,4 +1,4 @@
-//! Frame of a flow, with a transport header of RoCEv2's length, so that switches treat it as RDMA.
+//! Frame of a flow. Without TCP its transport header has RoCEv2's length, so that switches treat it as RDMA.
 //!
 //! ```text
 //!   0         14      34     42     43        46       50         54      62
@@ -7,6 +7,7 @@
 //!
 //! `number` identifies the flow at the destination. An acknowledgement repeats its data frame's `sent`.
 
+use xoff_host::tcp::wire::{HEADER_MAX, TcpHeader, checksum};
 use xoff_wire::Cnm;
 use xoff_wire::flow::mix;
 use xoff_wire::units::{Class, MacAddr};
@@ -18,6 +19,9 @@ const HEAD: usize = 62;
 const ACK_LEN: u32 = 62;
 const CNP_LEN: u32 = 74;
 const UDP_PORT: u16 = 4791;
+const IP: usize = 34;
+pub(super) const UDP: u8 = 17;
+pub(super) const TCP: u8 = 6;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
@@ -60,6 +64,13 @@ pub(super) struct Envelope {
     pub(super) is_ecn_capable: bool,
 }
 
+/// Content of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Roce(Segment),
+    Tcp(TcpHeader),
+}
+
 pub(super) const fn port(flow: u32) -> u16 {
     #[allow(clippy::cast_possible_truncation)] // some bits of the hash suffice
     let bits = mix(flow as u64) as u16;
@@ -78,14 +89,16 @@ pub(super) fn link_of((from, to): (u32, u32), port: u16, links: usize) -> usize 
     link
 }
 
-impl Segment {
-    pub(super) fn encode(&self, envelope: &Envelope, len: u32) -> [u8; HEAD] {
-        let &Envelope { from, to, via, class, port, is_ecn_capable } = envelope;
-        let mut head = [0; HEAD];
+impl Envelope {
+    #[inline]
+    fn encode(&self, protocol: u8, identification: [u8; 2], len: u32) -> [u8; IP] {
+        let &Envelope { from, to, via, class, is_ecn_capable, .. } = self;
+        let mut head = [0; IP];
         head[..6].copy_from_slice(&via.unwrap_or(address(to)).0);
         head[6..12].copy_from_slice(&address(from).0);
         let mark = if is_ecn_capable { CAPABLE } else { 0 };
         let [high, low] = half(len - 14);
+        let [a, b] = identification;
         head[12..24].copy_from_slice(&[
             8,
             0,
@@ -93,18 +106,48 @@ impl Segment {
             class.get() << 5 | mark,
             high,
             low,
-            0,
-            0,
+            a,
+            b,
             0x40,
             0,
             64,
-            17,
+            protocol,
         ]);
         head[26..30].copy_from_slice(&ip(from));
         head[30..34].copy_from_slice(&ip(to));
-        let checksum = checksum(&head[14..34]);
-        head[24..26].copy_from_slice(&checksum.to_be_bytes());
-        head[34..36].copy_from_slice(&port.to_be_bytes());
+        let sum = checksum(&head[14..34], 0);
+        head[24..26].copy_from_slice(&sum);
+        head
+    }
+
+    /// Returns the frame's headers and their length; `len` is the frame's.
+    pub(super) fn encode_tcp(&self, header: &TcpHeader, len: u32) -> ([u8; IP + HEADER_MAX], usize) {
+        let mut head = [0; IP + HEADER_MAX];
+        head[..IP].copy_from_slice(&self.encode(TCP, header.identification(), len));
+        let payload = len.saturating_sub(tcp_len(header));
+        let (bytes, tcp) = header.encode([ip(self.from), ip(self.to)], payload);
+        head[IP..].copy_from_slice(&bytes);
+        (head, IP + tcp)
+    }
+}
+
+/// Returns the length of a frame without payload in bytes, without FCS.
+pub(super) fn tcp_len(header: &TcpHeader) -> u32 {
+    u32::try_from(IP + header.header_len()).unwrap_or(u32::MAX)
+}
+
+/// Parses a frame of TCP, and whether it has a congestion mark.
+#[inline]
+pub(super) fn parse_tcp(head: &[u8]) -> Option<(TcpHeader, bool)> {
+    let header = TcpHeader::parse(head.get(IP..)?, [head[18], head[19]])?;
+    Some((header, head[15] & CONGESTED == CONGESTED))
+}
+
+impl Segment {
+    pub(super) fn encode(&self, envelope: &Envelope, len: u32) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        head[..IP].copy_from_slice(&envelope.encode(UDP, [0; 2], len));
+        head[34..36].copy_from_slice(&envelope.port.to_be_bytes());
         head[36..38].copy_from_slice(&UDP_PORT.to_be_bytes());
         head[38..40].copy_from_slice(&half(len - 34));
         head[42] = self.kind as u8;
@@ -135,15 +178,11 @@ pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
     let quoted = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
     let word = |at: usize| quoted(at, 4)?.try_into().map(u32::from_be_bytes).ok();
     let to = word(30)?.checked_sub(u32::from_be_bytes(ip(0)))?;
+    if quoted(23, 1)? == [TCP] {
+        let [[a, b], [c, d]] = [18, 52].map(|at| quoted(at, 2).map_or([0; 2], |half| [half[0], half[1]]));
+        return Some((to, u32::from_be_bytes([a, b, c, d])));
+    }
     (quoted(42, 1)? == [Kind::Data as u8]).then_some((to, word(46)?))
-}
-
-fn checksum(header: &[u8]) -> u16 {
-    let words = header.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
-    let sum: u32 = words.sum();
-    let once = (sum & 0xffff) + (sum >> 16);
-    let [.., high, low] = ((once & 0xffff) + (once >> 16)).to_be_bytes();
-    !u16::from_be_bytes([high, low])
 }
 
 fn half(number: u32) -> [u8; 2] {

@@ -78,20 +78,21 @@ impl Sending {
         FlowPlan { from, to, class, bytes, start, tag }
     }
 
+    /// Begins a flow that has waited for its start; returns true if it has.
     #[inline]
-    pub(super) fn begin(&mut self, now: Picos, payload_max: u32) {
-        if let Wait::Start { is_held } = self.wait {
-            self.under_way = Some(Box::new(SendState {
-                free_at: now,
-                deadline: Picos::NEVER,
-                frames: frames(self.bytes, payload_max),
-                next: 0,
-                acknowledged: 0,
-                reached: 0,
-                is_watched: false,
-                is_held,
-            }));
-        }
+    pub(super) fn begin(&mut self, now: Picos, payload_max: u32) -> bool {
+        let Wait::Start { is_held } = self.wait else { return false };
+        self.under_way = Some(Box::new(SendState {
+            free_at: now,
+            deadline: Picos::NEVER,
+            frames: frames(self.bytes, payload_max),
+            next: 0,
+            acknowledged: 0,
+            reached: 0,
+            is_watched: false,
+            is_held,
+        }));
+        true
     }
 
     pub(super) fn end(&mut self) {

@@ -1,9 +1,10 @@
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::Obedience;
-use xoff_wire::units::{Bytes, Class};
+use xoff_host::tcp::TcpSettings;
+use xoff_wire::units::{Bytes, Class, ClassSet};
 
 use super::dcqcn::DcqcnSettings;
-use super::frames::PAYLOAD_MAX;
+use super::frames::{Framing, PAYLOAD_MAX};
 use super::swift::SwiftSettings;
 use super::timely::TimelySettings;
 use crate::time::Picos;
@@ -11,9 +12,11 @@ use crate::time::Picos;
 /// Settings of all hosts of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSettings {
-    /// Transport of all flows.
+    /// Transport of flows without TCP.
     pub transport: Transport,
-    /// Maximum payload of a frame in bytes.
+    /// Flows that use TCP.
+    pub tcp: Option<TcpHosts>,
+    /// Maximum payload of a frame without TCP in bytes.
     pub payload_max: u32,
     /// Obedience of hosts to pauses.
     pub obedience: Obedience,
@@ -31,6 +34,7 @@ impl Default for HostSettings {
     fn default() -> HostSettings {
         HostSettings {
             transport: Transport::LineRate,
+            tcp: None,
             payload_max: PAYLOAD_MAX,
             obedience: Obedience::Obey,
             obeys_flows: false,
@@ -38,6 +42,36 @@ impl Default for HostSettings {
             qcn: None,
         }
     }
+}
+
+impl HostSettings {
+    /// Returns settings of hosts whose flows all use TCP.
+    #[must_use]
+    pub fn tcp(settings: TcpSettings) -> HostSettings {
+        let tcp = TcpHosts { classes: ClassSet::ALL, ack_class: None, settings };
+        HostSettings { tcp: Some(tcp), ..HostSettings::default() }
+    }
+
+    /// Returns the division of a class's flows into frames.
+    #[inline]
+    #[must_use]
+    pub fn framing(&self, class: Class) -> Framing {
+        match &self.tcp {
+            Some(tcp) if tcp.classes.contains(class) => Framing::tcp(tcp.settings.mss),
+            _ => Framing::roce(self.payload_max),
+        }
+    }
+}
+
+/// Flows that use TCP.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TcpHosts {
+    /// Classes whose flows use TCP.
+    pub classes: ClassSet,
+    /// Class of acknowledgements; `None` means the class of their flow.
+    pub ack_class: Option<Class>,
+    /// Settings of all connections.
+    pub settings: TcpSettings,
 }
 
 /// Transport protocol of flows.

@@ -2,7 +2,7 @@ use xoff_wire::units::{BitRate, Bytes, Class};
 
 use super::sizes::Sizes;
 use crate::ends::NodeId;
-use crate::flows::{FlowPlan, frame_len};
+use crate::flows::{FlowPlan, Framing};
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
@@ -17,8 +17,8 @@ pub struct Poisson {
     /// Mean load of each host as a share of `line`, with headers, preambles and gaps.
     pub load: f64,
     pub line: BitRate,
-    /// Maximum payload of a frame in bytes.
-    pub payload_max: u32,
+    /// Division of flows into frames.
+    pub framing: Framing,
     pub from: Picos,
     pub until: Picos,
 }
@@ -26,7 +26,7 @@ pub struct Poisson {
 /// Draws the flows, sorted by start.
 #[must_use]
 pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
-    let bytes = mean_on_line(&load.sizes, load.payload_max);
+    let bytes = mean_on_line(&load.sizes, load.framing);
     let mean = bytes * 8e12 / (load.load * load.line.bits_per_second() as f64);
     let mut flows = Vec::new();
     for &from in load.hosts.iter().filter(|_| load.load > 0.0 && load.hosts.len() > 1) {
@@ -53,9 +53,10 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
 
 /// Returns the mean bytes of a flow on the line, with headers and gaps. It is accurate to about 1 in 10,000.
 #[must_use]
-pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
+pub fn mean_on_line(sizes: &Sizes, framing: Framing) -> f64 {
     const POINTS: u32 = 100_000;
-    let around = Bytes::on_line(frame_len(payload_max)).0 as f64 - f64::from(payload_max);
+    let payload_max = framing.payload_max;
+    let around = Bytes::on_line(framing.longest()).0 as f64 - f64::from(payload_max);
     let frames = |share: f64| sizes.at(share).div_ceil(payload_max.into()) as f64;
     let frames_mean =
         (0..POINTS).map(|point| frames((f64::from(point) + 0.5) / f64::from(POINTS))).sum::<f64>()
@@ -74,7 +75,7 @@ mod tests {
             sizes: Sizes::fixed(14_560),
             load: 0.5,
             line: BitRate::from_gbps(100),
-            payload_max: 1_456,
+            framing: Framing::roce(1_456),
             from: Picos::from_micros(100),
             until: Picos::from_micros(100_100),
         }

@@ -1,6 +1,8 @@
+use xoff_host::tcp::TcpSettings;
 use xoff_sim::flows::{Control, DcqcnSettings, FlowFabric, HostSettings, RoceSettings, Transport};
 use xoff_sim::topology::{Build, FatTree};
 use xoff_sim::{Picos, Seed};
+use xoff_wire::units::Bytes;
 
 use super::{LINE, flow};
 
@@ -8,10 +10,13 @@ use super::{LINE, flow};
 #[test]
 fn frames_of_flows_allocate_no_memory() {
     let plan = FatTree::regular(4, LINE).plan(&Build::ideal());
-    for control in [Control::None, Control::Dcqcn(DcqcnSettings::default())] {
+    let roce = |control| {
         let transport = Transport::Roce(RoceSettings { control, ..RoceSettings::default() });
-        let mut fabric =
-            FlowFabric::new(&plan, Seed(1), HostSettings { transport, ..HostSettings::default() });
+        HostSettings { transport, ..HostSettings::default() }
+    };
+    let tcp = HostSettings::tcp(TcpSettings { window: Bytes(256 << 10), ..TcpSettings::default() });
+    for settings in [roce(Control::None), roce(Control::Dcqcn(DcqcnSettings::default())), tcp] {
+        let mut fabric = FlowFabric::new(&plan, Seed(1), settings);
         for from in 0..8 {
             (8..11).for_each(|to| _ = fabric.add(flow(from, to, 1 << 40)));
         }

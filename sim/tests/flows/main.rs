@@ -10,6 +10,7 @@ mod queues;
 mod receivers;
 mod routers;
 mod scheduled;
+mod tcp;
 mod times;
 mod topologies;
 

@@ -1,5 +1,5 @@
 use xoff_flow_control::settings::{FlowControl, Service};
-use xoff_sim::flows::{FlowFabric, FlowPlan, HostSettings, frame_len};
+use xoff_sim::flows::{FlowFabric, FlowPlan, Framing, HostSettings, frame_len};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::load::{Listed, Poisson, Sizes, poisson};
 use xoff_sim::topology::{Build, Graph};
@@ -34,7 +34,7 @@ fn mean_wait_of_random_frames_matches_m_d_1_theory() {
                 sizes: Sizes::fixed(1_000),
                 load,
                 line: slow.rate,
-                payload_max: 1_456,
+                framing: Framing::roce(1_456),
                 from: Picos::ZERO,
                 until: Picos(FRAMES * frame.0 * 10 / u64::from(tenths)),
             };

@@ -1,8 +1,8 @@
 // proves: sim-timing
 
 use xoff_sim::flows::{
-    Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, Load, NewFlows, RoceSettings, Transport,
-    frame_len,
+    Control, DcqcnSettings, FlowFabric, FlowPlan, Framing, HostSettings, Load, NewFlows, RoceSettings,
+    Transport, frame_len,
 };
 use xoff_sim::load::{Between, Listed, Poisson, Sizes, poisson};
 use xoff_sim::topology::{self, Build, Dumbbell, FatTree, LeafSpine, Ring};
@@ -131,7 +131,7 @@ fn arrivals(hosts: u32, seed: u64) -> Vec<FlowPlan> {
         sizes: Sizes::named("edu1", Between::Log).expect("the table of sizes is unknown"),
         load: 0.5,
         line: LINE.rate,
-        payload_max: 1_456,
+        framing: Framing::roce(1_456),
         from: Picos::ZERO,
         until: Picos::from_micros(300),
     };

@@ -11,7 +11,8 @@ use xoff_wire::units::{Bytes, ClassSet, PortId};
 use super::{LINE, LOSSLESS, check, dropped, line, run};
 
 fn rates(plan: &Plan, from: u32, to: u32) -> Vec<u64> {
-    let way = Alone::new(plan, 1_456).way((from, 0), to).expect("no path between the hosts");
+    let way =
+        Alone::new(plan, &HostSettings::default()).way((from, 0), to).expect("no path between the hosts");
     way.iter().map(|line: &Line| line.rate.bits_per_second() / 1_000_000_000).collect()
 }
 

@@ -15,6 +15,8 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
         Transport::Roce(RoceSettings { ack_class, .. }) => (ack_class, None),
         Transport::LineRate => (None, None),
     };
+    let acks = acks.into_iter().chain(scenario.hosts.tcp.and_then(|tcp| tcp.ack_class));
+    // Switches send CNMs untagged, so in class 0.
     let cnms = scenario.hosts.qcn.map(|_| Class::ALL[0]);
     scenario.loads.iter().map(|load| load.class).chain(acks).chain(cnps).chain(cnms).collect()
 }

@@ -6,8 +6,8 @@ use xoff_config::quantity;
 use xoff_sim::flows::FlowPlan;
 use xoff_sim::hpcc::ImportedFlow;
 use xoff_sim::load::{
-    self, Draw, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, draw, parse_flows,
-    permutation, poisson, ring,
+    self, Draw, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, draw, mean_on_line,
+    parse_flows, permutation, poisson, ring,
 };
 use xoff_sim::{At, Picos, Plan, Seed};
 use xoff_wire::units::{BitRate, Class};
@@ -87,7 +87,7 @@ pub(super) fn add(
     fabric: &mut AnyFabric,
     scenario: &Scenario,
     (load, imported): (&LoadSettings, &[ImportedFlow]),
-    (plan, payload_max, seed): (&Plan, u32, Seed),
+    (plan, seed): (&Plan, Seed),
     path: &Path,
 ) -> miette::Result<()> {
     let hosts = plan.hosts();
@@ -111,16 +111,16 @@ pub(super) fn add(
             if from.len() == 1 {
                 return Err(miette!("load `{}` has one host, but flows need at least two", load.name));
             }
-            let flows = Poisson {
-                hosts: from,
-                class,
-                sizes: sizes(load, path)?,
-                load: load.load,
-                line: host_rate(plan),
-                payload_max,
-                from: begin,
-                until,
+            let (framing, line) = (scenario.hosts.framing(class), host_rate(plan));
+            let sizes = sizes(load, path)?;
+            let share = match load.arrivals {
+                None => load.load,
+                Some(arrivals) => {
+                    let bits = arrivals * 8.0 * mean_on_line(&sizes, framing);
+                    bits / (from.len() as f64 * line.bits_per_second() as f64)
+                }
             };
+            let flows = Poisson { hosts: from, class, sizes, load: share, line, framing, from: begin, until };
             listed(poisson(&flows, seed))?
         }
         LoadKind::Incast => {

@@ -72,7 +72,6 @@ pub(super) fn flows<'scenario>(
     imported: impl Iterator<Item = usize>,
     path: &Path,
 ) -> miette::Result<Vec<(&'scenario str, f64)>> {
-    let payload_max = scenario.hosts.payload_max;
     let line = host_rate(plan).bits_per_second() as f64 / 8e9; // bytes per ns
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
@@ -83,19 +82,21 @@ pub(super) fn flows<'scenario>(
             let takes = if load.is_open { 0.0 } else { bytes / line };
             (span / (gap.0 as f64 / 1e3 + takes).max(1e-3)).max(1.0)
         };
+        let framing = scenario.hosts.framing(load.class);
         Ok(match load.kind {
             LoadKind::Poisson => {
+                if let Some(arrivals) = load.arrivals {
+                    return Ok(arrivals * span / 1e9);
+                }
                 let hosts = load.hosts.as_ref().map_or(hosts, |hosts| hosts.len() as f64);
-                hosts * load.load * line * span / mean_on_line(&sizes(load, path)?, payload_max)
+                hosts * load.load * line * span / mean_on_line(&sizes(load, path)?, framing)
             }
             LoadKind::Incast => {
                 let askers = load.askers.as_ref().map_or(1, Vec::len) as f64;
                 let (fan_in, ways) = (f64::from(load.fan_in), if load.question.0 > 0 { 2.0 } else { 1.0 });
-                askers * fan_in * ways * rounds(fan_in * mean_on_line(&sizes(load, path)?, payload_max))
+                askers * fan_in * ways * rounds(fan_in * mean_on_line(&sizes(load, path)?, framing))
             }
-            LoadKind::OnOff => {
-                load.pairs.len() as f64 * rounds(mean_on_line(&sizes(load, path)?, payload_max))
-            }
+            LoadKind::OnOff => load.pairs.len() as f64 * rounds(mean_on_line(&sizes(load, path)?, framing)),
             LoadKind::Draw => load.flows.into(),
             LoadKind::Permutation | LoadKind::Ring => hosts,
             LoadKind::Flows => {

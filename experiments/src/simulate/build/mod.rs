@@ -31,7 +31,6 @@ pub struct Model {
     pub fabric: AnyFabric,
     pub kinds: Vec<&'static str>,
     pub peers: Vec<Vec<String>>,
-    pub payload_max: u32,
     /// Names of loads; a flow's tag is the index of its load.
     pub loads: Vec<String>,
     pub schedule: Schedule,
@@ -65,21 +64,20 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     if let Some(reaction) = &mut settings.qcn {
         reaction.seed = Seed(seed).number(NodeId(u32::MAX), Purpose::Sample);
     }
-    let payload_max = settings.payload_max;
     let mut fabric = FlowFabric::of_any(&plan, Seed(seed), settings, scenario.topology.scheduled());
     hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
         // Random numbers independent of other loads.
         let seed = Seed(Seed(seed).number(NodeId(number), Purpose::Load));
-        loads::add(&mut fabric, &scenario, (load, imported), (&plan, payload_max, seed), path)?;
+        loads::add(&mut fabric, &scenario, (load, imported), (&plan, seed), path)?;
         loads.push(load.name.clone());
     }
     let mut faults = scenario.faults.clone();
     faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(at, lost)));
     let schedule = Schedule::new((faults, configured.revisions), plan, &mut fabric, Seed(seed))?;
     let warnings = configured.warnings.into_iter().chain(notes).collect();
-    Ok(Model { fabric, kinds, peers, payload_max, loads, schedule, import, warnings })
+    Ok(Model { fabric, kinds, peers, loads, schedule, import, warnings })
 }
 
 fn picos(time: Nanos) -> Picos {

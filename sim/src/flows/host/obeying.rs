@@ -1,13 +1,13 @@
+use xoff_host::tcp::wire;
 use xoff_wire::units::Nanos;
 use xoff_wire::{Cnm, FlowKey, Header};
 
-use super::super::segment::{about, link_of};
+use super::super::segment::{TCP, UDP, about, link_of};
 use super::super::sending::{Sending, Wait};
 use super::FlowHost;
 use crate::host::{address, ip};
 use crate::time::Picos;
 
-const UDP: u8 = 17;
 const ROCE: u16 = 4791;
 
 impl FlowHost {
@@ -21,7 +21,7 @@ impl FlowHost {
         let flow = about(&cnm).and_then(|(to, peer)| {
             self.sending.iter().position(|flow| (flow.to, flow.peer) == (to, peer) && flow.wait != Wait::End)
         });
-        let reaction = flow.and_then(|flow| self.reactions.get_mut(flow));
+        let reaction = flow.and_then(|flow| self.reactions.get_mut(flow)?.as_mut());
         if !reaction.is_some_and(|reaction| reaction.cnm_received(now, cnm.feedback)) {
             self.notices.note_unknown();
         }
@@ -56,8 +56,10 @@ impl FlowHost {
         let is_of_link = |flow: &Sending| link_of((own, flow.to), flow.port, links) == at;
         let flows = (0..).zip(&mut self.sending);
         for (number, flow) in flows.filter(|(_, flow)| flow.wait != Wait::End && is_of_link(flow)) {
-            let ports = [flow.port, ROCE];
-            let key = FlowKey::V4 { protocol: UDP, ports, src, dst: ip(flow.to) };
+            let has_tcp = self.settings.tcp.as_ref().is_some_and(|tcp| tcp.classes.contains(flow.class));
+            let (protocol, destination) = if has_tcp { (TCP, wire::PORT) } else { (UDP, ROCE) };
+            let ports = [flow.port, destination];
+            let key = FlowKey::V4 { protocol, ports, src, dst: ip(flow.to) };
             let is_held = held.holds(flow.class, &key);
             flow.hold(is_held);
             link.held += u32::from(is_held);

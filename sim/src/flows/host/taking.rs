@@ -1,7 +1,7 @@
 use xoff_wire::units::Class;
 
 use super::super::intake::{Arrived, Intake, ReceiverPause, SlowReceiver};
-use super::super::segment::{Kind, Segment, link_of, port};
+use super::super::segment::{Content, Kind, Segment, link_of, port};
 use super::super::transport::{Control, Transport};
 use super::{FlowHost, Reply};
 use crate::host::address;
@@ -38,20 +38,24 @@ impl FlowHost {
             Some(intake) => intake.offer(frame, net.now()),
         };
         if let Some(frame) = taken {
-            self.take(&frame.segment, frame.is_marked, net);
+            self.take(&frame, net);
         }
     }
 
     #[cold]
     pub(super) fn take_waiting(&mut self, at: usize, net: &mut Net) {
         while let Some(frame) = self.links[at].intake.as_mut().and_then(|intake| intake.take(net.now())) {
-            self.take(&frame.segment, frame.is_marked, net);
+            self.take(&frame, net);
         }
     }
 
     #[inline]
-    fn take(&mut self, segment: &Segment, is_marked: bool, net: &mut Net) {
-        let now = net.now();
+    fn take(&mut self, frame: &Arrived, net: &mut Net) {
+        let (now, is_marked) = (net.now(), frame.is_marked);
+        let segment = match &frame.content {
+            Content::Roce(segment) => segment,
+            Content::Tcp(header) => return self.take_tcp(frame, header, net),
+        };
         let Some(flow) = self.receiving.get_mut(segment.number as usize) else { return };
         flow.marked += u32::from(is_marked);
         let Transport::Roce(roce) = &self.settings.transport else {
@@ -63,7 +67,7 @@ impl FlowHost {
         let link = &mut self.links[link];
         let reply = |kind, sequence| {
             let segment = Segment { kind, number: peer, sequence, sent: segment.sent };
-            Reply { segment, to, port }
+            Reply { content: Content::Roce(segment), to, port }
         };
         if let Control::Dcqcn(dcqcn) = &roce.control
             && is_marked
@@ -83,7 +87,7 @@ impl FlowHost {
     }
 
     #[inline]
-    fn tell_end(&mut self, number: u32, is_last: bool, net: &mut Net) {
+    pub(super) fn tell_end(&mut self, number: u32, is_last: bool, net: &mut Net) {
         if is_last {
             self.ended.push(self.receiving[number as usize].flow);
             net.report(self.place);
