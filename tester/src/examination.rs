@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::accuracy;
 use crate::bench::{Bench, OpenError, Void};
 use crate::cases::Case;
+use crate::pressure::{self, Pressure};
 use crate::report::{Accuracy, CaseReport, Report, Verdict};
 use crate::setup::Setup;
 
@@ -88,9 +89,11 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
         report.reason = format!("the case needs {} test ports, and the file has {ports}", case.ports);
         return Ok(report);
     }
+    let is_local = pressure::is_local(&bench.setup.ports);
     let mut late = 0;
     while report.attempts < ATTEMPTS_MAX {
         report.attempts += 1;
+        let pressure = Pressure::begin();
         let losses = bench.own_losses();
         let run = bench.begin_case().and_then(|()| (case.run)(bench));
         let timelines = bench.timelines();
@@ -104,6 +107,17 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
                 Err(Void::Disturbed(format!("the device did not run for {stall} us; {}", judgement.reason())))
             }
             run => run,
+        };
+        let failure = match &run {
+            Ok(judgement) if judgement.verdict() == Verdict::Fail => Some(judgement.reason()),
+            Err(Void::Failed(reason)) => Some(reason.clone()),
+            _ => None,
+        };
+        let run = match failure.zip(pressure.excess_percent().filter(|_| is_local)) {
+            Some((reason, percent)) => Err(Void::Disturbed(format!(
+                "programs of this machine waited for a processor for {percent} % of the time; {reason}"
+            ))),
+            None => run,
         };
         match run {
             Ok(judgement) => {

@@ -15,6 +15,7 @@ pub mod bench;
 pub mod cases;
 pub mod examination;
 pub mod judgement;
+mod pressure;
 pub mod report;
 pub mod setup;
 

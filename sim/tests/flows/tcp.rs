@@ -215,9 +215,7 @@ fn mean_queues_are_near_those_of_live_kernels() {
             if of == class {
                 settings.ecn = marks;
                 (settings.xoff, settings.xon, settings.xoff_frames) = (Bytes(50_000), Bytes(40_000), 10_000);
-                if class == LOSSY {
-                    settings.egress_max = Bytes(100_000);
-                }
+                settings.egress_max = if class == LOSSY { Bytes(100_000) } else { Bytes(2_000_000) };
             }
         });
         let tcp = TcpSettings { ecn, window: Bytes(128_000), ..with(Algorithm::Cubic) };

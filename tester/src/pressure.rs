@@ -1,0 +1,62 @@
+//! Competition for the processors of this machine. It delays a device that is a program on the same machine, such as a
+//! switch behind veth, which real-time priority protects the tester from.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::setup::PortSettings;
+
+/// Share of a run, in percent, during which programs waited for a processor, from which a failure proves nothing.
+const LIMIT_PERCENT: u128 = 20;
+
+/// Start of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Pressure {
+    begin: Instant,
+    waited: Option<Duration>,
+}
+
+impl Pressure {
+    #[must_use]
+    pub fn begin() -> Pressure {
+        Pressure { begin: Instant::now(), waited: waited() }
+    }
+
+    /// Returns the share of the time since the start, in percent, if it is too large to judge a local device.
+    #[must_use]
+    pub fn excess_percent(self) -> Option<u128> {
+        let waited = waited()?.saturating_sub(self.waited?);
+        let percent = waited.as_micros() * 100 / self.begin.elapsed().as_micros().max(1);
+        (percent > LIMIT_PERCENT).then_some(percent)
+    }
+}
+
+/// Returns whether the device under test may be on this machine, because a port is a virtual interface.
+#[must_use]
+pub fn is_local(ports: &[PortSettings]) -> bool {
+    ports.iter().any(|port| !Path::new("/sys/class/net").join(&port.device).join("device").exists())
+}
+
+/// Returns how long some program has waited for a processor since the start of the machine, if the kernel counts it.
+fn waited() -> Option<Duration> {
+    parse(&fs::read_to_string("/proc/pressure/cpu").ok()?)
+}
+
+fn parse(text: &str) -> Option<Duration> {
+    let some = text.lines().find(|line| line.starts_with("some "))?;
+    let total = some.split(' ').find_map(|word| word.strip_prefix("total="))?;
+    total.parse().ok().map(Duration::from_micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_is_that_of_some_tasks() {
+        let text = "some avg10=9.50 avg60=8.00 avg300=7.00 total=1200\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        assert_eq!(parse(text), Some(Duration::from_micros(1_200)));
+        assert_eq!(parse("full total=7\n"), None);
+    }
+}
