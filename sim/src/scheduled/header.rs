@@ -6,8 +6,8 @@ use xoff_wire::units::Class;
 
 /// Bytes of a header, and of a whole message, on a line.
 pub(super) const BYTES: u32 = 10;
-/// Bytes of a header in memory.
-pub(super) const LEN: usize = 16;
+/// Bytes of a header in memory, as many as the trace includes.
+pub(super) const LEN: usize = 32;
 /// Offset of the returned credits, which a spine writes when it sends.
 pub(super) const RETURNED: usize = 13;
 
@@ -63,10 +63,12 @@ impl CellHeader {
         let [high, low] = self.frame_len.to_be_bytes();
         // Byte 12 is zero, so that no packet looks like MAC control.
         #[rustfmt::skip]
-        let bytes = [
+        let fields = [
             self.kind as u8, self.class.get(), from[0], from[1], to[0], to[1], self.index, self.cells,
             a, b, c, d, 0, self.returned, high, low,
         ];
+        let mut bytes = [0; LEN];
+        bytes[..fields.len()].copy_from_slice(&fields);
         bytes
     }
 

@@ -105,5 +105,5 @@ impl CellLeaf {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 16
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 32
 const HEADER_LEN: i32 = LEN as i32;
