@@ -80,6 +80,7 @@ pub fn network() -> NetworkStatus {
             EndStatus { node: switch.name.clone(), port: port.name.clone(), is_switch: true },
         ],
         speed_bits_per_second: port.speed_bits_per_second,
+        sending_bits_per_second: None,
         line: None,
         failure: None,
         downs: Downs::default(),
