@@ -157,7 +157,7 @@ impl LinkChange {
     }
 
     /// Returns the only end whose frames are changed, if the change names one.
-    pub(super) fn from_end(&self, status: &LinkStatus) -> Result<Option<usize>, Refusal> {
+    pub(super) fn sending_end(&self, status: &LinkStatus) -> Result<Option<usize>, Refusal> {
         let Some(from) = &self.from else { return Ok(None) };
         let end = status.ends.iter().position(|end| end.node == *from);
         end.map(Some).ok_or_else(|| {
@@ -312,7 +312,7 @@ impl Wire {
         dropped: impl Fn() -> DroppedAt,
     ) -> Result<Vec<String>, Refusal> {
         let name = status.name();
-        let from = change.from_end(status)?;
+        let from = change.sending_end(status)?;
         if from.is_some() && !change.has_impairments() && change.speed_bits_per_second.is_none() {
             return Err(Refusal::new(
                 "--from has no effect alone: a link goes down in both directions",

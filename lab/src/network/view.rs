@@ -279,7 +279,7 @@ impl NetworkView {
             .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
         let mut warnings = wire.change(change, status, || self.dropped(link))?;
         if let Some(rate) = change.speed_bits_per_second.and_then(BitRate::new) {
-            warnings.extend(self.change_speed(link, change.from_end(status)?, rate, &status.name())?);
+            warnings.extend(self.change_speed(link, change.sending_end(status)?, rate, &status.name())?);
         }
         Ok(warnings)
     }

@@ -19,7 +19,7 @@ fn name_of(file: &Path) -> &str {
 }
 
 fn is_up(file: &Path) -> bool {
-    succeed(&mut lab(&["list"])).lines().any(|line| line.split("  ").next() == Some(&name_of(file)))
+    succeed(&mut lab(&["list"])).lines().any(|line| line.split("  ").next() == Some(name_of(file)))
 }
 
 #[test]
