@@ -470,7 +470,7 @@ fn check_ledgers(model: &build::Model, place: &str) {
 #[test]
 fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
-        let micros = if name.starts_with("capfc") { 2_000 } else { 100 };
+        let micros = if name.starts_with("capfc") || name.starts_with("tcp") { 2_000 } else { 100 };
         // A run with a limit has no duration.
         let key = if name == "ofc-deadlock" { "limit" } else { "duration" };
         let short = format!("scenario.{key}={micros}us");

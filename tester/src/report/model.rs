@@ -47,7 +47,7 @@ pub struct Accuracy {
     pub error_p99_ns: u64,
     /// Longest time during which the tester did not run, in nanoseconds.
     pub longest_stall_ns: u64,
-    /// How the accuracy was measured.
+    /// Method of the measurement.
     pub method: String,
 }
 

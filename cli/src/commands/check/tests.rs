@@ -55,6 +55,7 @@ const KEYS: &[(&str, &str, &str)] = &[
         cable = "1km"
         burst = "1MB"
         commit = "1MB"
+        max_rate = "100M"
         trust = "port"
         default_class = 1
         pcp_map = { 1 = 2 }
