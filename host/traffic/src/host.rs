@@ -51,7 +51,7 @@ pub struct HostOptions {
     /// Time without data after which the host ends; `None`: 500 ms after its last stream.
     pub linger: Option<Nanos>,
     pub obedience: Obedience,
-    /// True if PAUSE frames (802.3x) also pause all classes.
+    /// True if PAUSE frames (802.3x) also pause all classes, instead of only being counted.
     pub obey_802_3x: bool,
     /// True if the host obeys pauses of single flows (OFC).
     pub obey_flows: bool,
@@ -70,7 +70,7 @@ pub struct HostOptions {
     pub busy: bool,
     /// Minimum sleep while there is traffic: longer sleeps batch more, but obey pauses later.
     pub nap: Nanos,
-    /// Settings of rate limiters; if given, all streams have CN-TAGs.
+    /// Settings of rate limiters; if given, all streams have CN-TAGs; otherwise received CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     /// Number of entries of each AF_XDP ring.
     pub ring: u32,

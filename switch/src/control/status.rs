@@ -179,7 +179,7 @@ pub struct PortStatus {
     /// Reason why the sockets do not match the device's receive queues; `None` if they do.
     #[serde(default)]
     pub unfollowed: Option<String>,
-    /// True if a loss at the port cannot be excluded.
+    /// True if a loss at the port cannot be excluded: a counter cannot be read, or frames bypassed the switch.
     #[serde(default)]
     pub unproved: bool,
     /// Frames lost outside the switch, by kernel or device.
