@@ -87,7 +87,8 @@ pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Byte
     (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
 }
 
-/// Returns the default `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time.
+/// Returns the default `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time, because no pause is refreshed
+/// during a stall.
 #[must_use]
 pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))

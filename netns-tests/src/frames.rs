@@ -1,4 +1,4 @@
-//! Builds frames byte by byte.
+//! Builds frames byte by byte. Pause frames are built without the switch's encoder, so that a test does not share its mistakes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -93,6 +93,7 @@ impl Agent {
         let link = LinkMonitor::open(device.ifindex).map_err(refused("cannot watch the link"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
+        // The guard starts first, so that it restores the device if this process dies.
         let guard = Guard::start(guard).map_err(refused("cannot start the guard of the queues"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());

@@ -13,8 +13,10 @@ use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 
 const CONTROL: u32 = 8;
+/// Number of slots per port for rare frames of classes without planned traffic.
 const UNUSED: u32 = 64;
-/// Mean frame size in bytes for which lossy classes get slots.
+/// Mean frame size in bytes for which lossy classes get slots. Queues of smaller frames run out of slots before they
+/// are full.
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 

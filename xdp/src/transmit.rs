@@ -142,7 +142,8 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.is_removed() || self.out <= self.tx.unsent()
     }
 
-    /// Passes every outstanding frame to `unsent`. The interface must be gone, or must receive no further kick.
+    /// Passes every outstanding frame to `unsent`. The interface must be gone, or all of them must be still in the TX
+    /// ring, so that the kernel sends nothing before the next kick.
     #[cold]
     pub(crate) fn take_back(
         &mut self,

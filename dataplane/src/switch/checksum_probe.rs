@@ -45,6 +45,8 @@ impl ChecksumProbe {
 }
 
 impl Switch {
+    /// Opens the probes of this worker's ports once a second, if frames arrive. Ends their micro-flows, because only
+    /// the first frame of a micro-flow is parsed.
     #[inline]
     pub(super) fn open_checksum_probes(&mut self) {
         if self.now >= self.next_checksum_probe {

@@ -9,6 +9,7 @@
 //! * All floods of the ingress port count, even those to unpaused ports, because the remaining copies of a flood are
 //!   not known.
 //! * The oldest floods are dropped first, so that several paused ports drop the same floods, down to the last copies.
+//! * A flood to a port at a standstill does not halt the pipeline ([`WhenFull`]).
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;

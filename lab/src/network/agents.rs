@@ -179,7 +179,7 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Returns the agent's HTTP address. In an existing namespace it is a socket file.
+/// Returns the agent's HTTP address. In an existing namespace it is a socket file, because loopback may be missing or the port in use.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)

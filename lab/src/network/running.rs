@@ -39,6 +39,7 @@ pub struct RunningNetwork {
     pub(super) switches: Switches,
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
+    // Dropped before the wires: a line restores its devices.
     lines: Vec<Option<Line>>,
     _wires: Wires,
     // Dropped last, because the wires' devices are in these namespaces.

@@ -177,6 +177,7 @@ mod tests {
         frames: Option<u64>,
         /// Rate that is kept; `None`: no limit.
         rate_bits_per_second: Option<u64>,
+        /// True if the port is paused.
         paused: bool,
         inner: Inner,
     }

@@ -21,6 +21,7 @@ impl Reloads {
 }
 
 impl Reloader {
+    /// Adapts the settings to the announcements of neighbors. The memory need not be checked, because these settings need no more of it.
     pub(super) async fn follow(&self) {
         self.unfollowed.store(false, Ordering::Relaxed);
         let view = Arc::clone(&self.view);

@@ -9,7 +9,7 @@ use xoff_wire::units::PortId;
 
 use super::super::view::SwitchView;
 
-/// Maximum wait: a member accepts data for one second after its partner's consent.
+/// Maximum wait: a leaving member accepts data for one second.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
