@@ -98,6 +98,7 @@ impl Display for Line {
 mod tests {
     use super::*;
 
+    // proves: experiment-parity
     #[test]
     fn live_sizes_grow_and_simulated_times_shrink_with_rate() {
         let (size, span) = (Bytes(50_000), Nanos::from_millis(600));

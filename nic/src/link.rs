@@ -124,6 +124,7 @@ mod tests {
 
     use super::*;
 
+    // proves: host-service
     #[test]
     fn short_link_loss_is_reported_for_its_device_only() {
         let test = thread::spawn(|| {

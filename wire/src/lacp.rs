@@ -269,6 +269,7 @@ mod tests {
         assert_eq!(marker_response(&marker[..LEN - 1], MacAddr([2; 6])), None);
     }
 
+    // proves: lacp
     #[test]
     fn lacp_frame_behind_tag_is_ignored() {
         for tag in [[0x81, 0, 0, 0], [0x22, 0xe9, 0, 1]] {

@@ -353,6 +353,7 @@ mod tests {
     use super::*;
     use crate::Settings;
 
+    // proves: experiments
     #[test]
     fn each_leaf_spreads_over_all_spines() {
         let spreads = SPREADS.iter().map(|way| {

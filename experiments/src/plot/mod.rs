@@ -140,6 +140,7 @@ mod tests {
         Figure { title: String::new(), panels: vec![panel] }.svg().unwrap()
     }
 
+    // proves: experiments
     #[test]
     fn missing_value_is_a_labelled_gap() {
         let lines = |middle| {

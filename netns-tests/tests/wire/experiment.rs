@@ -174,6 +174,7 @@ fn ofc_fig1_experiment_completes_f0_under_pfc_and_ofc() {
     });
 }
 
+// proves: experiments, cascade
 #[test]
 fn report_of_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];

@@ -274,6 +274,7 @@ fn qcn_rate_rises_after_class_sent_bytes_of_a_byte_cycle() {
     assert_eq!(controller.rate(C4), LINE);
 }
 
+// proves: host-service
 #[test]
 fn qcn_byte_cycle_ignores_bytes_sent_before_rate_limit() {
     let mut controller = with_qcn();

@@ -213,6 +213,7 @@ mod tests {
         );
     }
 
+    // proves: policy-swap
     #[test]
     fn only_clients_on_this_machine_may_change_the_switch() {
         let there = SocketAddr::from(([10, 0, 0, 2], 1));

@@ -278,6 +278,7 @@ mod tests {
         }
     }
 
+    // proves: experiments
     #[test]
     fn host_pairs_share_the_uplinks() {
         let (plan, scene) = plan(BitRate::from_mbps(100).into(), &ADAPTIVE);

@@ -130,6 +130,7 @@ fn flows_are_paused_when_both_queues_reach_x_off_c() {
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])));
 }
 
+// proves: ofc
 #[test] // Algorithm 1, lines 5 and 6
 fn original_congestion_pauses_all_flows_of_ingress_port() {
     let mut bench = OfcBench::new();
