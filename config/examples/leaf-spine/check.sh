@@ -90,7 +90,7 @@ must [ "$(at leaf1 ip route show 10.2.3.0/24 | grep -c 'via')" = 1 ]
 ports leaf1 ip link set spine1 up
 must within 30 two_paths
 sleep 1
-pings_end 5 2.5 # nobody was without an answer for as long as the link was away
+pings_end 4 2.5 # nobody was without an answer for as long as the link was away
 say "spine1's bgpd dies and is started again, then its zebra, under the same pings and TCP in class 3"
 one_path() { [ "$(at leaf1 ip route show 10.2.3.0/24 | grep -c 'via')" = 1 ]; }
 at_spine() { at spine1 ip route show 10.2.3.0/24 | grep -q via && at spine1 ip -6 route show 2001:db8:2:3::/64 | grep -q via; }
