@@ -197,10 +197,19 @@ pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
 /// # Errors
 /// No such network runs, its process is stopped, or no reply comes in time.
 pub fn ask<T: DeserializeOwned>(name: &str, request: Request) -> Result<T, NetworkError> {
+    ask_within(ANSWER_WITHIN, name, request)
+}
+
+/// Sends a request, as [`ask`], and waits for up to `wait`.
+pub fn ask_within<T: DeserializeOwned>(
+    wait: Duration,
+    name: &str,
+    request: Request,
+) -> Result<T, NetworkError> {
     let silent = |error: io::Error| {
         let name = name.to_owned();
         match error.kind() {
-            io::ErrorKind::WouldBlock => NetworkError::Late { name, seconds: ANSWER_WITHIN.as_secs() },
+            io::ErrorKind::WouldBlock => NetworkError::Late { name, seconds: wait.as_secs() },
             _ => NetworkError::Silent { name, error },
         }
     };
@@ -212,7 +221,7 @@ pub fn ask<T: DeserializeOwned>(name: &str, request: Request) -> Result<T, Netwo
         return Err(NetworkError::HolderStopped { name: name.to_owned(), pid });
     }
     let mut talk = || -> io::Result<T> {
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        stream.set_read_timeout(Some(wait))?;
         writeln!(stream, "{}", serde_json::to_string(&request)?)?;
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line)?;

@@ -42,7 +42,7 @@ pub(super) fn lab(arguments: &[&str]) -> Command {
 }
 
 pub(super) fn run(file: &Path, options: &[&str], script: &str) -> Output {
-    let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
+    let script = script.replace("xoff ", &format!("{} ", super::BINARY));
     let mut command = lab(&["run", file.to_str().unwrap()]);
     command.args(options).args(["--", "sh", "-c", &script]).output().unwrap()
 }

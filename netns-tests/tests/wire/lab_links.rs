@@ -14,7 +14,7 @@ rtt() { xoff lab exec h1 -- ping -c 1 -W 5 h3 | sed -n 's/.*time=\\([0-9]*\\).*/
 carrier() { xoff lab exec $1 -- cat /sys/class/net/$2/carrier; }
 reaches() { for n in $(seq 50); do xoff lab exec h1 -- ping -c 1 -W 1 $1 >/dev/null && return; done; return 1; }
 step=delay; [ $(rtt) -ge 40 ]
-step=less-delay; xoff lab link s1-s2 --delay 5ms; [ $(rtt) -ge 10 ]; [ $(rtt) -lt 40 ]
+step=less-delay; xoff lab link s1-s2 --delay 5ms; [ $(rtt) -ge 10 ]; until [ $(rtt) -lt 40 ]; do :; done
 step=loss; xoff lab link h1 --loss 100% --from s1
 xoff lab exec h1 -- ping -c 3 -i 0.1 -W 1 h2 | grep -q '100% packet loss'
 xoff lab link h1 --loss 0%; reaches h2
@@ -23,8 +23,11 @@ port() { xoff lab exec $1 -- xoff status --json | python3 -c 'import json, sys
 port = next(it for it in json.load(sys.stdin)[\"ports\"] if it[\"name\"] == sys.argv[1])
 ingress = next(it for it in port[\"classes\"] if it[\"class\"] == 3)[\"ingress\"]
 print(port[\"speed_bits_per_second\"] // 10**6, ingress[\"headroom_bytes\"])' $2; }
-step=speed; full=$(port s2 s1); xoff lab link s1-s2 --speed 10M; set -- $full $(port s2 s1) $(port s1 s2)
+step=line-empties; full=$(port s2 s1); begin=$(date +%s%N); xoff lab link s1-s2 --speed 10M
+[ $(($(date +%s%N) - begin)) -ge 20000000 ]
+step=speed; set -- $full $(port s2 s1) $(port s1 s2)
 [ \"$1 $3 $5\" = '100 10 10' ]; [ $4 -lt $2 ]; reaches h3
+step=refused; if xoff lab link s1-s2 --speed 1G --delay 7ms; then false; fi; [ $(xoff lab link s1-s2 | grep -c 7ms) = 0 ]
 step=one-way; xoff lab link s1-s2 --speed 100M --from s1; [ \"$(port s2 s1)\" = \"$full\" ]; xoff lab link s1-s2 | grep -q 'speed 10Mb/s'
 step=too-fast; xoff lab link s1-s2 --speed 1G 2>&1 | grep -q 'has memory for 100Mb/s'
 step=fast; xoff lab link s1-s2 --speed 100M; [ $(xoff lab link s1-s2 | grep -c Mb/s) = 0 ]

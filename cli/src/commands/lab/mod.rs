@@ -30,6 +30,9 @@ use xoff_lab::network::{Account, NetworkError, enter};
 use xoff_switch::control::reload::Reloaded;
 use xoff_switch::machine;
 
+/// Maximum wait of `lab list` for each network.
+const LIST_WAIT: Duration = Duration::from_secs(1);
+
 /// Run a network of hosts and switches from one file.
 ///
 /// Any programs run on its hosts, and every frame is accounted for.
@@ -266,7 +269,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::List => {
             for name in control::all() {
-                let page = match control::ask::<Description>(&name, Request::Describe) {
+                let page = match control::ask_within::<Description>(LIST_WAIT, &name, Request::Describe) {
+                    Err(NetworkError::Late { .. }) => "starting, or not answering".into(),
                     Ok(description) => description.page.unwrap_or_else(|| "no page".into()),
                     Err(error) => error.to_string(),
                 };
