@@ -10,10 +10,14 @@ use crate::limits;
 pub enum XdpError {
     #[error(
         "not privileged: {} missing; run as root (in a container with `--cap-add`), or give the binary its capabilities with \
-         `setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep`",
+         `setcap {setcap}+ep`",
         .missing.join(", ")
     )]
-    NotPrivileged { missing: Vec<String> },
+    NotPrivileged {
+        missing: Vec<String>,
+        /// Capabilities of the program, as `setcap` expects them.
+        setcap: &'static str,
+    },
     #[error(
         "no AF_XDP: the kernel must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y, and no filter of the container or \
          service may exclude the address family (`RestrictAddressFamilies=` of systemd needs AF_XDP)"
@@ -109,7 +113,7 @@ pub(crate) fn forbidden(fault: &'static str, source: io::Error) -> XdpError {
 }
 
 pub(crate) fn check_privileges() -> Result<(), XdpError> {
-    check(&NEEDED)
+    check(&NEEDED, "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock")
 }
 
 /// Checks the capabilities that a host's agent needs.
@@ -117,13 +121,14 @@ pub(crate) fn check_privileges() -> Result<(), XdpError> {
 /// # Errors
 /// Capabilities are missing.
 pub fn check_agent_privileges() -> Result<(), XdpError> {
-    check(&[caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW])
+    let needed = [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW];
+    check(&needed, "cap_net_admin,cap_net_raw,cap_sys_nice,cap_ipc_lock")
 }
 
-fn check(needed: &[caps::Capability]) -> Result<(), XdpError> {
+fn check(needed: &[caps::Capability], setcap: &'static str) -> Result<(), XdpError> {
     use caps::Capability::{CAP_BPF, CAP_SYS_ADMIN};
     let holds = |capability| caps::has_cap(None, caps::CapSet::Effective, capability).unwrap_or(false);
     let has = |capability| holds(capability) || capability == CAP_BPF && holds(CAP_SYS_ADMIN);
     let missing: Vec<String> = needed.iter().filter(|&&c| !has(c)).map(ToString::to_string).collect();
-    if missing.is_empty() { Ok(()) } else { Err(XdpError::NotPrivileged { missing }) }
+    if missing.is_empty() { Ok(()) } else { Err(XdpError::NotPrivileged { missing, setcap }) }
 }

@@ -18,7 +18,10 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_ebpf::{EbpfError, Mode};
 use xoff_lab::{Device, Lab, Namespace, VethOptions};
 use xoff_wire::units::PortId;
-use xoff_xdp::{Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Share, Store, XdpError, ZeroCopy};
+use xoff_xdp::{
+    Port, PortDriver as _, PortOptions, ReceiveChunks, Rings, Share, Store, XdpError, ZeroCopy,
+    check_agent_privileges,
+};
 
 mod arrivals;
 mod chunks;
@@ -317,14 +320,18 @@ fn opening_an_unusable_device_names_the_reason() {
     let _holder = switch.run(|| open_one(&port_options("p0")).unwrap());
     let error = open(port_options("p0"));
     assert!(matches!(error, XdpError::Program(EbpfError::AnotherXoff { .. })), "{error}");
-    let error = switch.run(|| {
+    let (error, of_agent) = switch.run(|| {
         for capability in [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_SYS_ADMIN] {
             caps::drop(None, caps::CapSet::Effective, capability).unwrap();
         }
-        open_one(&port_options("p0")).map(drop).unwrap_err()
+        let of_agent = check_agent_privileges().unwrap_err();
+        (open_one(&port_options("p0")).map(drop).unwrap_err(), of_agent)
     });
     assert!(
-        matches!(&error, XdpError::NotPrivileged { missing } if missing == &["CAP_NET_ADMIN"]),
+        of_agent.to_string().ends_with("`setcap cap_net_admin,cap_net_raw,cap_sys_nice,cap_ipc_lock+ep`")
+    );
+    assert!(
+        matches!(&error, XdpError::NotPrivileged { missing, .. } if missing == &["CAP_NET_ADMIN"]),
         "{error}"
     );
 }
