@@ -53,6 +53,17 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
+    /// Returns these rates with the line rates of the file, for a switch that starts: it must not send too fast to slower peers.
+    #[must_use]
+    pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
+        let rates = self.lock();
+        let at_full = |(number, rates): (&usize, &LinkRates)| {
+            let full = LinkRates::of(&links[*number]);
+            (*number, full.between(*rates))
+        };
+        Rates(Arc::new(Mutex::new(rates.iter().map(at_full).collect())))
+    }
+
     pub(crate) fn set(&self, number: usize, rates: LinkRates) {
         self.lock().insert(number, rates);
     }

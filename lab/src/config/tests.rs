@@ -93,7 +93,7 @@ fn slower_link_changes_speed_and_headroom() {
                 [[link]]\nbetween = [\"s1\", \"s2\"]\n";
     fs::write(&path, text).unwrap();
     let start = Network::load(&path, &Machine::default()).unwrap();
-    let [near, far] = [0, 1].map(|switch| start.switches[switch].config.clone());
+    let first = [0, 1].map(|switch| start.switches[switch].config.clone());
     let reload = |switch: &Config| {
         let machine = Machine { running: Some(switch.clone().into()), ..Machine::default() };
         let network = Network::load_like(Some(&start), &path, &machine).unwrap();
@@ -104,6 +104,11 @@ fn slower_link_changes_speed_and_headroom() {
     let rate = BitRate::from_mbps;
     let full = start.rates.of(2, &start.links[2]);
     let slow = full.with(None, rate(100));
+    start.rates.set(2, slow);
+    let restarting = Network { rates: start.rates.at_full_speed(&start.links), ..start.clone() };
+    let again = Network::load_like(Some(&restarting), &path, &Machine::default()).unwrap();
+    let again = [0, 1].map(|switch| again.switches[switch].config.clone());
+    assert_eq!(again.each_ref().map(rates), [(rate(10_000), Some(rate(100))); 2]);
     for (set, at_near, at_far) in [
         (full.between(slow), (rate(10_000), Some(rate(100))), (rate(10_000), Some(rate(100)))),
         (slow, (rate(100), None), (rate(100), None)),
@@ -111,7 +116,7 @@ fn slower_link_changes_speed_and_headroom() {
         (full, (rate(10_000), None), (rate(10_000), None)),
     ] {
         start.rates.set(2, set);
-        for (before, expected) in [(&near, at_near), (&far, at_far)] {
+        for (before, expected) in first.iter().chain(&again).zip([at_near, at_far, at_near, at_far]) {
             let (config, of) = reload(before);
             assert_eq!((rates(&config), of.restart), (expected, vec![]), "{set:?}");
             let [new, old] = [&config, before].map(|config| &config.switch.ports[1]);

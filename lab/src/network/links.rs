@@ -167,13 +167,15 @@ impl LinkChange {
         })
     }
 
-    fn of(&self, before: Impairment) -> Impairment {
-        Impairment {
+    /// Returns the impairments of both directions after this change.
+    fn of(&self, before: [Impairment; 2], from: Option<usize>) -> [Impairment; 2] {
+        let changed = |before: Impairment| Impairment {
             delay_ns: self.delay_ns.unwrap_or(before.delay_ns),
             jitter_ns: self.jitter_ns.unwrap_or(before.jitter_ns),
             loss_per_billion: self.loss_per_billion.unwrap_or(before.loss_per_billion),
             spares_mac_control: self.mac_control.map_or(before.spares_mac_control, |passes| !passes),
-        }
+        };
+        [0, 1].map(|end| if from.is_none_or(|from| from == end) { changed(before[end]) } else { before[end] })
     }
 }
 
@@ -304,13 +306,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Carries out a change; returns warnings. `status` is the link's; `dropped` reads the frames lost so far at the link.
-    pub(super) fn change(
-        &self,
-        change: &LinkChange,
-        status: &LinkStatus,
-        dropped: impl Fn() -> DroppedAt,
-    ) -> Result<Vec<String>, Refusal> {
+    /// Checks a change of the link with this status; returns warnings.
+    pub(super) fn check(&self, change: &LinkChange, status: &LinkStatus) -> Result<Vec<String>, Refusal> {
         let name = status.name();
         let from = change.sending_end(status)?;
         if from.is_some() && !change.has_impairments() && change.speed_bits_per_second.is_none() {
@@ -329,12 +326,7 @@ impl Wire {
                     "write delay = \"0s\" for the link in the file, or in [defaults] for all links, and start the lab again",
                 ));
             };
-            let mut impairments = line.impairments();
-            for (end, impairment) in impairments.iter_mut().enumerate() {
-                if from.is_none_or(|from| from == end) {
-                    *impairment = change.of(*impairment);
-                }
-            }
+            let impairments = change.of(line.impairments(), from);
             if impairments.iter().any(|it| it.longest() > line.delay_max) {
                 let allowed = xoff_config::quantity::time(line.delay_max);
                 return Err(Refusal::new(
@@ -360,12 +352,26 @@ impl Wire {
                      lost at {name}"
                 ));
             }
-            line.set_impairments(impairments);
-        }
-        if let Some(down) = change.down {
-            warnings.extend(self.set_down(down, status, dropped)?);
         }
         Ok(warnings)
+    }
+
+    /// Carries out a checked change; returns a warning. `status` is the link's; `dropped` reads the frames lost so far at the link.
+    pub(super) fn change(
+        &self,
+        change: &LinkChange,
+        status: &LinkStatus,
+        dropped: impl Fn() -> DroppedAt,
+    ) -> Result<Option<String>, Refusal> {
+        if let Some(line) = self.line.as_ref().filter(|_| change.has_impairments()) {
+            line.set_impairments(change.of(line.impairments(), change.sending_end(status)?));
+        }
+        change.down.map_or(Ok(None), |down| self.set_down(down, status, dropped))
+    }
+
+    /// Returns the maximum time that frames are on the link's delay line, if it has one.
+    pub(super) fn longest_delay(&self) -> Duration {
+        Duration::from_nanos(self.line.as_ref().map_or(0, |line| line.delay_max.0))
     }
 
     pub(super) fn directions(&self) -> Option<[DirectionStatus; 2]> {

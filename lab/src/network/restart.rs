@@ -11,7 +11,7 @@ use super::links::Refusal;
 use super::running::{source, switch_config};
 use super::view::{Restart, RestartedPart, SwitchState};
 use super::{NetworkError, RunningNetwork, leftovers};
-use crate::config::{End, LinkRates, Network, Place, Rates};
+use crate::config::{End, LinkRates, Network, Place};
 use crate::switches::SwitchHandle;
 
 const AGAIN: &str = "end the lab and start it again";
@@ -52,9 +52,10 @@ impl RunningNetwork {
         let config = match &self.view.network.file {
             None => node.config.clone(),
             Some(path) => {
-                // The speeds of the file, for which rings and memory are needed; a reload follows.
-                let rates = Rates::default();
-                let running = Network { warnings: Vec::new(), rates, ..self.view.network.clone() };
+                // The line rates of the file, for which rings and memory are needed; a reload follows.
+                let network = &self.view.network;
+                let rates = network.rates.at_full_speed(&network.links);
+                let running = Network { warnings: Vec::new(), rates, ..network.clone() };
                 switch_config(&running, path, &name, here()).map_err(|error| {
                     Refusal::new(format!("{name} was not restarted: {error}"), "correct the lab's file")
                 })?
@@ -79,7 +80,7 @@ impl RunningNetwork {
                 if let Some(Err(error)) =
                     reloads.as_ref().filter(|_| self.has_slow_link(switch)).map(|reloads| reloads.wait(false))
                 {
-                    restart.failed.push(format!("{name} runs at the speeds of the file: {error}"));
+                    restart.failed.push(format!("{name} keeps the line rates of the file: {error}"));
                 }
                 // Frames that the new process has already received are not lost.
                 let arrived = self.frames_at(switch).saturating_sub(before);

@@ -1,6 +1,7 @@
 //! Change of a running link's speed.
 
 use std::sync::PoisonError;
+use std::thread;
 
 use xoff_config::quantity;
 use xoff_wire::units::BitRate;
@@ -12,7 +13,8 @@ use crate::config::{End, LinkRates};
 
 impl NetworkView {
     /// Changes the rate of the frames from one end of a link, or from both; returns warnings. Speed and headroom of the switches' ports
-    /// follow, in two steps, so that no headroom is too small meanwhile.
+    /// follow, in two steps, so that no headroom is too small meanwhile. Before headroom gets smaller, frames of the old rate leave
+    /// the delay line.
     pub(super) fn change_speed(
         &self,
         number: usize,
@@ -53,12 +55,15 @@ impl NetworkView {
         }
         let between = now.between(next);
         let mut warnings = self.apply(number, between, now)?;
+        if next.speed < between.speed {
+            thread::sleep(self.wires[number].longest_delay());
+        }
         warnings.extend(self.apply(number, next, between)?);
         warnings.dedup();
         Ok(warnings)
     }
 
-    /// Gives new rates to the switches at a link. If one of them refuses, the rates `before` stay.
+    /// Gives new rates to the switches at a link. If one of them refuses, all return to the rates `before`.
     fn apply(&self, number: usize, rates: LinkRates, before: LinkRates) -> Result<Vec<String>, Refusal> {
         let network = &self.network;
         if rates == before {
@@ -81,10 +86,23 @@ impl NetworkView {
             }
             Ok(warnings)
         };
-        let done = reload(true).and_then(|_| reload(false));
-        done.map_err(|why| {
+        let refused = |why: String| {
             network.rates.set(number, before);
-            Refusal::new(why, "correct the lab's file, which `xoff lab link --speed` reads again")
+            let link = &network.links[number];
+            let sent = |end: usize| {
+                let node = self.end_status(link.ends[end]).node;
+                format!("{} from {node}", quantity::rate(before.sending[end]))
+            };
+            Refusal::new(
+                format!("{why}; the link still carries {} and {}", sent(0), sent(1)),
+                "correct the lab's file, which `xoff lab link --speed` reads again",
+            )
+        };
+        reload(true).map_err(refused)?;
+        reload(false).map_err(|why| {
+            let refusal = refused(why);
+            let _ = reload(false); // The switches before the refusing one return; this one refuses again.
+            refusal
         })
     }
 }

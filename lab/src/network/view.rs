@@ -277,10 +277,12 @@ impl NetworkView {
             .get(link)
             .zip(links.get(link))
             .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
-        let mut warnings = wire.change(change, status, || self.dropped(link))?;
+        // A refused change must change nothing, and only a change of the speed may be refused after the checks.
+        let mut warnings = wire.check(change, status)?;
         if let Some(rate) = change.speed_bits_per_second.and_then(BitRate::new) {
             warnings.extend(self.change_speed(link, change.sending_end(status)?, rate, &status.name())?);
         }
+        warnings.extend(wire.change(change, status, || self.dropped(link))?);
         Ok(warnings)
     }
 
