@@ -7,8 +7,8 @@ use xoff_netns_tests::one_bed_at_a_time;
 const REFERENCE: &str = env!("CARGO_BIN_EXE_xoff-reference-under-test");
 const SCRIPT: &str = include_str!("../../../scripts/tester_defects.py");
 
-/// A defect of each group of cases.
-const DEFECTS: [&str; 10] = [
+/// A defect of each group of cases that takes a few seconds.
+const DEFECTS: [&str; 8] = [
     "quantum-half",
     "no-xon",
     "headroom-short",
@@ -16,9 +16,7 @@ const DEFECTS: [&str; 10] = [
     "duplicates",
     "head-of-line",
     "dscp-shifted",
-    "watchdog-forever",
     "counts-no-drops",
-    "lldp-other-classes",
 ];
 
 // proves: conformance
