@@ -26,6 +26,24 @@ impl Blocks {
         }
     }
 
+    /// Returns true if the first block reports a segment received twice (RFC 2883): it is below `next`, or part of the second.
+    #[must_use]
+    pub fn has_duplicate(&self, next: u32) -> bool {
+        match self.as_slice() {
+            [(from, to), rest @ ..] => {
+                *from < next || rest.first().is_some_and(|around| around.0 <= *from && *to <= around.1)
+            }
+            [] => false,
+        }
+    }
+
+    /// Returns the blocks in ascending order.
+    #[must_use]
+    pub fn sorted(mut self) -> Blocks {
+        self.all[..usize::from(self.len)].sort_unstable();
+        self
+    }
+
     /// Returns the blocks.
     #[must_use]
     pub fn as_slice(&self) -> &[(u32, u32)] {
@@ -42,7 +60,7 @@ pub struct Ack {
     pub blocks: Blocks,
     /// Echo of a congestion mark (ECE).
     pub is_marked: bool,
-    /// Timestamp of the segment that this answers (RFC 7323).
+    /// Timestamp of the first segment that this answers, even out of order, where RFC 7323 has an earlier one.
     pub echo: u32,
 }
 
@@ -220,6 +238,22 @@ mod tests {
         assert_eq!(take(5), (false, Some((3, 105, vec![(5, 6), (4, 6), (9, 10)]))), "duplicate block");
         assert_eq!(take(3), (true, Some((6, 103, vec![(9, 10)]))), "the segment fills a gap");
         assert_eq!(take(0), (false, Some((6, 100, vec![(0, 1), (9, 10)]))));
+    }
+
+    /// RFC 2883 section 4: the first block is below the acknowledgement, or part of the second block.
+    #[test]
+    fn duplicate_is_recognized_by_first_block() {
+        for (all, has_duplicate) in [
+            (vec![], false),
+            (vec![(12, 14), (20, 22)], false),
+            (vec![(8, 9), (20, 22)], true),
+            (vec![(21, 22), (20, 22)], true),
+            (vec![(22, 23), (20, 22)], false),
+        ] {
+            let mut blocks = Blocks::default();
+            all.iter().for_each(|block| blocks.push(*block));
+            assert_eq!(blocks.has_duplicate(10), has_duplicate, "{all:?}");
+        }
     }
 
     #[test]

@@ -45,6 +45,12 @@ impl Rtt {
         self.backoff += 1;
     }
 
+    /// Returns true if a time-out has expired since the last sample.
+    #[must_use]
+    pub const fn is_backed_off(&self) -> bool {
+        self.backoff > 0
+    }
+
     /// Returns the current retransmission time-out.
     #[must_use]
     pub fn timeout(&self, settings: &TcpSettings) -> Nanos {

@@ -21,7 +21,7 @@ pub(super) struct Delivered {
     pub(super) segments: u32,
     /// Segments among them that had not been acknowledged selectively.
     pub(super) fresh: u32,
-    /// Transmission time of the first segment that was sent only once.
+    /// Transmission time of the first segment, unless one was sent again: it may have held back the acknowledgement.
     pub(super) sent: Option<Nanos>,
 }
 
@@ -96,6 +96,7 @@ impl Scoreboard {
     /// Removes all segments before `ack`.
     pub(super) fn acknowledge(&mut self, ack: u32, mut each: impl FnMut(u32, &Sent)) -> Delivered {
         let mut delivered = Delivered::default();
+        let mut has_repair = false;
         while self.first < ack
             && let Some(sent) = self.sent.pop_front()
         {
@@ -106,9 +107,13 @@ impl Scoreboard {
             self.sacked -= u32::from(sent.is_sacked);
             self.lost -= u32::from(sent.is_lost);
             self.resent -= u32::from(sent.is_resent);
-            if !sent.was_resent && !sent.is_sacked && delivered.sent.is_none() {
+            has_repair |= sent.was_resent;
+            if !sent.is_sacked && delivered.sent.is_none() {
                 delivered.sent = Some(sent.at);
             }
+        }
+        if has_repair {
+            delivered.sent = None;
         }
         self.repair_from = self.repair_from.max(self.first);
         // All segments but the first that an acknowledgement covers had been counted as duplicates (RFC 6582).
@@ -192,8 +197,9 @@ mod tests {
         assert!(board.lose(0), "the retransmission was not in flight");
         assert_eq!((board.in_flight(), board.next_repair()), (3, Some(0)));
         let delivered = board.acknowledge(4, |_, _| {});
-        assert_eq!(delivered, Delivered { segments: 4, fresh: 3, sent: Some(Nanos(1)) });
+        assert_eq!(delivered, Delivered { segments: 4, fresh: 3, sent: None }, "a repair is among them");
         assert_eq!((board.first(), board.next(), board.in_flight(), board.next_repair()), (4, 6, 2, None));
+        assert_eq!(board.acknowledge(6, |_, _| {}).sent, Some(Nanos(4)));
     }
 
     #[test]

@@ -230,6 +230,8 @@ impl Sender {
         if let State::Connecting { is_sent: true, at } = self.state {
             if self.timeouts == 0 {
                 self.rtt.sample(&self.settings, now.since(at));
+            } else {
+                self.window = 1; // RFC 5681 section 3.1
             }
             self.state = State::Open;
             self.timeout_at = Nanos::NEVER;
@@ -251,12 +253,12 @@ impl Sender {
             }
         });
         let mut fresh = delivered.fresh;
-        for &(from, to) in ack.blocks.as_slice() {
-            if from < ack.next {
-                self.rack.received_twice([ack.next, self.board.next()]);
-                continue;
-            }
-            for segment in from..to.min(self.board.next()) {
+        if ack.blocks.has_duplicate(ack.next) {
+            self.rack.received_twice([ack.next, self.board.next()]);
+        }
+        // In the order of transmission, since a lower segment after a higher one means reordering.
+        for &(from, to) in ack.blocks.sorted().as_slice() {
+            for segment in from.max(ack.next)..to.min(self.board.next()) {
                 if let Some(sent) = self.board.sack(segment) {
                     self.rack.delivered(segment, &sent, now);
                     fresh += 1;
@@ -301,7 +303,7 @@ impl Sender {
                     self.proportional.window(self.threshold, self.board.in_flight(), fresh, is_advance);
                 self.window = window.unwrap_or(self.window);
             }
-            State::Open | State::TimedOut if advances && was_full => self.grow(now, delivered.segments),
+            State::Open | State::TimedOut if advances && was_full => self.grow(now, fresh),
             State::Connecting { .. } | State::Open | State::Reducing | State::TimedOut => {}
         }
     }
@@ -319,15 +321,25 @@ impl Sender {
             return;
         }
         self.timeouts += 1;
+        let is_first = !self.rtt.is_backed_off();
         self.rtt.back_off();
         self.timeout_at = now.after(self.rtt.timeout(&self.settings));
         if let State::Connecting { is_sent, .. } = &mut self.state {
             *is_sent = false;
             return;
         }
-        if self.state != State::TimedOut || self.board.first() >= self.high {
+        // RFC 5681: the threshold shrinks once per window of data, and again for a time-out after progress.
+        let is_new_window = self.board.first() >= self.high;
+        let reduces = match self.state {
+            State::Open => true,
+            State::TimedOut => is_first || is_new_window,
+            State::Connecting { .. } | State::Reducing | State::Recovering => is_new_window,
+        };
+        if reduces {
             self.threshold = self.control.reduce(self.window, Congestion::Loss);
         }
+        self.control.timed_out();
+        self.is_reduced = self.settings.ecn;
         (self.state, self.high, self.window) = (State::TimedOut, self.board.next(), 1);
         self.repaired = Some(self.high);
         self.board.forget_duplicates();
@@ -352,10 +364,10 @@ impl Sender {
         }
     }
 
-    fn grow(&mut self, now: Nanos, acknowledged: u32) {
-        let in_slow_start = acknowledged.min(self.threshold.saturating_sub(self.window));
+    fn grow(&mut self, now: Nanos, delivered: u32) {
+        let in_slow_start = delivered.min(self.threshold.saturating_sub(self.window));
         self.window += in_slow_start;
-        let rest = acknowledged - in_slow_start;
+        let rest = delivered - in_slow_start;
         if rest > 0 {
             let round_trip = self.rtt.smoothed().unwrap_or_default();
             self.window = self.control.grow(self.window, rest, now, round_trip);

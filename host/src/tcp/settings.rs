@@ -46,7 +46,7 @@ pub struct TcpSettings {
     pub handshake: bool,
     /// True if flows between two hosts reuse idle connections, with their congestion windows.
     pub persistent: bool,
-    /// True if a connection that was idle for a retransmission time-out starts with the initial window (RFC 5681).
+    /// True if a connection that was idle for a retransmission time-out starts with at most the initial window (RFC 5681).
     pub idle_restart: bool,
 }
 

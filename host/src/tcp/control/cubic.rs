@@ -35,10 +35,14 @@ impl Cubic {
     pub(super) fn reduce(&mut self, window: u32) -> u32 {
         let whole = f64::from(window);
         // Fast convergence: the flow leaves capacity to new flows.
-        self.plateau = if whole < self.before { whole * (1.0 + BETA) / 2.0 } else { whole };
+        self.plateau = if whole < self.plateau { whole * (1.0 + BETA) / 2.0 } else { whole };
         self.before = whole;
         self.epoch = None;
         window / 10 * 7 + window % 10 * 7 / 10
+    }
+
+    pub(super) fn timed_out(&mut self) {
+        (self.plateau, self.epoch) = (0.0, None);
     }
 
     pub(super) fn restart(&mut self) {
@@ -122,6 +126,19 @@ mod tests {
         let mut cubic = Cubic::default();
         assert_eq!((cubic.reduce(100), cubic.plateau), (70, 100.0));
         assert_eq!((cubic.reduce(80), cubic.plateau), (56, 80.0 * 0.85));
-        assert_eq!((cubic.reduce(90), cubic.plateau), (63, 90.0));
+        assert_eq!((cubic.reduce(75), cubic.plateau), (52, 75.0), "above the last maximum");
+    }
+
+    /// RFC 9438 section 4.8: the curve begins with its plateau at the window of that time.
+    #[test]
+    fn cubic_after_timeout_begins_at_its_plateau() {
+        let mut cubic = Cubic::default();
+        let threshold = cubic.reduce(1_000);
+        cubic.timed_out();
+        let round_trip = Nanos::from_millis(100);
+        let window = cubic.grow(threshold, 1, Nanos::from_secs(5), round_trip);
+        let epoch = cubic.epoch.expect("no epoch");
+        assert_eq!((window, epoch.rise, epoch.plateau), (700, 0.0, 700.0));
+        assert_eq!((cubic.reduce(800), cubic.plateau), (560, 800.0), "no fast convergence");
     }
 }

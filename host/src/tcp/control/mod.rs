@@ -55,7 +55,7 @@ impl Control {
         }
     }
 
-    /// Returns the slow start threshold after congestion.
+    /// Returns the slow start threshold after congestion. As in Linux, it follows from the window, not from segments in flight.
     pub fn reduce(&mut self, window: u32, congestion: Congestion) -> u32 {
         let reduced = match self {
             Control::Reno(reno) => reno.reduce(window),
@@ -63,6 +63,13 @@ impl Control {
             Control::Dctcp(dctcp) => dctcp.reduce(window, congestion),
         };
         reduced.max(THRESHOLD_MIN)
+    }
+
+    /// Forgets the curve of CUBIC after a time-out (RFC 9438 section 4.8).
+    pub fn timed_out(&mut self) {
+        if let Control::Cubic(cubic) = self {
+            cubic.timed_out();
+        }
     }
 
     /// Returns the window in congestion avoidance after `acknowledged` segments.

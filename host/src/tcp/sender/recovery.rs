@@ -58,7 +58,7 @@ pub(super) struct Rack {
     /// Transmission time of the most recently sent delivered segment, and the segment after it.
     sent: (Nanos, u32),
     round_trip: Nanos,
-    least: Nanos,
+    round_trip_min: Nanos,
     /// Segment after the highest delivered one.
     highest: u32,
     is_reordered: bool,
@@ -75,7 +75,7 @@ impl Default for Rack {
         Rack {
             sent: (Nanos::ZERO, 0),
             round_trip: Nanos::ZERO,
-            least: Nanos::NEVER,
+            round_trip_min: Nanos::NEVER,
             highest: 0,
             is_reordered: false,
             steps: 1,
@@ -94,10 +94,10 @@ impl Rack {
         } else {
             self.highest = segment + 1;
         }
-        if sent.was_resent && round_trip < self.least {
+        if sent.was_resent && round_trip < self.round_trip_min {
             return; // the first transmission may have been delivered
         }
-        self.least = self.least.min(round_trip);
+        self.round_trip_min = self.round_trip_min.min(round_trip);
         if (sent.at, segment + 1) > self.sent {
             (self.sent, self.round_trip) = ((sent.at, segment + 1), round_trip);
         }
@@ -123,7 +123,7 @@ impl Rack {
         if !self.is_reordered && is_certain {
             return Nanos::ZERO;
         }
-        let window = (self.least.0 / 4).saturating_mul(self.steps.into());
+        let window = (self.round_trip_min.0 / 4).saturating_mul(self.steps.into());
         Nanos(window).min(rtt.smoothed().unwrap_or(Nanos::NEVER))
     }
 

@@ -172,6 +172,63 @@ fn timeouts_double_and_window_restarts_at_one() {
     assert!(sender.is_done() && sender.deadline() == Nanos::NEVER);
 }
 
+/// RFC 5681 section 3.1: a time-out in recovery belongs to its window of data; one after progress is new congestion.
+#[test]
+fn timeout_during_recovery_keeps_threshold_until_progress() {
+    let script =
+        "w 10\n> 0-9\n+ 100\n< 0 1\n< 0 1-2\n< 0 1-3\n> 0\nthreshold 5\n+ 2000\n> 0\nwindow 1\nthreshold 5
+        + 10\n< 4\n> 4-5\nwindow 2\nthreshold 5\n+ 400\n> 4\nwindow 1\nthreshold 2";
+    run_script("time-out in recovery", &settings(Algorithm::Reno), script);
+}
+
+#[test]
+fn window_grows_by_newly_delivered_segments() {
+    let never = TcpSettings { detection: Detection::Never, ..settings(Algorithm::Reno) };
+    let script =
+        "w 10\n> 0-9\n+ 100\n< 0 5-9\n+ 1000\n> 0\nwindow 1\nthreshold 5\n+ 100\n< 1 5-9\n> 1-2\nwindow 2
+        < 3 5-9\n> 3-4\nwindow 4\n< 10\nwindow 5";
+    run_script("SACK before the time-out", &never, script);
+}
+
+/// Blocks arrive with the most recent one first, which is no reordering: RACK sends the gaps again at once.
+#[test]
+fn rack_reads_blocks_in_ascending_order() {
+    run_script("three gaps", &settings(Algorithm::Cubic), "w 10\n> 0-9\n+ 100\n< 0 6 4 2\n> 0-1 3");
+}
+
+#[test]
+fn first_new_segment_after_timeout_has_cwr() {
+    let reno = TcpSettings { ecn: true, ..settings(Algorithm::Reno) };
+    let now = Nanos::from_secs(1);
+    let mut sender = Sender::new(&reno, 100, now, None);
+    while sender.send(now).is_some() {}
+    let now = sender.deadline();
+    sender.expire(now);
+    let drain = |sender: &mut Sender| -> Vec<_> {
+        std::iter::from_fn(|| sender.send(now)).map(|sent| (sent.segment, sent.is_reduced)).collect()
+    };
+    assert_eq!(drain(&mut sender), [(Some(0), false)]);
+    sender.acknowledged(now, &Ack { next: 10, ..Ack::default() }, Nanos(1));
+    let sent = drain(&mut sender);
+    assert_eq!(sent[..2], [(Some(10), true), (Some(11), false)]);
+    assert!(sent[2..].iter().all(|sent| !sent.1), "{sent:?}");
+}
+
+#[test]
+fn lost_syn_leaves_a_window_of_one() {
+    let settings = TcpSettings { handshake: true, ..settings(Algorithm::Reno) };
+    let mut now = Nanos::from_secs(1);
+    let mut sender = Sender::new(&settings, 20, now, None);
+    for _ in 0..2 {
+        assert_eq!(sender.send(now).map(|sent| sent.segment), Some(None), "SYN");
+        now = sender.deadline();
+        sender.expire(now);
+    }
+    assert!(sender.send(now).is_some());
+    sender.connected(now);
+    assert_eq!(std::iter::from_fn(|| sender.send(now)).count(), 1);
+}
+
 #[test]
 fn idle_connection_keeps_window_until_a_timeout_passes() {
     let settings = TcpSettings { handshake: true, ..settings(Algorithm::Reno) };
