@@ -78,7 +78,7 @@ impl Sending {
         FlowPlan { from, to, class, bytes, start, tag }
     }
 
-    /// Begins a flow that has waited for its start; returns true if it has.
+    /// Starts a flow that has not started yet; otherwise returns false.
     #[inline]
     pub(super) fn begin(&mut self, now: Picos, payload_max: u32) -> bool {
         let Wait::Start { is_held } = self.wait else { return false };

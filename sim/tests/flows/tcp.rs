@@ -17,7 +17,7 @@ fn with(control: Algorithm) -> TcpSettings {
 }
 
 /// Returns the time of a frame over a star of equal lines.
-fn way(line: Line, frame_len: u32) -> u64 {
+fn path_time(line: Line, frame_len: u32) -> u64 {
     2 * (Pace::of(line.rate).time_of(Bytes::on_line(frame_len)).0 + line.delay.0)
 }
 
@@ -35,7 +35,7 @@ fn lone_tcp_flow_is_exact_to_the_picosecond() {
             let record = run(&mut fabric)[0];
             assert_eq!(record.took(), Some(record.ideal), "{segments}");
             let acknowledged = record.acknowledged.expect("no acknowledgement").since(record.start);
-            assert_eq!(acknowledged.0, record.ideal.0 + way(line, ack), "{segments}");
+            assert_eq!(acknowledged.0, record.ideal.0 + path_time(line, ack), "{segments}");
         }
         // A second window: the acknowledgement of the first segment releases two. The handshake takes a round trip.
         for handshake in [false, true] {
@@ -43,11 +43,11 @@ fn lone_tcp_flow_is_exact_to_the_picosecond() {
             let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::tcp(settings));
             fabric.add(flow(0, 1, 12 * 1_448));
             let record = run(&mut fabric)[0];
-            let first = (way(line, full) + way(line, ack)).max(10 * span(full));
-            let shook = if handshake { 2 * way(line, ack) } else { 0 };
+            let first = (path_time(line, full) + path_time(line, ack)).max(10 * span(full));
+            let shook = if handshake { 2 * path_time(line, ack) } else { 0 };
             assert_eq!(
                 record.took(),
-                Some(Picos(shook + first + span(full) + way(line, full))),
+                Some(Picos(shook + first + span(full) + path_time(line, full))),
                 "{handshake}"
             );
         }

@@ -1,4 +1,4 @@
-//! Flows with TCP: they wait for their turn as other flows do; the connection decides about their segments.
+//! Flows with TCP. A host sends them round robin with other flows; each flow's TCP sender chooses its segments.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -287,11 +287,11 @@ impl FlowHost {
                 let (content, class) = (Content::Tcp(header), Segment::class(head));
                 self.receive(at.index(), Arrived { content, is_marked, class, len: packet.len }, net);
             }
-            Kind::SynAck | Kind::Ack => self.hear_tcp(&header, net.now()),
+            Kind::SynAck | Kind::Ack => self.receive_ack(&header, net.now()),
         }
     }
 
-    fn hear_tcp(&mut self, header: &TcpHeader, now: Picos) {
+    fn receive_ack(&mut self, header: &TcpHeader, now: Picos) {
         let number = header.number;
         let Some(tcp) = &mut self.tcp else { return };
         let Some((active, settings)) = tcp.endpoint(number) else { return };
