@@ -68,6 +68,14 @@ impl Line {
         }
     }
 
+    /// Copies a received frame to `into`. Returns the number of copied bytes.
+    pub(super) fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
+        match self {
+            Line::Station(station) => station.store().read(frame, into),
+            Line::Kernel(_) => 0,
+        }
+    }
+
     pub(super) fn free(&mut self, frame: Frame) {
         if let Line::Station(station) = self {
             station.store_mut().free(frame);
@@ -89,7 +97,19 @@ impl Line {
                 let Some(frame) = (!station.is_removed()).then(|| station.allocate(len)).flatten() else {
                     return false;
                 };
-                write(station.store_mut().head_mut(&frame));
+                let head = station.store_mut().head_mut(&frame);
+                if head.len() >= len as usize {
+                    write(head);
+                    station.send(frame);
+                    return true;
+                }
+                // A frame in several chunks. An empty one first, because `write` must not be in vain.
+                station.store_mut().free(frame);
+                let mut bytes = vec![0; len as usize];
+                let Some(frame) = station.store_mut().make(&bytes) else { return false };
+                station.store_mut().free(frame);
+                write(&mut bytes);
+                let frame = station.store_mut().make(&bytes).expect("the memory of the empty frame is free");
                 station.send(frame);
             }
             Line::Kernel(queues) => {

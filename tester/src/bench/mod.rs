@@ -17,7 +17,6 @@ mod stream;
 mod time;
 mod timeline;
 
-use std::fmt::Display;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -25,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_traffic::emit::LinkError;
-use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 use xoff_wire::{MacControl, Pfc};
 use xoff_xdp::XdpError;
 use xoff_xdp::clock::now;
@@ -49,8 +48,11 @@ const SPIN: Nanos = Nanos::from_micros(30);
 const STALL_MIN: Nanos = Nanos::from_micros(100);
 /// Least silence of the heartbeat that counts as a stall of the device.
 const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(5);
-/// Rate of 1,000 frames of 64 bytes a second on a line.
-const HEARTBEAT: BitRate = BitRate::new(84 * 8 * 1_000).expect("the rate is not zero");
+/// Rate of 1,000 frames of `HEARTBEAT_SIZE` a second on a line.
+const HEARTBEAT: BitRate =
+    BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
+/// Length of a heartbeat without FCS: more than the minimum, which a defective device may drop.
+const HEARTBEAT_SIZE: u32 = 200;
 /// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
@@ -181,6 +183,11 @@ impl Bench {
 
     pub fn stop(&mut self, stream: StreamId) {
         self.streams[usize::from(stream.0)].is_stopped = true;
+    }
+
+    /// Stops these streams, but not the heartbeat.
+    pub fn stop_streams(&mut self, streams: &[StreamId]) {
+        streams.iter().for_each(|stream| self.stop(*stream));
     }
 
     pub fn stop_all(&mut self) {
@@ -344,11 +351,11 @@ impl Bench {
         Nanos(error_p99_ns.min(8 * error_p50_ns)).max(Nanos::from_micros(20))
     }
 
-    /// Starts small frames at 1 kHz, which show that the device runs.
+    /// Starts frames at 1 kHz, which show that the device runs.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
         let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
         if self.heartbeat.is_none() && is_station(from) && is_station(to) {
-            let flow = Flow::new(from, to, class).size(60).rate(HEARTBEAT);
+            let flow = Flow::new(from, to, class).size(HEARTBEAT_SIZE).rate(HEARTBEAT);
             self.heartbeat = Some(self.stream(flow)?);
         }
         Ok(())
@@ -358,14 +365,8 @@ impl Bench {
     #[must_use]
     pub fn device_stall(&self) -> Nanos {
         let Some(stream) = self.heartbeat else { return Nanos::ZERO };
-        let mut beats = self.arrivals_of(stream).map(|arrival| arrival.when);
-        let Some(mut last) = beats.next() else { return Nanos::NEVER };
-        let mut longest = Nanos::ZERO;
-        for beat in beats {
-            longest = longest.max(beat.at_least_since(last));
-            last = beat;
-        }
-        longest
+        let tally = self.tally(stream);
+        if tally.frames == 0 { Nanos::NEVER } else { tally.longest_gap }
     }
 
     /// Returns the longest time between two heartbeats that explains no failure.
@@ -444,10 +445,12 @@ impl Bench {
         }
         self.last_step = time;
         self.refresh_holds(time);
-        for port in &mut self.ports {
+        for (index, port) in self.ports.iter_mut().enumerate() {
             let streams = &mut self.streams;
             port.receive(self.epoch, |arrival, sent_at| {
-                if let Some(stream) = streams.get_mut(usize::from(arrival.stream.0)) {
+                let stream = streams.get_mut(usize::from(arrival.stream.0));
+                // Copies at other ports are floods, not duplicates.
+                if let Some(stream) = stream.filter(|stream| stream.flow.to == index) {
                     stream.tally.note(arrival, sent_at);
                 }
             });
@@ -507,9 +510,4 @@ impl Drop for Bench {
 fn tagged(bytes: &[u8], vlan: Option<u16>) -> Vec<u8> {
     let Some(vlan) = vlan else { return bytes.to_vec() };
     [&bytes[..12], &[0x81, 0x00], &vlan.to_be_bytes()[..], &bytes[12..]].concat()
-}
-
-/// Returns the void of a case that needs something that the settings lack.
-pub fn not_possible(reason: impl Display) -> Void {
-    Void::NotPossible(reason.to_string())
 }

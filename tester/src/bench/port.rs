@@ -1,9 +1,9 @@
 //! A test port: its station, its obedience to pauses, and the records of its frames.
 
-use xoff_dataplane::frame::Frame;
+use xoff_dataplane::frame::{FRAME_MAX, Frame};
 use xoff_host::payload::{self, Parsed};
 use xoff_host::{Gate, Obedience, habits};
-use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{Header, MacControl};
 use xoff_xdp::clock::now;
 
@@ -14,8 +14,9 @@ use super::timeline::SentControl;
 use super::{Moment, OpenError};
 use crate::setup::PortSettings;
 
-/// Maximum number of records of other frames, and of control frames.
-const RECORDS_MAX: usize = 100_000;
+/// Maximum number of records of control frames.
+const CONTROLS_MAX: usize = 100_000;
+const OTHERS_MAX: usize = 10_000;
 
 /// Reaction of a test port to PFC frames of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +25,6 @@ pub enum Reaction {
     #[default]
     Obey,
     Ignore,
-    /// Sends this many more bytes on the line in each pause of a class.
-    Overrun(Bytes),
 }
 
 #[derive(Debug)]
@@ -40,11 +39,12 @@ pub struct TestPort {
     pub reaction: Reaction,
     pub(super) line: Line,
     gate: Gate,
-    overrun: [(Option<Nanos>, Bytes); CLASSES],
     polled: Nanos,
     line_free: Nanos,
     commit: Bytes,
     frames: Vec<Frame>,
+    /// Bytes of a frame in several pieces of memory.
+    whole: Vec<u8>,
 }
 
 impl TestPort {
@@ -59,11 +59,11 @@ impl TestPort {
             keeps_arrivals: true,
             reaction: Reaction::Obey,
             gate: Gate::new(settings.speed, Obedience::Obey, false),
-            overrun: Default::default(),
             polled: now(),
             line_free: Nanos::ZERO,
             commit: habits::commit(settings.speed),
             frames: Vec::with_capacity(line.receive_max()),
+            whole: vec![0; FRAME_MAX as usize],
             settings,
             line,
         })
@@ -99,7 +99,7 @@ impl TestPort {
         if MacControl::is_mac_control(&header) {
             let content = MacControl::parse(&header, head);
             self.gate.receive(when.latest, &header, head);
-            if self.controls.len() < RECORDS_MAX {
+            if self.controls.len() < CONTROLS_MAX {
                 let bytes = head[..head.len().min(frame.len() as usize)].to_vec();
                 self.controls.push(ControlFrame { when, bytes, content });
             }
@@ -108,7 +108,13 @@ impl TestPort {
         match payload::parse(&header, head, frame.len() as usize) {
             Parsed::Data(data) if data.stamp.sender == epoch => {
                 let stamp_end = frame.len() as usize - data.payload + payload::STAMP_LEN;
-                let stored = &head[..head.len().min(frame.len() as usize)];
+                let stored = match head.get(..frame.len() as usize) {
+                    Some(stored) => stored,
+                    None => {
+                        let len = self.line.read(frame, &mut self.whole);
+                        &self.whole[..len]
+                    }
+                };
                 let arrival = Arrival {
                     when,
                     stream: StreamId(data.stamp.stream),
@@ -127,7 +133,7 @@ impl TestPort {
             }
             Parsed::Data(_) => {} // of an earlier case
             Parsed::Corrupt | Parsed::Other => {
-                if self.others.len() < RECORDS_MAX {
+                if self.others.len() < OTHERS_MAX {
                     let len = head.len().min(frame.len() as usize).min(OTHER_BYTES_MAX);
                     self.others.push(OtherFrame { when, bytes: head[..len].to_vec() });
                 }
@@ -141,25 +147,7 @@ impl TestPort {
         match self.reaction {
             Reaction::Obey => paused,
             Reaction::Ignore => ClassSet::NONE,
-            Reaction::Overrun(bytes) => {
-                paused.iter().filter(|class| self.overrun_of(*class) >= bytes).collect()
-            }
         }
-    }
-
-    fn overrun_of(&mut self, class: Class) -> Bytes {
-        let since = self.gate.since(class);
-        let overrun = &mut self.overrun[class.index()];
-        if overrun.0 != since {
-            *overrun = (since, Bytes::ZERO);
-        }
-        overrun.1
-    }
-
-    /// Returns whether the device pauses `class` of this port.
-    #[must_use]
-    pub fn is_paused(&self, class: Class, now: Nanos) -> bool {
-        self.gate.until(class).is_some_and(|until| until > now)
     }
 
     pub(super) fn has_room(&self, now: Nanos, class: Class) -> bool {
@@ -179,7 +167,6 @@ impl TestPort {
         let bytes = Bytes::on_line(len);
         let begin = Nanos(self.line_free.0.max(now.0.saturating_sub(BEHIND_MAX.0)));
         self.line_free = begin.after(self.settings.speed.time_of(bytes));
-        self.overrun[class.index()].1 += bytes;
         true
     }
 

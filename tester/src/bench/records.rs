@@ -57,7 +57,7 @@ pub struct OtherFrame {
 }
 
 /// Maximum bytes of an [`OtherFrame`].
-pub const OTHER_BYTES_MAX: usize = 128;
+pub const OTHER_BYTES_MAX: usize = 1_514;
 
 /// Counts of a stream's received frames.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +74,8 @@ pub struct Tally {
     pub last: Option<Moment>,
     /// Sum of the delays through the device.
     pub delay_total: Nanos,
+    /// Longest time that certainly passed between two frames.
+    pub longest_gap: Nanos,
 }
 
 impl Tally {
@@ -89,7 +91,35 @@ impl Tally {
         self.tracker.record(arrival.sequence);
         self.damaged += u64::from(!arrival.is_intact);
         self.first.get_or_insert(arrival.when);
-        self.last = Some(arrival.when);
+        if let Some(last) = self.last.replace(arrival.when) {
+            self.longest_gap = self.longest_gap.max(arrival.when.at_least_since(last));
+        }
         self.delay_total += arrival.when.latest.since(sent_at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_gap_excludes_uncertain_times() {
+        let mut tally = Tally::default();
+        for (sequence, [earliest, latest]) in [[10, 12], [20, 25], [40, 41], [43, 60]].into_iter().enumerate()
+        {
+            let arrival = Arrival {
+                when: Moment { earliest: Nanos(earliest), latest: Nanos(latest) },
+                stream: StreamId(0),
+                sequence: sequence as u64,
+                class: Class::default(),
+                tag: None,
+                dscp: 0,
+                is_marked: false,
+                len: 60,
+                is_intact: true,
+            };
+            tally.note(&arrival, Nanos(earliest));
+        }
+        assert_eq!(tally.longest_gap, Nanos(15), "from 25 to 40");
     }
 }

@@ -23,8 +23,6 @@ pub struct Flow {
     pub count: Option<u64>,
     /// ECN bits.
     pub ecn: u8,
-    /// Destination address; `None` means that of the port `to`.
-    pub dst: Option<MacAddr>,
 }
 
 impl Flow {
@@ -32,7 +30,7 @@ impl Flow {
     #[must_use]
     pub fn new(from: usize, to: usize, class: Class) -> Flow {
         let rate = BitRate::from_mbps(20);
-        Flow { from, to, class, mark: None, size: 500, rate, count: None, ecn: 0, dst: None }
+        Flow { from, to, class, mark: None, size: 500, rate, count: None, ecn: 0 }
     }
 
     #[must_use]
@@ -58,11 +56,6 @@ impl Flow {
     #[must_use]
     pub fn ecn(self, ecn: u8) -> Flow {
         Flow { ecn, ..self }
-    }
-
-    #[must_use]
-    pub fn to_address(self, dst: MacAddr) -> Flow {
-        Flow { dst: Some(dst), ..self }
     }
 }
 
@@ -119,7 +112,7 @@ impl Stream {
             Mark::Dscp(_) | Mark::Untagged => from.vlan.map(Tci),
         };
         let template = Template::new(&Headers {
-            dst: flow.dst.unwrap_or(to.mac),
+            dst: to.mac,
             via: None,
             src: from.mac,
             tag,
