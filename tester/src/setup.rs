@@ -57,6 +57,7 @@ xoff_config::keys! {
         xon: Bytes = parse::bytes;
         headroom: Bytes = parse::bytes;
         frame_overhead: Bytes = parse::bytes;
+        cell: Bytes = parse::bytes;
         ecn: Bytes = parse::bytes;
         watchdog: Nanos = parse::time(WATCHDOG_TIMES);
         watchdog_restore: Nanos = parse::time(WATCHDOG_TIMES);
@@ -110,6 +111,8 @@ pub struct DeviceSettings {
     pub headroom: Option<Bytes>,
     /// Bytes that the device counts for a frame beyond its length without FCS.
     pub frame_overhead: Bytes,
+    /// Unit in which the device counts a frame; 1 byte by default.
+    pub cell: Bytes,
     /// Queue length beyond which the device marks ECN, if it does.
     pub ecn: Option<Bytes>,
     /// Detection time of the PFC watchdog, if there is one.
@@ -297,6 +300,7 @@ fn device_settings(keys: DeviceKeys, lossless: ClassSet) -> DeviceSettings {
         xon: some(keys.xon),
         headroom: some(keys.headroom),
         frame_overhead: value(keys.frame_overhead.as_ref(), FCS),
+        cell: value(keys.cell.as_ref(), Bytes(1)),
         ecn: some(keys.ecn),
         watchdog: keys.watchdog.map(|key| key.value),
         watchdog_restore: keys.watchdog_restore.map(|key| key.value),

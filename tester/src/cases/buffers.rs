@@ -4,8 +4,8 @@
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, Quanta};
 
 use super::Case;
-use super::complete::{full_size, require_complete, share};
-use super::streams::{FROM, TO, first_after, lossless, response_limit};
+use super::complete::{drain, full_size, require_complete, share};
+use super::streams::{FROM, TO, first_after, lossless, response_limit, start_heartbeat};
 use crate::bench::{Bench, Flow, Reaction, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::report::{Curve, Figure, Marker};
@@ -38,6 +38,8 @@ const SIZE: u32 = 500;
 /// Longest time for which the device is paused, below the detection time of usual watchdogs.
 const HOLD_MAX: Nanos = Nanos::from_millis(150);
 const FILL_MAX: Nanos = Nanos::from_millis(100);
+/// Time after a drained queue until the device has sent its XON.
+const QUIET: Nanos = Nanos::from_millis(20);
 /// Shortest time between two frames of a slow filling.
 const GAP: Nanos = Nanos::from_micros(200);
 /// Time of a short resumption, in lines of 1 Gb/s.
@@ -51,17 +53,22 @@ pub(super) struct Threshold {
     pub bytes: u64,
     /// Possible error, in bytes.
     pub error: u64,
+    /// Time between two frames of the filling.
+    pub interval: Nanos,
 }
 
 /// Returns the bytes that the device counts for a frame of `size` bytes without FCS.
 pub(super) fn counted(bench: &Bench, size: u32) -> u64 {
-    u64::from(size) + bench.setup.device.frame_overhead.0
+    let device = &bench.setup.device;
+    (u64::from(size) + device.frame_overhead.0).next_multiple_of(device.cell.0.max(1))
 }
 
-/// Pauses `class` at port 2, and fills the device from `from` until it sends XOFF. The pause stays.
+/// Pauses `class` at port 2, and fills the device from `from` until it sends XOFF. The pause stays after an XOFF.
 fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result<Option<Threshold>, Void> {
-    bench.hold(TO, [class].into_iter().collect(), Nanos(HOLD_MAX.0 * 2));
-    bench.run_for(response_limit(bench).max(Nanos::from_millis(3)))?;
+    start_heartbeat(bench)?;
+    let response = response_limit(bench).max(Nanos::from_millis(3));
+    bench.hold(TO, [class].into_iter().collect(), Nanos(HOLD_MAX.0 * 2).after(response));
+    bench.run_for(response)?;
     let begin = bench.now();
     let frame = counted(bench, SIZE);
     let line = Bytes::on_line(SIZE).0 * 8;
@@ -84,13 +91,18 @@ fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result
     if bench.tally(stream).frames > 0 {
         return Err(Void::Disturbed("the device sent frames of a paused class".into()));
     }
-    Ok(is_paused.then_some(Threshold { stream, bytes: sent * frame, error: late * frame }))
+    if !is_paused {
+        empty(bench, &[stream])?;
+        return Ok(None);
+    }
+    Ok(Some(Threshold { stream, bytes: sent * frame, error: late * frame, interval }))
 }
 
-/// Ends the pause of port 2, and waits until the device is empty.
-fn empty(bench: &mut Bench) -> Result<(), Void> {
-    bench.stop_all();
-    bench.end_case()
+/// Ends the pause of port 2, and waits until the device has sent the frames of `filled`.
+fn empty(bench: &mut Bench, filled: &[StreamId]) -> Result<(), Void> {
+    bench.release(TO);
+    drain(bench, filled)?;
+    bench.run_for(QUIET)
 }
 
 /// Measures the queue length at which the device sends XOFF: the least of three, because delays only increase it.
@@ -105,13 +117,13 @@ pub(super) fn threshold(bench: &mut Bench, from: usize, class: Class) -> Result<
     while runs < 3 {
         match fill(bench, from, class, interval)? {
             Some(found) => {
+                empty(bench, &[found.stream])?;
                 least = Some(least.filter(|least| least.bytes <= found.bytes).unwrap_or(found));
                 runs += 1;
             }
             None if interval.0 > 500 => interval = Nanos(interval.0 / 8),
             None => runs = 3,
         }
-        empty(bench)?;
     }
     Ok(least)
 }
@@ -149,7 +161,9 @@ fn xoff(bench: &mut Bench) -> Result<Judgement, Void> {
 
 fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
-    let Some(filled) = fill(bench, FROM, class, GAP.min(Nanos(GAP.0)))? else {
+    let interval = threshold(bench, FROM, class)?.map(|found| found.interval);
+    let Some(filled) = interval.map(|interval| fill(bench, FROM, class, interval)).transpose()?.flatten()
+    else {
         return Err(Void::NotPossible("the device sent no XOFF; see buffers.xoff".into()));
     };
     bench.run_for(Nanos::from_millis(2))?;
@@ -164,10 +178,10 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     for _ in 0..STEPS_MAX {
         let resumed = bench.release(TO);
         bench.run_for(step)?;
-        bench.hold(TO, classes, HOLD_MAX);
+        bench.hold(TO, classes, HOLD_MAX.after(response_limit(bench)));
         bench.run_for(Nanos::from_millis(1).max(response_limit(bench)))?;
         before = after;
-        after = total - bench.tally(filled.stream).frames * frame;
+        after = total.saturating_sub(bench.tally(filled.stream).tracker.distinct() * frame);
         points.push((bench.now().since(begin).0 as f64 / 1e6, after as f64));
         let is_xon = |frame: &crate::bench::ControlFrame| {
             frame.time(class) == Some(Quanta(0)) && frame.when.latest >= resumed.earliest
@@ -181,7 +195,7 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
         }
     }
     let last = first_after(bench, filled.stream, begin).map(|_| ());
-    empty(bench)?;
+    empty(bench, &[filled.stream])?;
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &[filled.stream], "the filled queue");
     judgement.require(last.is_some() || found.is_some(), || "the paused queue did not drain".to_owned());
@@ -216,13 +230,11 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
 
 fn shared(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
-    let alone = threshold(bench, FROM, class)?;
-    let other = fill(bench, TO + 1, class, GAP)?;
-    let beside = fill(bench, FROM, class, GAP)?;
-    empty(bench)?;
-    let (Some(alone), Some(_), Some(beside)) = (alone, other, beside) else {
-        return Err(Void::NotPossible("the device sent no XOFF; see buffers.xoff".into()));
-    };
+    let none = || Void::NotPossible("the device sent no XOFF; see buffers.xoff".into());
+    let alone = threshold(bench, FROM, class)?.ok_or_else(none)?;
+    let other = fill(bench, TO + 1, class, alone.interval)?.ok_or_else(none)?;
+    let beside = fill(bench, FROM, class, alone.interval)?.ok_or_else(none)?;
+    empty(bench, &[other.stream, beside.stream])?;
     let mut judgement = Judgement::new();
     judgement.measure("XOFF threshold alone", alone.bytes as f64, "bytes");
     judgement.measure("XOFF threshold while port 3 is congested", beside.bytes as f64, "bytes");

@@ -11,7 +11,7 @@ pub(super) const DRAIN: Nanos = Nanos::from_secs(3);
 /// Maximum number of frames a second that the tester sends and receives on one core.
 const FRAMES_MAX: u64 = 150_000;
 /// Bytes of a frame on the line beside its content: FCS, preamble and gap.
-const AROUND: u64 = 24;
+pub(super) const AROUND: u64 = 24;
 
 /// Waits until all frames of the streams have arrived, at most [`DRAIN`].
 pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void> {
@@ -27,8 +27,9 @@ pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams
     let reordered = sum(&|stream| bench.tally(stream).tracker.reordered());
     let damaged = sum(&|stream| bench.tally(stream).damaged);
     judgement.measure(&format!("frames of {what}"), sent as f64, "frames");
+    judgement.limits(&format!("lost frames of {what}"), lost as f64, "frames", (None, Some(0.0)));
+    judgement.require_unless_stalled(lost == 0, || format!("{lost} of {sent} frames of {what} were lost"));
     for (count, fault) in [
-        (lost, "were lost"),
         (duplicated, "arrived twice"),
         (reordered, "arrived out of order"),
         (damaged, "have changed content"),

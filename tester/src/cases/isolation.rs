@@ -5,7 +5,7 @@ use xoff_wire::units::{Class, Nanos};
 
 use super::Case;
 use super::complete::{drain, require_complete};
-use super::streams::{BEFORE, FROM, PATIENCE, TO, lossless, markable, response_limit};
+use super::streams::{BEFORE, FROM, PATIENCE, TO, lossless, markable, response_limit, start_heartbeat};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 
@@ -42,8 +42,10 @@ struct Victim {
 /// Lets frames of a paused class wait, and judges that the victim passes them.
 fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     let class = lossless(bench);
-    bench.hold(TO, [class].into_iter().collect(), HOLD);
-    bench.run_for(response_limit(bench).max(Nanos::from_millis(3)))?;
+    start_heartbeat(bench)?;
+    let response = response_limit(bench).max(Nanos::from_millis(3));
+    bench.hold(TO, [class].into_iter().collect(), HOLD.after(response));
+    bench.run_for(response)?;
     let waiting = bench.stream(Flow::new(FROM, TO, class).count(WAITING))?;
     bench.run_for(Nanos::from_millis(5))?;
     let before = bench.now();
@@ -59,9 +61,12 @@ fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     if early > 0 {
         judgement.cannot_tell(format!("class {class} was not paused; see receive.stops-class"));
     }
-    judgement.limits("frames that passed", passed as f64, "frames", (Some(1.0), None));
-    judgement.require_in_time(passed > 0, || {
-        format!("no frame of {} passed while class {class} of port 2 was paused", victim.what)
+    judgement.limits("frames that passed", passed as f64, "frames", (Some(VICTIMS as f64), None));
+    judgement.require_in_time(passed >= VICTIMS, || {
+        format!(
+            "{passed} of {VICTIMS} frames of {} passed while class {class} of port 2 was paused",
+            victim.what
+        )
     });
     require_complete(bench, &mut judgement, &[waiting, stream], "both streams");
     Ok(judgement)

@@ -6,7 +6,7 @@ use xoff_wire::units::{Class, Nanos};
 
 use super::Case;
 use super::complete::drain;
-use super::streams::{FROM, PATIENCE, TO, lossless, response_limit};
+use super::streams::{FROM, PATIENCE, TO, lossless, require_held, response_limit, start_heartbeat};
 use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 use crate::setup::Mark;
@@ -66,8 +66,10 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
     let mut wrong = 0;
     for class in &obeying {
         bench.begin_case()?;
-        bench.hold(TO, [*class].into_iter().collect(), HOLD);
-        bench.run_for(response_limit(bench).max(Nanos::from_millis(3)))?;
+        start_heartbeat(bench)?;
+        let (held, response) = (bench.now(), response_limit(bench).max(Nanos::from_millis(3)));
+        bench.hold(TO, [*class].into_iter().collect(), HOLD.after(response));
+        bench.run_for(response)?;
         let mut streams: Vec<(Mark, Class, StreamId)> = Vec::new();
         for &(mark, of) in codes {
             let flow = Flow::new(FROM, TO, of).mark(mark).size(100).count(FRAMES);
@@ -80,13 +82,14 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
         bench.run_until(Nanos(HOLD.0 / 2), free)?;
         bench.run_for(Nanos::from_millis(5))?;
         bench.require_steady(begin, Nanos(HOLD.0 / 8))?;
+        require_held(bench, held)?;
         let passed: Vec<bool> = streams.iter().map(|(.., id)| bench.tally(*id).frames > 0).collect();
         bench.release(TO);
         let ids: Vec<StreamId> = streams.iter().map(|(.., id)| *id).collect();
         drain(bench, &ids)?;
         for ((mark, of, id), passed) in streams.iter().zip(passed) {
             let arrived = bench.tally(*id).frames > 0;
-            judgement.require(arrived, || format!("no frame with {mark} arrived"));
+            judgement.require_unless_stalled(arrived, || format!("no frame with {mark} arrived"));
             let is_right = passed == (of != class);
             wrong += u32::from(!is_right);
             judgement.require_in_time(is_right, || match passed {
@@ -97,6 +100,13 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
                     format!("frames with {mark} were paused with class {class}; by the file they have {of}")
                 }
             });
+        }
+        // The next class begins with a new heartbeat.
+        if judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() {
+            return Err(Void::Disturbed(format!(
+                "the device did not run for a while; {}",
+                judgement.reason()
+            )));
         }
     }
     judgement.limits("code points with another class", f64::from(wrong), "code points", (None, Some(0.0)));
@@ -115,6 +125,7 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
     if vlan.is_some() {
         marks.extend((0..8).map(Mark::Pcp));
     }
+    start_heartbeat(bench)?;
     let mut streams = Vec::new();
     for mark in marks {
         streams.push((mark, bench.stream(Flow::new(FROM, TO, class).mark(mark).count(FRAMES))?));
@@ -124,7 +135,7 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     for (mark, id) in streams {
         let arrivals: Vec<_> = bench.arrivals_of(id).copied().collect();
-        judgement.require(!arrivals.is_empty(), || format!("no frame with {mark} arrived"));
+        judgement.require_unless_stalled(!arrivals.is_empty(), || format!("no frame with {mark} arrived"));
         for arrival in arrivals {
             if let Mark::Dscp(dscp) = mark {
                 judgement.require(arrival.dscp == dscp, || {
@@ -150,33 +161,58 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Sends packets while the class is paused or free. Returns those that arrived with a mark, of those that arrived.
-fn marked(bench: &mut Bench, ecn: u8, congested: bool) -> Result<(u64, u64), Void> {
+/// Packets that arrived.
+struct Marked {
+    marked: u64,
+    all: u64,
+    /// Packets that arrived during the pause.
+    early: u64,
+}
+
+/// Sends packets while the class is paused or free.
+fn marked(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Marked, Void> {
     bench.begin_case()?;
-    let class = lossless(bench);
+    let (class, begin) = (lossless(bench), bench.now());
     if congested {
-        bench.hold(TO, [class].into_iter().collect(), HOLD);
-        bench.run_for(response_limit(bench).max(Nanos::from_millis(3)))?;
+        let response = response_limit(bench).max(Nanos::from_millis(3));
+        bench.hold(TO, [class].into_iter().collect(), HOLD.after(response));
+        bench.run_for(response)?;
     }
     let flow = Flow::new(FROM, TO, class).size(1_000).ecn(ecn);
     let flow = if congested { flow.rate(super::complete::share(bench, 50, 1, 1_000)) } else { flow };
     let stream = bench.stream(flow.count(if congested { QUEUED } else { 50 }))?;
     bench.run_for(Nanos(HOLD.0 / 2))?;
     bench.stop(stream);
+    let early = match congested {
+        true => {
+            require_held(bench, begin)?;
+            bench.tally(stream).frames
+        }
+        false => 0,
+    };
     bench.release(TO);
     bench.run_until(PATIENCE, |bench| bench.missing(stream) == 0)?;
     let of_stream = bench.arrivals_of(stream);
-    Ok(of_stream.fold((0, 0), |(marked, all), arrival| (marked + u64::from(arrival.is_marked), all + 1)))
+    let none = Marked { marked: 0, all: 0, early };
+    Ok(of_stream.fold(none, |sum, arrival| Marked {
+        marked: sum.marked + u64::from(arrival.is_marked),
+        all: sum.all + 1,
+        ..sum
+    }))
 }
 
 fn ecn(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
-    let (idle, _) = marked(bench, ECT, false)?;
+    let idle = marked(bench, ECT, false)?.marked;
     judgement.require(idle == 0, || format!("{idle} packets were marked without congestion"));
-    let (not_capable, _) = marked(bench, 0, true)?;
+    let Marked { marked: not_capable, early: early_before, .. } = marked(bench, 0, true)?;
     judgement
         .require(not_capable == 0, || format!("{not_capable} packets that are not ECN-capable were marked"));
-    let (in_queue, arrived) = marked(bench, ECT, true)?;
+    let Marked { marked: in_queue, all: arrived, early } = marked(bench, ECT, true)?;
+    if early_before + early > 0 {
+        judgement.cannot_tell("packets passed the pause, so they did not queue; see receive.stops-class");
+        return Ok(judgement);
+    }
     judgement.measure("marked packets of a congested queue", in_queue as f64, "frames");
     judgement.measure("packets of the congested queue", arrived as f64, "frames");
     match bench.setup.device.ecn {

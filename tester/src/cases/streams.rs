@@ -115,6 +115,11 @@ pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void
     }
 }
 
+/// Makes the run void if the tester's hold of port 2 may have lapsed since `begin`: a refresh was late.
+pub(super) fn require_held(bench: &Bench, begin: Nanos) -> Result<(), Void> {
+    bench.require_steady(begin, Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 2))
+}
+
 /// Pause that the device must obey, with the instant of its last frame.
 #[derive(Clone, Copy)]
 pub(super) struct Expected {

@@ -2,9 +2,9 @@
 
 use xoff_wire::units::Nanos;
 
-use crate::bench::{Bench, Flow, Void};
+use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::complete::{drain, full_size, require_complete, share};
-use crate::cases::streams::{FROM, TO, lossless};
+use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
 /// Frame sizes without FCS: 64, 65, .. bytes on the line.
@@ -12,18 +12,27 @@ const SIZES: [u32; 9] = [60, 61, 64, 124, 252, 508, 1_020, 1_513, 1_514];
 const FRAMES_OF_SIZE: u64 = 300;
 const BURSTS: usize = 20;
 const FRAMES_OF_BURST: u64 = 200;
+/// Maximum time for which a stream of a number of frames sends.
+const SEND_MAX: Nanos = Nanos::from_secs(30);
 const SILENCE: Nanos = Nanos::from_millis(20);
 const LONG_SILENCE: Nanos = Nanos::from_millis(300);
 
+/// Runs until a stream has sent `count` frames, and stops it.
+fn send(bench: &mut Bench, stream: StreamId, count: u64) -> Result<(), Void> {
+    bench.run_until(SEND_MAX, |bench| bench.sent(stream) == count)?;
+    bench.stop(stream);
+    Ok(())
+}
+
 fn of_sizes(bench: &mut Bench, sizes: impl Iterator<Item = u32>) -> Result<Judgement, Void> {
     let class = lossless(bench);
+    start_heartbeat(bench)?;
     let mut judgement = Judgement::new();
     for size in sizes {
         let rate = share(bench, 10, 1, size);
         let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate).count(FRAMES_OF_SIZE))?;
-        bench.run_until(Nanos::from_secs(1), |bench| {
-            bench.missing(stream) == 0 && bench.sent(stream) == FRAMES_OF_SIZE
-        })?;
+        send(bench, stream, FRAMES_OF_SIZE)?;
+        drain(bench, &[stream])?;
         require_complete(bench, &mut judgement, &[stream], &format!("{} bytes", size + 4));
     }
     Ok(judgement)
@@ -45,11 +54,14 @@ pub(super) fn jumbo(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn bursts(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, size) = (lossless(bench), full_size(bench));
+    start_heartbeat(bench)?;
     let mut streams = Vec::new();
     for _ in 0..BURSTS {
         let rate = share(bench, 100, 1, size);
         let flow = Flow::new(FROM, TO, class).size(size).rate(rate).count(FRAMES_OF_BURST);
-        streams.push(bench.stream(flow)?);
+        let stream = bench.stream(flow)?;
+        send(bench, stream, FRAMES_OF_BURST)?;
+        streams.push(stream);
         bench.run_for(SILENCE)?;
     }
     drain(bench, &streams)?;

@@ -4,7 +4,7 @@ use xoff_wire::units::{ClassSet, Nanos};
 
 use crate::bench::{Bench, Flow, Void};
 use crate::cases::complete::{drain, require_complete};
-use crate::cases::streams::{FROM, TO, lossless};
+use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
 /// Maximum time until the device forwards again.
@@ -18,8 +18,9 @@ pub(super) fn flap(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.run_for(DOWN)?;
     bench.hold(TO, ClassSet::ALL, Nanos::from_millis(1));
     bench.set_link(TO, false)?;
-    bench.run_for(DOWN)?;
-    bench.set_link(TO, true)?;
+    let waited = bench.run_for(DOWN);
+    bench.set_link(TO, true)?; // also after an interruption
+    waited?;
     let before = bench.tally(probe).frames;
     let begin = bench.now();
     let returns = bench.run_until(RETURN, |bench| bench.tally(probe).frames > before + 10)?;
@@ -30,6 +31,7 @@ pub(super) fn flap(bench: &mut Bench) -> Result<Judgement, Void> {
     });
     bench.stop(probe);
     bench.announce()?;
+    start_heartbeat(bench)?;
     let stream = bench.stream(Flow::new(FROM, TO, class).count(FRAMES))?;
     bench.run_until(RETURN, |bench| bench.sent(stream) == FRAMES)?;
     drain(bench, &[stream])?;

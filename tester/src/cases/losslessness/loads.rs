@@ -1,10 +1,10 @@
 //! Loads that congest the device.
 
-use xoff_wire::units::{Class, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use crate::bench::{Bench, Flow, StreamId, Void};
-use crate::cases::complete::{drain, full_size, require_complete, senders, share, storm};
-use crate::cases::streams::{FROM, TO, lossless};
+use crate::cases::complete::{AROUND, drain, full_size, require_complete, senders, share, storm};
+use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
 const SPAN: Nanos = Nanos::from_millis(300);
@@ -13,9 +13,16 @@ const PAUSE: Nanos = Nanos::from_millis(2);
 /// Frame sizes of a mix, without FCS, with their parts of all frames.
 const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
 
+/// Prepares a load: starts the heartbeat, and lets the receiver count only.
+fn start(bench: &mut Bench) -> Result<(), Void> {
+    start_heartbeat(bench)?;
+    bench.only_count(TO);
+    Ok(())
+}
+
 /// Ends a load, and judges it.
 fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgement, Void> {
-    bench.stop_all();
+    bench.stop_streams(streams);
     drain(bench, streams)?;
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, streams, what);
@@ -25,7 +32,7 @@ fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgemen
 pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, size) = (lossless(bench), full_size(bench));
     let mut streams = Vec::new();
-    bench.only_count(TO);
+    start(bench)?;
     for from in senders(bench) {
         let rate = bench.port(from).speed().min(share(bench, 100, 1, size));
         streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
@@ -45,14 +52,18 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
 fn start_mix(bench: &mut Bench, percent: u64) -> Result<Vec<StreamId>, Void> {
     let class = lossless(bench);
     let count = senders(bench).count();
-    let parts: u64 = MIX.iter().map(|(_, part)| part).sum();
+    let sizes = MIX.map(|(size, part)| (size.min(full_size(bench)), part));
+    let on_line = |(size, part): (u32, u64)| part * Bytes::on_line(size).0;
+    let all: u64 = sizes.into_iter().map(on_line).sum();
+    let frames: u64 = MIX.iter().map(|(_, part)| part).sum();
+    let mean = u32::try_from(all / frames - AROUND).unwrap_or(u32::MAX);
+    let rate = share(bench, percent, count, mean).bits_per_second();
     let mut streams = Vec::new();
-    bench.only_count(TO);
+    start(bench)?;
     for from in senders(bench) {
-        for (size, part) in MIX {
-            let rate = share(bench, percent, count, size).bits_per_second() * part / parts;
-            let rate = xoff_wire::units::BitRate::new(rate.max(1_000)).expect("the rate is not zero");
-            let size = size.min(full_size(bench));
+        for (size, part) in sizes {
+            let rate = rate * on_line((size, part)) / all;
+            let rate = BitRate::new(rate.max(1_000)).expect("the rate is not zero");
             streams.push(bench.stream(Flow::new(from, TO, class).size(size).rate(rate))?);
         }
     }
@@ -69,7 +80,7 @@ pub(super) fn mix(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, size) = (lossless(bench), full_size(bench));
     let rate = share(bench, 60, 1, size);
-    bench.only_count(TO);
+    start(bench)?;
     let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
     storm(bench, &[class], PAUSE, SPAN)?;
     judge(bench, &[stream], "the stream")
@@ -77,7 +88,7 @@ pub(super) fn order(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn storms(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, size) = (lossless(bench), full_size(bench));
-    bench.only_count(TO);
+    start(bench)?;
     let rate = share(bench, 80, 1, size);
     let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate))?;
     let mut paused = 0;
@@ -98,7 +109,7 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
     let size = full_size(bench);
     let rate = share(bench, 150, senders(bench).count() * 2, size);
     let mut streams = Vec::new();
-    bench.only_count(TO);
+    start(bench)?;
     for from in senders(bench) {
         for class in &classes {
             streams.push(bench.stream(Flow::new(from, TO, *class).size(size).rate(rate))?);
@@ -111,8 +122,10 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, size) = (lossless(bench), full_size(bench));
     let ports = bench.ports().len();
-    let rate = share(bench, 100, ports - 1, size);
+    // Less than the line, so that the heartbeat passes.
+    let rate = share(bench, 95, ports - 1, size);
     let mut streams = Vec::new();
+    start(bench)?;
     for to in 0..ports {
         bench.only_count(to);
         for from in (0..ports).filter(|from| *from != to) {
@@ -125,7 +138,8 @@ pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
-    bench.only_count(TO);
+    start(bench)?;
+    bench.only_count(FROM);
     let rate = share(bench, 80, 1, SOAK_SIZE);
     let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
     storm(bench, &[class], PAUSE, bench.setup.soak)?;

@@ -3,7 +3,8 @@
 use xoff_wire::units::{BitRate, Nanos, Quanta};
 
 use super::congestion::{Congestion, xoffs};
-use crate::bench::{Bench, ControlFrame, Flow, StreamId, Void};
+use crate::bench::{Bench, ControlFrame, Flow, Void};
+use crate::cases::complete::require_complete;
 use crate::cases::streams::{FROM, TO, lossless, micros, response_limit, start_heartbeat};
 use crate::judgement::Judgement;
 
@@ -13,16 +14,8 @@ const REFRESH_MAX: Nanos = Nanos::from_millis(1_500);
 const INCAST: Nanos = Nanos::from_millis(300);
 const DRAIN: Nanos = Nanos::from_secs(3);
 
-/// Judges that all frames of a stream arrived once, in order and unchanged.
-fn require_complete(bench: &Bench, judgement: &mut Judgement, stream: StreamId) {
-    let (sent, lost, tally) = (bench.sent(stream), bench.missing(stream), bench.tally(stream));
-    let (duplicated, reordered) = (tally.tracker.duplicated(), tally.tracker.reordered());
-    judgement.limits("lost frames", lost as f64, "frames", (None, Some(0.0)));
-    judgement.require_unless_stalled(lost == 0, || format!("{lost} of {sent} lossless frames were lost"));
-    judgement.require(duplicated == 0, || format!("{duplicated} frames arrived twice"));
-    judgement.require(reordered == 0, || format!("{reordered} frames arrived out of order"));
-    judgement.require(tally.damaged == 0, || format!("{} frames have changed content", tally.damaged));
-}
+/// Name of the stream that congests the device.
+const CONGESTING: &str = "the congested class";
 
 pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
     let congestion = Congestion::begin(bench)?;
@@ -31,7 +24,7 @@ pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
     congestion.end(bench)?;
     let mut judgement = Judgement::new();
     judgement.measure("frames in the device while it was congested", waiting as f64, "frames");
-    require_complete(bench, &mut judgement, congestion.stream);
+    require_complete(bench, &mut judgement, &[congestion.stream], CONGESTING);
     if !congestion.is_paused {
         judgement.cannot_tell(format!("{waiting} frames fit into the device without an XOFF"));
     }
@@ -58,7 +51,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     let took = bench.now().since(begin);
     bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.missing(*stream) == 0))?;
     let mut judgement = Judgement::new();
-    streams.iter().for_each(|stream| require_complete(bench, &mut judgement, *stream));
+    require_complete(bench, &mut judgement, &streams, "the incast");
     let bytes: u64 = streams.iter().map(|stream| bench.tally(*stream).line_bytes.0).sum();
     let paused =
         bench.ports().iter().enumerate().filter(|(port, _)| xoffs(bench, *port, class).next().is_some());
@@ -108,7 +101,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
         });
     }
     congestion.end(bench)?;
-    require_complete(bench, &mut judgement, congestion.stream);
+    require_complete(bench, &mut judgement, &[congestion.stream], CONGESTING);
     Ok(judgement)
 }
 
