@@ -109,7 +109,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
             run => run,
         };
         let failure = match &run {
-            Ok(judgement) if judgement.verdict() == Verdict::Fail => Some(judgement.reason()),
+            Ok(judgement) if judgement.may_be_stall() => Some(judgement.reason()),
             Err(Void::Failed(reason)) => Some(reason.clone()),
             _ => None,
         };
