@@ -94,7 +94,9 @@ fn nic_fails_without_agent_and_passes_with_it() {
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         report["cases"][0]["verdict"].as_str().unwrap_or_default().to_owned()
     };
-    assert_eq!(verdict(), "fail");
+    // A stall of the machine leaves a run without a verdict.
+    let first = (0..5).map(|_| verdict()).find(|verdict| verdict != "cannot-tell");
+    assert_eq!(first.as_deref(), Some("fail"));
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
     let mut agent = Command::new("setpriv");
