@@ -81,7 +81,7 @@ draws() {
     sim "$name" ofc-deadlock "$@"
     # Per-flow results of a thousand draws would need gigabytes and are not used.
     rm -f "$out/$name"/flows.*
-    if ! table "$name" "What waits for ever, of the draws (seeds) that ended in a deadlock" runs.stuck_kb --where 'stuck_kb>=0.001' \
+    if ! table "$name" "Bytes stuck in deadlocked draws" runs.stuck_kb --where 'stuck_kb>=0.001' \
         2>"$out/$name.err"; then
         grep --quiet 'there is no number for' "$out/$name.err" || { cat "$out/$name.err" >&2 && exit 1; }
         printf 'none\n'
@@ -95,6 +95,7 @@ incast() {
         sim "incast-$ratio" ofc-incast --set "$pairs"
         bursts+=",[$((ratio + 33)),32],[$((ratio + 34)),32]"
         lost "incast-$ratio"
+        table "incast-$ratio" "Completion of all flows, $ratio:1" flows.fct_ns
         table "incast-$ratio" "Completion, $ratio:1, mean" flows.fct_ns --by load
         table "incast-$ratio" "Completion, $ratio:1, p75" flows.fct_ns --by load --take p75
         table "incast-$ratio" "Queue of the congested port, $ratio:1" classes.egress_mean_bytes --where class=3 --where peer=h32
@@ -198,6 +199,7 @@ fabric() {
             --where "time_ns<${span#* }000001"
     done
     table "$name" "Notifications by flow" flows.cnps --by load
+    table "$name" "Pauses" runs.xoffs
 }
 
 capfc() {
@@ -219,7 +221,7 @@ pipeline() {
     lost "$name"
     table "$name" "Longest completion" flows.fct_ns --by load --take most
     table "$name" "Completion, p99" flows.fct_ns --by load --take p99
-    table "$name" "What nothing leaves at the end" runs.stuck_kb
+    table "$name" "Bytes stuck at the end" runs.stuck_kb
 }
 
 for part in "${parts[@]}"; do
