@@ -55,7 +55,7 @@ impl AnySwitch {
         match fabric {
             None => AnySwitch::Dataplane(SwitchNode::new(place, settings, slots)),
             Some(fabric) if place.id().0 < fabric.leaves.into() => {
-                AnySwitch::Leaf(Box::new(CellLeaf::new(place, fabric, settings, slots.data)))
+                AnySwitch::Leaf(Box::new(CellLeaf::new(place, fabric, settings)))
             }
             Some(fabric) => AnySwitch::Spine(Box::new(CellSpine::new(place, fabric))),
         }

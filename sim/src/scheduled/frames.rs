@@ -1,6 +1,6 @@
 //! Frames in a leaf, by slot: those in VOQs, and those in output queues.
 
-use xoff_wire::units::{Bytes, Class, PortId};
+use xoff_wire::units::{Bytes, Class, ClassSet, PortId};
 
 use crate::pool::Packet;
 
@@ -25,38 +25,58 @@ impl StoredFrame {
     }
 }
 
-#[derive(Debug, Default)]
+/// Bit in the slots of frames that no congestion point samples. Slots of sampled frames are small, because tables of
+/// congestion points have an entry for each of them.
+const UNSAMPLED: u32 = 1 << 31;
+
+#[derive(Debug)]
 pub(super) struct Frames {
-    all: Vec<StoredFrame>,
-    free: Vec<u32>,
+    sampled: ClassSet,
+    /// Frames of sampled classes, and of others.
+    all: [Vec<StoredFrame>; 2],
+    free: [Vec<u32>; 2],
 }
 
 impl Frames {
+    pub(super) fn new(sampled: ClassSet) -> Frames {
+        Frames { sampled, all: Default::default(), free: Default::default() }
+    }
+
     /// Stores a frame; returns its slot.
     pub(super) fn put(&mut self, frame: StoredFrame) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            self.all[slot as usize] = frame;
+        let bit = if self.sampled.contains(frame.class) { 0 } else { UNSAMPLED };
+        let (list, _) = place(bit);
+        if let Some(slot) = self.free[list].pop() {
+            *self.get_mut(slot) = frame;
             return slot;
         }
-        self.all.push(frame);
-        u32::try_from(self.all.len() - 1).expect("more frames than 32 bits can count")
+        let at = u32::try_from(self.all[list].len()).ok().filter(|at| *at < UNSAMPLED);
+        self.all[list].push(frame);
+        at.expect("more frames than 31 bits can count") | bit
     }
 
     pub(super) fn get(&self, slot: u32) -> &StoredFrame {
-        &self.all[slot as usize]
+        let (list, at) = place(slot);
+        &self.all[list][at]
     }
 
     pub(super) fn get_mut(&mut self, slot: u32) -> &mut StoredFrame {
-        &mut self.all[slot as usize]
+        let (list, at) = place(slot);
+        &mut self.all[list][at]
     }
 
     pub(super) fn free(&mut self, slot: u32) {
-        self.all[slot as usize].packet = None;
-        self.free.push(slot);
+        self.get_mut(slot).packet = None;
+        self.free[place(slot).0].push(slot);
     }
 
     /// Returns how many frames have a packet here.
     pub(super) fn packets(&self) -> usize {
-        self.all.iter().filter(|frame| frame.packet.is_some()).count()
+        self.all.iter().flatten().filter(|frame| frame.packet.is_some()).count()
     }
+}
+
+/// Returns the list of a slot, and the position in it.
+const fn place(slot: u32) -> (usize, usize) {
+    ((slot / UNSAMPLED) as usize, (slot % UNSAMPLED) as usize)
 }

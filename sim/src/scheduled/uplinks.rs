@@ -31,7 +31,7 @@ pub(super) struct Uplinks {
 
 impl Uplinks {
     pub(super) fn new(first: u8, spines: u8, places: u8) -> Uplinks {
-        let all: PortSet = (first..first + spines).map(PortId).collect();
+        let all: PortSet = (0..spines).map(|spine| PortId(first + spine)).collect();
         Uplinks {
             first,
             idle: all,
@@ -91,5 +91,20 @@ impl Uplinks {
 
     pub(super) fn packets(&self) -> usize {
         self.messages.iter().map(VecDeque::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: sim-scheduled
+    #[test]
+    fn last_uplinks_may_be_last_ports() {
+        for (hosts, spines) in [(192, 64), (255, 1)] {
+            let mut uplinks = Uplinks::new(hosts, spines, 1);
+            let taken: Vec<_> = std::iter::from_fn(|| uplinks.take_for_cell()).collect();
+            assert_eq!(taken, (hosts..=u8::MAX).map(PortId).collect::<Vec<_>>());
+        }
     }
 }

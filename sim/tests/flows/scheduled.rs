@@ -2,14 +2,18 @@
 
 // proves: sim-scheduled
 
+use std::sync::Arc;
+
 use xoff_flow_control::drop_reason::DropReason;
-use xoff_sim::flows::{FlowFabric, FlowPlan, HostSettings, SlowReceiver};
+use xoff_flow_control::settings::{Culprit, QcnSettings, SwitchSettings};
+use xoff_sim::flows::{FlowFabric, FlowPlan, FlowRecord, HostSettings, SlowReceiver};
+use xoff_sim::ideal::Ideal;
 use xoff_sim::scheduled::{AnySwitch, Scheduled};
 use xoff_sim::topology::Build;
 use xoff_sim::{Line, Pace, Picos, Seed};
-use xoff_wire::units::{BitRate, Bytes, PortId};
+use xoff_wire::units::{BitRate, Bytes, ClassSet, PortId};
 
-use super::{LOSSLESS, flow, line};
+use super::{LOSSLESS, LOSSY, flow, line};
 
 const PAPER: Scheduled =
     Scheduled { leaves: 2, spines: 32, hosts: 1, cell: 256, credits: 586, spine_buffer: 16 };
@@ -55,6 +59,77 @@ fn lone_frame_takes_request_grant_and_cell() {
     check(&fabric);
 }
 
+fn fabric_with(
+    shape: Scheduled,
+    modify: impl Fn(&mut SwitchSettings),
+    payload_max: u32,
+) -> FlowFabric<AnySwitch> {
+    let build = Build::new(|lines, _| {
+        let mut kind = Ideal::of(lines, ClassSet::NONE);
+        modify(&mut kind.settings);
+        Arc::new(kind)
+    });
+    let plan = shape.plan(host_line(), uplink(), &build);
+    FlowFabric::of_any(&plan, Seed(1), HostSettings { payload_max, ..HostSettings::default() }, Some(shape))
+}
+
+fn small() -> Scheduled {
+    Scheduled { spines: 8, hosts: 2, ..PAPER }
+}
+
+/// Two hosts send frames of 66 bytes of two classes to two hosts of another leaf.
+#[test]
+fn lossy_overload_drops_no_lossless_frames() {
+    const LOSSY_MOST: Bytes = Bytes(256_000);
+    let sampling = QcnSettings {
+        ingress: ClassSet(1 << LOSSY.get()),
+        egress: ClassSet(1 << LOSSLESS.get()),
+        culprit: Culprit::OccupancyRandom,
+        ..QcnSettings::PAPER
+    };
+    for qcn in [QcnSettings::PAPER, sampling] {
+        let limit = |settings: &mut SwitchSettings| {
+            settings.qcn = qcn;
+            settings.ports.iter_mut().for_each(|port| port.classes[LOSSY.index()].egress_max = LOSSY_MOST);
+        };
+        let mut fabric = fabric_with(small(), limit, 2);
+        for from in [0, 1] {
+            fabric.add(FlowPlan { class: LOSSY, ..flow(from, 2, 60_000) });
+            fabric.add(flow(from, 3, 20_000));
+        }
+        fabric.run_until(Picos::from_micros(3_000));
+        let counters = fabric.fabric().switches()[0].counters();
+        for port in [PortId(0), PortId(1)] {
+            let lossy = counters.class(port, LOSSY);
+            assert!(lossy.drops[DropReason::IngressFull.index()].get() > 0);
+            let most = lossy.ingress_watermark.get();
+            assert!((LOSSY_MOST.0 - 100..=LOSSY_MOST.0).contains(&most), "{most} bytes");
+        }
+        let all = DropReason::ALL.iter().map(|reason| counters.dropped(*reason)).sum::<u64>();
+        assert_eq!(all, counters.dropped(DropReason::IngressFull), "others than lossy frames are dropped");
+        let ended = |record: FlowRecord| record.finish.is_some();
+        assert!(fabric.records().filter(|record| record.class == LOSSLESS).all(ended));
+        assert_eq!(fabric.fabric().missing(), 0);
+    }
+}
+
+/// CNMs to servers of other leaves need room in the input buffer of the default class.
+#[test]
+fn dropped_notices_are_not_counted_sent() {
+    let sent = |room: u64| {
+        let modify = |settings: &mut SwitchSettings| {
+            settings.qcn = QcnSettings { egress: ClassSet(1 << LOSSLESS.get()), ..QcnSettings::PAPER };
+            settings.ports.iter_mut().for_each(|port| port.classes[LOSSY.index()].ingress_max = Bytes(room));
+        };
+        let mut fabric = fabric_with(small(), modify, 1_456);
+        [0, 1].into_iter().for_each(|from| _ = fabric.add(flow(from, 2, 4_000_000)));
+        fabric.run_until(Picos::from_micros(1_000));
+        let counters = fabric.fabric().switches()[1].counters().class(PortId(0), LOSSLESS);
+        [counters.cnms_sent.get() > 0, counters.cnms_not_sent.get() > 0]
+    };
+    assert_eq!((sent(1_000_000), sent(0)), ([true, false], [false, true]));
+}
+
 /// Returns how many frames a saturated output with these credits sends in 100 us.
 fn sent(credits: u32) -> u64 {
     let mut fabric = fabric(Scheduled { credits, ..PAPER }, uplink(), ONE_CELL);
@@ -86,39 +161,42 @@ fn credits_bound_throughput_to_the_cell() {
 #[test]
 fn overloaded_spines_lose_and_reorder_nothing() {
     // Servers of three leaves send to those of leaf 0, whose downlinks have a quarter of their rate. Leaf 0 answers.
-    let tight = Scheduled { leaves: 4, spines: 3, hosts: 3, credits: 400, spine_buffer: 8, cell: 64 };
-    let digests = [true, false].map(|by_place| {
-        let mut fabric = fabric(tight, uplink(), 1_456);
-        fabric.slow_down(
-            1,
-            SlowReceiver {
-                rate: BitRate::from_gbps(5),
-                buffer: Bytes(1_000_000),
-                xoff: Bytes(20_000),
-                xon: Bytes(10_000),
-                begin: Picos::ZERO,
-                end: Picos::NEVER,
-            },
-        );
-        for (one, other) in (0..3).flat_map(|one| (3..12).map(move |other| (one, other))) {
-            fabric.add(flow(other, one, 100_000));
-            fabric.add(flow(one, other, 100_000));
-        }
-        if by_place {
-            assert!(fabric.run_to_end(Picos::from_micros(10_000)));
-        } else {
-            while fabric.open() > 0 && fabric.fabric_mut().step(Picos::from_micros(10_000)).is_some() {}
-        }
-        fabric.run_until(Picos::from_micros(10_000));
-        check(&fabric);
-        assert!(fabric.records().all(|record| record.finish.is_some()));
-        let spine = fabric.fabric().switches()[4].counters().class(PortId(0), LOSSLESS);
-        let cells = spine.egress_watermark.get() / (64 + 10);
-        assert!(
-            cells > 8 && cells <= 4 * 8,
-            "{cells} cells, but the output and three inputs have places for 8 each"
-        );
-        fabric.fabric().digest()
-    });
-    assert_eq!(digests[0], digests[1], "order of events by node and by time");
+    for spine_buffer in [1, 8] {
+        let tight = Scheduled { leaves: 4, spines: 3, hosts: 3, credits: 400, spine_buffer, cell: 64 };
+        let digests = [true, false].map(|by_place| {
+            let mut fabric = fabric(tight, uplink(), 1_456);
+            fabric.slow_down(
+                1,
+                SlowReceiver {
+                    rate: BitRate::from_gbps(5),
+                    buffer: Bytes(1_000_000),
+                    xoff: Bytes(20_000),
+                    xon: Bytes(10_000),
+                    begin: Picos::ZERO,
+                    end: Picos::NEVER,
+                },
+            );
+            for (one, other) in (0..3).flat_map(|one| (3..12).map(move |other| (one, other))) {
+                fabric.add(flow(other, one, 100_000));
+                fabric.add(flow(one, other, 100_000));
+            }
+            if by_place {
+                assert!(fabric.run_to_end(Picos::from_micros(10_000)));
+            } else {
+                while fabric.open() > 0 && fabric.fabric_mut().step(Picos::from_micros(10_000)).is_some() {}
+            }
+            fabric.run_until(Picos::from_micros(10_000));
+            check(&fabric);
+            assert!(fabric.records().all(|record| record.finish.is_some()));
+            let spine = fabric.fabric().switches()[4].counters().class(PortId(0), LOSSLESS);
+            let places = u64::from(spine_buffer);
+            let cells = spine.egress_watermark.get() / (64 + 10);
+            assert!(
+                cells > places && cells <= 4 * places,
+                "{cells} cells, but the output and three inputs have places for {places} each"
+            );
+            fabric.fabric().digest()
+        });
+        assert_eq!(digests[0], digests[1], "order of events by node and by time");
+    }
 }

@@ -84,7 +84,6 @@ impl CellLeaf {
     fn end_injection(&mut self, slot: u32, net: &mut Net) {
         let frame = *self.frames.get(slot);
         self.frames.free(slot);
-        self.input_places += 1;
         let rest = self.ports[frame.port.index()].buffered[frame.class.index()].saturating_sub(frame.size());
         self.set_buffered(frame.port, frame.class, rest, net.now().floor());
         self.send_to_server(frame.port, net);

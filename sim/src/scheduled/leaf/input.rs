@@ -11,6 +11,7 @@ use xoff_wire::{Header, MacControl};
 use super::super::frames::StoredFrame;
 use super::super::header::{BYTES, CellHeader, Kind};
 use super::CellLeaf;
+use super::port::input_most;
 use crate::node::Net;
 use crate::pool::Packet;
 
@@ -31,7 +32,7 @@ impl CellLeaf {
         counters.rx_frames.add(1);
         counters.rx_bytes.add(Bytes::of_frame(packet.len).0);
         match self.destination(port, header.dst) {
-            Ok(to) => self.admit(port, class, to, packet, net),
+            Ok(to) => _ = self.admit(port, class, to, packet, net),
             Err(reason) => self.drop_frame((port, class), reason, packet, net),
         }
     }
@@ -49,8 +50,8 @@ impl CellLeaf {
         u16::try_from(number).ok().filter(|_| exists)
     }
 
-    /// Stores a frame in the VOQ to its output, and requests credits.
-    fn admit(&mut self, port: PortId, class: Class, to: u16, packet: Packet, net: &mut Net) {
+    /// Stores a frame in the VOQ to its output, and requests credits. Returns false if it drops the frame.
+    fn admit(&mut self, port: PortId, class: Class, to: u16, packet: Packet, net: &mut Net) -> bool {
         let settings = self.ports[port.index()].settings.classes[class.index()];
         let size = Bytes::of_frame(packet.len);
         let buffered = self.ports[port.index()].buffered[class.index()].saturating_add(size);
@@ -58,20 +59,19 @@ impl CellLeaf {
         let reason = match cells {
             Err(_) => Some(DropReason::TooLong),
             Ok(_) if packet.len > self.ports[port.index()].settings.mtu_frame => Some(DropReason::TooLong),
-            Ok(_) if self.input_places == 0 => Some(DropReason::NoFrames),
-            Ok(_) if buffered <= settings.ingress_most() => None,
+            Ok(_) if buffered <= input_most(&settings) => None,
             Ok(_) if settings.lossless => Some(DropReason::HeadroomExhausted),
             Ok(_) => Some(DropReason::IngressFull),
         };
         if let Some(reason) = reason {
-            return self.drop_frame((port, class), reason, packet, net);
+            self.drop_frame((port, class), reason, packet, net);
+            return false;
         }
         let cells = cells.unwrap_or(u8::MAX);
         let voq = self.ports[port.index()].voqs.entry((to, class)).or_default();
         let sequence = voq.next;
         let frame = StoredFrame { packet: Some(packet), class, port, to, cells, sequence, len: packet.len };
         let slot = self.frames.put(frame);
-        self.input_places -= 1;
         voq.next = sequence.wrapping_add(1);
         voq.waiting.push_back(slot);
         self.set_buffered(port, class, buffered, net.now().floor());
@@ -92,6 +92,7 @@ impl CellLeaf {
         }
         self.send_to_server(port, net);
         self.send_to_spines(net);
+        true
     }
 
     pub(super) fn put_message(&mut self, message: &CellHeader, net: &mut Net) {
@@ -171,10 +172,10 @@ impl CellLeaf {
             let at = self.fabric.port_of(server);
             self.ports[at.index()].notices.push_back(packet);
             self.send_to_server(at, net);
+            true
         } else {
             let class = self.ports[port.index()].settings.default_class;
-            self.admit(port, class, server, packet, net);
+            self.admit(port, class, server, packet, net)
         }
-        true
     }
 }

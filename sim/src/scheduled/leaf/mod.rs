@@ -12,8 +12,8 @@ use xoff_dataplane::tap::{FrameEvent, Sighting, TAPS_MAX, Tap};
 use xoff_flow_control::congestion::CongestionPoints;
 use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_flow_control::drop_reason::DropReason;
-use xoff_flow_control::settings::SwitchSettings;
-use xoff_wire::units::{CLASSES, Class, Nanos, PortId};
+use xoff_flow_control::settings::{PortSettings, SwitchSettings};
+use xoff_wire::units::{Class, ClassSet, Nanos, PortId};
 
 use super::Scheduled;
 use super::frames::Frames;
@@ -22,7 +22,7 @@ use crate::node::{Net, Node, Place};
 use crate::pool::Packet;
 use crate::slots::{Slots, View};
 use crate::time::Picos;
-use port::ServerPort;
+use port::{ServerPort, input_frames};
 
 /// Leaf of a scheduled fabric. Its first ports lead to servers, the others to spines.
 ///
@@ -37,8 +37,6 @@ pub struct CellLeaf {
     ports: Box<[ServerPort]>,
     uplinks: Uplinks,
     frames: Frames,
-    /// Free places of the input buffers for frames.
-    input_places: u32,
     taps: Vec<Box<dyn Tap>>,
     /// Slot of the pause that the taps observe.
     pauses: Slots,
@@ -46,23 +44,25 @@ pub struct CellLeaf {
 }
 
 impl CellLeaf {
-    /// Creates a leaf, with `slots` places for frames in its input buffers.
+    /// Creates a leaf.
     #[must_use]
-    pub fn new(place: Place, fabric: Scheduled, settings: &SwitchSettings, slots: u32) -> CellLeaf {
+    pub fn new(place: Place, fabric: Scheduled, settings: &SwitchSettings) -> CellLeaf {
         let servers = &settings.ports[..fabric.hosts.into()];
-        // Each frame at an output has a credit, so that no frame gets a higher slot.
-        let classes = u32::try_from(CLASSES).unwrap_or(u32::MAX);
-        let at_outputs = fabric.credits.saturating_mul(classes).saturating_mul(fabric.hosts.into());
-        let all_slots = slots.saturating_add(at_outputs);
+        let sampled = ClassSet(settings.qcn.ingress.0 | settings.qcn.egress.0);
+        // Each frame at an output has a credit, so that no sampled frame gets a higher slot.
+        let slots_of = |port: &PortSettings| {
+            let slots = sampled.iter().map(|class| input_frames(&port.classes[class.index()]));
+            slots.map(|at_input| at_input.saturating_add(fabric.credits)).fold(0, u32::saturating_add)
+        };
+        let slots = servers.iter().map(slots_of).fold(0, u32::saturating_add);
         CellLeaf {
             place,
             fabric,
             counters: Counters::new(settings.ports.len()),
-            congestion: CongestionPoints::new(&settings.qcn, servers, all_slots),
+            congestion: CongestionPoints::new(&settings.qcn, servers, slots),
             ports: servers.iter().map(|of| ServerPort::new(of, fabric.credits)).collect(),
             uplinks: Uplinks::new(fabric.hosts, fabric.spines, fabric.spine_buffer),
-            frames: Frames::default(),
-            input_places: slots,
+            frames: Frames::new(sampled),
             taps: Vec::new(),
             pauses: Slots::new(0, 1),
             woken: Nanos::NEVER,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::pause::{Held, Paused};
-use xoff_flow_control::settings::PortSettings;
+use xoff_flow_control::settings::{ClassSettings, PortSettings};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
 use super::super::arbiter::Arbiter;
@@ -48,6 +48,16 @@ pub(super) struct ServerPort {
     pub(super) paused: Paused,
     pub(super) is_busy: bool,
     pub(super) sending: Option<Sending>,
+}
+
+/// Returns the maximum bytes of a class in the input buffer.
+pub(super) fn input_most(settings: &ClassSettings) -> Bytes {
+    if settings.lossless { settings.ingress_most() } else { settings.ingress_max.min(settings.egress_max) }
+}
+
+/// Returns the maximum number of frames of a class in the input buffer.
+pub(super) fn input_frames(settings: &ClassSettings) -> u32 {
+    u32::try_from(input_most(settings).0 / Bytes::of_frame(0).0).unwrap_or(u32::MAX)
 }
 
 impl ServerPort {
