@@ -228,9 +228,10 @@ fn read(
     let hosts = table.table("hosts", problems).map(|table| hosts::read(&table, problems)).unwrap_or_default();
     let duration = value(scenario.duration.as_ref(), OrOff::Off).into_option();
     let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
-    let longest = Class::ALL.map(|class| hosts.framing(class).longest()).into_iter().max();
-    let longest = Bytes::of_frame(longest.unwrap_or_default());
-    let receivers = receivers::read(&table.tables("receiver", problems), (longest, limit), problems);
+    let longest =
+        Class::ALL.map(|class| hosts.framing(class).longest()).into_iter().max().unwrap_or_default();
+    let frame_max = Bytes::of_frame(longest);
+    let receivers = receivers::read(&table.tables("receiver", problems), (frame_max, limit), problems);
     let loads = load::all(&table.tables("load", problems), (duration, limit), problems);
     if table.value("load").is_none() {
         problems.push(
@@ -251,7 +252,7 @@ fn read(
         .filter_map(|table| changes::read(table, limit, topology.as_ref(), problems))
         .collect();
     if let Some(topology) = &topology {
-        scheduled::check(root, topology, hosts.payload_max, problems);
+        scheduled::check(root, topology, longest, problems);
         switches::check(root, (topology, &hosts), &changes, problems);
     }
     let warm_up = value(scenario.warm_up.as_ref(), Nanos::ZERO);

@@ -4,17 +4,18 @@ use toml_span::value::Table as TomlTable;
 use toml_span::{Span, Value};
 use xoff_config::Problem;
 use xoff_config::reader::Problems;
-use xoff_sim::flows::frame_len;
 
 use super::topology::Topology;
 
-const SWITCH: &[&str] = &["class", "qcn"];
+const SWITCH: &[&str] = &["class", "qcn", "defaults"];
+const DEFAULTS: &[&str] = &["mtu"];
 const CLASS: &[&str] = &["xoff", "xon", "headroom", "ingress_max"];
 
-pub(super) fn check(root: &Value<'_>, topology: &Topology, payload: u32, problems: &mut Problems) {
+/// Reports settings that a scheduled fabric cannot have; `longest` is the length of the longest frame without FCS.
+pub(super) fn check(root: &Value<'_>, topology: &Topology, longest: u32, problems: &mut Problems) {
     let Some(fabric) = topology.scheduled() else { return };
     let place = |place: &str| root.pointer(place).map_or(Span::default(), |value| value.span);
-    let cells = fabric.cells(frame_len(payload));
+    let cells = fabric.cells(longest);
     if fabric.credits < cells {
         problems.push(
             Problem::error(format!(
@@ -23,7 +24,7 @@ pub(super) fn check(root: &Value<'_>, topology: &Topology, payload: u32, problem
             ))
             .at(place("/topology/credits"), "this frame would wait forever")
             .help(format!(
-                "set `credits` to at least {cells}, or a larger `cell`, or a smaller `payload` in [hosts]"
+                "set `credits` to at least {cells}, or a larger `cell`, or a smaller `payload` in [hosts] or `mss` in [hosts.tcp]"
             )),
         );
     }
@@ -36,12 +37,19 @@ pub(super) fn check(root: &Value<'_>, topology: &Topology, payload: u32, problem
             );
         }
     }
-    for key in ["ofc", "gfc"] {
-        let value = root.pointer(&format!("/hosts/{key}"));
-        if let Some(value) = value.filter(|value| value.as_bool() == Some(true)) {
+    let (pauses, marks) = ("pause whole classes", "do not mark ECN");
+    for (key, choice, why) in [
+        ("ofc", "ofc", pauses),
+        ("gfc", "gfc", pauses),
+        ("control", "dcqcn", marks),
+        ("tcp/control", "dctcp", marks),
+        ("tcp/ecn", "ecn", marks),
+    ] {
+        let is_chosen = |value: &&Value<'_>| value.as_bool() == Some(true) || value.as_str() == Some(choice);
+        if let Some(value) = root.pointer(&format!("/hosts/{key}")).filter(is_chosen) {
             problems.push(
                 Problem::error(format!(
-                    "`{key}` has no effect, because leaves of a scheduled fabric pause whole classes"
+                    "`{choice}` has no effect, because leaves of a scheduled fabric {why}"
                 ))
                 .at(value.span, "no effect")
                 .help("remove this key"),
@@ -60,6 +68,9 @@ pub(super) fn check(root: &Value<'_>, topology: &Topology, payload: u32, problem
             continue;
         }
         refuse_others(settings, SWITCH, problems);
+        if let Some(defaults) = settings.get("defaults").and_then(Value::as_table) {
+            refuse_others(defaults, DEFAULTS, problems);
+        }
         let classes = settings.get("class").and_then(Value::as_table);
         for class in classes.into_iter().flat_map(TomlTable::values).filter_map(Value::as_table) {
             refuse_others(class, CLASS, problems);

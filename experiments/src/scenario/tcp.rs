@@ -17,7 +17,7 @@ xoff_config::keys! {
         ecn: bool = parse::boolean;
         mss: u32 = parse::integer(64..=8_934);
         initial_window: u32 = parse::integer(1..=1_000);
-        window: Bytes = parse::bytes;
+        window: Bytes = window;
         sack: bool = parse::boolean;
         detection: Detection = detection;
         rto_min: Nanos = parse::time(Nanos::from_micros(1)..=MINUTE);
@@ -30,6 +30,18 @@ xoff_config::keys! {
         handshake: bool = parse::boolean;
         persistent: bool = parse::boolean;
         idle_restart: bool = parse::boolean;
+    }
+}
+
+/// Largest window that TCP can announce (RFC 7323).
+const WINDOW_MAX: Bytes = Bytes(1 << 30);
+
+fn window(value: &toml_span::Value<'_>) -> Parsed<Bytes> {
+    let window = parse::bytes(value)?;
+    if window > WINDOW_MAX {
+        Err("a size up to \"1GiB\", the largest window of TCP".into())
+    } else {
+        Ok(window)
     }
 }
 
@@ -119,8 +131,12 @@ mod tests {
     use super::*;
 
     fn of(hosts: &str) -> Result<Option<TcpHosts>, String> {
+        in_topology("kind = \"single\"\nhosts = 3", hosts)
+    }
+
+    fn in_topology(topology: &str, hosts: &str) -> Result<Option<TcpHosts>, String> {
         let text = format!(
-            "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n[[load]]\nkind = \"permutation\"\nsize = 1\n{hosts}\n"
+            "[scenario]\nname = \"x\"\n[topology]\n{topology}\n[[load]]\nkind = \"permutation\"\nsize = 1\n{hosts}\n"
         );
         let source = Source::from_toml("x", &text, &[]).map_err(|error| format!("{error:?}"))?;
         Ok(source.point(0).unwrap().hosts.tcp)
@@ -166,10 +182,26 @@ mod tests {
             ),
             (format!("{tcp}tcp.detection = \"always\""), "the number of duplicate acknowledgements"),
             (format!("{tcp}tcp.mss = 8934"), "`mss` is 8934, which with headers needs an MTU of 8986"),
+            (format!("{tcp}tcp.window = 1073741825"), "a size up to \\\"1GiB\\\", the largest window"),
             (format!("{tcp}tcp.classes = []"), "a list of at least one class"),
         ] {
             let error = of(&keys).unwrap_err();
             assert!(error.contains(expected), "{keys}: {error}");
+        }
+    }
+
+    /// A segment with 1200 bytes of payload fits into five cells, one with 1448 needs six, as the longest RoCE frame.
+    #[test]
+    fn credits_cover_longest_frame_of_all_transports() {
+        let topology = "kind = \"scheduled\"\nleaves = 2\nspines = 2\nhosts = 2\ncredits = 5";
+        let tcp = |mss| format!("[hosts]\ntransport = \"tcp\"\ntcp.mss = {mss}");
+        assert!(in_topology(topology, &tcp(1_200)).is_ok());
+        for hosts in [tcp(1_448), "[hosts]\npayload = 1000\ntcp.classes = [0]".into()] {
+            let error = in_topology(topology, &hosts).unwrap_err();
+            assert!(
+                error.contains("the longest frame needs 6") && error.contains("`mss`"),
+                "{hosts}: {error}"
+            );
         }
     }
 }

@@ -28,7 +28,7 @@ pub const FLOWS: Table = Table {
         "finish_ns", "ns", "time at which the last byte arrived; empty if unfinished";
         "acked_ns", "ns", "TCP: time at which the sender received the last acknowledgement; empty if unfinished";
         "fct_ns", "ns", "time from start to finish; empty if unfinished";
-        "ideal_ns", "ns", "completion time of the flow alone in the fabric";
+        "ideal_ns", "ns", "time of the flow alone at line rate; TCP: without handshake and slow start";
         "slowdown", "1", "fct_ns / ideal_ns; empty if the flow is unfinished";
         "sent_frames", "frames", "data frames sent, retransmissions included";
         "resent_frames", "frames", "data frames retransmitted";
