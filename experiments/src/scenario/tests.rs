@@ -158,6 +158,8 @@ fn scheduled_fabric_refuses_settings_without_effect() {
     // The longest frame has 1,518 bytes: six cells of 256 bytes, twelve of 128.
     assert!(read(&of("\ncredits = 6", "")).is_ok());
     assert!(read(&of("\ncredits = 12\ncell = 128", "")).is_ok());
+    let jumbo = "[switch.all.defaults]\nmtu = 9000\n[hosts]\npayload = 8000\n";
+    assert!(read(&of("", jumbo)).is_ok());
     let cases = [
         (
             of("\ncredits = 5", ""),
@@ -174,6 +176,22 @@ fn scheduled_fabric_refuses_settings_without_effect() {
         (
             of("", "[hosts]\nofc = true\n"),
             "`ofc` has no effect, because leaves of a scheduled fabric pause whole classes",
+        ),
+        (
+            of("", "[hosts]\ntransport = \"roce\"\ncontrol = \"dcqcn\"\n"),
+            "`dcqcn` has no effect, because leaves of a scheduled fabric do not mark ECN",
+        ),
+        (
+            of("", "[hosts]\ntransport = \"tcp\"\n[hosts.tcp]\ncontrol = \"dctcp\"\n"),
+            "`dctcp` has no effect, because leaves of a scheduled fabric do not mark ECN",
+        ),
+        (
+            of("", "[hosts]\ntransport = \"tcp\"\n[hosts.tcp]\necn = true\n"),
+            "`ecn` has no effect, because leaves of a scheduled fabric do not mark ECN",
+        ),
+        (
+            of("", "[switch.all.defaults]\nlearning = false\n"),
+            "`learning` has no effect in a scheduled fabric",
         ),
         (of("", "[[fault]]\nat = \"h0\"\nlost = 0.1\n"), "a scheduled fabric cannot have a [[fault]]"),
         (

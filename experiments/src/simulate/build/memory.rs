@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use miette::miette;
+use xoff_flow_control::congestion::points;
 use xoff_sim::load::{Times, mean_on_line};
+use xoff_sim::scheduled::Scheduled;
 use xoff_sim::{Plan, SwitchKind};
-use xoff_wire::units::Bytes;
+use xoff_wire::units::{Bytes, ClassSet};
 
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
@@ -30,12 +32,21 @@ pub struct Room {
 pub(super) fn fit(
     kinds: &[Arc<SwitchKind>],
     hosts: u32,
+    scheduled: Option<Scheduled>,
     flows: &[(&str, f64)],
     room: Room,
 ) -> miette::Result<()> {
+    // Tables of congestion points, for frames at the outputs of a leaf.
+    let at_outputs = |kind: &SwitchKind, fabric: Scheduled| {
+        let qcn = &kind.settings.qcn;
+        let classes = ClassSet(qcn.ingress.0 | qcn.egress.0).iter().count() as u64;
+        let slots = u64::from(fabric.credits) * classes * u64::from(fabric.hosts);
+        points::memory(qcn, fabric.hosts.into(), slots)
+    };
     let takes = |kind: &SwitchKind| {
         let places = u64::from(kind.slots.data) + u64::from(kind.slots.control);
-        PLACE * places + PORT * kind.settings.ports.len() as u64 + ADDRESS * u64::from(hosts)
+        let tables = scheduled.map_or(0, |fabric| at_outputs(kind, fabric));
+        PLACE * places + PORT * kind.settings.ports.len() as u64 + ADDRESS * u64::from(hosts) + tables
     };
     let switches: u64 = kinds.iter().map(|kind| takes(kind)).sum();
     let loads = flows.iter().map(|(_, flows)| flows * FLOW).sum::<f64>();
@@ -116,6 +127,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use crate::scenario::Source;
+    use xoff_flow_control::settings::Culprit;
     use xoff_sim::topology::Build;
     use xoff_sim::{Line, Picos, ideal};
     use xoff_wire::units::BitRate;
@@ -144,18 +156,32 @@ mod tests {
     fn memory_check_of_switches_is_exact_to_the_byte() {
         let kinds = kinds();
         let takes = takes(&kinds);
-        fit(&kinds, 8, &[], room(takes, 1)).unwrap();
-        let message = fit(&kinds, 8, &[], room(takes - 1, 1)).unwrap_err().to_string();
+        fit(&kinds, 8, None, &[], room(takes, 1)).unwrap();
+        let message = fit(&kinds, 8, None, &[], room(takes - 1, 1)).unwrap_err().to_string();
         assert!(message.contains("MiB of memory, but the machine has"), "{message}");
-        fit(&kinds, 8, &[], Room { machine: None, runs: 1 }).unwrap();
+        fit(&kinds, 8, None, &[], Room { machine: None, runs: 1 }).unwrap();
+    }
+
+    #[test]
+    fn tables_of_leaf_outputs_take_memory() {
+        let mut kinds = kinds();
+        for kind in &mut kinds {
+            let qcn = &mut Arc::make_mut(kind).settings.qcn;
+            (qcn.ingress, qcn.culprit) = (ClassSet(0b1000), Culprit::OccupancyRandom);
+        }
+        let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
+        // Slots of 8 bytes in a table, and of 4 in each of three points.
+        let takes = takes(&kinds) + 3 * 500 * 3 * (8 + 3 * 4);
+        fit(&kinds, 8, Some(fabric), &[], room(takes, 1)).unwrap();
+        fit(&kinds, 8, Some(fabric), &[], room(takes - 1, 1)).unwrap_err();
     }
 
     #[test]
     fn concurrent_runs_share_the_memory() {
         let kinds = kinds();
         let takes = takes(&kinds);
-        fit(&kinds, 8, &[], room(2 * takes, 2)).unwrap();
-        let error = fit(&kinds, 8, &[], room(2 * takes - 1, 2)).unwrap_err();
+        fit(&kinds, 8, None, &[], room(2 * takes, 2)).unwrap();
+        let error = fit(&kinds, 8, None, &[], room(2 * takes - 1, 2)).unwrap_err();
         assert_eq!(error.help().unwrap().to_string(), "run fewer at the same time: --jobs 1");
     }
 
@@ -206,8 +232,9 @@ mod tests {
         let kinds = kinds();
         let takes = takes(&kinds);
         let loads = [("few", 10.0), ("many", 1e9)];
-        fit(&kinds, 8, &loads, room(takes + 1_450 * 1_000_000_010, 1)).unwrap();
-        let message = fit(&kinds, 8, &loads, room(takes + 1_450 * 1_000_000_009, 1)).unwrap_err().to_string();
+        fit(&kinds, 8, None, &loads, room(takes + 1_450 * 1_000_000_010, 1)).unwrap();
+        let message =
+            fit(&kinds, 8, None, &loads, room(takes + 1_450 * 1_000_000_009, 1)).unwrap_err().to_string();
         assert!(message.contains("load `many` alone makes about 1000000000 flows"), "{message}");
     }
 }

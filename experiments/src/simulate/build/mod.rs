@@ -50,7 +50,8 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     let lossy = hosts::lossy_classes(&scenario).iter().chain(classes).collect();
     let configured = switches::configured((source, point, &scenario.changes), &kinds, &ports, lossy)?;
     let flows = memory::flows(&scenario, &bare.plan, imported.iter().map(Vec::len), path)?;
-    memory::fit(&configured.kinds, bare.plan.hosts(), &flows, Room { machine: machine::memory(), runs })?;
+    let (room, scheduled) = (Room { machine: machine::memory(), runs }, scenario.topology.scheduled());
+    memory::fit(&configured.kinds, bare.plan.hosts(), scheduled, &flows, room)?;
     let next = Cell::new(0);
     let build = Build::new(|_, _| {
         let number = next.replace(next.get() + 1);
@@ -64,7 +65,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     if let Some(reaction) = &mut settings.qcn {
         reaction.seed = Seed(seed).number(NodeId(u32::MAX), Purpose::Sample);
     }
-    let mut fabric = FlowFabric::of_any(&plan, Seed(seed), settings, scenario.topology.scheduled());
+    let mut fabric = FlowFabric::of_any(&plan, Seed(seed), settings, scheduled);
     hosts::slow_down(&mut fabric, &scenario, &plan)?;
     let mut loads = Vec::new();
     for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
