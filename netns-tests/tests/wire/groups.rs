@@ -155,7 +155,10 @@ fn cut_group_wire_loses_only_frames_on_it_or_queued_for_it() {
             lost,
             by_name + on_wire,
             "{by_name} frames queued for the cut wire and {on_wire} frames on it were lost; hosts lost {:?}, far end of the wire dropped {:?}",
-            reports.iter().flat_map(|reports| [a, b, c, d].map(|host| reports.of(host).drops.total)).collect::<Vec<_>>(),
+            reports
+                .iter()
+                .flat_map(|reports| [a, b, c, d].map(|host| reports.of(host).drops.total))
+                .collect::<Vec<_>>(),
             far.ports[3].classes[3].drops
         );
         assert_eq!([&near, &far].map(|status| status.verdict.ledger_balanced), [Some(true); 2]);
