@@ -1,4 +1,4 @@
-//! All cases, as a table. A case is a function that drives the [`Bench`](crate::Bench) and judges what it recorded.
+//! All cases, as a table. A case is a function that drives the [`Bench`] and judges what it recorded.
 
 mod buffers;
 mod complete;
