@@ -330,14 +330,7 @@ impl FlowHost {
         let framing = self.settings.framing(flow.class);
         let len = framing.frame_len(payload(flow.bytes, framing.payload_max, sequence));
         let segment = Segment { kind: Kind::Data, number: flow.peer, sequence, sent: now };
-        let envelope = Envelope {
-            from: self.number,
-            to: flow.to,
-            via: self.links[at].gateway,
-            class: flow.class,
-            port: flow.port,
-            is_ecn_capable: timeout.is_some(),
-        };
+        let envelope = flow.envelope(self.number, self.links[at].gateway, timeout.is_some());
         let bytes = Bytes::on_line(len);
         self.space(number, now, bytes);
         if let Some(timeout) = timeout {

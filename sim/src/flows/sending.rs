@@ -1,8 +1,9 @@
 //! State of a flow at its sender. It is boxed while the flow is active.
 
-use xoff_wire::units::Class;
+use xoff_wire::units::{Class, MacAddr};
 
 use super::FlowPlan;
+use super::segment::Envelope;
 use crate::time::Picos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,11 @@ pub(super) fn payload(bytes: u64, payload_max: u32, sequence: u32) -> u32 {
 }
 
 impl Sending {
+    /// Returns the addresses of the flow's frames from host `from`.
+    pub(super) fn envelope(&self, from: u32, via: Option<MacAddr>, is_ecn_capable: bool) -> Envelope {
+        Envelope { from, to: self.to, via, class: self.class, port: self.port, is_ecn_capable }
+    }
+
     pub(super) fn new(plan: &FlowPlan, peer: u32, port: u16, most: u16) -> Sending {
         let &FlowPlan { from: _, to, class, bytes, start, tag } = plan;
         Sending {

@@ -8,7 +8,7 @@ use xoff_host::tcp::{Ack, Path, Receiver, Sender, TcpSettings};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::super::intake::Arrived;
-use super::super::segment::{Content, Envelope, Segment, link_of, parse_tcp, tcp_len};
+use super::super::segment::{Content, Segment, link_of, parse_tcp, tcp_len};
 use super::super::sending::{Wait, payload};
 use super::super::transport::TcpHosts;
 use super::{FlowHost, Reply, Timer, UNDER_WAY};
@@ -135,14 +135,7 @@ impl FlowHost {
         let header = TcpHeader::of(&sent, &settings, (flow.peer, flow.port), now.floor());
         let payload = sent.segment.map_or(0, |segment| payload(flow.bytes, settings.mss, segment));
         let len = tcp_len(&header) + payload;
-        let envelope = Envelope {
-            from: self.number,
-            to: flow.to,
-            via: self.links[at].gateway,
-            class: flow.class,
-            port: flow.port,
-            is_ecn_capable: sent.is_ecn_capable,
-        };
+        let envelope = flow.envelope(self.number, self.links[at].gateway, sent.is_ecn_capable);
         let bytes = Bytes::on_line(len);
         self.space(number, now, bytes);
         self.start_content(at, &Content::Tcp(header), &envelope, len, net);
