@@ -27,12 +27,12 @@ pub fn measure(bench: &mut Bench) -> Result<Accuracy, Void> {
     let class = Class::ALL.into_iter().find(|class| bench.setup.mark(*class).is_some()).unwrap_or_default();
     let mut delays = Vec::new();
     let stream = bench.stream(Flow::new(0, 1, class).size(SIZE).rate(rate).count(FRAMES))?;
-    let mut known = (0, Nanos::ZERO);
+    let mut before = (0, Nanos::ZERO);
     bench.run_until(LIMIT, |bench| {
         let tally = bench.tally(stream);
-        if tally.frames > known.0 {
-            delays.push((tally.delay_total.0 - known.1.0) / (tally.frames - known.0));
-            known = (tally.frames, tally.delay_total);
+        if tally.frames > before.0 {
+            delays.push((tally.delay_total.0 - before.1.0) / (tally.frames - before.0));
+            before = (tally.frames, tally.delay_total);
         }
         tally.frames >= FRAMES
     })?;

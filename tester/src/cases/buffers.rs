@@ -1,7 +1,7 @@
 //! Group `buffers`: the thresholds of XOFF and XON, as a peer sees them. Port 2 pauses the class, frames of port 1 fill
 //! the device slowly, and short resumptions drain it step by step.
 
-use xoff_wire::units::{BitRate, Bytes, Class, Nanos, Quanta};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::Case;
 use super::complete::{drain, full_size, require_complete, share};
@@ -75,14 +75,10 @@ fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result
     let rate =
         BitRate::new((line * 1_000_000_000 / interval.0.max(1)).max(1_000)).expect("the rate is not zero");
     let rate = rate.min(share(bench, 100, 1, SIZE));
-    let known = bench.controls(from).len();
+    let earlier = bench.controls(from).len();
     bench.react(from, Reaction::Ignore);
     let stream = bench.stream(Flow::new(from, TO, class).size(SIZE).rate(rate))?;
-    let paused = |bench: &Bench| {
-        bench.controls(from)[known..]
-            .iter()
-            .any(|frame| frame.time(class).is_some_and(|time| time != Quanta(0)))
-    };
+    let paused = |bench: &Bench| bench.controls(from)[earlier..].iter().any(|frame| frame.is_xoff(class));
     let is_paused = bench.run_until(FILL_MAX, paused)?;
     let sent = bench.sent(stream);
     bench.stop(stream);
@@ -183,9 +179,8 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
         before = after;
         after = total.saturating_sub(bench.tally(filled.stream).tracker.distinct() * frame);
         points.push((bench.now().since(begin).0 as f64 / 1e6, after as f64));
-        let is_xon = |frame: &crate::bench::ControlFrame| {
-            frame.time(class) == Some(Quanta(0)) && frame.when.latest >= resumed.earliest
-        };
+        let is_xon =
+            |frame: &crate::bench::ControlFrame| frame.is_xon(class) && frame.when.latest >= resumed.earliest;
         if bench.controls(FROM).iter().any(is_xon) {
             found = Some(bench.now());
             break;

@@ -175,14 +175,14 @@ fn pfc(bench: &mut Bench) -> Result<Judgement, Void> {
     let before = settled(bench, &[&received, &sent])?;
     start_heartbeat(bench)?;
     let is_pfc = |frame: &&crate::bench::ControlFrame| matches!(frame.content, Ok(MacControl::Pfc(_)));
-    let known = bench.controls(FROM).iter().filter(is_pfc).count();
+    let earlier = bench.controls(FROM).iter().filter(is_pfc).count();
     for _ in 0..PAUSES {
         bench.pause(TO, &[(class, 1_000)]);
         bench.run_for(Nanos::from_millis(1))?;
     }
     let pauses = PAUSES + congest(bench)?;
-    let xoffs = bench.controls(FROM).iter().filter(is_pfc).count() - known;
-    let expected = [Expected::exactly(received, pauses), Expected::exactly(sent, xoffs as u64)];
+    let pfc = bench.controls(FROM).iter().filter(is_pfc).count() - earlier;
+    let expected = [Expected::exactly(received, pauses), Expected::exactly(sent, pfc as u64)];
     judge(bench, &before, &expected)
 }
 

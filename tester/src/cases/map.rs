@@ -110,7 +110,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
         }
     }
     judgement.limits("code points with another class", f64::from(wrong), "code points", (None, Some(0.0)));
-    judgement.note(format!("classes that obey PFC were told apart: {}", list(&obeying)));
+    judgement.note(format!("distinguished classes, which obey PFC: {}", list(&obeying)));
     Ok(judgement)
 }
 

@@ -18,7 +18,7 @@ use crate::judgement::Judgement;
 
 use send::flow as send_flow;
 
-/// One run of a case.
+/// Run of a case.
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 
 /// Case of the examination.

@@ -1,7 +1,7 @@
 //! Group `watchdog`: a PFC watchdog ends a pause storm by dropping the class. The storm lasts no longer than the
 //! detection time needs.
 
-use xoff_wire::units::{Nanos, Quanta};
+use xoff_wire::units::Nanos;
 
 use super::complete::{drain, require_complete};
 use super::streams::{FROM, TO, lossless, markable, require_held, start_heartbeat};
@@ -111,8 +111,7 @@ fn restoration(bench: &mut Bench) -> Result<Judgement, Void> {
     drain(bench, &[stream])?;
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &[stream], "the class after its restoration");
-    let xoffs =
-        bench.controls(FROM).iter().filter(|frame| frame.time(class).is_some_and(|time| time != Quanta(0)));
+    let xoffs = bench.controls(FROM).iter().filter(|frame| frame.is_xoff(class));
     judgement.measure("XOFFs of the device", xoffs.count() as f64, "frames");
     Ok(judgement)
 }

@@ -14,11 +14,10 @@ impl Report {
     /// Returns the report as an HTML document.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let mut html = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-             <title>{0}: {1}</title>\n<style>\n{2}</style>\n</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p>{3} · {4}</p>\n<p class=\"quiet\">{5}</p>\n</header>\n<main>\n",
+        let mut html = include_str!("head.html").to_owned();
+        let _ = write!(
+            html,
+            "<title>{0}: {1}</title>\n<style>\n{2}</style>\n</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p>{3} · {4}</p>\n<p class=\"quiet\">{5}</p>\n</header>\n<main>\n",
             escaped(&self.device.name),
             self.verdict(),
             include_str!("report.css"),

@@ -1,6 +1,6 @@
 //! Congestion by a pause of port 2, which port 1 feels.
 
-use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
+use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, ControlFrame, Flow, StreamId, Void};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
@@ -48,7 +48,7 @@ impl Congestion {
 
 /// Returns the frames at a port that pause `class`.
 pub(super) fn xoffs(bench: &Bench, port: usize, class: Class) -> impl Iterator<Item = &ControlFrame> {
-    bench.controls(port).iter().filter(move |frame| frame.time(class).is_some_and(|time| time != Quanta(0)))
+    bench.controls(port).iter().filter(move |frame| frame.is_xoff(class))
 }
 
 /// Returns the classes that frames at a port pause.

@@ -1,6 +1,6 @@
 //! When the device pauses: before a loss, again before the expiry, and until its buffer is empty.
 
-use xoff_wire::units::{BitRate, Nanos, Quanta};
+use xoff_wire::units::{BitRate, Nanos};
 
 use super::congestion::{Congestion, xoffs};
 use crate::bench::{Bench, ControlFrame, Flow, Void};
@@ -118,7 +118,7 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let is_over = |bench: &Bench| bench.missing(congestion.stream) == 0;
     bench.run_until(DRAIN, is_over)?;
     let xons = |bench: &Bench| {
-        let is_xon = |frame: &&ControlFrame| frame.time(class) == Some(Quanta(0));
+        let is_xon = |frame: &&ControlFrame| frame.is_xon(class);
         bench
             .controls(FROM)
             .iter()
