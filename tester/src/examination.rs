@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use xoff_wire::units::Nanos;
+
 use crate::accuracy;
 use crate::bench::{Bench, OpenError, Void};
 use crate::cases::Case;
@@ -103,8 +105,11 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
         let run = match ended.and(run) {
             Ok(_) if own > 0 => Err(Void::Disturbed(format!("the tester's own ports lost {own} frames"))),
             Ok(judgement) if judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() => {
-                let stall = bench.device_stall().0 / 1_000;
-                Err(Void::Disturbed(format!("the device did not run for {stall} us; {}", judgement.reason())))
+                let stall = match bench.device_stall() {
+                    Nanos::NEVER => "nothing crossed the device".to_owned(),
+                    stall => format!("the device did not run for {} us", stall.0 / 1_000),
+                };
+                Err(Void::Disturbed(format!("{stall}; {}", judgement.reason())))
             }
             run => run,
         };

@@ -277,7 +277,7 @@ impl NetworkView {
             .get(link)
             .zip(links.get(link))
             .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
-        // A refused change must change nothing, and only a change of the speed may be refused after the checks.
+        // A refused change changes nothing, unless the kernel then refuses to take a device down.
         let mut warnings = wire.check(change, status)?;
         if let Some(rate) = change.speed_bits_per_second.and_then(BitRate::new) {
             warnings.extend(self.change_speed(link, change.sending_end(status)?, rate, &status.name())?);

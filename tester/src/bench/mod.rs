@@ -361,12 +361,24 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns the longest time between two heartbeats, which is zero without heartbeats.
+    /// Returns the longest time between two heartbeats. The time is zero without heartbeats, and also if none arrived
+    /// although other frames did: then the device ran.
     #[must_use]
     pub fn device_stall(&self) -> Nanos {
         let Some(stream) = self.heartbeat else { return Nanos::ZERO };
         let tally = self.tally(stream);
-        if tally.frames == 0 { Nanos::NEVER } else { tally.longest_gap }
+        match tally.frames {
+            0 if self.streams.iter().any(|stream| stream.tally.frames > 0) => Nanos::ZERO,
+            0 => Nanos::NEVER,
+            _ => tally.longest_gap,
+        }
+    }
+
+    /// Ends the heartbeat, so that the next one begins without a gap.
+    pub fn end_heartbeat(&mut self) {
+        if let Some(stream) = self.heartbeat.take() {
+            self.stop(stream);
+        }
     }
 
     /// Returns the longest time between two heartbeats that explains no failure.

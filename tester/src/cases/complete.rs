@@ -1,9 +1,9 @@
 //! Account of streams: each frame arrived once, in order and unchanged.
 
-use xoff_wire::units::{BitRate, Class, Nanos};
+use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::streams::TO;
-use crate::bench::{Bench, StreamId, Void};
+use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 
 /// Maximum time until the frames of a case have left the device.
@@ -18,7 +18,28 @@ pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void>
     bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.missing(*stream) == 0)).map(drop)
 }
 
-/// Judges that all frames of the streams arrived once, in order and unchanged.
+/// Sends all frames of a stream, and returns the stream.
+///
+/// # Errors
+/// If the device pauses the sender for [`DRAIN`] in all.
+pub(super) fn send_all(bench: &mut Bench, flow: Flow, count: u64) -> Result<StreamId, Void> {
+    let stream = bench.stream(flow.count(count))?;
+    let limit = Nanos(flow.rate.time_of(Bytes::on_line(flow.size)).0 * count).after(DRAIN);
+    let is_sent = bench.run_until(limit, |bench| bench.sent(stream) == count)?;
+    bench.stop(stream);
+    match is_sent {
+        true => Ok(stream),
+        false => Err(Void::Failed(format!(
+            "port {} could send only {} of {count} frames of class {} in {} s, because the device paused it",
+            flow.from + 1,
+            bench.sent(stream),
+            flow.class,
+            limit.0 / 1_000_000_000
+        ))),
+    }
+}
+
+/// Judges that frames were sent, and that all frames of the streams arrived once, in order and unchanged.
 pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams: &[StreamId], what: &str) {
     let sum = |count: &dyn Fn(StreamId) -> u64| streams.iter().map(|stream| count(*stream)).sum::<u64>();
     let sent = sum(&|stream| bench.sent(stream));
@@ -28,6 +49,9 @@ pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams
     let damaged = sum(&|stream| bench.tally(stream).damaged);
     judgement.measure(&format!("frames of {what}"), sent as f64, "frames");
     judgement.limits(&format!("lost frames of {what}"), lost as f64, "frames", (None, Some(0.0)));
+    judgement.require_in_time(sent > 0, || {
+        format!("no frame of {what} could be sent: the device paused all senders")
+    });
     judgement.require_unless_stalled(lost == 0, || format!("{lost} of {sent} frames of {what} were lost"));
     for (count, fault) in [
         (duplicated, "arrived twice"),

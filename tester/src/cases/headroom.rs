@@ -72,12 +72,13 @@ pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Resu
     Ok(streams.iter().map(|stream| bench.missing(*stream)).sum())
 }
 
-/// Returns the fewest lost frames of up to three fillings: a stall of a software device also loses frames.
+/// Returns the lost frames of a filling, or the fewest of three if the device stalled, because a stall of a software
+/// device also loses frames.
 fn fewest_lost(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, Void> {
     let mut fewest = u64::MAX;
     for _ in 0..3 {
         fewest = fewest.min(overfill(bench, classes, count)?);
-        if fewest == 0 {
+        if fewest == 0 || bench.device_stall() <= bench.stall_limit() {
             break;
         }
     }

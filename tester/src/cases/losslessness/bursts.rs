@@ -2,8 +2,8 @@
 
 use xoff_wire::units::Nanos;
 
-use crate::bench::{Bench, Flow, StreamId, Void};
-use crate::cases::complete::{drain, full_size, require_complete, share};
+use crate::bench::{Bench, Flow, Void};
+use crate::cases::complete::{drain, full_size, require_complete, send_all, share};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
@@ -12,17 +12,8 @@ const SIZES: [u32; 9] = [60, 61, 64, 124, 252, 508, 1_020, 1_513, 1_514];
 const FRAMES_OF_SIZE: u64 = 300;
 const BURSTS: usize = 20;
 const FRAMES_OF_BURST: u64 = 200;
-/// Maximum time for which a stream of a number of frames sends.
-const SEND_MAX: Nanos = Nanos::from_secs(30);
 const SILENCE: Nanos = Nanos::from_millis(20);
 const LONG_SILENCE: Nanos = Nanos::from_millis(300);
-
-/// Runs until a stream has sent `count` frames, and stops it.
-fn send(bench: &mut Bench, stream: StreamId, count: u64) -> Result<(), Void> {
-    bench.run_until(SEND_MAX, |bench| bench.sent(stream) == count)?;
-    bench.stop(stream);
-    Ok(())
-}
 
 fn of_sizes(bench: &mut Bench, sizes: impl Iterator<Item = u32>) -> Result<Judgement, Void> {
     let class = lossless(bench);
@@ -30,8 +21,8 @@ fn of_sizes(bench: &mut Bench, sizes: impl Iterator<Item = u32>) -> Result<Judge
     let mut judgement = Judgement::new();
     for size in sizes {
         let rate = share(bench, 10, 1, size);
-        let stream = bench.stream(Flow::new(FROM, TO, class).size(size).rate(rate).count(FRAMES_OF_SIZE))?;
-        send(bench, stream, FRAMES_OF_SIZE)?;
+        let flow = Flow::new(FROM, TO, class).size(size).rate(rate);
+        let stream = send_all(bench, flow, FRAMES_OF_SIZE)?;
         drain(bench, &[stream])?;
         require_complete(bench, &mut judgement, &[stream], &format!("{} bytes", size + 4));
     }
@@ -48,6 +39,15 @@ pub(super) fn jumbo(bench: &mut Bench) -> Result<Judgement, Void> {
     if mtu <= 1_500 {
         return Err(Void::NotPossible(format!("the MTU is {mtu}: set `mtu` of [device] if it is larger")));
     }
+    for port in [FROM, TO] {
+        let device = &bench.port(port).settings.device;
+        let own = xoff_xdp::mtu(device).map_err(|error| Void::NotPossible(error.to_string()))?;
+        if own < mtu {
+            return Err(Void::NotPossible(format!(
+                "the interface {device} has an MTU of {own}: set it to {mtu}"
+            )));
+        }
+    }
     let most = mtu + 14;
     of_sizes(bench, [1_515, 1_600, 2_048, 4_100, most - 1, most].into_iter().filter(|size| *size <= most))
 }
@@ -58,10 +58,8 @@ pub(super) fn bursts(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut streams = Vec::new();
     for _ in 0..BURSTS {
         let rate = share(bench, 100, 1, size);
-        let flow = Flow::new(FROM, TO, class).size(size).rate(rate).count(FRAMES_OF_BURST);
-        let stream = bench.stream(flow)?;
-        send(bench, stream, FRAMES_OF_BURST)?;
-        streams.push(stream);
+        let flow = Flow::new(FROM, TO, class).size(size).rate(rate);
+        streams.push(send_all(bench, flow, FRAMES_OF_BURST)?);
         bench.run_for(SILENCE)?;
     }
     drain(bench, &streams)?;

@@ -3,7 +3,7 @@
 use xoff_wire::units::{ClassSet, Nanos};
 
 use crate::bench::{Bench, Flow, Void};
-use crate::cases::complete::{drain, require_complete};
+use crate::cases::complete::{drain, require_complete, send_all};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
@@ -32,8 +32,7 @@ pub(super) fn flap(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.stop(probe);
     bench.announce()?;
     start_heartbeat(bench)?;
-    let stream = bench.stream(Flow::new(FROM, TO, class).count(FRAMES))?;
-    bench.run_until(RETURN, |bench| bench.sent(stream) == FRAMES)?;
+    let stream = send_all(bench, Flow::new(FROM, TO, class), FRAMES)?;
     drain(bench, &[stream])?;
     if returns {
         require_complete(bench, &mut judgement, &[stream], "the stream after the flap");

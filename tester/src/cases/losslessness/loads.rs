@@ -6,6 +6,7 @@ use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::cases::complete::{AROUND, drain, full_size, require_complete, senders, share, storm};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
+use crate::report::Verdict;
 
 const SPAN: Nanos = Nanos::from_millis(300);
 /// Length of a pause of the receiver.
@@ -138,12 +139,38 @@ pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
 
 pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
-    start(bench)?;
-    bench.only_count(FROM);
+    let span = bench.setup.soak;
+    let part = SOAK_PART.max(Nanos(span.0 / SOAK_PARTS_MAX));
     let rate = share(bench, 80, 1, SOAK_SIZE);
-    let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
-    storm(bench, &[class], PAUSE, bench.setup.soak)?;
-    judge(bench, &[stream], "the stream")
+    let mut judgement = Judgement::new();
+    let (begin, mut sent) = (bench.now(), 0);
+    while bench.now().since(begin) < span {
+        start(bench)?;
+        bench.only_count(FROM);
+        let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
+        storm(bench, &[class], PAUSE, part.min(span))?;
+        let result = judge(bench, &[stream], "a part of the soak")?;
+        let is_stalled = bench.device_stall() > bench.stall_limit();
+        bench.end_heartbeat();
+        sent += bench.sent(stream);
+        let second = bench.now().since(begin).0 / 1_000_000_000;
+        if result.verdict() == Verdict::Pass {
+            continue;
+        }
+        // A stall excuses only the losses of its own part.
+        let failure = format!("{}, until second {second}", result.reason());
+        if result.may_be_stall() && is_stalled {
+            judgement.cannot_tell(format!("{failure}, while the device stalled"));
+        } else {
+            judgement.require(false, || failure);
+            break;
+        }
+    }
+    judgement.measure("frames of the soak", sent as f64, "frames");
+    Ok(judgement)
 }
 
 const SOAK_SIZE: u32 = 252;
+/// Shortest part of a soak that is judged by itself, and maximum number of parts.
+const SOAK_PART: Nanos = Nanos::from_secs(3);
+const SOAK_PARTS_MAX: u64 = 100;
