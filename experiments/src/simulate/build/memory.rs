@@ -7,9 +7,9 @@ use std::sync::Arc;
 use miette::miette;
 use xoff_flow_control::congestion::points;
 use xoff_sim::load::{Times, mean_on_line};
-use xoff_sim::scheduled::Scheduled;
+use xoff_sim::scheduled::{CellLeaf, Scheduled};
 use xoff_sim::{Plan, SwitchKind};
-use xoff_wire::units::{Bytes, ClassSet};
+use xoff_wire::units::Bytes;
 
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
@@ -36,19 +36,18 @@ pub(super) fn fit(
     flows: &[(&str, f64)],
     room: Room,
 ) -> miette::Result<()> {
-    // Tables of congestion points, for frames at the outputs of a leaf.
-    let at_outputs = |kind: &SwitchKind, fabric: Scheduled| {
-        let qcn = &kind.settings.qcn;
-        let classes = ClassSet(qcn.ingress.0 | qcn.egress.0).iter().count() as u64;
-        let slots = u64::from(fabric.credits) * classes * u64::from(fabric.hosts);
-        points::memory(qcn, fabric.hosts.into(), slots)
-    };
     let takes = |kind: &SwitchKind| {
         let places = u64::from(kind.slots.data) + u64::from(kind.slots.control);
-        let tables = scheduled.map_or(0, |fabric| at_outputs(kind, fabric));
-        PLACE * places + PORT * kind.settings.ports.len() as u64 + ADDRESS * u64::from(hosts) + tables
+        PLACE * places + PORT * kind.settings.ports.len() as u64 + ADDRESS * u64::from(hosts)
     };
-    let switches: u64 = kinds.iter().map(|kind| takes(kind)).sum();
+    let tables_of_leaf = |kind: &SwitchKind, fabric| {
+        let slots = CellLeaf::congestion_slots(fabric, &kind.settings).into();
+        points::memory(&kind.settings.qcn, fabric.hosts.into(), slots)
+    };
+    let tables: u64 = scheduled.map_or(0, |fabric| {
+        kinds.iter().take(fabric.leaves.into()).map(|kind| tables_of_leaf(kind, fabric)).sum()
+    });
+    let switches = tables + kinds.iter().map(|kind| takes(kind)).sum::<u64>();
     let loads = flows.iter().map(|(_, flows)| flows * FLOW).sum::<f64>();
     let all = switches as f64 + loads;
     let (runs, Some(has)) = (room.runs.max(1) as f64, room.machine) else { return Ok(()) };
@@ -130,7 +129,7 @@ mod tests {
     use xoff_flow_control::settings::Culprit;
     use xoff_sim::topology::Build;
     use xoff_sim::{Line, Picos, ideal};
-    use xoff_wire::units::BitRate;
+    use xoff_wire::units::{BitRate, ClassSet};
 
     use super::*;
     use crate::simulate::build::{model, plan};
@@ -171,7 +170,9 @@ mod tests {
         }
         let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
         // Slots of 8 bytes in a table, and of 4 in each of three points.
-        let takes = takes(&kinds) + 3 * 500 * 3 * (8 + 3 * 4);
+        let slots = u64::from(CellLeaf::congestion_slots(fabric, &kinds[0].settings));
+        assert!(slots > 3 * 500, "the input's share is missing");
+        let takes = takes(&kinds) + 2 * slots * (8 + 3 * 4);
         fit(&kinds, 8, Some(fabric), &[], room(takes, 1)).unwrap();
         fit(&kinds, 8, Some(fabric), &[], room(takes - 1, 1)).unwrap_err();
     }

@@ -49,12 +49,7 @@ impl CellLeaf {
     pub fn new(place: Place, fabric: Scheduled, settings: &SwitchSettings) -> CellLeaf {
         let servers = &settings.ports[..fabric.hosts.into()];
         let sampled = ClassSet(settings.qcn.ingress.0 | settings.qcn.egress.0);
-        // Each frame at an output has a credit, so that no sampled frame gets a higher slot.
-        let slots_of = |port: &PortSettings| {
-            let slots = sampled.iter().map(|class| input_frames(&port.classes[class.index()]));
-            slots.map(|at_input| at_input.saturating_add(fabric.credits)).fold(0, u32::saturating_add)
-        };
-        let slots = servers.iter().map(slots_of).fold(0, u32::saturating_add);
+        let slots = CellLeaf::congestion_slots(fabric, settings);
         CellLeaf {
             place,
             fabric,
@@ -67,6 +62,19 @@ impl CellLeaf {
             pauses: Slots::new(0, 1),
             woken: Nanos::NEVER,
         }
+    }
+
+    /// Returns the number of slots in the tables of a leaf's congestion points. A frame at an output has a credit, and a
+    /// frame of an input fits into the input's share of the buffer: therefore no sampled frame gets a higher slot.
+    #[must_use]
+    pub fn congestion_slots(fabric: Scheduled, settings: &SwitchSettings) -> u32 {
+        let sampled = ClassSet(settings.qcn.ingress.0 | settings.qcn.egress.0);
+        let of_class = |port: &PortSettings, class: Class| {
+            input_frames(&port.classes[class.index()]).saturating_add(fabric.credits)
+        };
+        let servers = settings.ports[..fabric.hosts.into()].iter();
+        let slots = servers.flat_map(|port| sampled.iter().map(move |class| of_class(port, class)));
+        slots.fold(0, u32::saturating_add)
     }
 
     /// Returns the leaf's counters.
