@@ -1,50 +1,32 @@
-//! Link state of the ports' devices, by notifications of the kernel.
+//! Link state of the ports' devices, polled: the kernel may merge its notifications of a short interruption into none.
 
 use std::io;
 
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkFlags, LinkMessage};
-use xoff_netlink::{Conversation, Group, Notification, Notifications, link_named};
-
-const BUFFER: usize = 1 << 20;
+use netlink_packet_route::link::LinkFlags;
+use xoff_netlink::{Conversation, link_named};
 
 pub struct Links {
-    notifications: Notifications,
     conversation: Conversation,
-    /// Device name and interface index of each port.
-    devices: Vec<(String, u32)>,
+    /// Device of each port, and whether its link was up.
+    devices: Vec<(String, bool)>,
 }
 
 impl Links {
     pub fn open(devices: &[String]) -> io::Result<Links> {
-        let notifications = Notifications::open(&[Group::Link], BUFFER)?;
-        let mut conversation = Conversation::open()?;
-        let mut index = |name: &String| {
-            let link = conversation.link(link_named(name))?;
-            let link = link.ok_or_else(|| io::Error::other(format!("no interface `{name}` exists")))?;
-            Ok((name.clone(), link.header.index))
-        };
-        let devices = devices.iter().map(&mut index).collect::<io::Result<_>>()?;
-        Ok(Links { notifications, conversation, devices })
+        let devices = devices.iter().map(|name| (name.clone(), true)).collect();
+        Ok(Links { conversation: Conversation::open()?, devices })
     }
 
-    /// Passes each change to `give`: the port, and whether its link is up.
+    /// Reads the state of all links; passes each change to `give`: the port, and whether its link is up.
     pub fn read(&mut self, mut give: impl FnMut(usize, bool)) -> io::Result<()> {
-        let Links { notifications, conversation, devices } = self;
-        let mut is_lost = false;
-        let mut state = |link: &LinkMessage| {
-            let at = devices.iter().position(|&(_, index)| index == link.header.index);
-            if let Some(at) = at {
-                give(at, link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp));
+        for (at, (name, was_up)) in self.devices.iter_mut().enumerate() {
+            let link = self.conversation.link(link_named(name))?;
+            let is_up =
+                link.is_some_and(|link| link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp));
+            if is_up != *was_up {
+                *was_up = is_up;
+                give(at, is_up);
             }
-        };
-        notifications.read(|notification| match notification {
-            Notification::Message(RouteNetlinkMessage::NewLink(link), _) => state(&link),
-            Notification::Message(..) | Notification::Nexthop => {}
-            Notification::Lost => is_lost = true,
-        })?;
-        if is_lost {
-            conversation.links(|link| state(&link))?;
         }
         Ok(())
     }

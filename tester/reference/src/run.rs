@@ -23,7 +23,7 @@ const RING: u32 = 4_096;
 const PRIORITY: i32 = 1;
 /// Maximum bytes of a port in the kernel, which a pause can no longer stop.
 const COMMITTED_MAX: Bytes = Bytes(20_000);
-const LINKS_INTERVAL_NS: u64 = 1_000_000;
+const LINKS_INTERVAL_NS: u64 = 5_000_000;
 const COUNTERS_INTERVAL_NS: u64 = 50_000_000;
 /// Longest sleep between two polls, while frames move and otherwise.
 const NAP: Nanos = Nanos(25_000);

@@ -143,8 +143,8 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
     let part = SOAK_PART.max(Nanos(span.0 / SOAK_PARTS_MAX));
     let rate = share(bench, 80, 1, SOAK_SIZE);
     let mut judgement = Judgement::new();
-    let (begin, mut sent) = (bench.now(), 0);
-    while bench.now().since(begin) < span {
+    let (begin, mut judged, mut sent, mut excused) = (bench.now(), Nanos::ZERO, 0, Vec::new());
+    while judged < span {
         start(bench)?;
         bench.only_count(FROM);
         let stream = bench.stream(Flow::new(FROM, TO, class).size(SOAK_SIZE).rate(rate))?;
@@ -153,18 +153,25 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
         let is_stalled = bench.device_stall() > bench.stall_limit();
         bench.end_heartbeat();
         sent += bench.sent(stream);
-        let second = bench.now().since(begin).0 / 1_000_000_000;
         if result.verdict() == Verdict::Pass {
+            judged = judged.after(part);
             continue;
         }
-        // A stall excuses only the losses of its own part.
+        let second = bench.now().since(begin).0 / 1_000_000_000;
         let failure = format!("{}, until second {second}", result.reason());
-        if result.may_be_stall() && is_stalled {
-            judgement.cannot_tell(format!("{failure}, while the device stalled"));
-        } else {
+        if !(result.may_be_stall() && is_stalled) {
             judgement.require(false, || failure);
             break;
         }
+        // A stall excuses only the losses of its own part, and the part is repeated.
+        excused.push(failure);
+        if excused.len() > SOAK_EXCUSED_MAX {
+            judgement.cannot_tell(format!("the device stalled: {}", excused.join("; ")));
+            break;
+        }
+    }
+    if !excused.is_empty() {
+        judgement.note(format!("not judged, because the device stalled: {}", excused.join("; ")));
     }
     judgement.measure("frames of the soak", sent as f64, "frames");
     Ok(judgement)
@@ -174,3 +181,5 @@ const SOAK_SIZE: u32 = 252;
 /// Shortest part of a soak that is judged by itself, and maximum number of parts.
 const SOAK_PART: Nanos = Nanos::from_secs(3);
 const SOAK_PARTS_MAX: u64 = 100;
+/// Maximum number of parts that a stall may excuse.
+const SOAK_EXCUSED_MAX: usize = 5;
