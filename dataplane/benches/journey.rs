@@ -1,5 +1,5 @@
-//! Benchmark of a frame's way from receipt to release. No queue reaches a threshold, so the cost must not grow with the
-//! number of ports, and hardly depends on the policy.
+//! Benchmark of a frame's way from receipt to release. No queue reaches a threshold, so the cost should not depend on
+//! the number of ports, and hardly on the policy.
 
 mod driver;
 

@@ -1,10 +1,9 @@
 //! Handles of frames, whose bytes stay in a [`FrameStore`].
 //!
-//! A handle cannot be copied, because a frame is in one place only. A handle that goes out of scope means a lost frame,
-//! at which debug builds panic.
+//! A handle cannot be copied, because a frame is in one place only. Debug builds panic if a handle goes out of scope,
+//! because its frame is lost.
 //!
-//! From receipt to release, a frame has a slot. Its state is indexed by the slot, so that nothing is allocated per
-//! frame.
+//! From receipt to release, a frame has a slot, by which its state is indexed.
 
 use std::mem;
 
@@ -78,10 +77,10 @@ pub const fn cells_of(len: u32) -> u32 {
 pub trait FrameStore {
     fn capacity(&self) -> u32;
 
-    /// Returns at least the first `min(len, CELL)` bytes of the frame in one slice; all bytes of MAC control frames.
+    /// Returns the start of the frame in one slice: `min(len, CELL)` bytes or more; all bytes of a MAC control frame.
     fn head(&self, frame: &Frame) -> &[u8];
 
-    /// Copies as many stored bytes of the frame as fit to `into`. Returns their number.
+    /// Copies the frame's stored bytes, as many as fit, into `into`. Returns their number.
     fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
         let head = self.head(frame);
         let len = head.len().min(frame.len() as usize).min(into.len());

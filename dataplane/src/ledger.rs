@@ -1,11 +1,10 @@
 //! Ledger: every received frame is delivered, queued, or dropped for a named reason.
 
-/// Counts of a worker's frames: after every step, as many came in as went out or are still held.
+/// Counts of a worker's frames. After every step, the frames that came in equal those that went out or are still held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ledger {
     pub received: u64,
-    /// Copies made for floods.
     pub copied: u64,
     /// Control frames that the worker made, and frames from the host.
     pub made: u64,

@@ -53,8 +53,8 @@ impl PuntBucket {
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Returns whether the limit allows a punt now. Transit packets may use only half of the burst; an eighth is kept
-    /// for the protocols of a link.
+    /// Returns whether the limit allows a punt now. Transit packets may use only half of the burst. Only protocols of
+    /// the link may use the last eighth.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = match reason {
             PuntReason::Lldp | PuntReason::Lacp => 0,
@@ -144,7 +144,7 @@ mod tests {
         bucket.revise(Nanos(7), PuntLimit { rate: 1, burst: 2 });
         assert_eq!(taken(&mut bucket, Nanos(7)), 2);
         bucket.revise(Nanos(7), PuntLimit { rate: 2, burst: 9 });
-        // An eighth of the burst, one frame, is kept for protocols of the link.
+        // One frame, an eighth of the burst, is reserved for protocols of the link.
         assert_eq!([7, 500_000_007, 1_000_000_007].map(|at| taken(&mut bucket, Nanos(at))), [0, 0, 1]);
     }
 }

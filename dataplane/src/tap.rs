@@ -1,6 +1,6 @@
 //! Taps: passive observers of received, sent and dropped frames.
 //!
-//! A tap sees a sent frame when the driver gets it; counters count the frame when it has left.
+//! A tap observes a sent frame when the driver gets it; counters count it when it has left.
 
 use std::fmt;
 
@@ -37,14 +37,14 @@ pub enum FrameEvent {
         /// Drop reason if the frame was not admitted.
         dropped: Option<DropReason>,
     },
-    /// The frame was given to the driver, so long `after` it was received or made.
+    /// The frame was given to the driver, at the time `after` its receipt or creation.
     Sent { after: Nanos },
-    /// The frame was dropped after admission, so long `after` it was received.
+    /// The frame was dropped after admission, at the time `after` its receipt.
     Dropped { reason: DropReason, after: Nanos },
 }
 
 impl FrameEvent {
-    /// Returns the drop reason, if the frame is dropped.
+    /// Returns the reason if the frame was dropped.
     #[must_use]
     pub const fn dropped(&self) -> Option<DropReason> {
         match *self {

@@ -1,6 +1,6 @@
 //! Cause of an XOFF: the trigger, the congested egress queue (culprit), and whether a peer pauses that queue.
 //!
-//! Causes of several switches lead from a paused sender to the root of its congestion, or around a cycle.
+//! Followed from switch to switch, causes lead from a paused sender to the root of its congestion, or around a cycle.
 
 use xoff_wire::units::{Class, PortId};
 
@@ -17,9 +17,9 @@ pub enum Trigger {
     TableFull(PortId),
     /// The ingress queue was predicted to reach XOFF.
     Predicted,
-    /// This higher class fills its queue, so lower classes are paused.
+    /// This higher class fills its ingress queue, so lower classes are paused, too.
     Higher(Class),
-    /// Other queues fill the shared pool, so the ingress queue has less room than its own XOFF threshold.
+    /// Other queues fill the shared pool, which lowers the ingress queue's XOFF threshold.
     Pool,
 }
 
@@ -48,9 +48,10 @@ impl Trigger {
 pub struct Cause {
     /// Trigger, as an index in [`Trigger::NAMES`].
     pub trigger: usize,
-    /// Class whose queues are full: the paused one, a higher one, or that with most bytes of the pool.
+    /// Class whose queues are full: the paused class, a higher one, or the class with most bytes in the shared pool.
     pub class: Class,
-    /// Congested egress port, or that for which a full ingress queue has most bytes. `None` if all frames have left.
+    /// Congested egress port, or the port at which most bytes of a full ingress queue wait. `None` if all frames have
+    /// left.
     pub culprit: Option<PortId>,
     /// True if the culprit queue is itself paused by its peer.
     pub relayed: bool,

@@ -1,8 +1,7 @@
 //! Class of a frame by its PCP, its DSCP, both, or its port.
 //!
-//! A port's [`Classifier`] is a table indexed by DSCP and PCP, which is read once per frame. A priority tag (VID 0)
-//! counts as a tag. A DSCP counts only in an IP packet directly behind an 802.1Q tag or none. Behind an 802.1ad tag,
-//! neither counts.
+//! A port's [`Classifier`] is a table indexed by DSCP and PCP. A priority tag (VID 0) counts as a tag. A DSCP counts
+//! only in an IP packet directly behind an 802.1Q tag or none. Behind an 802.1ad tag, neither counts.
 
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, ClassSet};
@@ -20,7 +19,7 @@ pub struct Classifier(Box<Tables>);
 struct Tables {
     classes: [[Class; NO_PCP + 1]; NO_DSCP + 1],
     lossless: ClassSet,
-    /// PCPs of lossless classes if the DSCP may overrule them.
+    /// PCPs that map to lossless classes; none if DSCPs do not count.
     lossless_pcps: ClassSet,
 }
 
@@ -55,7 +54,7 @@ impl Classifier {
         self.0.classes[dscp][pcp]
     }
 
-    /// Returns whether a frame has a PCP of a lossless class, but a lossy `class` by its DSCP.
+    /// Returns true if the frame's PCP maps to a lossless class, but its `class` (by DSCP) is lossy.
     #[inline]
     #[must_use]
     pub fn overrules_pcp(&self, header: &Header, class: Class) -> bool {
@@ -164,7 +163,7 @@ mod tests {
 
     // proves: classification
     #[test]
-    fn frames_of_hosts_have_classes_of_table() {
+    fn data_frames_have_expected_classes() {
         let table = include_str!("../../wire/data/data-frames.txt");
         for (columns, frame) in xoff_explore::frames(table) {
             let header = Header::parse(&frame).unwrap();

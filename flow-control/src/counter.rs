@@ -1,7 +1,7 @@
 //! Numbers that one thread writes and any thread reads.
 //!
-//! The writer adds with a plain load and store, because no other thread writes. A reader that sees a value also sees
-//! all earlier writes of that thread (release and acquire).
+//! The writer needs no atomic addition. A reader that sees a value also sees all earlier writes of the writer's thread
+//! (release and acquire).
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;

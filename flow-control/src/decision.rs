@@ -1,7 +1,6 @@
-//! Input and output of policies: events and occupancies in, intents out.
+//! Input of policies (events and occupancies) and their output (intents).
 //!
-//! Built-in policies ([`crate::policy`]) read the buffer directly, with inlined calls. A [`CustomPolicy`] reads it
-//! through [`Occupancies`].
+//! Built-in policies ([`crate::policy`]) read the buffer directly, a [`CustomPolicy`] through [`Occupancies`].
 
 use std::fmt::Debug;
 
@@ -10,11 +9,11 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId, RateStep};
 use crate::cause::Trigger;
 use crate::load::Margin;
 
-/// Event of a frame of the policy's class, already counted by the buffer.
+/// Change of occupancy by a frame of the policy's class. The buffer has already counted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Event {
-    /// The frame was counted at ingress, or is lossless and found no room there.
+    /// The frame was counted at ingress, or is lossless and found no memory there.
     Received { ingress: PortId },
     /// The frame was counted at egress.
     Enqueued { ingress: PortId, egress: PortId, size: Bytes },
@@ -25,7 +24,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the event's port.
+    /// Returns the port of the queue that the event changes.
     #[inline]
     pub const fn port(self) -> PortId {
         match self {
@@ -42,11 +41,11 @@ pub enum Intent {
     /// Pause `class` at the peer of `port`.
     Xoff {
         port: PortId,
-        /// Policy's own class or a lower one.
+        /// Policy's own class, or a lower one.
         class: Class,
         trigger: Trigger,
     },
-    /// Pause more flows of the class.
+    /// Pause `count` more flows of the class.
     PauseFlows { port: PortId, count: u32 },
     /// Resume all flows of the class.
     ResumeFlows { port: PortId },
@@ -66,11 +65,11 @@ pub enum Intent {
 /// # Panics
 /// If the switch has no such port.
 pub trait Occupancies {
-    /// Returns bytes received on `port` that still count at ingress.
+    /// Returns how many bytes received on `port` still count at ingress.
     fn ingress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns bytes at egress `port`, queued or in the driver.
+    /// Returns how many bytes wait at egress `port`, queued or in the driver.
     fn egress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns bytes from port `ingress` that are at port `egress`, queued or in the driver.
+    /// Returns how many bytes from `ingress` wait at `egress`, queued or in the driver.
     fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes;
     /// Returns the ingress queue's XOFF threshold. In shared memory, it depends on other queues.
     fn xoff(&self, port: PortId, class: Class) -> Bytes;
@@ -98,11 +97,12 @@ pub trait CustomPolicy: Debug + Send {
     /// * pauses of single flows.
     fn observe(&mut self, now: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Starts with the frames already in the buffer, and appends due intents. No peer is paused yet.
+    /// Takes over with the frames already in the buffer, and appends due intents. The class pauses no peer at this
+    /// time.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Returns how many more frames of any size need not be reported by such an `event`, because they cause neither an
-    /// intent nor a change of state. By default, every frame is reported.
+    /// Returns how many more frames and bytes may pass without a call of `observe` for such an `event`, because they
+    /// cause neither an intent nor a change of state. By default none may.
     ///
     /// For a leaving frame, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Each
     /// margin must hold while both occupancies shrink.

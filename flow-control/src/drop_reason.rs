@@ -1,4 +1,4 @@
-//! Closed list of drop reasons.
+//! Reasons for dropping a frame.
 //!
 //! Every received frame is sent, queued, consumed by the switch itself, or dropped for one of these reasons. Only
 //! [`DropKind::Lost`] counts against losslessness.
@@ -20,15 +20,15 @@ pub enum DropReason {
     Hairpin,
     /// Frame between two isolated ports.
     Isolated,
-    /// Frame received by a member of a group that LACP has not joined to the group.
+    /// Frame received by a member of a LAG that LACP does not let collect yet.
     NotCollecting,
     /// Frame without an egress port: no other port of its VLAN has a link, or flooding is off.
     NoDestination,
-    /// Frame to a multicast group that no other port wants, in a VLAN with snooping.
+    /// Multicast frame to a group without a listener at another port, in a VLAN with snooping.
     NoListener,
     /// Flooded frame above the rate limit of its ingress port.
     StormLimit,
-    /// Flooded frame at a port that takes no part in floods because of a loop.
+    /// Flooded frame at a port that is kept out of floods because of a loop.
     Loop,
     /// Frame at a routed port whose router interface is missing or down.
     NoRouter,
@@ -40,40 +40,40 @@ pub enum DropReason {
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
-    /// Packet without route, with expired hop limit, or too long and not fragmentable, beyond the punt rate
-    /// (`[punt]`).
+    /// Packet that exceeds the punt rate (`[punt]`) and cannot be routed: no route, expired hop limit, or too long and
+    /// not fragmentable.
     Unroutable,
     /// Frame from the machine's kernel that only the switch may send: MAC control, or LLDP unless `lldp = "kernel"`.
     HostControl,
-    /// Frame whose only egress port has no link, or is a group without a joined member, even if the link went down
+    /// Frame whose only egress port has no link, or is a LAG without an active member. Includes links that went down
     /// while the frame was queued.
     LinkDown,
 
     /// Frame of a lossy class whose ingress memory is exhausted.
     IngressFull,
-    /// Frame of a lossless class that found no headroom, because the peer did not obey in time.
+    /// Frame of a lossless class that found no headroom, because the peer did not stop in time.
     HeadroomExhausted,
     /// Frame whose egress queue is full.
     EgressFull,
-    /// Frame for a port of another worker, when the outbox for that worker is full.
+    /// Frame for a port of another worker, when the queue to that worker is full.
     HandoverFull,
-    /// Frame without a slot for its copy, without space for a tag, or flooded beyond
-    /// [`crate::settings::FLOOD_COPIES_MAX`] copies.
+    /// Frame without memory: no slot for a copy, no space for a tag, or more than [`crate::settings::FLOOD_COPIES_MAX`]
+    /// flooded copies.
     NoFrames,
     /// Packet whose neighbour's MAC address is unresolved: lossless and not resolved in time, or lossy and beyond the
     /// punt rate.
     Unresolved,
     /// Slow-path frame for the machine's kernel beyond the punt rate (`[punt]`).
     PuntLimit,
-    /// Slow-path frame for the machine's kernel, beyond the room of the queue to it.
+    /// Slow-path frame for the machine's kernel, when the queue to the kernel is full.
     PuntFull,
-    /// Frame from the machine's kernel beyond its port's limit, or to a VLAN's port that has long been paused.
+    /// Frame from the machine's kernel beyond its port's limit, or to a long-paused port of a VLAN.
     HostLimit,
     /// Frame that cannot carry an ECN mark, dropped early at a congested egress queue (WRED).
     EarlyDrop,
     /// Frame that the watchdog dropped because its class was in a pause storm.
     PausedDiscard,
-    /// Flooded frame for a port that stays paused, when such frames already fill their share of the ingress queue.
+    /// Flooded frame for a port that stays paused, when flooded frames already fill their share of the ingress queue.
     FloodPaused,
 }
 
@@ -82,7 +82,7 @@ pub enum DropReason {
 pub enum DropKind {
     /// The frame has no egress port by bridging rules, configuration or links.
     Filtered,
-    /// The frame could be forwarded, but lacked room, time or a link.
+    /// The frame could be forwarded, but memory, time or a link was missing.
     Lost,
 }
 

@@ -1,7 +1,7 @@
-//! Headroom: room beyond XOFF for frames that arrive after the switch decided to pause.
+//! Headroom: memory beyond XOFF for frames that arrive after the decision to pause.
 //!
-//! Headroom is the sum of an upper bound for each cause of delay (802.1Q annex on PFC headroom, plus software). In
-//! order of time:
+//! Headroom is the sum of an upper bound for each delay, in order of time (802.1Q annex on PFC headroom, plus
+//! software):
 //!
 //! | term | why bytes arrive meanwhile |
 //! |---|---|
@@ -21,7 +21,7 @@ const PFC_FRAME: u32 = 60;
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
 /// Maximum response time by line rate, as (Mb/s, quanta): from the end of a pause frame to the start of the peer's last
-/// frame (802.3 31B.3.7). Rates between two rows take the higher row's value.
+/// frame (802.3 31B.3.7). A rate between two rows takes the value of the faster one.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -42,7 +42,7 @@ pub struct Link {
     pub mtu_frame: u32,
     /// Delay of the cable, one way; see [`cable_delay`].
     pub cable: Nanos,
-    /// Longest time between two polls.
+    /// Longest time between two polls of the port.
     pub loop_gap: Nanos,
     /// Maximum layer-1 bytes in the driver before a PFC frame.
     pub commit: Bytes,
@@ -83,7 +83,7 @@ impl Headroom {
         }
     }
 
-    /// Returns the terms with names, in order of time.
+    /// Returns the terms with their names, in order of time.
     #[must_use]
     pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
         [
@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final occupancy in the worst case: nothing leaves, delays are maximal, and the peer sends until it
-    /// obeys.
+    /// Returns the final ingress occupancy in bytes in the worst case: nothing leaves, delays are maximal, and the peer
+    /// sends until it obeys.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;

@@ -1,10 +1,10 @@
-//! Flow control of a switch: buffers, pauses, policies and congestion points, without frames, I/O, clock or threads.
+//! Flow control of a switch: buffers, pauses, policies and congestion points, without I/O, clock or threads.
 //!
 //! The dataplane counts frames in a [`buffer`] and reports events to a [`policy`]. The policy returns intents
 //! ([`decision`]), which [`pause`] announces to the peer and refreshes.
 //!
 //! ```text
-//!   settings, headroom           settings of a switch; room above XOFF for a link
+//!   settings, headroom           settings of a switch; memory above XOFF for a link
 //!   counters, cause, drop_reason, punt_reason    exported values, which decide nothing
 //!   classify, buffer, occupancy  class of a frame; bytes of each queue
 //!   policy, decision             events and occupancies in, intents out

@@ -1,9 +1,9 @@
-//! Frames and bytes counted together.
+//! Frame and byte counts.
 
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
-/// Frames with their bytes.
+/// Number of frames and of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 #[allow(missing_docs)] // the names say it
 pub struct Load {
@@ -15,7 +15,7 @@ impl Load {
     /// No frames.
     pub const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
 
-    /// Returns the layer-1 bytes, for frames counted by [`Bytes::of_frame`].
+    /// Returns the layer-1 bytes of the frames, whose bytes must be counted by [`Bytes::of_frame`].
     #[inline]
     pub const fn on_line(self) -> Bytes {
         Bytes(self.bytes.0 + self.frames as u64 * Bytes::BETWEEN_FRAMES)
@@ -29,7 +29,7 @@ impl From<Bytes> for Load {
     }
 }
 
-/// Frames and bytes that may still be counted, in any order, before the next decision.
+/// Numbers of frames and bytes that may still be counted before a limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Margin {
@@ -50,14 +50,14 @@ impl Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
-    /// Returns the smaller number of frames, and the smaller number of bytes.
+    /// Returns the smaller frame number with the smaller byte number.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Returns how many bytes fit into the margin even if all frames have minimum size.
+    /// Returns how many bytes fit into the margin even if every frame has minimum size.
     #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {

@@ -9,7 +9,7 @@ use crate::prefetch::prefetch;
 /// Occupancies of queues, and flags of queues whose frames the watchdog drops.
 #[derive(Debug, PartialEq)]
 pub struct Occupancy {
-    /// Bytes by class, egress port and ingress port. Each cache line has one egress port, hence one writer.
+    /// Bytes by class, egress port and ingress port. A cache line has one egress port, so only one worker writes it.
     between: [Box<[Line]>; CLASSES],
     queues: Box<[PortQueues]>,
 }
@@ -29,9 +29,9 @@ struct PortQueues([Queue; CLASSES]);
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
     pub(crate) egress_bytes: Counter,
-    /// Flooded frames received here of which a copy is still unsent.
+    /// Flooded frames received here that still have an unsent copy.
     pub flood_frames: Counter,
-    /// Bytes of these flooded frames, each frame counted once.
+    /// Bytes of the frames in `flood_frames`, each frame counted once.
     pub flood_bytes: Counter,
     /// 1 while the watchdog drops the egress queue's frames.
     pub given_up: Counter,

@@ -1,4 +1,4 @@
-//! Prefetching into caches; only on x86 and ARM.
+//! Prefetching of data into CPU caches (x86 and ARM only).
 
 /// Prefetches the first cache line of `it`.
 #[inline]

@@ -1,36 +1,32 @@
-//! Reasons to punt a frame: to hand it to the host instead of forwarding it.
+//! Reasons for punting a frame: handing it to the host instead of forwarding it.
 
 /// Reason for handing a frame to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum PuntReason {
-    /// LLDP frame to the nearest bridge.
+    /// LLDP frame to the nearest-bridge address.
     Lldp,
     /// LACP frame or marker to a port whose group has LACP.
     Lacp,
-    /// ARP frame at a router interface.
     Arp,
     /// Frame to a group address at a router interface: routing protocols, neighbour discovery.
     Group,
     /// Packet to the router, or to or from a link-local address.
     Local,
-    /// Packet to route with expired hop limit.
     HopLimit,
-    /// Packet to route with IP options for routers.
     Options,
-    /// Packet to route that exceeds the MTU of its route.
     TooBig,
-    /// Packet to route to a neighbour of unknown MAC address.
+    /// Packet to route to a neighbour whose MAC address is unknown.
     Unresolved,
     NoRoute,
-    /// Packet to route out of a host interface that is not the switch's.
+    /// Packet to route out of a host interface that does not belong to the switch.
     Elsewhere,
     /// Frame to the router that is neither IP nor ARP.
     Other,
     /// Copy of a lossless packet whose neighbour's MAC address is unknown. The host resolves the address, but does not
     /// forward the copy.
     Resolve,
-    /// Copy of a report about multicast members, a query, or a PIM hello, in a VLAN with snooping.
+    /// Copy of a multicast membership report, a query, or a PIM hello, in a VLAN with snooping.
     Membership,
 }
 

@@ -1,19 +1,18 @@
-//! PFC watchdog: detects begin and end of pauses by a peer that keep frames waiting too long.
+//! PFC watchdog: detects pause storms, in which a peer's pauses keep frames waiting too long.
 //!
 //! A class is *stuck* from the time at which it was paused and also had a frame queued:
 //!
 //! ```text
-//!     stuck since = the later of: begin of the pause, arrival of the oldest queued frame
+//!     stuck since = the later of: start of the pause, arrival of the oldest queued frame
 //!     storm       at stuck since + detect
 //!     end         at end of the last pause + restore
 //! ```
 //!
-//! A check is due one detection time after *stuck since*. If the pause ends before the check, even at the nanosecond of
-//! detection, no storm begins.
+//! A pause that ends before this time, or at its very nanosecond, is no storm.
 //!
 //! With a `share` below 100 %, pauses with short gaps are a storm, too. A pause frame that finds frames queued opens a
-//! window of one detection time. A storm begins at its end if frames are queued again, and if the class was paused for
-//! `share` of the window.
+//! window of one detection time. At the end of the window a storm begins, if frames are queued and the class was paused
+//! for `share` of the window.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -32,7 +31,7 @@ pub struct Watchdog {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     settings: WatchdogSettings,
-    /// Next check for an unbroken pause, or for the end of a storm.
+    /// Time of the next check, for an unbroken pause or for the end of a storm.
     next_check: Nanos,
     window: Option<Window>,
 }
@@ -43,7 +42,7 @@ struct Window {
     paused_before: Nanos,
 }
 
-/// Change of a pause storm.
+/// Start or end of a pause storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Change {
@@ -149,7 +148,7 @@ impl Watchdog {
         self.find_next_look();
     }
 
-    /// Checks a class whose oldest frame has been queued since `waiting_since`.
+    /// Checks whether a storm of `class` begins or ends. Its oldest frame has been queued since `waiting_since`.
     pub fn look(
         &mut self,
         now: Nanos,
@@ -341,7 +340,7 @@ mod tests {
         assert_eq!(port.look(2_200, None), Some(Change::StormEnds));
     }
 
-    /// Pauses class 3 from 50 ns to 562 ns and again after `gap`.
+    /// Pauses class 3 from 50 ns to 562 ns, and again after `gap` ns.
     fn paused_twice(gap: u64) -> Port {
         let mut port = Port::with_share(98);
         port.pause(50, 1);

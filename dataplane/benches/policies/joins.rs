@@ -1,4 +1,4 @@
-//! Cost for OFC of flows that join a congested egress queue, one by one, while no frame departs.
+//! Benchmark of policy OFC: flows join a congested egress queue one by one, while no frame departs.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Switch, Workers};

@@ -1,6 +1,6 @@
-//! Relative costs of policies, for frames as in `journey.rs`.
+//! Benchmark that compares policies, with the frames of `journey.rs`.
 //!
-//! `scripts/bench policies` runs it in two ways, nearly independent of the machine's load:
+//! `scripts/bench policies` runs it in two ways, which hardly depend on the machine's load:
 //!
 //! * `count LOAD POLICY`: callgrind counts instructions of [`counted`].
 //! * `time ROUNDS`: runs all policies in turn, and compares their times with that of plain PFC in the same round.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   advance                  due timers
-//!   release, at all ports    counts out departed frames before the first receive
+//!   release, at all ports    departed frames leave the counts before any receive
 //!   receive, at all ports
 //!   forward                  until no frame can move
 //!   exchange, serve          other workers; requests and the host path ([`Environment`])
@@ -29,7 +29,7 @@ const _: () = assert!(
     "HANDOVERS_MAX must be at least 4 * BATCH: the frames that one driver loop receives from four queues"
 );
 
-/// Maximum fills of a port's transmit ring per run of the loop. Some devices empty it during the system call.
+/// Maximum number of times that one loop fills a port's transmit ring. Some devices empty it during the system call.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the [`FrameStore`].
@@ -55,7 +55,7 @@ pub trait Port<S> {
     /// Queues a frame for the next [`flush`](Self::flush).
     ///
     /// # Errors
-    /// The frame if the rings are full.
+    /// Returns the frame if the rings are full.
     fn send(&mut self, store: &mut S, frame: Frame) -> Result<(), Frame>;
 
     /// Transmits queued frames, including those left by earlier flushes.
@@ -69,7 +69,7 @@ pub trait Port<S> {
         false
     }
 
-    /// Takes frames back from a removed device: calls `unsent` with every unsent frame.
+    /// Calls `unsent` with every unsent frame of a removed device.
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
@@ -109,7 +109,7 @@ pub struct Progress {
 pub struct Driver<'a, P, S, B> {
     pub now: Nanos,
     pub switch: &'a mut Switch,
-    /// Ports, in ascending order of their numbers.
+    /// Ports, ascending.
     pub ports: &'a mut Vec<(PortId, P)>,
     pub store: &'a mut S,
     pub boundary: &'a mut B,
@@ -160,7 +160,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // Read the set only once: a port that becomes active meanwhile waits for the next turn.
+        // Read the set only once: a port that becomes active meanwhile waits for the next loop.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {

@@ -1,7 +1,7 @@
 //! Forwarding database (FDB): the ports of station addresses, learned from frames.
 //!
-//! * An address that was unused for the ageing time counts as unknown from that nanosecond on. A sweep frees its entry
-//!   within another quarter of the ageing time.
+//! * An address unused for the ageing time is unknown from that nanosecond on. A sweep frees its entry within another
+//!   quarter of the ageing time.
 //! * A station that moves is found at its new port at once, unless that port has reached its limit of addresses.
 //! * Group addresses and the zero address are never learned. Static addresses never move or age.
 //!
@@ -14,7 +14,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::table::{Entry, Key, Place, Table};
 
-/// Minimum table positions that one sweep checks for aged entries, in about a microsecond.
+/// Minimum number of table positions that one sweep checks for aged entries (about a microsecond).
 const SWEEP_PLACES: usize = 256;
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
@@ -24,9 +24,9 @@ pub(super) enum Learned {
     Moved {
         from: PortId,
     },
-    /// The address was known at this port. An update keeps other workers' replicas from ageing it.
+    /// The address was known at this port. Other workers' replicas need an update, so that they do not age it.
     Renewed,
-    /// The address was known at this port, and other replicas need no update.
+    /// The address was known at this port, and other workers' replicas need no update.
     Refreshed,
     Static,
     RefusedByLimit,
@@ -47,14 +47,13 @@ impl Learned {
     }
 }
 
-/// Update for replicas of other workers: a station has a new port, or was active.
+/// Update for the replicas of other workers: a station has a new port, or was active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct FdbUpdate {
     pub vid: u16,
     pub mac: MacAddr,
     pub port: PortId,
-    /// Time of the station's last frame.
     pub last_active: Nanos,
 }
 
@@ -278,7 +277,7 @@ impl Fdb {
         self.ports[port.index()].moved
     }
 
-    /// Returns how many frames of a port had a source address that was not learned, because the port's limit was
+    /// Returns how many frames of `port` had a source address that was not learned, because the port's limit was
     /// reached or the database was full.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {

@@ -1,12 +1,12 @@
 //! Detection of loops: two ports connected outside the switch.
 //!
-//! A circulating frame makes its sender seem to move to and fro between two ports, whereas a failover moves stations
-//! once. Hence [`MOVES`] moves within [`WINDOW`] are a loop, if the numbers of moves in the two directions differ by at
+//! A circulating frame makes its sender seem to move back and forth between two ports, whereas a failover moves
+//! stations once. Hence [`MOVES`] moves within [`WINDOW`] are a loop, if the numbers in the two directions differ by at
 //! most a quarter of all moves.
 //!
 //! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port is then
-//! left out of floods and learning. By default it is not, because an attacker who spoofs the address of an active
-//! station could thus block that station's port.
+//! left out of floods and learning. This is not the default, because an attacker could spoof an active station's
+//! address to block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};
@@ -144,7 +144,7 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn loop_is_reported_at_exactly_the_threshold_of_station_moves() {
+    fn loop_is_reported_at_exact_number_of_station_moves() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES - 1), None);
         assert_eq!(loops.found_at(B), 0);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn loop_is_reported_for_the_two_ports_with_most_station_moves() {
+    fn loop_is_reported_for_ports_with_most_station_moves() {
         let mut loops = loops();
         // A station at the first port sends into a loop between the other two ports.
         let mut found = None;

@@ -1,16 +1,16 @@
-//! Ports of multicast groups in snooped VLANs (RFC 4541). The control plane replaces the whole table after a change.
+//! Table of the ports of multicast groups in snooped VLANs (RFC 4541). The control plane replaces it after a change.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 use xoff_wire::ip::Address;
 use xoff_wire::multicast::{Role, role};
 use xoff_wire::units::PortSet;
 
-/// Ports for frames of one IP version in a snooped VLAN; `None` stands for all ports.
+/// Ports for frames of one IP version in a snooped VLAN; `None` means all ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct MulticastPorts {
     pub reports: Option<PortSet>,
-    /// Ports for frames to groups that the table does not have.
+    /// Ports for frames to groups that are not in the table.
     pub unknown: Option<PortSet>,
 }
 
@@ -49,7 +49,7 @@ impl MulticastTable {
         Some(&self.vlans[at])
     }
 
-    /// Returns the ports that want the packet of a frame to a group address; `None` for all ports.
+    /// Returns the ports with listeners for the packet of a multicast frame; `None` for all ports.
     #[must_use]
     pub fn exits(&self, vid: u16, ether_type: EtherType, packet: &[u8]) -> Option<PortSet> {
         let vlan = self.vlan(vid)?;

@@ -2,9 +2,8 @@
 //!
 //! * Usable paths are chosen in proportion to their weights.
 //! * A flow takes the path with the highest number that a hash draws from flow and path (rendezvous hashing). If a path
-//!   is lost, only its flows move; they return when it does.
-//! * The caller must salt the digest of a flow, because otherwise the next switch would put all of these flows on one
-//!   path.
+//!   is lost, only its flows move; they return with it.
+//! * The caller must salt a flow's digest. Otherwise the next switch would put all flows of a path on one path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;
@@ -94,13 +93,13 @@ impl WeightedPaths {
         if self.is_even {
             return usable.iter().max_by_key(drawn);
         }
-        // Weighted rendezvous hashing: draw a time for each path, exponentially distributed with the weight as rate;
-        // the earliest wins.
+        // Weighted rendezvous hashing: draw a time for each path, exponentially distributed with its weight as rate,
+        // and take the earliest.
         let when = |path: &usize| -unit(drawn(path)).ln() / f64::from(self.paths[*path].weight);
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// Returns the next usable path in round robin from position `place`, and the position after that.
+    /// Returns the next usable path in round robin, starting at position `place`, and the position after that path.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {

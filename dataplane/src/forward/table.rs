@@ -4,7 +4,7 @@
 //! that has fewer than four entries, else into the emptier one. An entry never moves.
 //!
 //! Buckets depend on a secret ([`HashSeed`]), because otherwise an attacker could fill both buckets of a station with
-//! fourteen addresses, so that the station is never learned.
+//! fourteen addresses, and keep the station from being learned.
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_flow_control::settings::HashSeed;
@@ -14,7 +14,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 const WAYS: usize = 7;
 const CROWDED: usize = 4;
 
-/// VLAN and address as one number; zero marks a free position.
+/// VLAN and address as one number; zero marks a free table position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u64);
 

@@ -183,7 +183,7 @@ fn worker_forwards_to_address_learned_by_another_worker() {
 }
 
 #[test]
-fn bridge_forgets_all_addresses_by_running_at_its_deadlines() {
+fn sweeps_at_bridge_deadlines_remove_all_addresses() {
     let mut bridge = Bridge::new(&settings(2));
     assert_eq!(bridge.next_deadline(), Nanos::NEVER);
     decide(&mut bridge, 0, A, B);

@@ -62,7 +62,7 @@ impl Vlans {
         self
     }
 
-    /// Remembers whether replaced VLANs had routers, whose frames may still be queued.
+    /// Records whether replaced VLANs had routers, whose frames may still be queued.
     pub fn succeed(&mut self, before: &Vlans) {
         self.had_routers = before.has_routers || before.had_routers;
     }

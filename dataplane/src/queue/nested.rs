@@ -1,16 +1,16 @@
 //! Nested queues of policy OFC (OFC paper, section III-B, Algorithm 3): three FIFOs hold the frames of a class. A
 //! paused flow neither blocks other flows nor is reordered.
 //!
-//! Frames join the *normal* queue. At the head of this queue, frames of paused flows move to the *paused* queue, one
-//! of two backup queues. When flows resume, the paused queue is drained: frames of resumed flows leave, the others
-//! move to the second backup queue, which becomes the paused queue. The drain ends when the drained queue is empty
-//! (the paper's Order Mark). Then the normal queue is served again.
+//! Frames join the *normal* queue. At its head, frames of paused flows move to the *paused* queue, one of two backup
+//! queues. When flows resume, the paused queue is drained: frames of resumed flows leave, the others move to the second
+//! backup queue, which becomes the paused queue. After the drain (the paper's Order Mark), the normal queue is served
+//! again.
 //!
-//! A flow keeps its order, because its oldest frames are in the paused queue and its youngest in the normal queue. No
-//! frame joins the queue that is drained.
+//! A flow stays in order, because its oldest frames are in the paused queue, and no frame joins a queue during its
+//! drain.
 //!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
-//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue would become a backup queue.)
+//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue becomes a backup queue.)
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;
@@ -30,7 +30,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// The backup queue that is not the paused queue is served. Between steps, this queue is never empty.
+    /// The backup queue that is not the paused queue is being drained. Between steps, it is never empty.
     Draining,
 }
 
@@ -390,7 +390,7 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// True while the frame has its flow number, which it loses when its queue becomes a FIFO.
+        /// True while the frame has its flow number. The number is lost when the queue becomes a FIFO.
         is_numbered: bool,
     }
 

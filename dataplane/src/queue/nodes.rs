@@ -1,4 +1,4 @@
-//! State of each frame, indexed by slot. Entries are linked to form queues of any length.
+//! State of each frame, indexed by slot. Linked entries form queues of any length.
 
 use xoff_flow_control::policy::NO_FLOW;
 use xoff_flow_control::prefetch::prefetch;
@@ -13,11 +13,11 @@ pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Received from a line: counts at its ingress until it has left.
+    /// Received from a line. Counts at its ingress until it has left.
     Network,
-    /// Sent by the host: counts at egress, and in the port's limit of host frames.
+    /// Sent by the host. Counts at egress, and in the port's limit of host frames.
     Host,
-    /// Control frame made by the switch: counts in no queue.
+    /// Control frame made by the switch. Counts in no queue.
     Switch,
 }
 
@@ -26,8 +26,8 @@ pub(crate) struct FrameMeta {
     pub since: Nanos,
     /// Length in bytes at ingress, without FCS. Rewriting does not change this value, so that counts balance.
     pub len: u32,
-    /// Number of the account of a flood's copies; [`NONE`] for one destination, [`UNCOUNTED`] if the flood does not
-    /// count at ingress.
+    /// Account number of a flood's copies. [`NONE`] means one destination, [`UNCOUNTED`] a flood that does not count at
+    /// ingress.
     pub(crate) account: u32,
     pub(crate) flow: u32,
     pub vid: u16,

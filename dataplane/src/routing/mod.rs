@@ -33,7 +33,6 @@ pub struct Interface {
     pub site: Site,
     pub mac: MacAddr,
     pub mtu: u32,
-    /// Index of the routing table that decides about packets received here.
     pub table: usize,
 }
 
@@ -41,7 +40,6 @@ pub struct Interface {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub struct NextHop {
-    /// Index of the interface to the next hop.
     pub interface: usize,
     /// Station's MAC address; `None` if unresolved.
     pub station: Option<MacAddr>,
@@ -57,7 +55,8 @@ pub enum Target {
     /// The kernel handles the packets.
     Host(PuntReason),
     Nowhere,
-    /// Packets go to one of these next hops (at most the first [`MEMBERS_MAX`]). An empty list counts as unresolved.
+    /// Packets go to one of these next hops (at most [`MEMBERS_MAX`]; further ones are ignored). An empty list counts
+    /// as unresolved.
     Hops(Vec<NextHop>),
 }
 
@@ -75,9 +74,7 @@ pub struct Routes {
 #[allow(missing_docs)] // the names say it
 pub enum RouteDecision<'a> {
     Host(PuntReason),
-    /// Drop the packet (blackhole route).
     Nowhere,
-    /// Forward the packet to one of these next hops.
     Hops(&'a Hops),
 }
 

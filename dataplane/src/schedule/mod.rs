@@ -1,8 +1,8 @@
 //! Scheduling of a port's classes: strict classes first, the highest first; the other classes share the line by deficit
 //! round robin, in proportion to their weights (802.1Qaz ETS).
 //!
-//! A class may send one frame more than its deficit allows, which makes the deficit negative; the class then waits
-//! until it is positive. Shares are thus exact in the long run, although frame lengths are not known in advance.
+//! A class may send one frame more than its deficit allows. The deficit is then negative, and the class waits until it
+//! is positive. Thus shares are exact in the long run, although frame lengths are not known in advance.
 
 mod shaper;
 
@@ -25,7 +25,8 @@ impl Turn {
     }
 }
 
-/// Deficits are in bytes divided by the largest weight, so that quanta are whole numbers.
+/// Scheduler of a port's classes. Deficits count in parts of a byte, 1 / largest weight, so that quanta are whole
+/// numbers.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Scheduler {

@@ -1,5 +1,5 @@
-//! Accounts of floods: the number of copies left. A flooded frame counts once at its ingress, until its last copy has
-//! left.
+//! Accounts of floods: for each flood, the number of unsent copies. A flooded frame counts once at its ingress, until
+//! its last copy has left.
 //!
 //! Egress queues do not limit a class that is lossless at any port, so this module limits the copies in such classes.
 
@@ -9,7 +9,7 @@ use crate::queue::NONE;
 
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Copies left of each flood; in a free entry, the number of the next free entry.
+    /// Number of unsent copies of each flood. A free entry holds the number of the next free entry.
     entries: Box<[u32]>,
     free: u32,
     bounded: ClassSet,
@@ -31,7 +31,7 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Opens a flood's account. Returns its number, and how many copies may be made; the others must
+    /// Opens a flood's account. Returns its number, and how many copies may be made; the other copies must
     /// [leave](Accounts::leave) at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;

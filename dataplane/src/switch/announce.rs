@@ -1,4 +1,4 @@
-//! Control frames to peers: they come from a separate frame pool and leave before data.
+//! Control frames to peers. Their memory is a separate pool, and they leave before data.
 
 use xoff_flow_control::pause::Announcement;
 use xoff_flow_control::settings::FlowControl;

@@ -42,7 +42,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Updates all counts that are deferred within a batch, as if a new batch began now.
+    /// Brings the counts that a batch defers up to date, as if a new batch began now.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -86,13 +86,13 @@ impl Batch<'_> {
         Some(frame)
     }
 
-    /// Removes from all counts, and frees, a frame that `port` has sent.
+    /// Frees a frame that `port` has sent, and removes it from all counts.
     #[inline]
     pub fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.release(port, frame, store);
     }
 
-    /// Drops a frame that the driver got for `port` but could not send, because the device was removed.
+    /// Drops a frame that was to leave by `port`, but could not be sent because the device was removed.
     #[cold]
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.give_up(port, frame, store);
@@ -110,8 +110,8 @@ impl Batch<'_> {
     }
 
     /// Records a link change. A port without link drops queued frames, and forgets learned addresses and the peer's
-    /// requests (pauses, rates). When the link returns, the port repeats its own requests. It obeys the peer's pauses
-    /// even before the link is reported up.
+    /// requests (pauses, rates). When the link returns, the port repeats its own requests. Pauses received before the
+    /// link is reported up are obeyed.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }

@@ -1,7 +1,8 @@
-//! Samples of TCP and UDP checksums, which show hosts with checksum offload behind virtual devices.
+//! Samples of TCP and UDP checksums, which reveal hosts that leave checksums unfinished (checksum offload behind
+//! virtual devices).
 //!
-//! Each second, every port examines frames until it has found one finished checksum, but at most [`FRAMES`] frames.
-//! A finished checksum looks unfinished once in 65,536 times, so only several within a short series count.
+//! Each second, every port examines frames until it has found one finished checksum, but at most [`FRAMES`] frames. A
+//! finished checksum looks unfinished once in 65,536 times, so only several unfinished ones in a short series count.
 
 use xoff_flow_control::counters::PortCounters;
 use xoff_wire::checksum;
@@ -12,9 +13,9 @@ use super::Switch;
 
 const EVERY: Nanos = Nanos::from_secs(1);
 const FRAMES: u8 = 16;
-/// Suspicion by one unfinished checksum; a finished one lowers the suspicion by one.
+/// Increase of the suspicion by one unfinished checksum. A finished checksum lowers it by one.
 const STEP: u8 = 40;
-/// Suspicion above which unfinished checksums count: three, with fewer than 40 finished ones between.
+/// Suspicion above which unfinished checksums count: three, with fewer than 40 finished ones between them.
 const CERTAIN: u8 = 2 * STEP;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,8 +46,8 @@ impl ChecksumProbe {
 }
 
 impl Switch {
-    /// Opens the probes of this worker's ports once a second, if frames arrive. Ends their micro-flows, because only
-    /// the first frame of a micro-flow is parsed.
+    /// Opens the probes of this worker's ports once a second, if frames arrive. Ends the ports' micro-flows, because
+    /// only the first frame of a micro-flow is parsed.
     #[inline]
     pub(super) fn open_checksum_probes(&mut self) {
         if self.now >= self.next_checksum_probe {

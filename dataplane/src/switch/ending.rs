@@ -1,4 +1,4 @@
-//! Ways in which a frame ends without transmission: it is consumed, dropped, or given up by the driver.
+//! Ends of a frame without transmission: it is consumed, dropped, or given up by the driver.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::policy::Event;

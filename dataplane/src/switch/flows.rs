@@ -1,7 +1,7 @@
 //! Per-flow pauses (OFC): connects the policy's tables with queues and control frames.
 //!
-//! Without nested queues (full flow table, queued frames of unknown flows, VOQ), a flow list pauses its whole class,
-//! because it is also a valid PFC frame.
+//! A flow list is also a valid PFC frame. Without nested queues (full flow table, queued frames of unknown flows, VOQ),
+//! it pauses its whole class.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -83,7 +83,7 @@ impl Switch {
                 let end = self.now.after(at.settings.speed.time_of_quanta(time));
                 let of_class = at.peer.paused.until(class);
                 match of_class.filter(|_| !at.peer.paused_for_flows.contains(class)) {
-                    // A list does not shorten a pause of the class.
+                    // Keep the longer pause: a list does not shorten a pause of the class.
                     Some(until) if until >= end => (),
                     Some(_) => self.pause_classes(port, pfc.classes, &pfc.times),
                     None => {

@@ -1,6 +1,6 @@
 //! Frames that the host sends by a routed port, or a VLAN with a router. They count only at egress, so that they take
-//! no memory promised to peers. A port at a standstill ([`super::paused_floods`]) drops host frames to a VLAN, so that
-//! the other ports can still send them.
+//! no ingress memory from peers. A port that stays paused ([`super::paused_floods`]) drops host frames to a VLAN, so
+//! that other ports can still send them.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};

@@ -53,8 +53,8 @@ impl Switch {
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
             if reason == DropReason::HeadroomExhausted && self.buffer.ingress(port, class) > Bytes::ZERO {
-                // Let the policy pause the sender, but only if frames are queued, because only their departure can
-                // resume it.
+                // Let the policy pause the sender only if frames are queued, because only their departure can resume
+                // it.
                 self.observe(class, Event::Received { ingress: port });
             }
             return self.discard(port, class, reason, frame, store);
@@ -342,7 +342,7 @@ impl Switch {
         sent
     }
 
-    /// Rewrites and marks a dequeued frame; returns it with identical frames behind it, unless it was dropped.
+    /// Rewrites and marks a dequeued frame. Returns it with the identical frames behind it; `None` if it was dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,

@@ -40,7 +40,7 @@ pub(super) struct FrameKind {
     pub(super) tags: u8,
 }
 
-/// First bytes of a frame. Unless it has a CN-TAG, they decide class and egress.
+/// First bytes of a frame, which decide class and egress unless the frame has a CN-TAG.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     first: u128,
@@ -59,7 +59,7 @@ struct Route {
 impl Start {
     const LEN: usize = 20;
 
-    /// Masks of the first two payload bytes: for IP, version, and traffic class without ECN.
+    /// Masks of the first two payload bytes. For IP they select version, and DSCP or traffic class without ECN.
     const OTHER: [u8; 2] = [0, 0];
     const IPV4: [u8; 2] = [0xff, 0xfc];
     const IPV6: [u8; 2] = [0xff, 0xc0];

@@ -1,14 +1,14 @@
 //! Floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
 //!
-//! A flood counts at its ingress until its last copy has left. One port paused for ever would thus keep all floods
-//! and pause their senders. Hence at a standstill, floods may fill only a part (1 / [`PARTS`]) of their ingress
-//! queue's XON threshold. If the policy uses the length of egress queues, the same part of the egress XON threshold
-//! is a limit, too. Each sample at a standstill drops queued floods beyond these limits; new ones do not join the
-//! paused queue ([`DropReason::FloodPaused`]).
+//! A flood counts at its ingress until its last copy has left, so one port paused for ever could keep all floods and
+//! pause their senders. Hence at a standstill, floods may fill only 1 / [`PARTS`] of their ingress queue's XON
+//! threshold. If the policy uses the length of egress queues, the same part of the egress XON threshold is a limit,
+//! too. Each sample at a standstill drops queued floods beyond these limits; new ones do not join the paused queue
+//! ([`DropReason::FloodPaused`]).
 //!
-//! * All floods of the ingress port count, even those to unpaused ports, because the remaining copies of a flood are
-//!   not known.
-//! * The oldest floods are dropped first, so that several paused ports drop the same floods, down to the last copies.
+//! * All floods of the ingress port count, even to unpaused ports, because the remaining copies of a flood are not
+//!   known.
+//! * The oldest floods are dropped first, so that several paused ports drop the same floods.
 //! * A flood to a port at a standstill does not halt the pipeline ([`WhenFull`]).
 
 use xoff_flow_control::buffer::Load;
@@ -28,7 +28,7 @@ use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 const PARTS: u32 = 4;
 
 impl Switch {
-    /// Returns whether a flood can have copies: not with two ports and no router.
+    /// Returns whether a flood can have several copies: false with two ports and no router.
     fn has_floods(&self) -> bool {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
@@ -107,7 +107,7 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Samples whether classes of `port` are at a standstill. Must run before expired pauses end, because the sample
+    /// Samples which classes of `port` are at a standstill. Must run before expired pauses end, because the sample
     /// covers the time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;

@@ -1,17 +1,15 @@
 //! Pipeline between ingress and egress queues.
 //!
-//! By default a frame passes at once. As in the papers on CaPFC and QCN, it may have a delay, and a rate at which it
-//! takes frames from the ports in turn ([`PipelineSettings`]). It has its own clock:
+//! By default a frame passes at once. As in the papers on CaPFC and QCN, the pipeline may have a delay, and a rate at
+//! which it takes frames from the ports in turn ([`PipelineSettings`]). It has its own clock:
 //!
 //! ```text
 //!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
-//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. The
-//! head frame is forwarded anew after every event that may free queue space or change its egress. A halt counts at
-//! the queue that was full first.
-//!
-//! A frame in the pipeline counts at its ingress.
+//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. The head
+//! frame is forwarded anew after every event that may free queue space or change its egress. A halt counts at the queue
+//! that was full first. Frames in the pipeline count at ingress.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,7 +47,7 @@ pub(super) struct Pipeline {
     delay: Nanos,
     frames: Fifo,
     due: VecDeque<Nanos>,
-    /// Time, by the pipeline's clock, from which the next frame may enter; `owed` is its fraction in 1 / rate ns.
+    /// Pipeline time from which the next frame may enter; `owed` is its fraction in 1 / rate ns.
     free_at: Nanos,
     owed: u64,
     /// True while the head frame waits for a full queue, and no event since then may have changed this.

@@ -1,5 +1,5 @@
-//! Execution of the actions that policies intend. A peer is paused in a class while the policy of any class demands it;
-//! XON is sent when the last demand has ended.
+//! Execution of the actions that policies request. A peer is paused in a class while any policy demands it; XON is sent
+//! when the last demand has ended.
 
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::policy::{Capabilities, Event, Intent, Policy, Shadow};

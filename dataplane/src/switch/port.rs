@@ -1,6 +1,6 @@
 //! State of a port: ingress, egress, and pauses and rates exchanged with the peer.
 //!
-//! Fields that every frame needs come first, in few cache lines; rarely used ones follow, or are boxed.
+//! Fields that every frame needs come first, in few cache lines.
 
 use std::mem::offset_of;
 
@@ -142,7 +142,7 @@ impl SwitchPort {
         }
     }
 
-    /// True if a control frame may leave now: pauses always may, others only when data may.
+    /// Returns whether a control frame may leave now. Pauses always may, other control frames only when data may.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())

@@ -5,7 +5,7 @@ use super::Switch;
 use super::port::SwitchPort;
 
 impl Switch {
-    /// Prefetches one part of the state. `step` counts from 0 to the number of ports; higher steps do nothing.
+    /// Prefetches one part of the switch's state. `step` counts from 0 to the number of ports; higher steps do nothing.
     #[inline]
     pub fn prefetch(&self, step: usize) {
         if let Some((at, id)) = self.port_number(step) {

@@ -74,8 +74,8 @@ impl Switch {
         self.keep_rates(port, changed);
     }
 
-    /// Ends all rates requested at `port`, also in the policy, which thus requests no other rate when queued frames
-    /// leave.
+    /// Ends all rates requested from the peer of `port`. Resets the policy, too, so that queued frames cause no new
+    /// request when they leave.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {

@@ -1,7 +1,6 @@
 //! Changes of a running switch's settings, without allocation.
 //!
-//! Frames stay counted, even above new limits, so the store must have room for frames admitted by the old and by the
-//! new limits.
+//! Frames stay counted, even above new limits, so the store must hold frames admitted by the old and by the new limits.
 //!
 //! A peer stays paused if both the old and the new settings pause it. Policies start anew with the current buffer, so
 //! that their pauses of flows and their requested rates end.

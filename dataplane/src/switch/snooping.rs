@@ -1,4 +1,4 @@
-//! Multicast of snooped VLANs: floods that leave only by ports that want them, and copies of membership messages for
+//! Multicast of snooped VLANs: floods that leave only by ports with listeners, and copies of membership messages for
 //! the control plane.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Returns those of a multicast frame's `ports` that want it.
+    /// Returns those of `ports` that have listeners for a multicast frame.
     pub(super) fn wanting<S: FrameStore>(&self, ports: PortSet, frame: &Frame, store: &S) -> PortSet {
         let &FrameMeta { vid, layout, .. } = self.nodes.meta(frame);
         let table = self.bridge.multicast();

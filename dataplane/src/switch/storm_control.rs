@@ -1,6 +1,6 @@
 //! Storm control: rate limits of a port's floods by kind of destination.
 //!
-//! A burst is limited to the bytes of 10 ms at that rate, or to one frame.
+//! A burst may have the bytes of 10 ms at that rate, or one frame.
 
 use xoff_flow_control::settings::{Flooded, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos, TAGS};

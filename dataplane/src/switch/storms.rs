@@ -14,7 +14,7 @@ use super::Switch;
 use crate::frame::FrameStore;
 
 impl Switch {
-    /// Returns the classes of `port` in a pause storm.
+    /// Returns the classes of `port` that are in a pause storm.
     #[must_use]
     pub fn stormed(&self, port: PortId) -> ClassSet {
         self.ports[port.index()].peer.watchdog.stormed()

@@ -36,7 +36,7 @@ impl Batch<'_> {
     /// Installs a tap, which observes those of its ports that this worker owns.
     ///
     /// # Errors
-    /// The tap if there are [`TAPS_MAX`] already.
+    /// Returns the tap if there are already [`TAPS_MAX`].
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>) -> Result<(), Box<dyn Tap>> {
         let taps = &mut self.switch.taps;
         if taps.taps.len() == TAPS_MAX {
@@ -47,7 +47,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes a tap and returns it, because it must be dropped outside the packet loop.
+    /// Removes a tap and returns it, because dropping it inside the packet loop could take long.
     pub fn take_tap(&mut self, id: TapId) -> Option<Box<dyn Tap>> {
         let taps = &mut self.switch.taps;
         let at = taps.taps.iter().position(|(it, _)| *it == id)?;

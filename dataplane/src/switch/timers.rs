@@ -31,8 +31,8 @@ impl Switch {
         self.ready.next_timer = next;
     }
 
-    /// Returns when the driver must run a batch, even without received or released frames. Zero means at once,
-    /// [`Nanos::NEVER`] no deadline.
+    /// Returns when the driver must run a batch even without received or released frames. Zero means at once;
+    /// [`Nanos::NEVER`] means that no timer runs.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());
@@ -60,7 +60,7 @@ impl Switch {
         self.ready.next_timer.min(self.pipeline.next_move(!self.ready.ingress_ready.is_empty()))
     }
 
-    /// Returns when rate limits let the next frame of `port` leave; `None` if it waits for something else.
+    /// Returns when rate limits let the next frame of `port` leave; `None` if the frame waits for another reason.
     #[must_use]
     pub fn ready_at(&self, port: PortId) -> Option<Nanos> {
         let at = &self.ports[port.index()];
@@ -117,8 +117,8 @@ impl Switch {
         let announced = at.peer.held.forget_announced();
         at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
-            // Mark these pauses as suspect, because their frames may still leave the driver when the link is back, and
-            // pause the peer.
+            // Mark these pauses as suspect: their frames may leave the driver when the link is back, and then pause the
+            // peer.
             announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

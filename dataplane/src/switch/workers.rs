@@ -1,7 +1,7 @@
 //! Workers of a switch: ownership of ports, and messages between workers.
 //!
-//! Each port belongs to one worker, and there are no locks. A frame for a port of another worker is handed over to that
-//! worker. Slot and counts of the frame return later, so that every ingress counter has one writer:
+//! Each port belongs to one worker, and there are no locks. A frame for another worker's port is handed over to that
+//! worker. Its slot and counts return later, so that every ingress counter has one writer:
 //!
 //! ```text
 //!   owner of ingress                     owner of egress
@@ -10,9 +10,8 @@
 //!   take_back        <--- Return -----   (frame, ingress port, class, bytes)
 //! ```
 //!
-//! Handovers and returns wait in the sender's `Switch` until the driver has room for them. Meanwhile a lossless frame
-//! counts at ingress. If a worker is slow, the peers of others are thus paused, and no lossless frame is dropped
-//! between workers.
+//! Handovers and returns wait in the sender's `Switch` until the driver has space for them. Meanwhile a lossless frame
+//! counts at ingress, so a slow worker leads to pauses, not drops.
 //!
 //! A frame is never handed over twice, and only its owner frees a slot.
 
@@ -25,8 +24,8 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum queued updates. Excess updates are discarded: other workers then flood the station's frames, or use its old
-/// port.
+/// Maximum number of queued updates. Excess updates are discarded; other workers then flood the station's frames, or
+/// use its old port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -89,7 +88,7 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames on their way to other workers, per port of the sender. The frames that one driver loop receives
+/// Maximum number of lossy frames on their way to other workers, per port of the sender. All frames of one driver loop
 /// from four queues fit.
 pub const HANDOVERS_MAX: u32 = 512;
 
@@ -152,7 +151,7 @@ impl Batch<'_> {
         self.switch.outbox.by_worker[worker.index()].frames.front_slot()
     }
 
-    /// Takes the next frame to hand over to `worker`. The driver must have room for it.
+    /// Takes the next frame to hand over to `worker`. The driver must have space for it.
     pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
         self.switch.ledger.handed_over += 1;
@@ -172,14 +171,14 @@ impl Batch<'_> {
         self.switch.enqueue(egress, frame, store);
     }
 
-    /// Takes the next slot to return to `worker`. The driver must have room for it.
+    /// Takes the next slot to return to `worker`. The driver must have space for it.
     pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
         let frame = self.switch.outbox.by_worker[worker.index()].returns.pop(&self.switch.nodes)?;
         let meta = *self.switch.nodes.meta(&frame);
         Some(Return { frame, meta })
     }
 
-    /// Removes from all counts, and frees, a frame that another worker has sent or dropped.
+    /// Frees a frame that another worker has sent or dropped, and removes it from all counts.
     pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
         self.switch.settle(&meta);
@@ -208,7 +207,7 @@ impl Switch {
         }
     }
 
-    /// Returns whether messages wait for room at other workers. No event reports that there is room, so the driver must
+    /// Returns whether messages wait for other workers' queues. No event reports free space there, so the driver must
     /// retry soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {

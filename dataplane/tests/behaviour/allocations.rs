@@ -46,7 +46,7 @@ struct Case {
     kind: PolicyKind,
     culprit: Culprit,
     shadows: &'static [PolicyKind],
-    /// True for ECN marks in all classes, and WRED in the lossy ones.
+    /// True to mark ECN in all classes, and use WRED in the lossy ones.
     ecn: bool,
     delay: Nanos,
     is_tapped: bool,
@@ -269,7 +269,7 @@ fn tap_observes_all_frames_without_allocation() {
     assert_eq!(punts.sum::<u64>(), 2_000 / 50);
     let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
     let dropped: u64 = DropReason::ALL.into_iter().map(|reason| pair.counters.dropped(reason)).sum();
-    // A tap sees frames that were not admitted only once: when they are received.
+    // A tap observes frames that were not admitted only once, when they are received.
     let not_let_in =
         [DropReason::Malformed, DropReason::TooLong, DropReason::IngressFull, DropReason::HeadroomExhausted];
     let not_let_in: u64 = not_let_in.into_iter().map(|reason| pair.counters.dropped(reason)).sum();

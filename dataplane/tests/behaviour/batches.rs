@@ -1,5 +1,5 @@
-//! Large batches lead to the same decisions as batches of one frame, even where a threshold, limit or observer needs
-//! every frame.
+//! Tests that large batches lead to the same decisions as batches of one frame, even where a threshold, limit or
+//! observer needs every frame.
 
 // proves: batches
 

@@ -51,7 +51,7 @@ fn decision(port: &PortCounters) -> [String; 2] {
 
 // proves: pause-frames
 #[test]
-fn switch_decides_about_control_frames_as_table() {
+fn control_frames_are_handled_as_in_table() {
     let rows: Vec<_> = xoff_explore::frames(TABLE).collect();
     assert_eq!(rows.len(), 31);
     for (columns, frame) in rows {
@@ -62,7 +62,7 @@ fn switch_decides_about_control_frames_as_table() {
 /// The frame has an empty class vector, and the longest pause time for each class.
 // proves: pause-frames
 #[test]
-fn pfc_frames_without_class_count_only_themselves() {
+fn pfc_frame_without_class_changes_only_its_counter() {
     let (_, frame) = xoff_explore::frames(TABLE).nth(1).expect("the table has two rows");
     let counters = after(&frame, 100_000);
     let port = counters.port(PORT);

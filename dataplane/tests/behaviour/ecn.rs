@@ -55,7 +55,7 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
 
 #[test]
 fn frames_are_ecn_marked_at_dequeue_from_threshold_on() {
-    // When frame k of 20 leaves, the queue has 20 - k frames, the leaving one included.
+    // When frame k (from 0) of 20 leaves, 20 - k frames are queued, itself included.
     for (threshold, marked) in [(5 * SIZE, 16), (5 * SIZE + 1, 15), (21 * SIZE, 0), (1, 20)] {
         let mut star = Star::new(plan(threshold, false));
         let arrived = held_up(&mut star, C3, [ECT; 20]);

@@ -1,7 +1,7 @@
-//! The computed headroom suffices for a peer that behaves as declared, and is hardly larger than needed.
+//! The computed headroom suffices for a peer that behaves as declared, and exceeds the need only slightly.
 //!
 //! Port 0 is paused. The host at port 1 sends longest frames at line rate and obeys late. Two other hosts keep the line
-//! to that host busy, so that a pause frame waits as long as possible.
+//! to host 1 busy, so that a pause frame waits as long as possible.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::headroom::{Headroom, Link};
@@ -63,7 +63,7 @@ fn computed_headroom_exceeds_need_by_at_most_a_frame() {
         let (worst, _) = worst(link);
         let computed = Headroom::of(&link).total();
         assert!(worst <= computed, "{worst:?} of headroom needed, only {computed:?} computed");
-        // Buffers do not hold preamble and gap, which are 20 of each 1538 bytes.
+        // Buffers do not hold preamble and gap, which take 20 of the 1538 bytes of each frame.
         let gaps = Bytes(computed.0 * 20 / 1538);
         assert!(
             computed <= worst + Bytes::of_frame(MTU_FRAME) + gaps,
@@ -116,7 +116,7 @@ fn response(link: Link, late: Nanos) -> [u64; 4] {
 
 // proves: peer-faults
 #[test]
-fn peer_faults_are_counted_only_if_peer_is_later_than_declared() {
+fn peer_fault_is_counted_only_if_peer_is_late() {
     let link = link(20_000, 4_000, 50_000);
     let allowed = Headroom::of(&link).total();
     let [came, after, excess, late] = response(link, link.peer_response);

@@ -1,6 +1,7 @@
-//! Share of a port's line for an obedient sender, while another sender to that port ignores pauses.
+//! Share of an egress line that an obedient sender gets beside a sender that ignores pauses.
 //!
-//! The queue never falls to XON, so a paused sender stays paused.
+//! The frames of the ignoring sender keep the queue above XON, so that the obedient sender, once paused, is never
+//! resumed.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::PolicyKind;

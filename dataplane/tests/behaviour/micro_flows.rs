@@ -192,7 +192,7 @@ fn frames_of_a_micro_flow_are_tagged_by_their_vlan() {
 }
 
 #[test]
-fn frames_get_same_bytes_whether_sent_together_or_alone() {
+fn frame_bytes_are_independent_of_micro_flow_length() {
     let kinds: [&[u8]; 3] = [&[], &TAGGED, &[0x81, 0x00, 0, 5]];
     let sequences = (0..81).map(|n| [n % 3, n / 3 % 3, n / 9 % 3, n / 27]);
     let frame = |kind: usize| frame(HERE, A, &[kinds[kind], &OTHER].concat(), 80);

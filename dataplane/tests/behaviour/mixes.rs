@@ -1,4 +1,4 @@
-//! Many streams at fluctuating load: no configuration may lose a lossless frame.
+//! Many streams of fluctuating load. In no configuration may a lossless frame be lost.
 
 use xoff_flow_control::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};

@@ -1,5 +1,5 @@
-//! Floods to ports at a standstill fill at most a quarter of the XON threshold at ingress, so that other frames of the
-//! same senders continue.
+//! Floods to ports at a standstill (paused nearly all the time) fill at most a quarter of the ingress XON threshold, so
+//! that other frames of their senders continue.
 
 // proves: stalled-floods
 
@@ -68,8 +68,8 @@ fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Floods until ports 2 and up, paused for ever, are at a standstill. Then hosts 0 and 1 exchange 300 Mb/s and flood
-/// 100 Mb/s each.
+/// Sends floods until ports 2 and up, paused for ever, are at a standstill. Then hosts 0 and 1 exchange 300 Mb/s and
+/// flood 100 Mb/s each.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;
     const FLOODS: u64 = 2_500;
@@ -200,7 +200,7 @@ fn missed_of(frames: u64, xon: u64) -> u64 {
 }
 
 #[test]
-fn floods_to_paused_port_fill_exactly_a_quarter_of_xon() {
+fn floods_to_paused_port_fill_quarter_of_xon() {
     assert_eq!(missed_of(5, 20_000), 0, "floods of a quarter of XON were dropped");
     assert_eq!(missed_of(6, 20_000), 1, "a flood beyond a quarter of XON was not dropped");
     assert_eq!(missed_of(5, 19_999), 1, "a flood one byte beyond the limit was not dropped");
@@ -322,7 +322,7 @@ fn port_resumed_after_standstill_gets_all_later_floods() {
     assert_eq!(missed(&star, 2..3), before);
 }
 
-/// The end of a pause and the begin of the next arrive together, before a frame could be sent.
+/// Lets the end of a pause and the start of the next arrive together, before a frame can be sent.
 #[test]
 fn consecutive_short_pauses_count_as_standstill() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };

@@ -10,7 +10,7 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// Time of a 64-byte frame on a line, from first bit sent to last bit received.
+/// Time of a 64-byte frame on a link, from its first bit sent to its last bit received.
 const HOP: Nanos = Nanos(672 + 500);
 
 fn per_second(frames: u32) -> Option<FrameRate> {
@@ -94,7 +94,8 @@ fn late_driver_batch_moves_all_frames_due_in_pipeline() {
     let mut star = Star::new(plan);
     let stream = short(&star, 0, C0, 30);
     star.start(1, 0, stream);
-    // The driver polls every 100 us. Its first poll forwards one frame, each later poll the ten due since (one per 10 us).
+    // The driver polls every 100 us. Its first poll forwards one frame, each later poll the ten frames due since the
+    // last one.
     for (micros, left) in [(100, 29), (200, 19), (300, 9), (400, 0)] {
         star.run_until(Nanos::from_micros(micros));
         let waiting = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C0);
@@ -133,7 +134,7 @@ fn crowded(pipeline: PipelineSettings) -> Star {
 }
 
 #[test]
-fn pipeline_delays_and_rate_pause_while_it_is_halted() {
+fn halted_pipeline_suspends_its_delays_and_rate_limit() {
     for (delay, apart) in [(Nanos::from_micros(25), 10_000), (Nanos::ZERO, 10_000)] {
         let pipeline = PipelineSettings { rate: per_second(100_000), delay, ..Default::default() };
         let mut star = crowded(pipeline);

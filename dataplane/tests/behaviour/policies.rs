@@ -225,7 +225,7 @@ fn shadow_policies_count_pauses_but_send_none() {
     assert!(wanted_by_capfc > 0, "the shadow of CaPFC counted no pause");
 }
 
-/// Numbers of a policy's requests: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes,
+/// Counts of a policy's requests: XOFFs, paused ns, partial pauses, flows in these, partial resumes, rate changes,
 /// lowest rate.
 type Wanted = [u64; 7];
 
@@ -249,8 +249,8 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// Returns the requests of the acting policy and of each shadow, by port. Peers ignore requests, so that all runs have
-/// the same frames.
+/// Returns the requests of the acting policy and of each shadow policy, by port. Peers ignore requests, so that all
+/// runs have the same frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],

@@ -190,7 +190,7 @@ fn new_thresholds_pause_or_resume_peer_at_once() {
     star.run_to_rest();
 }
 
-/// A paused peer may still fill the headroom that it was promised.
+/// A paused peer may still fill the old headroom, which it was promised.
 #[test]
 fn reduced_headroom_applies_only_once_headroom_is_empty() {
     let mut plan = plan::switch(&[LINK; PORTS]);

@@ -1,4 +1,5 @@
-//! Multicast of a snooped VLAN leaves only by ports that want it; membership messages are copied to the control plane.
+//! Multicast of a snooped VLAN leaves only by ports with listeners; membership messages are copied to the control
+//! plane.
 
 // proves: snooping
 
@@ -98,7 +99,7 @@ fn groups() -> Vec<((u16, Address), PortSet)> {
 }
 
 #[test]
-fn group_leaves_only_by_its_ports() {
+fn multicast_leaves_only_by_ports_of_its_group() {
     use PuntReason::Membership;
     let mut bench = Bench::new(None);
     let all = vec![1, 2, 3, 4];

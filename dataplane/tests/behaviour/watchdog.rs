@@ -256,8 +256,8 @@ fn pause_received_before_link_up_sets_no_past_deadline() {
     assert!(!stormed(&star));
 }
 
-/// Ring of three switches with a host each. Hosts send clockwise to the host two switches on, so that each queue waits
-/// for the next.
+/// Creates a ring of three switches with a host each. Each host sends clockwise to the host two switches on, so that
+/// each queue waits for the next.
 pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     let mut bed = Bed::new(3);
     let switches = [0, 1, 2].map(|_| {
@@ -313,7 +313,7 @@ fn watchdog_breaks_ring_deadlock_and_counts_dropped_frames() {
 }
 
 #[test]
-fn pause_storm_drops_frames_of_flows_paused_by_list_too() {
+fn storm_drops_frames_of_flows_paused_by_list() {
     let mut plan = watched(WatchdogAction::Drop);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.ports[0].ofc_peer = true;

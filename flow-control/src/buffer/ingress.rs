@@ -1,5 +1,5 @@
-//! Occupancy of one ingress queue (port, class). Bytes fill its reserve, then the pool, then the headroom; they leave
-//! in the opposite order.
+//! Occupancy of one ingress queue (port, class). Bytes fill its reserve, then the shared pool, then the headroom; they
+//! leave in the opposite order.
 
 use xoff_wire::units::Bytes;
 
@@ -17,7 +17,8 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// Applies once no headroom is in use, because until then the peer relies on the old one.
+    /// New headroom limit in bytes. It applies once no headroom is in use, because the peer may still rely on the old
+    /// limit.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,
@@ -66,7 +67,7 @@ impl IngressQueue {
         }
     }
 
-    /// Counts arriving frames; returns the bytes that they take from the pool.
+    /// Counts arriving frames. Returns the bytes taken from the shared pool, or the reason to drop the frames.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -86,7 +87,7 @@ impl IngressQueue {
         Ok(self.pooled() - before)
     }
 
-    /// Counts departing frames; returns the bytes that go back to the pool.
+    /// Counts departing frames. Returns the bytes given back to the shared pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Bytes {
         let before = self.pooled();
@@ -135,8 +136,8 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns whether memory lacks room for the longest frame. False for an empty queue, because no departure could
-    /// end its pause.
+    /// Returns true if the longest frame may not fit into the remaining memory. False for an empty queue, because no
+    /// departure could end its pause.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

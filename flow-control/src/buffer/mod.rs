@@ -4,9 +4,8 @@
 //! congestion.
 //!
 //! * [`Memory::Dedicated`]: a lossless queue fills up to XOFF, then its headroom; a lossy queue up to its maximum.
-//! * [`Memory::Shared`]: a queue fills its reserve, then takes bytes from the pool. It is limited by its own maximum,
-//!   by `alpha` times the free pool, by the limit of its port, and by the limit of all ingress queues. A lossless
-//!   queue then uses its headroom. Egress queues are limited beyond their reserves.
+//! * [`Memory::Shared`]: a queue fills its reserve, then takes bytes from the pool. Limits are its own maximum, `alpha`
+//!   times the free pool, and those of its port and of all ingress queues. A lossless queue then uses its headroom.
 
 mod egress;
 mod ingress;
@@ -84,11 +83,10 @@ impl Buffer {
         }
     }
 
-    /// Applies new limits. Queued frames stay counted, even if they exceed the limits.
+    /// Applies new limits. Queued frames stay counted, even above the limits.
     pub fn revise(&mut self, settings: &SwitchSettings) {
         let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         let is_shared = matches!(settings.memory, Memory::Shared(_));
-        // With `UntilForwarded`, queued frames do not count at ingress.
         let counts_at_ingress = settings.accounting == Accounting::UntilTransmitted;
         self.memory = settings.memory;
         self.egress_is_pooled =
@@ -120,17 +118,17 @@ impl Buffer {
         }
     }
 
-    /// Prefetches the queues of `class` at `port`.
+    /// Prefetches the counts of `class` at `port`.
     #[inline]
     pub fn prefetch(&self, port: PortId, class: Class) {
         prefetch(&self.ingress[port.index()][class.index()]);
         prefetch(&self.egress[port.index()][class.index()]);
     }
 
-    /// Counts frames into their ingress queue.
+    /// Adds frames to the occupancy of their ingress queue.
     ///
     /// # Errors
-    /// The drop reason if room is missing.
+    /// Returns the drop reason if memory is exhausted.
     #[inline]
     pub fn enter_ingress(
         &mut self,
@@ -150,7 +148,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Returns the load, in frames of any size, that may enter the ingress queue without an XOFF or a drop.
+    /// Returns how many frames and bytes may still enter the ingress queue without reaching XOFF or being dropped.
     #[inline]
     #[must_use]
     pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
@@ -170,7 +168,7 @@ impl Buffer {
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
-                // Divide, because each entering byte also lowers the threshold by `alpha` bytes.
+                // Divide the margin, because each entering byte also lowers the threshold by `alpha` bytes.
                 dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
                 Some(fixed.min(dynamic))
             }
@@ -178,7 +176,7 @@ impl Buffer {
         }
     }
 
-    /// Counts frames out of their ingress queue.
+    /// Subtracts frames from the occupancy of their ingress queue.
     #[inline]
     pub fn leave_ingress(&mut self, port: PortId, class: Class, load: impl Into<Load>) {
         let queue = &mut self.ingress[port.index()][class.index()];
@@ -208,7 +206,7 @@ impl Buffer {
         queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
     }
 
-    /// Returns the ingress queue's XOFF threshold. In shared memory, it depends on other queues.
+    /// Returns the ingress queue's XOFF threshold, which in shared memory depends on other queues.
     #[inline]
     #[must_use]
     pub fn xoff(&self, port: PortId, class: Class) -> Bytes {
@@ -222,7 +220,7 @@ impl Buffer {
         self.ingress[port.index()][class.index()].xon(self.ingress_threshold(port, class))
     }
 
-    /// Returns the XON threshold divided by `parts`.
+    /// Returns the frames and bytes of the ingress queue's XON threshold, divided by `parts`.
     #[inline]
     pub fn part_of_xon(&self, port: PortId, class: Class, parts: u32) -> Load {
         let frames = self.ingress[port.index()][class.index()].xon_in_frames() / parts;
@@ -236,29 +234,29 @@ impl Buffer {
         self.ingress[port.index()][class.index()].bytes()
     }
 
-    /// Returns the bytes in headroom of the ingress queue.
+    /// Returns how many bytes of the ingress queue's headroom are in use.
     #[inline]
     #[must_use]
     pub fn headroom_used(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].headroom_used()
     }
 
-    /// Returns bytes of `class` at egress `port`, queued or in the driver.
+    /// Returns how many bytes of `class` wait at egress `port`, queued or in the driver.
     #[inline]
     #[must_use]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns bytes of `class` from port `ingress` that are at port `egress`, queued or in the driver. Ports of other
-    /// workers are allowed.
+    /// Returns how many bytes of `class`, received on `ingress`, wait at `egress`, queued or in the driver. The ports
+    /// may belong to other workers.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// Returns the egress port that has the most bytes of `class` from `ingress`. Too slow to call for every frame.
+    /// Returns the egress port at which most bytes of `class` from `ingress` wait. Too slow to call for every frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -296,7 +294,7 @@ impl Buffer {
         self.egress_room(port, class).allows(Load::from(size))
     }
 
-    /// Returns the load, in frames of any size, that fits into the egress queue.
+    /// Returns how many frames and bytes still fit into the egress queue.
     #[inline]
     #[must_use]
     pub fn egress_room(&self, port: PortId, class: Class) -> Margin {
@@ -317,8 +315,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether copies may join the egress queues of `ports` now: the shared limit has room, or waiting could
-    /// not make room.
+    /// Returns whether copies of a frame may join the egress queues of `ports` now. False if they would exceed the
+    /// shared egress limit and departures can make room.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
@@ -335,7 +333,7 @@ impl Buffer {
         self.egress[port.index()][class.index()].beyond_reserve_with(size)
     }
 
-    /// Counts frames from `ingress` into an egress queue.
+    /// Adds frames from `ingress` to the occupancy of an egress queue.
     #[inline]
     pub fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -353,7 +351,7 @@ impl Buffer {
         counters.egress_watermark.raise(queue.bytes.0);
     }
 
-    /// Counts frames from `ingress` out of an egress queue.
+    /// Subtracts frames from `ingress` from the occupancy of an egress queue.
     #[inline]
     pub fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -387,7 +385,7 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // Add the queue's own bytes, because they do not lower its limit.
+                // Add the queue's own bytes, because `used` contains them.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };
@@ -432,7 +430,7 @@ impl Buffer {
         }
     }
 
-    /// Updates the gauges of `port` after new limits.
+    /// Writes the occupancy gauges of `port`, whose limits have changed.
     pub fn show_port(&self, port: PortId) {
         Class::ALL.into_iter().for_each(|class| self.show_ingress(port, class));
     }

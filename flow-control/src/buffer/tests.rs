@@ -522,7 +522,7 @@ fn buffer_margin_ends_one_frame_below_xoff_frame_limit() {
 
 // proves: batches
 #[test]
-fn margin_allows_for_threshold_falling_as_pool_fills() {
+fn margin_below_xoff_allows_for_falling_threshold() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);

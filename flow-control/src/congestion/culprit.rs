@@ -1,11 +1,9 @@
 //! Choice of the flow to blame for a congested buffer (Chrysos et al.: "Unbiased Quantized Congestion Notification for
-//! Scalable Server Fabrics", IEEE Micro 2016, section IV).
+//! Scalable Server Fabrics", IEEE Micro 2016).
 //!
-//! 802.1Qau blames the flow of the arriving frame, which is unfair if flows leave at different rates. Occupancy
-//! sampling blames a queued frame: one of the largest flow, or a random one, which belongs to flow n with probability
-//! q_n / q, its share of the queued bytes (section IV-B).
-//!
-//! Frames handed to a driver do not count, because their tags may have been rewritten.
+//! 802.1Qau blames the arriving frame's flow, which is unfair if flows leave at different rates. Occupancy sampling
+//! blames a queued frame: of the largest flow, or random in proportion to bytes (section IV-B). Frames handed to a
+//! driver do not count, because their tags may have been rewritten.
 
 use xoff_wire::flow::mix;
 use xoff_wire::units::Bytes;
@@ -14,12 +12,12 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Bytes of a buffer unit (section V of the paper); frames are picked in proportion to their units.
+/// Length of a buffer unit in bytes (section V of the paper). A frame is picked in proportion to its units.
 const UNIT_LEN: u64 = 256;
-/// Maximum number of random picks. The last pick is used whatever its size.
+/// Maximum number of random picks. The last picked frame is blamed whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// Returns a digest of the frame's flow: of its rate limiter if it has a CN-TAG, else of its 5-tuple or addresses.
+/// Returns a digest of the frame's flow: of source and CN-TAG if it has one, else of its 5-tuple or addresses.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
@@ -29,7 +27,7 @@ pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     }
 }
 
-/// For each frame slot, the frame's position in the queue, and its flow.
+/// Table of frame slots: the position in the queue and the flow of each slot's frame.
 #[derive(Clone, Debug)]
 pub(super) struct SlotTable(Box<[SlotEntry]>);
 
@@ -52,7 +50,7 @@ impl SlotTable {
     }
 }
 
-/// Memory in bytes per slot: once in the shared table, and again for each congestion point.
+/// Memory in bytes per frame slot: in the shared table, and in each congestion point.
 pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<SlotEntry>(), size_of::<u32>());
 
 #[derive(Clone, Debug)]
@@ -99,7 +97,8 @@ impl QueuedFrames {
         self.occupied.iter().rev().copied().find(|slot| slots.0[*slot as usize].flow == flow)
     }
 
-    /// Returns the slot of a random frame, in proportion to frame sizes (at most `size_max`).
+    /// Returns the slot of a random queued frame, picked in proportion to its size. `size_max` is the maximum frame
+    /// size.
     #[must_use]
     pub(super) fn random_unit(
         &self,

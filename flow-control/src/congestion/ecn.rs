@@ -10,8 +10,7 @@
 //!                   min     max         bytes of the egress queue
 //! ```
 //!
-//! The length at departure counts, so that senders learn the newest length, and the tail of a draining queue stays
-//! unmarked.
+//! The length at a frame's departure counts, so that senders learn the newest length.
 
 use fastrand::Rng;
 use xoff_wire::units::Bytes;

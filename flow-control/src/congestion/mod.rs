@@ -1,7 +1,7 @@
 //! Congestion control between a switch and its stations, without pauses.
 //!
-//! [`qcn`] decides when a buffer is sampled and how congested it is, [`culprit`] which flow to blame; [`points`]
-//! combines them. [`reaction`] limits the rate of a flow at its sender. [`ecn`] marks IP headers instead.
+//! [`qcn`] decides when a buffer is sampled, [`culprit`] which flow to blame; [`points`] combines them. [`reaction`]
+//! limits a flow's rate at its sender. [`ecn`] marks IP headers.
 
 pub mod culprit;
 pub mod ecn;

@@ -1,4 +1,4 @@
-//! Congestion notification message of a sample.
+//! Congestion notification message (CNM) made from a sample.
 
 use xoff_wire::Header;
 use xoff_wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
@@ -7,8 +7,8 @@ use xoff_wire::units::{Class, MacAddr};
 use super::qcn::Sample;
 
 impl Sample {
-    /// Returns the CNM about a culprit frame, from the congestion point of `class` at the port address `mac`. A CNM, and
-    /// a frame from a group address, cause none.
+    /// Returns the CNM to the source of a culprit frame, sent by the congestion point of `class` at the port with
+    /// address `mac`. `None` if the frame is itself a CNM, or its source is a group address.
     #[must_use]
     pub fn notice(
         &self,

@@ -95,7 +95,7 @@ impl CongestionPoints {
         point.sampling.arrived(&self.settings, size, occupancy, &mut self.rng)
     }
 
-    /// Removes the frame in `slot`, received on `ingress` and perhaps queued at `egress`.
+    /// Removes a departed frame from the congestion points of its ingress and egress port.
     #[inline]
     pub fn left(&mut self, ingress: PortId, egress: PortId, class: Class, slot: u32, size: Bytes) {
         if self.slots.is_in(slot) {
@@ -106,8 +106,8 @@ impl CongestionPoints {
         }
     }
 
-    /// Returns the slot of the frame to blame for a sample that the frame in slot `arrived` caused. `size` returns the
-    /// size of a slot's frame.
+    /// Returns the slot of the frame to blame for a sample. `arrived` is the slot of the frame that caused the sample;
+    /// `size` returns the size of a slot's frame.
     #[must_use]
     pub fn culprit(
         &mut self,

@@ -14,7 +14,7 @@ use xoff_wire::units::Bytes;
 
 use crate::settings::QcnSettings;
 
-/// Bytes between samples, indexed by the upper three bits of the feedback, for a base interval of 150 KB (802.1Q).
+/// Bytes between samples for a base interval of 150 KB, indexed by the upper three bits of the feedback (802.1Q).
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
 
 /// Sample of a buffer.

@@ -19,7 +19,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ReactionSettings {
-    /// 1 / Gd: divisor of the decrease per unit of feedback.
+    /// 1 / Gd: divisor of the rate decrease per unit of feedback.
     pub decrease_divisor: u32,
     pub decrease_percent_max: u8,
     /// Number of cycles in fast recovery, which leave the target rate unchanged.
@@ -33,7 +33,6 @@ pub struct ReactionSettings {
     pub rate_min: BitRate,
     /// Maximum jitter of cycle lengths in percent, which desynchronizes flows.
     pub jitter_percent: u8,
-    /// Seed of the jitter; each flow adds its number.
     pub seed: u64,
 }
 
@@ -81,7 +80,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
     ended: u32,
-    /// Bytes left in the byte cycle, or time at which the time cycle ends.
+    /// Bytes left in the byte cycle, or end time (ns) of the time cycle.
     rest: u64,
 }
 

@@ -11,7 +11,7 @@ use crate::cause::Cause;
 pub struct CulpritQueue {
     pub egress: PortId,
     pub class: Class,
-    /// Queued bytes of that class from the ingress port.
+    /// Queued bytes of the class, received on the ingress port.
     pub bytes: u64,
     /// True if the peer now pauses the queue or a flow in it.
     pub held: bool,

@@ -39,44 +39,41 @@ pub struct PortCounters {
     pub rate_frames_sent: Counter,
     /// PFC frames with rates (GFC) obeyed; also in [`PortCounters::pfc_frames_received`].
     pub rate_frames_received: Counter,
-    /// Well-formed PFC frames received.
     pub pfc_frames_received: Counter,
-    /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: Counter,
     /// Well-formed pause frames whose classes the port does not obey.
     pub pause_frames_ignored: Counter,
     /// Malformed MAC control frames, by reason ([`MacControlError::ALL`]).
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class: one of each micro-flow, and those
-    /// whose checksums were examined.
+    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class. Only one frame of each
+    /// micro-flow, and frames with examined checksums, count.
     pub pcp_overruled: Counter,
-    /// Consumed frames to reserved addresses (such as LLDP, but not MAC control).
+    /// Frames to reserved addresses (such as LLDP, but not MAC control) that the switch consumed.
     pub reserved_frames: Counter,
-    /// Slow-path frames, by punt reason ([`PuntReason::ALL`]).
+    /// Slow-path frames by punt reason ([`PuntReason::ALL`]).
     pub punts: [PuntCounters; PuntReason::COUNT],
     /// Times that a control frame, such as a pause, waited because its frame pool was empty.
     pub control_starved: Counter,
     /// Source address of the last obeyed pause frame; zero if none.
     pub pause_peer: Counter,
-    /// Well-formed CNMs received and forwarded.
     pub cnms_received: Counter,
     /// Malformed CNMs received and forwarded, by reason ([`CnmError::ALL`]).
     pub malformed_cnms: [Counter; CnmError::COUNT],
-    /// Frames whose TCP or UDP checksum was examined: a sample of those received.
+    /// Received frames whose TCP or UDP checksum was examined (a sample).
     pub checksums_examined: Counter,
-    /// Examined frames with an unfinished checksum, once several in short succession had one.
+    /// Examined frames whose TCP or UDP checksum the sender left unfinished. Single ones do not count, because they may
+    /// have an error instead.
     pub checksums_unfinished: Counter,
-    /// Addresses now learned on the port.
     pub fdb_entries: Counter,
     pub station_moves: Counter,
     /// Frames whose source was not learned, because the port's limit was reached or the table was full.
     pub learn_refused: Counter,
-    /// Loops detected between this port and a lower-numbered one.
+    /// Loops between this port and a lower-numbered one.
     pub loops: Counter,
-    /// Number of the other port of the last loop, plus one; zero without a loop.
+    /// Index of the other port of the last loop, plus one; zero without a loop.
     pub loop_with: Counter,
-    /// 1 for some time after a loop; with [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port is
-    /// then kept out of floods.
+    /// 1 during the hold time after a loop. With [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the
+    /// port is then kept out of floods.
     pub looped: Counter,
 }
 
@@ -99,7 +96,6 @@ pub struct PuntCounters {
 pub struct ClassCounters {
     /// Received frames, dropped ones included.
     pub rx_frames: Counter,
-    /// Received bytes, FCS included.
     pub rx_bytes: Counter,
     pub ingress_bytes: Counter,
     pub ingress_watermark: Counter,
@@ -109,85 +105,75 @@ pub struct ClassCounters {
     pub after_xoff_max: Counter,
     /// Longest time (ns) from a sent XOFF to a frame of the class, including times without polling.
     pub response_max: Counter,
-    /// Current bytes at egress, queued or in the driver.
     pub egress_bytes: Counter,
     pub egress_watermark: Counter,
     pub tx_frames: Counter,
-    /// Transmitted bytes, FCS included.
     pub tx_bytes: Counter,
-    /// Frame delays from receive to transmit, in nanoseconds.
     pub queueing_delay: Histogram,
     /// Dropped frames by reason ([`DropReason::ALL`]). They count at the egress port if its queue dropped them, else at
     /// the ingress port.
     pub drops: [Counter; DropReason::COUNT],
-    /// Frames received here and flooded to an unknown destination.
     pub flooded_unknown: Counter,
-    /// Time of the first frame received here and lost for lack of room (driver's clock, ns), or zero.
+    /// Time at which memory was first exhausted for a frame received here (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Frames that came in time after an XOFF, but exceeded the bytes that an obedient peer may send.
+    /// Frames that came soon after an XOFF, but exceeded the bytes that an obedient peer may send.
     pub excess_frames: Counter,
-    /// Frames that came after an XOFF, later than from an obedient peer.
+    /// Frames that came later after an XOFF than an obedient peer sends any.
     pub late_frames: Counter,
-    /// Maximum headroom use in bytes during the last minutes.
+    /// Maximum headroom use in bytes during the last five to six minutes.
     pub headroom_recent: RecentMax,
-    /// XOFFs sent, without refreshes.
+    /// XOFFs sent, not counting refreshes.
     pub xoff_sent: Counter,
     pub xoff_causes: Causes,
     /// Actions that the policy requested on events of this port, but the switch cannot execute.
     pub intents_refused: Counter,
     pub xon_sent: Counter,
-    /// XOFF repetitions that keep pauses alive.
+    /// Repeated XOFFs, which keep pauses alive.
     pub refreshes_sent: Counter,
     /// XOFFs (nonzero pause times) received and obeyed.
     pub xoff_received: Counter,
     /// XONs (zero pause times) received and obeyed.
     pub xon_received: Counter,
-    /// Rates requested from the peer (policy GFC).
     pub rate_requests: RateRequests,
-    /// Rate limit requested by the peer in bits per second; zero means none.
+    /// Rate limit requested by the peer (bit/s); zero means none.
     pub rate_obeyed: Counter,
     /// Summed duration (ns) of this switch's finished pauses of the peer.
     pub held_nanos: Counter,
-    /// Begin of this switch's current pause of the peer (driver's clock, ns), or zero.
+    /// Start of this switch's current pause of the peer (driver's clock, ns), or zero.
     pub held_since: Counter,
     /// Cause of the current or last pause of the peer, as a packed [`crate::cause::Cause`]; zero if there was none.
     pub held_cause: Counter,
     /// Summed duration (ns) of the peer's finished pauses of this switch.
     pub paused_nanos: Counter,
-    /// Begin of the peer's current pause of this switch (driver's clock, ns), or zero.
+    /// Start of the peer's current pause of this switch (driver's clock, ns), or zero.
     pub paused_since: Counter,
     pub qcn_samples: Counter,
     /// Quantized feedback of the last QCN sample (0..=63).
     pub qcn_feedback: Counter,
-    /// CNMs sent to blamed senders (QCN).
     pub cnms_sent: Counter,
     /// Summed quantized feedback of sent CNMs.
     pub cnm_feedback_sum: Counter,
-    /// CNMs not sent, because the link was down, no control frame was free, or the blamed frame was a CNM.
+    /// CNMs not sent: the link was down, no control frame was free, or the blamed frame was a CNM.
     pub cnms_not_sent: Counter,
     pub flows: FlowCounters,
     pub ecn_marked_frames: Counter,
     /// Bytes of frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
-    /// Pause storms detected by the watchdog.
     pub storms: Counter,
-    /// Begin of the current pause storm (driver's clock, ns), or zero.
+    /// Start of the current pause storm (driver's clock, ns), or zero.
     pub storm_since: Counter,
-    /// Summed duration (ns) of finished pause storms.
     pub storm_nanos: Counter,
     /// Frames sent during pause storms; updated with each pause frame and at the end of a storm.
     pub storm_forwarded: Counter,
-    /// Current or last pause storm.
     pub last_storm: StormCounters,
     /// Pipeline halts by this egress queue while it was full ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
-    /// Begin of the current pipeline halt (driver's clock, ns), or zero.
+    /// Start of the current pipeline halt (driver's clock, ns), or zero.
     pub halted_since: Counter,
-    /// Summed duration (ns) of finished pipeline halts.
     pub halted_nanos: Counter,
-    /// Durations of this switch's pauses of the peer, in nanoseconds.
+    /// Durations (ns) of this switch's pauses of the peer.
     pub held_durations: Histogram,
-    /// Durations of the peer's pauses of this switch, in nanoseconds.
+    /// Durations (ns) of the peer's pauses of this switch.
     pub paused_durations: Histogram,
 }
 
@@ -195,25 +181,24 @@ pub struct ClassCounters {
 #[derive(Debug, Default, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct FlowCounters {
-    /// Frames sent that pause flows, refreshes included.
+    /// Frames sent to pause flows, refreshes included.
     pub pause_frames_sent: Counter,
     pub resume_frames_sent: Counter,
     pub pause_frames_received: Counter,
     pub resume_frames_received: Counter,
-    /// Pauses of flows requested from the peer, sent or not.
+    /// Flow pauses requested from the peer, sent or not.
     pub requests: FlowRequests,
     pub paused: Counter,
-    /// Pauses of the whole class instead of single flows, because a flow table was full or queued frames belonged to
-    /// unknown flows.
+    /// Pauses of the whole class, because a flow table was full or queued frames belonged to unknown flows.
     pub fallbacks: Counter,
 }
 
-/// Pause storm, with values of counters when it was detected.
+/// Pause storm, with counter values at its detection.
 #[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
     /// Detection time (driver's clock, ns).
     pub began: Counter,
-    /// Duration in nanoseconds; zero while the storm lasts.
+    /// Duration (ns); zero while the storm lasts.
     pub nanos: Counter,
     /// [`DropReason::PausedDiscard`] drops when the storm was detected.
     pub dropped_before: Counter,
@@ -240,7 +225,7 @@ impl ClassCounters {
         reasons.map(|reason| self.drops[reason.index()].get()).sum()
     }
 
-    /// Records the begin of a pause storm.
+    /// Records the start of a pause storm.
     pub fn begin_storm(&self, now: Nanos) {
         let storm = &self.last_storm;
         storm.began.set(now.0);
@@ -268,7 +253,7 @@ impl ClassCounters {
         self.storm_nanos.add(lasted);
     }
 
-    /// Records the begin of a pipeline halt by this queue.
+    /// Records the start of a pipeline halt by this queue.
     pub fn begin_halt(&self, now: Nanos) {
         self.halted_since.set(now.0.max(1));
         self.halts.add(1);
@@ -334,7 +319,7 @@ impl Counters {
         })
     }
 
-    /// Ends pauses, storms and halts, and resets gauges, so that a new switch can use the counters.
+    /// Ends pauses, storms and halts and resets gauges, for reuse by a restarted switch.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));
@@ -376,7 +361,7 @@ impl Counters {
         &self.occupancy
     }
 
-    /// Prefetches counters that change with each frame leaving `port`.
+    /// Prefetches the counters that change when frames leave `port`.
     #[inline]
     pub fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
@@ -397,7 +382,7 @@ impl Counters {
         self.ports.len()
     }
 
-    /// Returns how many frames were dropped for `reason` at all ports.
+    /// Returns how many frames all ports dropped for `reason`.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         let classes = self.ports.iter().flat_map(|port| &port.classes);

@@ -1,4 +1,4 @@
-//! Counters of requests for flow pauses and rates, by acting and shadow policies.
+//! Counters of requested flow pauses and rates, for acting and shadow policies.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};
 
@@ -9,7 +9,6 @@ use crate::counter::Counter;
 #[allow(missing_docs)] // the names say it
 pub struct FlowRequests {
     pub pauses: Counter,
-    /// Flows named in requests to pause.
     pub flows: Counter,
     pub resumes: Counter,
     pub now: Counter,
@@ -28,9 +27,9 @@ impl FlowRequests {
 #[allow(missing_docs)] // the names say it
 pub struct RateRequests {
     pub changes: Counter,
-    /// Rate now requested in bits per second; zero means no limit.
+    /// Currently requested rate (bit/s); zero means no limit.
     pub now: Counter,
-    /// Lowest rate requested so far in bits per second; zero means none.
+    /// Lowest rate requested so far (bit/s); zero means none.
     pub lowest: Counter,
 }
 
@@ -50,27 +49,27 @@ impl RateRequests {
     }
 }
 
-/// Actions of a shadow policy, never executed, for one class on one port.
+/// Actions of a shadow policy for one class on one port. They are never executed.
 #[derive(Debug, Default, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct ShadowCounters {
     pub xoff: Counter,
     /// Summed duration (ns) of finished pauses that the shadow policy requested.
     pub held_nanos: Counter,
-    /// Begin of the current pause that the shadow policy requests (driver's clock, ns), or zero.
+    /// Start of the current pause that the shadow policy requests (driver's clock, ns), or zero.
     pub held_since: Counter,
     pub flows: FlowRequests,
     pub rate: RateRequests,
-    /// Frames received here and lost for lack of room, although the shadow policy requested no pause.
+    /// Frames received here and lost because memory was full, although the shadow policy requested no pause.
     pub lost: Counter,
-    /// Time of the first such loss (driver's clock, ns), or zero.
+    /// Time of the first loss in `lost` (driver's clock, ns), or zero.
     pub first_loss: Counter,
     /// Actions that the shadow policy requested on events of this queue, but a switch cannot execute.
     pub refused: Counter,
 }
 
 impl ShadowCounters {
-    /// Counts a frame lost for lack of room without a requested pause.
+    /// Counts a frame that was lost because memory was full and no pause was requested.
     pub fn lose(&self, now: Nanos) {
         self.lost.add(1);
         if self.first_loss.get() == 0 {

@@ -9,7 +9,7 @@ pub struct Held {
     announced: ClassSet,
     /// Classes that the peer may treat as paused because of earlier frames, such as flow pauses.
     suspected: ClassSet,
-    /// Begin of each pause. Boxed, because few classes are paused.
+    /// Start of each pause. Boxed, because few classes are paused.
     since: Box<[Nanos; CLASSES]>,
     refresh: Nanos,
     next_refresh: Nanos,
@@ -84,7 +84,8 @@ impl Held {
         announced
     }
 
-    /// Makes an XON for `class` due, unless this switch pauses it, because the peer may treat it as paused.
+    /// Makes an XON for `class` due, because the peer may treat it as paused. No XON is sent while this switch pauses
+    /// the class.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
@@ -95,7 +96,7 @@ impl Held {
         self.wanted
     }
 
-    /// Returns the begin of `class`'s current pause.
+    /// Returns the start of `class`'s current pause.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| self.since[class.index()])
@@ -117,7 +118,7 @@ impl Held {
         }
     }
 
-    /// Returns the due pause frame, if any. It has all paused classes, so that one timer refreshes them.
+    /// Returns the due pause frame, if any. It names all paused classes, so that one timer refreshes them.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;

@@ -1,8 +1,9 @@
-//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication): classes of this switch that the peer pauses.
+//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication): classes that the peer pauses at this switch.
 
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 
-/// Classes that the peer pauses, each with its expiry. The time received last counts; zero resumes the class.
+/// Classes that the peer pauses, each with its expiry. A new pause time replaces the previous one; zero resumes the
+/// class.
 #[derive(Clone, Debug)]
 pub struct Paused {
     rate: BitRate,
@@ -19,7 +20,6 @@ struct Times {
     since: Nanos,
     until: Nanos,
     ended: Nanos,
-    /// Summed duration of finished pauses.
     total: Nanos,
 }
 
@@ -28,7 +28,7 @@ struct Times {
 #[allow(missing_docs)] // the names say it
 pub struct Resumed {
     pub classes: ClassSet,
-    /// Durations of the ended pauses; zero for other classes.
+    /// Durations (ns) of the ended pauses; zero for other classes.
     pub paused_for: [Nanos; CLASSES],
 }
 
@@ -94,7 +94,7 @@ impl Paused {
         self.classes
     }
 
-    /// Returns classes that may not send: paused ones that do not [defy](Paused::defy) the pause. Call
+    /// Returns classes that may not send: paused classes without permission to [defy](Paused::defy) the pause. Call
     /// [`Paused::expire`] first.
     #[inline]
     #[must_use]
@@ -112,7 +112,7 @@ impl Paused {
         self.settle();
     }
 
-    /// Returns the begin of `class`'s current pause.
+    /// Returns the start of `class`'s current pause.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].since)
@@ -130,13 +130,13 @@ impl Paused {
         self.times[class.index()].ended
     }
 
-    /// Returns how long `class` was paused in all until `now`. Call [`Paused::expire`] first.
+    /// Returns for how long `class` was paused in total until `now`. Call [`Paused::expire`] first.
     #[must_use]
     pub fn total(&self, now: Nanos, class: Class) -> Nanos {
         self.times[class.index()].total + self.since(class).map_or(Nanos::ZERO, |since| now.since(since))
     }
 
-    /// Returns the next expiry.
+    /// Returns when the next pause expires.
     #[inline]
     #[must_use]
     pub const fn next_expiry(&self) -> Nanos {

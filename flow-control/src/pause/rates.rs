@@ -6,7 +6,7 @@
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
 
-/// Rate step of each class: as requested from the peer, and as last sent to it.
+/// Rate step of each class: the step requested from the peer, and the step last sent.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
@@ -70,7 +70,7 @@ impl RequestedRates {
         }
     }
 
-    /// Returns the due rate frame, which has all limits in force, and those that end.
+    /// Returns a rate frame with all limits in force, and full rate for limits that end.
     pub fn announce(&mut self, now: Nanos, time: Quanta) -> Rates {
         let limited = |class: &Class| {
             self.wanted[class.index()] != RateStep::FULL || self.announced[class.index()] != RateStep::FULL
@@ -128,7 +128,7 @@ impl KeptRates {
         self.line = line;
     }
 
-    /// Obeys a rate frame for `classes`; returns those whose step may have changed.
+    /// Obeys a rate frame for `classes`. Returns the classes whose step may have changed.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, rates: &Rates) -> ClassSet {
         let changed = self.expire(now);
         let named = ClassSet(classes.0 & rates.classes.0);
@@ -168,7 +168,7 @@ impl KeptRates {
         (step != RateStep::FULL).then(|| step.of(self.line))
     }
 
-    /// Returns the next expiry.
+    /// Returns when the next limit expires.
     #[inline]
     #[must_use]
     pub const fn next_expiry(&self) -> Nanos {

@@ -1,11 +1,9 @@
 //! Response of a peer to XOFF: bytes of a class after the decision to pause it, and their delay.
 //!
-//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. If more
-//! bytes come within that time, the peer is faster, or has a larger backlog, than declared. If bytes come later, the
-//! peer stops late, or never.
-//!
-//! The limits allow for a switch that polls as late as its stall budget permits. After a longer stall, the peer is
-//! not blamed until one time limit has passed.
+//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. More bytes
+//! within that time mean that the peer is faster, or has a larger backlog, than declared; later bytes, that it stops
+//! late or never. The limits include the switch's stall budget. After a longer stall, the peer is not blamed during one
+//! time limit.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -22,7 +20,7 @@ pub struct Response {
     xoff_sent_at: [Nanos; CLASSES],
 }
 
-/// Comparison of a paused class's frames with the limits of an obedient peer.
+/// Result of comparing received frames of a paused class with the limits of an obedient peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Judgement {
@@ -85,7 +83,7 @@ impl Response {
     }
 
     /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of this switch's last
-    /// overlong stall.
+    /// stall beyond its budget.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);

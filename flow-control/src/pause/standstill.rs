@@ -1,18 +1,18 @@
 //! Detection of classes that a peer keeps paused nearly all the time, in one pause or many.
 //!
 //! From the first pause on, the port is sampled about every millisecond. A class is at a standstill if it was blocked
-//! in all but [`FREE_MAX`] of the last [`LOOKS`] samples. A class that may send for a few thousandths of the time is
-//! almost certain to be found; one that may send for a tenth of it almost never is.
+//! in all but [`FREE_MAX`] of the last [`LOOKS`] samples. This finds nearly every class that may send a few thousandths
+//! of the time, and hardly any that may send a tenth.
 //!
-//! The module counts samples instead of time, because a stalled switch may miss the end of a pause. The time between
-//! samples varies, so that few rhythms of pauses escape detection.
+//! Samples are counted instead of time, because a stalled switch may miss the end of a pause. Their spacing varies, so
+//! that few rhythms of pauses escape.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 const LOOKS: u64 = 256;
 const FREE_MAX: usize = 2;
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
-/// Bits of the variable part of the time between samples, which is up to a millisecond.
+/// Size in bits of the variable part (ns) of the time between samples.
 const BETWEEN_BITS: u32 = 20;
 
 /// Last samples at one port.
@@ -35,7 +35,7 @@ impl Standstill {
         next_look: Nanos::NEVER,
     };
 
-    /// Returns the classes at a standstill.
+    /// Returns the classes at a standstill (paused nearly all the time).
     #[inline]
     pub const fn classes(&self) -> ClassSet {
         self.classes

@@ -1,4 +1,5 @@
-//! Plain PFC at ingress, and pauses of the ports that congested egress queues blame (section II-E of the CaPFC paper):
+//! Plain PFC at ingress, extended by blame: a congested egress queue also pauses ingress ports (section II-E of the
+//! CaPFC paper).
 //!
 //! ```text
 //!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
@@ -71,7 +72,7 @@ impl Blame {
         }
     }
 
-    /// Sets E(i,o,p) to 0 for every ingress port i: egress port o blames none.
+    /// Sets E(i,o,p) to 0 for every ingress port i: egress port o blames no port.
     pub(super) fn forgive(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let blames = std::mem::take(&mut self.blames[egress.index()]);
         for port in blames.iter() {

@@ -6,7 +6,7 @@ use xoff_wire::units::Nanos;
 use super::{CustomPolicy, Event, Intent, Margin};
 use crate::buffer::Buffer;
 
-/// Payload of the panic of a custom policy.
+/// Payload of a panic raised by a custom policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct CustomPanic {
@@ -21,7 +21,8 @@ impl CustomPanic {
     }
 }
 
-/// Calls a custom policy with a copy of the event, so that built-in policies can be compiled for a constant event.
+/// Calls a custom policy with a copy of the event, because a borrowed event would keep the compiler from specializing
+/// built-in policies.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(

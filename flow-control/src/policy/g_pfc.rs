@@ -3,7 +3,7 @@
 //! standard PFC scheme".
 //!
 //! At a fraction of XOFF, a class pauses the lower lossless classes of the port; at XOFF it is paused itself. A class
-//! resumes when no class requests its pause. A lossy class pauses no other.
+//! resumes when no class requests its pause. A lossy class pauses no other class.
 //!
 //! The description leaves open when lower classes resume; here, they resume below a second fraction of XOFF.
 

@@ -8,8 +8,8 @@
 //! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never reaches XOFF and never quite stops, which
 //! breaks deadlocks. Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
 //!
-//! The paper leaves the end of a step open. Here, step k ends when the queue is empty, or is below T(k) by half the
-//! distance to T(k-1). Otherwise a queue at a threshold would send a rate frame for every frame.
+//! The paper leaves the end of a step open. Here, step k ends when the queue is empty, or below T(k) by half the
+//! distance to T(k-1), so that not every frame causes a rate frame.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 

@@ -1,5 +1,5 @@
-//! Tests of margins: a policy that misses the events within its margin has the same intents and state as one that gets
-//! all events.
+//! Tests of margins. A policy's margin is the change of occupancy of which it need not be notified. A policy that
+//! misses events within its margin must have the same intents and state as one that gets all events.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
@@ -92,7 +92,8 @@ fn event(step: Step, from: u8, to: u8, size: u64) -> Event {
     }
 }
 
-/// Returns the random steps that ended a margin, each with whether the first byte beyond the margin had an effect.
+/// Takes random steps. Returns the steps that used up a margin, each with whether the first byte beyond the margin had
+/// an effect.
 fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut pair = SparedPair::new(kind);

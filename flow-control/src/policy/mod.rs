@@ -1,8 +1,7 @@
-//! Flow-control policies decide which peers pause, and when.
+//! Flow-control policies, which decide when the switch pauses which peers.
 //!
-//! A policy gets events and occupancies and returns intents ([`crate::decision`]). Built-in policies are matched
-//! exhaustively for inlining; a [`CustomPolicy`] is called dynamically. Each class has its own [`Policy`], which may be
-//! replaced at any time.
+//! A policy gets events and occupancies and returns intents ([`crate::decision`]). Each class has its own [`Policy`],
+//! which may be replaced at any time.
 //!
 //! ```text
 //!   receive   enter_ingress   Received   I(i,p) may become 1
@@ -53,17 +52,11 @@ pub const NO_FLOW: u32 = u32::MAX;
 #[allow(missing_docs)] // the names say it
 pub enum Policy {
     Pfc(Pfc),
-    /// CaPFC: also pauses ports that congest an egress queue.
     CaPfc(CaPfc),
-    /// OFC: pauses single flows at the root of congestion.
     Ofc(Ofc),
-    /// P-PFC: also pauses by mean egress queue, or early by prediction.
     PPfc(PPfc),
-    /// G-PFC: pauses lower classes first.
     GPfc(GPfc),
-    /// GFC: requests lower rates first.
     Gfc(Gfc),
-    /// Policy of a program that uses this library.
     Custom(Box<dyn CustomPolicy>),
 }
 
@@ -123,8 +116,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many more frames need not be reported by such an `event`, because they cause neither an intent nor a
-    /// change of state. For received frames, this holds only below XOFF.
+    /// Returns how many more frames and bytes may pass without a call of `observe` for such an `event`, because they
+    /// cause neither an intent nor a change of state. For received frames, this holds only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {
@@ -135,7 +128,7 @@ impl Policy {
         }
     }
 
-    /// Starts with the frames already in the buffer, and appends due intents.
+    /// Takes over with the frames already in the buffer, and appends due intents.
     pub fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.adopt(buffer, intents),

@@ -16,7 +16,7 @@ pub struct Pfc {
 }
 
 impl Pfc {
-    /// Creates `class`'s policy for ports that may send XOFF (`sends`).
+    /// Creates the policy of `class`. `sends` are the ports that may send XOFF.
     #[must_use]
     pub const fn new(class: Class, sends: PortSet) -> Pfc {
         Pfc { class, sends, paused: PortSet::NONE }
@@ -44,7 +44,7 @@ impl Pfc {
     }
 
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        // Skip empty queues: in shared memory their XOFF may be zero, and no departure would ever end the pause.
+        // Skip empty queues: in shared memory their XOFF may be zero, and no departure would end the pause.
         let class = self.class;
         for ingress in self.sends.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
             self.observe(Event::Received { ingress }, buffer, intents);

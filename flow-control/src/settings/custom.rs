@@ -10,11 +10,11 @@ use crate::decision::CustomPolicy;
 /// Factory of [`CustomPolicy`]s by class. Its `Debug` output must contain its parameters, because comparing it detects
 /// changes.
 pub trait PolicyFactory: Debug + Send + Sync {
-    /// Creates `class`'s policy, which must allocate all its memory now.
+    /// Creates the policy of `class`, which must allocate all its memory now.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Returns whether one worker must handle a frame at ingress and egress, because policies only get their worker's
-    /// events.
+    /// Returns whether one worker must handle both ingress and egress of a frame, because policies get events of their
+    /// own worker only.
     fn needs_one_worker(&self) -> bool {
         true
     }

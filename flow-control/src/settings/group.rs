@@ -13,11 +13,10 @@ pub struct GroupSettings {
     pub name: String,
     /// Weighted ports, 1 to [`MEMBERS_MAX`]; a port is in at most one group.
     pub members: Vec<Member>,
-    /// Distribution of frames over members.
     pub spread: Spread,
     /// True for uplinks: no frame passes between members of groups with this flag.
     pub uplinks: bool,
-    /// LACP at the members; `None`: every member with a link is used.
+    /// LACP settings; with `None`, every member with a link is used.
     pub lacp: Option<Lacp>,
     /// Salt that makes path choices independent of those of other switches.
     pub salt: u64,
@@ -46,13 +45,14 @@ pub struct Member {
 pub enum Spread {
     /// All frames of a flow take the same path.
     Flow,
-    /// The path is chosen anew for each frame, in this order.
+    /// Each frame takes the next path, in this order.
     Frame(Turns),
     /// Each frame takes a random path with few queued bytes of the frame's class and higher ones (DeTail).
     Adaptive {
         /// Bytes in a queue below which its path is preferred.
         low: Bytes,
-        /// Bytes in a queue below which its path is used if none is preferred. Else all are used.
+        /// Bytes in a queue below which its path is used if no path is preferred. If no queue is shorter, all paths are
+        /// used.
         high: Bytes,
     },
 }

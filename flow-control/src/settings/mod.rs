@@ -1,4 +1,4 @@
-//! Settings of a switch: plain values, validated by their makers, and factories of custom policies.
+//! Settings of a switch: plain values that the caller has validated, and factories of custom policies.
 
 mod custom;
 mod group;
@@ -38,7 +38,6 @@ pub struct SwitchSettings {
     pub policies: [PolicyKind; CLASSES],
     /// Shadow policies, each for all classes.
     pub shadows: Vec<PolicyKind>,
-    /// Parameters of all policies, used or not.
     pub policy: PolicySettings,
     /// Header fields that choose among equal-cost paths.
     pub hash: PathHash,
@@ -48,7 +47,6 @@ pub struct SwitchSettings {
     pub groups: Vec<GroupSettings>,
     /// VLANs that have a router, each with the router's MAC address.
     pub routed_vlans: Vec<(u16, MacAddr)>,
-    /// IGMP and MLD snooping.
     pub multicast: MulticastSettings,
     pub qcn: QcnSettings,
 }
@@ -80,19 +78,18 @@ pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings)
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames, per port of a worker. Ingress counts each flooded frame once, so no other
-/// limit bounds the copies.
+/// Maximum copies of flooded lossless frames, per port of a worker. No other limit bounds them, because ingress counts
+/// each flooded frame once.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
-/// Maximum queued host frames at each router interface. These frames count at no ingress queue, so no other limit
-/// bounds them.
+/// Maximum queued frames from the host at each router interface. No other limit bounds them, because they count at no
+/// ingress queue.
 pub const HOST_FRAMES_MAX: u32 = 64;
 
 /// Settings of a VLAN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct VlanSettings {
-    /// VLAN identifier, 1..=4094.
     pub vid: u16,
     pub tagged: Vec<PortId>,
     pub untagged: Vec<PortId>,
@@ -114,7 +111,7 @@ xoff_wire::named! { Flooded {
     Unknown: "unknown",
 } }
 
-/// Reaction to ports that seem connected outside the switch.
+/// Reaction to two ports that seem connected to each other outside the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum LoopDetection {
@@ -167,7 +164,7 @@ impl HashSeed {
     /// Public seed for tests and simulations.
     pub const PUBLIC: HashSeed = HashSeed([0x786f_6666, 0x1051_2025]);
 
-    /// Derives a number for other random choices.
+    /// Derives a seed for random choices other than hashing.
     pub fn digest(self) -> u64 {
         self.0.into_iter().fold(0, |digest, word| mix(digest ^ word))
     }
@@ -236,44 +233,42 @@ pub struct PortSettings {
     /// VLAN of untagged and priority-tagged frames; with `None`, they are dropped.
     pub pvid: Option<u16>,
     pub learning: bool,
-    /// Maximum learned addresses; frames of further stations are still forwarded.
+    /// Maximum learned addresses; frames of other stations are still forwarded.
     pub learn_limit: Option<usize>,
-    /// Rate limits of received floods.
     pub storm_limit: StormLimit,
-    /// Reaction to a loop, in which stations seem to move to and fro between two ports.
+    /// Reaction to a loop, in which stations seem to move back and forth between two ports.
     pub loop_detection: LoopDetection,
     pub flood_unknown: bool,
     pub flood_group: bool,
     /// True if a multicast router is at the port, even if it sends no queries.
     pub multicast_router: bool,
-    /// True if a leave ends a membership at once, because the port has a single host.
+    /// True if an IGMP or MLD leave ends a membership at once, because the port has a single host.
     pub fast_leave: bool,
     /// True if no frames pass to or from other isolated ports.
     pub isolated: bool,
     /// True if the port is a router interface, which bridges nothing.
     pub routed: bool,
-    /// Kind of pause frames that the port obeys and sends.
     pub flow_control: FlowControl,
     /// LLDP agent of the port. With [`Lldp::Off`], LLDP frames are consumed; otherwise they are punted.
     pub lldp: Lldp,
     pub punt_limit: PuntLimit,
     /// Use of the neighbour's DCBX announcements.
     pub dcbx: Dcbx,
-    /// Peer capabilities that LLDP determines. They override the next two fields.
+    /// Peer capabilities that LLDP determines. They override `ofc_peer` and `gfc_peer`.
     pub auto_peer: AutoPeer,
     /// True if the peer understands flow lists ([`xoff_wire::ofc`]).
     pub ofc_peer: bool,
-    /// True if the peer understands rates (GFC); then they are obeyed and sent.
+    /// True if the peer understands rates (GFC). The port then obeys and sends rates.
     pub gfc_peer: bool,
     pub pause_time: Quanta,
     /// Interval of XOFF repetitions during a pause.
     pub refresh: Nanos,
-    /// Layer-1 bytes that a late worker may send ahead of line rate.
+    /// Layer-1 bytes that a late worker may send above line rate to catch up.
     pub burst: Bytes,
-    /// Maximum layer-1 bytes in the driver; pauses cannot stop them.
+    /// Maximum layer-1 bytes in the driver, which a pause cannot stop.
     pub commit: Bytes,
-    /// Computed headroom: maximum bytes of a class after XOFF from a peer that is as declared. With [`Bytes::MAX`], the
-    /// peer is never blamed.
+    /// Computed headroom: maximum bytes of a class after XOFF if the peer is as declared. With [`Bytes::MAX`], the peer
+    /// is never blamed.
     pub past_xoff: Bytes,
     /// Declared maximum time until the peer stops.
     pub peer_response: Nanos,
@@ -299,7 +294,7 @@ pub enum Dcbx {
     Off,
     #[default]
     Compare,
-    /// DCBX is compared, and the neighbour's PFC classes are adopted.
+    /// DCBX announcements are compared, and the neighbour's PFC classes are adopted.
     Willing,
 }
 
@@ -346,17 +341,17 @@ pub enum FlowControl {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct ClassSettings {
-    /// True if frames must never be dropped for lack of room.
+    /// True if frames must never be dropped because memory is full.
     pub lossless: bool,
-    /// Ingress queue length at which XOFF is sent; lossless only.
+    /// Ingress queue length at which XOFF is sent (lossless classes only).
     pub xoff: Bytes,
     /// Ingress queue length below which XON is sent.
     pub xon: Bytes,
-    /// Ingress room beyond `xoff`; zero if lossy.
+    /// Ingress bytes beyond `xoff`; zero in a lossy class.
     pub headroom: Bytes,
-    /// Ingress frames at which XOFF is sent too, because small frames use up slots. `u32::MAX` means no limit.
+    /// Number of ingress frames at which XOFF is also sent, because small frames use up slots. `u32::MAX` means no
+    /// limit.
     pub xoff_frames: u32,
-    /// Reserve of the ingress queue in shared memory.
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,
     /// Egress queue length at which [`WhenFull`] applies to a frame.
@@ -364,7 +359,6 @@ pub struct ClassSettings {
     /// Maximum frames in the egress queue, because small frames use up slots. `u32::MAX` means no limit (`xoff_frames`
     /// bounds lossless classes).
     pub egress_max_frames: u32,
-    /// Reserve of the egress queue in shared memory.
     pub egress_reserve: Bytes,
     /// Egress queue length from which some policies count arrivals.
     pub egress_warn: Bytes,
@@ -372,13 +366,10 @@ pub struct ClassSettings {
     pub egress_xoff: Bytes,
     /// Egress queue length at which the congestion ends.
     pub egress_xon: Bytes,
-    /// Order of frames within the egress queue.
     pub queue: QueueKind,
-    /// Scheduling among the classes of the port.
     pub service: Service,
     /// Maximum rate; `None` means line rate.
     pub max_rate: Option<BitRate>,
-    /// ECN marking at egress; `None` means off.
     pub ecn: Option<EcnSettings>,
     pub watchdog: Option<WatchdogSettings>,
 }
@@ -401,7 +392,7 @@ pub struct EcnSettings {
 #[allow(missing_docs)] // the names say it
 pub struct PuntLimit {
     pub rate: u32,
-    /// Maximum frames at once after a time without any.
+    /// Maximum number of frames at once after an idle time.
     pub burst: u32,
 }
 
@@ -419,13 +410,12 @@ pub struct WatchdogSettings {
     pub detect: Nanos,
     /// Time without a pause that ends the storm.
     pub restore: Nanos,
-    /// Share of `detect`, in percent, that a class with queued frames may be paused before a storm begins; 100: only an
-    /// unbroken pause.
+    /// Minimum share of `detect`, in percent, that pauses must fill for a storm to begin; 100 means one unbroken pause.
     pub share: u8,
 }
 
 impl WatchdogSettings {
-    /// Value of `share` with which only an unbroken pause is a storm.
+    /// Value of `share` that requires an unbroken pause.
     pub const UNBROKEN: u8 = 100;
 }
 

@@ -1,15 +1,14 @@
 use std::net::Ipv4Addr;
 
-/// Settings of IGMP and MLD snooping, which the host path follows.
+/// Settings of IGMP and MLD snooping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastSettings {
     /// Snooped VLANs, ascending.
     pub vlans: Vec<u16>,
-    /// Ports for frames to groups without a known member.
     pub unknown: UnknownGroups,
-    /// IPv4 source of this switch's own queries; `None` if it sends none.
+    /// IPv4 source address of this switch's own queries; `None` if it sends none.
     pub querier: Option<Ipv4Addr>,
-    /// Maximum known groups, over all VLANs.
+    /// Maximum number of known groups in all VLANs together.
     pub groups_max: usize,
 }
 
@@ -24,7 +23,7 @@ impl Default for MulticastSettings {
     }
 }
 
-/// Ports for frames to groups without a known member.
+/// Ports to which frames of multicast groups without a known member are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum UnknownGroups {

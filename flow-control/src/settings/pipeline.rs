@@ -31,8 +31,8 @@ impl FrameRate {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// Returns when the frame after the one at `at` starts, and the new carry: the fraction of a nanosecond that was
-    /// rounded off, in units of 1 / rate ns (`owed`).
+    /// Returns the start time of the frame after the frame that starts at `at`, and the new carry (`owed`). The carry
+    /// is the rounded-off fraction of a nanosecond, in units of 1 / rate ns.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;

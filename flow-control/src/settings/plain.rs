@@ -1,4 +1,5 @@
-//! Base settings for simulators, benchmarks and tests: `PortSettings { pvid: None, ..PortSettings::plain(..) }`.
+//! Base settings for simulators, benchmarks and tests, to be adapted as in `PortSettings { pvid: None,
+//! ..PortSettings::plain(..) }`.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
 

@@ -8,9 +8,7 @@ use super::{Accounting, Custom, QueueKind, SwitchSettings};
 pub enum PolicyKind {
     #[default]
     Pfc,
-    /// CaPFC, Algorithm 1: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Heaviest`].
     CaPfcStopMax,
-    /// CaPFC, Algorithm 2: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Share`].
     CaPfcStopCalibrate,
     Ofc,
     PPfc,
@@ -62,7 +60,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy may pause peers for the length of an egress queue alone. Custom policies may.
+    /// Returns whether the policy may pause a peer only because an egress queue is long. True for custom policies.
     #[must_use]
     pub const fn goes_by_egress(self) -> bool {
         match self {
@@ -74,7 +72,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy uses `egress_xoff` and lower thresholds.
+    /// Returns whether the policy uses egress thresholds (`egress_xoff` and those below it).
     #[must_use]
     pub const fn has_egress_thresholds(self, policy: &PolicySettings) -> bool {
         match self {
@@ -84,7 +82,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy needs one worker for both ingress and egress of a frame.
+    /// Returns whether one worker must handle both ingress and egress of a frame.
     #[must_use]
     pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {
         match self {
@@ -116,10 +114,9 @@ fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct PolicySettings {
-    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: share of a congested queue's arrivals whose ports are paused
-    /// (Table II: 0.8).
+    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: blamed ports have at least this share of a congested queue's
+    /// arrivals (Table II: 0.8).
     pub capfc_cut: f64,
-    /// Unit of CaPFC's arrival counts.
     pub capfc_count_unit: CountUnit,
     pub ofc: OfcSettings,
     pub p_pfc: PPfcSettings,
@@ -187,8 +184,7 @@ impl Default for OfcSettings {
 /// Parameters of P-PFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PPfcSettings {
-    /// Sampling interval, which is also the prediction horizon, above zero. With `None`, the mean of egress queues
-    /// decides.
+    /// Sampling interval and prediction horizon, above zero. With `None`, the mean of egress queues decides.
     pub prediction: Option<Nanos>,
 }
 

@@ -1,32 +1,31 @@
 use xoff_wire::units::{Bytes, ClassSet};
 
-/// Settings of congestion points.
+/// Settings of QCN congestion points (802.1Qau, and the paper cited in `congestion/culprit.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct QcnSettings {
-    /// Classes sampled at ingress ports: frames count until they leave the switch (the paper's input buffer, section
-    /// II).
+    /// Classes sampled at ingress ports: frames count until they leave the switch (the QCN paper's input buffer,
+    /// section II).
     pub ingress: ClassSet,
     /// Classes sampled at egress ports, as in the standard; disjoint from `ingress`.
     pub egress: ClassSet,
     /// Qeq: target occupancy in bytes.
     pub set_point: Bytes,
-    /// w: weight of occupancy growth.
     pub weight: u32,
     /// Is: bytes between samples of an uncongested buffer.
     pub sample_every: Bytes,
-    /// Maximum jitter of the interval in percent, against synchronization with periodic traffic.
+    /// Maximum jitter of the sampling interval in percent, so that sampling does not lock to periodic traffic.
     pub jitter_percent: u8,
-    /// Minimum arriving frames between two CNMs (section V of the paper).
+    /// Minimum arriving frames between two CNMs (section V of the QCN paper).
     pub frames_per_cnm: u32,
     pub culprit: Culprit,
-    /// Maximum flows counted by a point ([`Culprit::OccupancyDeterministic`]).
+    /// Maximum number of flows that a congestion point counts ([`Culprit::OccupancyDeterministic`]).
     pub flows_max: u16,
     pub seed: u64,
 }
 
 impl QcnSettings {
-    /// Settings of section III of the paper with the jitter of the standard, but without congestion points.
+    /// Settings of section III of the QCN paper with the jitter of 802.1Q, but without congestion points.
     pub const PAPER: QcnSettings = QcnSettings {
         ingress: ClassSet::NONE,
         egress: ClassSet::NONE,

@@ -79,7 +79,7 @@ impl Bench {
     }
 }
 
-/// UDP over IPv4 from one of 32 ports.
+/// Returns a UDP frame over IPv4 of one of 32 flows (source ports).
 fn data(dst: MacAddr, flow: u8) -> Vec<u8> {
     let ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, flow, 0, 9];
     let mut bytes = [&dst.0[..], &MAC.0, &[8, 0], &ip].concat();
@@ -88,7 +88,7 @@ fn data(dst: MacAddr, flow: u8) -> Vec<u8> {
 }
 
 #[test]
-fn lacp_member_carries_data_as_far_as_joined() {
+fn lacp_state_decides_which_data_member_carries() {
     let mut bench = Bench::new();
     let punted = punted_by(&mut bench.switch);
     let lacpdu = Lacpdu { actor: Default::default(), partner: Default::default() }.frame(MAC);

@@ -1,5 +1,5 @@
-//! Pause storms in groups: a member that the watchdog has closed gets no frame while another member has room, or will
-//! have.
+//! Pause storms in groups: a member closed by the watchdog gets no frame if another member has queue space, now or
+//! later.
 
 // proves: group-changes
 
@@ -13,8 +13,8 @@ use crate::{C3, resume, stop};
 
 const DETECT: Nanos = Nanos::from_millis(5);
 const STORMED: usize = 5;
-/// Worker of each port, in four cases: one worker; a second one for all group members, for the last two, or for the
-/// middle two.
+/// Owner of each port, in four cases: one worker; a second worker for all members, for the last two, or for the middle
+/// two.
 const OWNERS: [&[u8]; 4] = [&[], &[0, 0, 1, 1, 1, 1], &[0, 0, 0, 0, 1, 1], &[0, 0, 0, 1, 1, 0]];
 
 fn stormed(

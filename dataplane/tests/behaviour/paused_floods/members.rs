@@ -217,7 +217,7 @@ fn flood_skips_only_standstill_port_whose_queue_is_full() {
 }
 
 #[test]
-fn flood_does_not_wait_if_all_ports_are_at_standstill() {
+fn flood_to_long_paused_ports_does_not_halt_pipeline() {
     for (left, misses) in [(1_999, 2), (2_000, 1), (2_999, 1), (3_000, 0)] {
         let mut plan = plan(4);
         plan.settings.when_full = WhenFull::Stop;

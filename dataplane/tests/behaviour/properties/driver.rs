@@ -1,4 +1,4 @@
-//! Driver that takes its steps in any allowed order, and checks the switch after each.
+//! Driver that takes its steps in any allowed order, and checks the switch after each step.
 
 mod bursts;
 mod revised;
@@ -65,7 +65,7 @@ pub struct Driver {
     rings: Vec<VecDeque<Frame>>,
     next_number: u32,
     counted: BTreeMap<Mark, u64>,
-    /// Number of the last frame sent, by ingress, class, egress and, if flows may be paused singly, destination.
+    /// Number of the last frame sent, by ingress, class and egress; also by destination if single flows may be paused.
     last: BTreeMap<(u8, u8, u8, u8), u32>,
     departed: BTreeSet<(u32, u8)>,
     flow_pauses: [FlowPauses; PORTS],

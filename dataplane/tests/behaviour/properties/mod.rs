@@ -1,5 +1,5 @@
-//! Properties under any driver and settings: every frame is in one place, and is sent or dropped with a reason;
-//! frames of the same ingress, egress and class keep their order; at the end no frame remains.
+//! Properties under any driver and settings: every frame is in one place, and is sent or dropped with a reason. Frames
+//! of the same ingress, egress and class keep their order. At the end no frame remains.
 
 mod driver;
 mod settings;
@@ -177,7 +177,7 @@ fn refused_source_address_of_halted_frame_is_counted_once() {
 /// A class that sends alone must not build up a deficit of a whole batch.
 // proves: batches
 #[test]
-fn lone_class_overdraws_scheduler_credit_by_at_most_a_frame() {
+fn lone_class_overdraws_scheduler_by_at_most_a_frame() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
     let [mut together, mut alone] =
@@ -191,7 +191,7 @@ fn lone_class_overdraws_scheduler_credit_by_at_most_a_frame() {
 }
 
 #[test]
-fn flood_waits_only_if_copies_fit_with_no_group_member() {
+fn flood_waits_only_if_copies_fit_no_group_member() {
     const CLASS: usize = 3;
     let after = |egress_limit| {
         let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);

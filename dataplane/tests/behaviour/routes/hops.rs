@@ -1,4 +1,4 @@
-//! Packets that wait for room at any one of several next hops.
+//! Packets that wait for queue space at any one of several next hops.
 
 use xoff_flow_control::settings::{WatchdogAction, WatchdogSettings};
 

@@ -108,7 +108,7 @@ explore! {
             bench.step(&RouterStep::Link(port, true));
             bench.step(&RouterStep::Pause(port, 0));
         }
-        // Frames that wait for room leave after others; those that wait for a neighbour end at their deadline.
+        // Let all frames leave: some wait for queue space, others for a neighbour until their deadline.
         while !bench.all_sent().is_empty() {}
         bench.now += NEIGHBOUR_WAIT;
         bench.advance();

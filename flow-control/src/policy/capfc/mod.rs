@@ -4,8 +4,8 @@
 //! until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the port with most arrivals; Algorithm 2
 //! (Stop-Calibrate) the fewest ports that together have the share CUT of arrivals.
 //!
-//! The paper leaves ties open: here, the lowest of equal ports is blamed. Arrivals at ports that may not send XOFF do
-//! not count: blame of such a port would pause no peer.
+//! The paper leaves ties open: here, the lowest of equal ports is blamed. Ports that may not send XOFF are never
+//! blamed.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -100,7 +100,6 @@ impl CaPfc {
         self.blame.adopt(buffer, intents);
     }
 
-    /// Counts an arrival and blames ports (Algorithm 1 of CaPFC, lines 7 to 13).
     #[cold]
     fn arrived(
         &mut self,
@@ -124,7 +123,6 @@ impl CaPfc {
         }
     }
 
-    /// Blames the port with most arrivals (Algorithm 1 of CaPFC, lines 10 to 12).
     fn blame_heaviest(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         let heavier = |a: PortId, b: &PortId| if arrivals[b.index()] > arrivals[a.index()] { *b } else { a };

@@ -100,10 +100,10 @@ fn capfc_resets_counts_only_at_warn_if_warn_is_below_xon() {
     assert_eq!(counts(&mut bench, OUT)[0], 0);
 }
 
-/// CaPFC paper, section II-D.
+/// Checks Algorithm 2 of the CaPFC paper (section II-D).
 #[test]
 fn capfc_blames_fewest_ports_that_reach_the_cut_share() {
-    // Of 10 arrivals, 5 came by port 1, 3 by port 0 and 2 by port 2.
+    // Of 10 arrivals, 5 came through port 1, 3 through port 0 and 2 through port 2.
     let blamed = |cut: f64| {
         let mut bench = calibrate(cut);
         for from in [1, 1, 1, 1, 1, 0, 0, 0, 2] {
@@ -118,7 +118,7 @@ fn capfc_blames_fewest_ports_that_reach_the_cut_share() {
     assert_eq!(blamed(0.81), [xoff(1, BLAMED), xoff(0, BLAMED), xoff(2, BLAMED)]);
 }
 
-/// CaPFC paper, section II-D.
+/// Checks Algorithm 2 of the CaPFC paper (section II-D) with CUT = 1.
 #[test]
 fn capfc_cut_of_one_blames_every_contributing_port() {
     let mut bench = calibrate(1.0);

@@ -1,4 +1,4 @@
-//! OFC's `flow_in_port_tab` of one egress port: a hash table of its flows, with their numbers of queued frames.
+//! OFC's `flow_in_port_tab` of one egress port: a hash table of flows with the number of their queued frames.
 //!
 //! A flow keeps its number while it has queued frames, or is paused downstream or upstream. For Algorithm 1, the queued
 //! flows that are not yet paused upstream are chained, by ingress port and by whether they are paused downstream.

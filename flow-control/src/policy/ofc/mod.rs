@@ -1,16 +1,16 @@
-//! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that
-//! cause congestion are paused, hop by hop up to their sources.
+//! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that cause
+//! congestion are paused, hop by hop up to their sources.
 //!
-//! Tables per class, named as in the paper: per egress port `flow_in_port_tab` ([`flow_table`]) and
-//! `congested_flow_tab` ([`congested`]), per ingress port `pause_frame_tab` ([`pause_frames`]).
+//! Tables of the paper: per egress port `flow_in_port_tab` ([`flow_table`]) and `congested_flow_tab` ([`congested`]),
+//! per ingress port `pause_frame_tab` ([`pause_frames`]).
 //!
-//! A frame meets congestion if its ingress queue is between X_OFF^c and X_OFF, and its egress queue at X_OFF^c, too
+//! A frame meets congestion if its ingress queue is between X_OFF^c and X_OFF, and its egress queue is at least X_OFF^c
 //! (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all flows to that port
 //! are paused. Otherwise it is *local*: the flows that the peer has paused are paused. At X_OFF plain PFC pauses the
 //! class, in place of the paper's PAUSE with all keys (line 11).
 //!
-//! docs/policies/ofc.md lists deviations from the paper. With a full table, or a peer not known to understand flow
-//! lists, plain PFC pauses the class.
+//! docs/policies/ofc.md lists deviations from the paper. Plain PFC pauses the class if a table is full, or the peer is
+//! not known to understand flow lists.
 
 mod congested;
 mod flow_table;
@@ -61,9 +61,9 @@ struct EgressTables {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CulpritFlows {
-    /// All queued flows, because congestion is original or the peer has paused the class.
+    /// All queued flows: congestion is original, or the peer has paused the class.
     All,
-    /// Flows in the `congested_flow_tab`, because congestion is local.
+    /// Flows in the `congested_flow_tab`: congestion is local.
     Paused,
 }
 
@@ -306,7 +306,7 @@ impl Ofc {
         Some(FlowPauseFrame { len: frame.finish().len(), resumes: kind == FrameKind::Resume })
     }
 
-    /// Marks due frames as sent, for a shadow ([`super::Shadow`]).
+    /// Marks due frames as sent without sending them, for a shadow policy ([`super::Shadow`]).
     pub(super) fn discard_frames(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];

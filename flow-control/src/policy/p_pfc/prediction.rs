@@ -8,8 +8,8 @@
 //!   D(i,p) = I(i,p) or P(i,p)
 //! ```
 //!
-//! The paper leaves two points open. Here, nothing is paused below XON, because a buffer is there for bursts. A
-//! predicted pause ends at half of XON, because at XON the restarted sender would at once be paused again.
+//! Where the paper is silent, no queue below XON is paused, so that the buffer absorbs bursts. A predicted pause ends
+//! at half of XON, because at XON the sender would at once be paused again.
 
 use xoff_wire::units::{Bytes, Nanos, PortId, PortSet};
 
