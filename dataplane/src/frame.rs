@@ -1,9 +1,7 @@
 //! Handles of frames, whose bytes stay in a [`FrameStore`].
 //!
 //! A handle cannot be copied, because a frame is in one place only. Debug builds panic if a handle goes out of scope,
-//! because its frame is lost.
-//!
-//! From receipt to release, a frame has a slot, by which its state is indexed.
+//! because its frame is lost. A frame keeps its slot from receipt to release.
 
 use std::mem;
 
@@ -59,7 +57,7 @@ impl Drop for Frame {
     }
 }
 
-/// Bytes of a buffer cell. One cell holds the headers of a frame with two tags and a CN-TAG.
+/// Bytes of a buffer cell, which holds the headers of a frame with two tags and a CN-TAG.
 pub const CELL: u32 = 96;
 
 /// Maximum bytes of a frame: MTU of 9,216, Ethernet header, and three tags.
@@ -91,7 +89,7 @@ pub trait FrameStore {
     /// Returns the bytes of [`FrameStore::head`] for rewriting.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Prepares a leaving frame for rewriting, so that its copies in other queues stay unchanged. Returns false if the
+    /// Prepares a leaving frame for rewriting, so that copies in other queues stay unchanged. Returns false if the
     /// port's rings are full.
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {

@@ -1,6 +1,6 @@
 //! Ledger: every received frame is delivered, queued, or dropped for a named reason.
 
-/// Counts of a worker's frames. After every step, the frames that came in equal those that went out or are still held.
+/// Counts of a worker's frames. Frames that came in equal those that went out or are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ledger {
@@ -14,7 +14,6 @@ pub struct Ledger {
     /// Frames consumed: MAC control, other reserved addresses, and punted frames.
     pub consumed: u64,
     pub handed_over: u64,
-    /// Frames queued, or in the driver and not yet sent.
     pub held: u64,
 }
 

@@ -53,8 +53,8 @@ impl PuntBucket {
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Returns whether the limit allows a punt now. Transit packets may use only half of the burst. Only protocols of
-    /// the link may use the last eighth.
+    /// Returns whether the limit allows a punt. Transit packets may use half of the burst; an eighth is for protocols
+    /// of the link.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = match reason {
             PuntReason::Lldp | PuntReason::Lacp => 0,

@@ -1,9 +1,9 @@
 //! Rewriting of VLAN tag, PCP and DSCP at egress.
 //!
-//! * A tagged member of the VLAN sends each frame with a tag: the tag of the frame with the VLAN's VID, or a new tag
-//!   with the class as PCP.
-//! * An untagged member removes the tag, but not a priority tag (VID 0), because without its PCP the next hop would
-//!   treat lossless frames as best effort. (802.1Q's bridges remove it.)
+//! * A tagged member of the VLAN sends each frame with the VLAN's VID, in the frame's tag or in a new tag with the
+//!   class as PCP.
+//! * An untagged member removes the tag, except a priority tag (VID 0): without its PCP the next hop would treat
+//!   lossless frames as best effort. (802.1Q's bridges remove it.)
 //! * Maps by class overwrite the PCP of tagged frames and the DSCP of IP packets.
 
 use pnet_packet::ethernet::EtherTypes;
@@ -37,8 +37,8 @@ impl Rewriter {
         layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
-    /// Rewrites a leaving frame of VLAN `vid`. Returns false if a new tag does not fit into its slot; then the frame
-    /// must not be sent.
+    /// Rewrites a leaving frame of VLAN `vid`. Returns false if a new tag does not fit; the frame must then not be
+    /// sent.
     #[must_use]
     pub fn apply<S: FrameStore>(
         &self,

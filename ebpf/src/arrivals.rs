@@ -1,5 +1,7 @@
-//! Counters of received frames by DSCP and PCP, kept by the XDP program. An AF_XDP socket does not count its drops by
-//! class. But the program sees every frame first: a class whose counter did not grow lost no frame at the socket.
+//! Counters of received frames by DSCP and PCP, kept by the XDP program.
+//!
+//! An AF_XDP socket does not count its drops by class, but the XDP program sees every frame first. A class whose
+//! counter did not grow lost no frame at the socket.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
@@ -72,14 +74,14 @@ impl Arrivals {
         self
     }
 
-    /// Returns every [`Head`] with more frames than in `before`, and the number of these new frames.
+    /// Returns each [`Head`] of which new frames arrived since `before`, with their number.
     pub fn since<'a>(&'a self, before: &'a Arrivals) -> impl Iterator<Item = (Head, u64)> + 'a {
         let more = self.0.iter().zip(before.0.iter()).map(|(now, before)| now.saturating_sub(*before));
         Head::all().zip(more).filter(|(_, frames)| *frames > 0)
     }
 }
 
-/// Map of the XDP program with the numbers of received frames.
+/// Map of the XDP program that counts received frames.
 #[derive(Debug)]
 pub struct Arrived(pub(crate) MapHandle);
 
@@ -87,7 +89,7 @@ impl Arrived {
     /// Returns the frames received since the program was loaded.
     ///
     /// # Errors
-    /// The kernel's error, or EIO if counters are missing.
+    /// Returns the kernel's error, or EIO if counters are missing.
     pub fn read(&self) -> libbpf_rs::Result<Arrivals> {
         const EIO: i32 = 5;
         let (mut sum, mut read) = (Arrivals::default(), 0);

@@ -1,4 +1,4 @@
-//! Attaches the XDP program, and decides whether it may replace a program that is already on the interface.
+//! Attaches the XDP program, and decides whether it may replace another program on the interface.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -89,7 +89,7 @@ impl Dropped {
         self.count(1)
     }
 
-    /// Returns the number of frames that the egress filter kept the machine's own stack from sending.
+    /// Returns the number of frames of the machine's own stack that the egress filter dropped.
     pub fn held_back(&self) -> libbpf_rs::Result<u64> {
         self.count(2)
     }
@@ -115,7 +115,7 @@ impl Drop for Attached {
 /// * `longest`: maximum bytes of a frame; `None` if frames may take several chunks.
 ///
 /// # Errors
-/// [`EbpfError`]; the interface is unchanged.
+/// Returns an [`EbpfError`] and leaves the interface unchanged.
 pub fn attach(
     claim: &Claim,
     sockets: &[(u32, BorrowedFd<'_>)],
@@ -207,10 +207,10 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     })
 }
 
-/// Checks that a killed xoff left program `id`, because [`attach`] may replace no other program.
+/// Checks that program `id` was left by a killed xoff, so that [`attach`] may replace it.
 ///
 /// # Errors
-/// [`EbpfError::Stranger`] for a foreign program, [`EbpfError::Unknown`] without CAP_SYS_ADMIN.
+/// Returns [`EbpfError::Stranger`] for a foreign program, [`EbpfError::Unknown`] without CAP_SYS_ADMIN.
 pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     let device = claim.device().to_owned();
     let name = if claim.left() == Some(id) { Some(PROGRAM_NAME.to_owned()) } else { name_of(id) };
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(errno(&Error::from(io::Error::other("no program"))), None);
     }
 
-    /// The XDP program removes metadata in front of a packet, because metadata would overwrite the adjacent small chunk.
+    /// The XDP program removes metadata in front of a packet, which would overwrite the adjacent small chunk.
     // proves: memory
     #[test]
     fn xdp_program_removes_metadata_in_front_of_packets() {
@@ -255,7 +255,7 @@ mod tests {
         for metadata in [0_u32, 4, 28, 32] {
             let packet = [vec![0xee; metadata as usize], frame.clone()].concat();
             let end = u32::try_from(packet.len()).expect("the packet is short");
-            // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
+            // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
             let mut context = [metadata, end, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
             let mut output = [0; 128];
             let input = ProgramInput {

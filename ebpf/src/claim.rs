@@ -1,14 +1,14 @@
 //! Exclusive claims on interfaces, released when the process ends.
 //!
-//! A program in generic mode outlives its process, so only a file lock proves that a switch runs. Each network namespace has a lock file,
-//! in a directory that only root or the user of all xoff services may enter.
+//! An XDP program in generic mode outlives its process, so only a file lock proves that a switch runs. Each network
+//! namespace has a lock file, in a directory that only root or the user of all xoff services may enter.
 //!
-//! The process that owns an interface locks the interface's entry, and writes its process id and its XDP program's id there. From these
-//! ids, the next owner recognizes a killed process's program without CAP_SYS_ADMIN. A journal has a page for each interface: the owner
-//! atomically records a change there before making it.
+//! The owner of an interface locks the interface's entry, and writes its process id and its XDP program's id there.
+//! From these ids, the next owner recognizes a killed process's program without CAP_SYS_ADMIN. Before the owner changes
+//! an interface, it atomically records the change in a journal.
 //!
-//! The files stay open, because a process without privileges cannot open them. Each process lists its claims, because the kernel would lock
-//! an entry twice for the same open file.
+//! The files stay open, because a process without privileges cannot open them. Each process lists its claims, because
+//! the kernel would lock an entry twice for the same open file.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -28,7 +28,7 @@ use crate::EbpfError;
 
 const DIRECTORY: &str = "/run/xoff/interfaces";
 const WORD: usize = 4;
-/// Bytes of an interface's entry in the lock file; the XDP program's id is at [`PROGRAM`].
+/// Bytes of an interface's entry in the lock file. The XDP program's id is at [`PROGRAM`].
 const ENTRY: u64 = 16;
 const PROGRAM: u64 = 4;
 const PAGE: usize = 4096;
@@ -61,7 +61,7 @@ impl Claim {
     /// Claims an interface in the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`EbpfError::AnotherXoff`] for a claimed interface, [`EbpfError::Unclaimed`] if the system refuses.
+    /// Returns [`EbpfError::AnotherXoff`] for a claimed interface, [`EbpfError::Unclaimed`] if the system refuses.
     pub fn take(device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         Claim::take_within(Duration::ZERO, device, ifindex)
     }
@@ -102,7 +102,7 @@ impl Claim {
     /// Overwrites the interface's page of the journal.
     ///
     /// # Errors
-    /// If `text` has more than 4096 bytes, or a write fails.
+    /// Fails if `text` has more than 4096 bytes, or the system cannot write.
     pub fn write_journal(&self, text: &[u8]) -> io::Result<()> {
         let tables = tables();
         let table = tables.get(&self.namespace).ok_or(io::ErrorKind::NotFound)?;
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn other_user_cannot_open_interface_lock_file() {
+    fn other_users_cannot_open_interface_lock_file() {
         let _claim = Claim::take("eth1", i32::MAX - 2).unwrap();
         let file = fs::read_dir(DIRECTORY).unwrap().next().unwrap().unwrap().path();
         let mut open = Command::new("sh");

@@ -42,7 +42,7 @@ pub enum EbpfError {
     },
 }
 
-/// Cause of a system call that is refused although the capabilities suffice, and the remedy.
+/// Possible cause of a refused system call if the capabilities suffice, and the remedy.
 pub const FORBIDDEN: &str = "a filter of system calls (seccomp), or a user namespace (rootless container), forbids it; allow \
     `bpf` and sockets of the families AF_XDP, AF_PACKET and AF_NETLINK in the container's seccomp profile, and run the \
     container as root";

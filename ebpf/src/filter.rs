@@ -1,5 +1,5 @@
 //! Egress filter: stops the machine's own stack from sending on a port of the switch. The filter of a killed process
-//! passes every frame, because the process's sockets are gone.
+//! passes every frame, because that process's sockets are gone.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,7 +9,7 @@ use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 
-/// Origin of the interface's clsact qdisc.
+/// Origin of the interface's clsact qdisc, to which the filter is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clsact {
     /// The qdisc was created for the filter.
@@ -23,7 +23,7 @@ pub enum Clsact {
 pub enum Filtered {
     /// The interface had no filter of xoff before.
     New(Filter),
-    /// The filter replaced that of a killed xoff.
+    /// The filter replaced the filter of a killed xoff.
     Replaced(Filter),
     Refused(libbpf_rs::Error),
 }

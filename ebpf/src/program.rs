@@ -1,5 +1,5 @@
-//! Attached XDP program. Any privileged process can detach or replace it; frames then silently bypass the sockets. A watcher polls
-//! [`Program::place`] and restores the program, unless another program is attached in its place.
+//! Attached XDP program. Any privileged process can detach or replace it; frames then silently bypass the sockets. A
+//! watcher polls [`Program::place`], and restores the program unless another one is attached.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,7 +44,7 @@ enum Hold {
     None,
 }
 
-/// Owner of the one XDP program that an interface can have.
+/// Owner of the only XDP program that an interface can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Ours,
@@ -94,7 +94,7 @@ impl Program {
         self.mode
     }
 
-    /// Returns whether the interface has this XDP program, none or another; `id` is the attached program's (0: none).
+    /// Returns the owner of the interface's XDP program. `id` is the attached program's id; 0 means none.
     #[must_use]
     pub fn place(&self, id: u32) -> Place {
         match id {
@@ -104,7 +104,7 @@ impl Program {
         }
     }
 
-    /// Attaches the program again, in the calling thread's network namespace. Does nothing if its
+    /// Attaches the program again, in the calling thread's network namespace. Does nothing after its
     /// [`Attached`](crate::Attached) was dropped.
     pub fn attach_again(&self) -> Result<(), EbpfError> {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn xoff_neither_replaces_nor_detaches_foreign_xdp_program() {
+    fn foreign_xdp_program_is_neither_replaced_nor_detached() {
         with_devices(|[v0, v1]| {
             let (ours, other) = (attached("v0", v0, Mode::Generic), attached("v1", v1, Mode::Generic));
             let (program, stranger) = (ours.program(), other.program());

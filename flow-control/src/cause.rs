@@ -48,10 +48,9 @@ impl Trigger {
 pub struct Cause {
     /// Trigger, as an index in [`Trigger::NAMES`].
     pub trigger: usize,
-    /// Class whose queues are full: the paused class, a higher one, or the class with most bytes in the shared pool.
+    /// Class whose queues are full: the paused one, a higher one, or the one that fills the shared pool.
     pub class: Class,
-    /// Congested egress port, or the port at which most bytes of a full ingress queue wait. `None` if all frames have
-    /// left.
+    /// Congested egress port, or the port at which most bytes of a full ingress queue wait, if any.
     pub culprit: Option<PortId>,
     /// True if the culprit queue is itself paused by its peer.
     pub relayed: bool,

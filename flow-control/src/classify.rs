@@ -1,7 +1,7 @@
 //! Class of a frame by its PCP, its DSCP, both, or its port.
 //!
-//! A port's [`Classifier`] is a table indexed by DSCP and PCP. A priority tag (VID 0) counts as a tag. A DSCP counts
-//! only in an IP packet directly behind an 802.1Q tag or none. Behind an 802.1ad tag, neither counts.
+//! A priority tag (VID 0) counts as a tag. A DSCP counts only in an IP packet directly behind an 802.1Q tag or none.
+//! Behind an 802.1ad tag, neither PCP nor DSCP counts.
 
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, ClassSet};
@@ -54,7 +54,7 @@ impl Classifier {
         self.0.classes[dscp][pcp]
     }
 
-    /// Returns true if the frame's PCP maps to a lossless class, but its `class` (by DSCP) is lossy.
+    /// Returns whether the frame's PCP maps to a lossless class, but its `class` is lossy by DSCP.
     #[inline]
     #[must_use]
     pub fn overrules_pcp(&self, header: &Header, class: Class) -> bool {

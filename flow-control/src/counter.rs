@@ -109,8 +109,7 @@ const DOUBLINGS: usize = 36;
 /// Index of the bucket that begins at 1,024 ns. The counts from there to 262 us fill one cache line.
 const MICROSECOND: usize = 11;
 
-/// Histogram of durations in nanoseconds. Buckets double in size, and each has `STEPS` equal steps. The last bucket has
-/// no upper bound.
+/// Histogram of durations in nanoseconds. Buckets double in size, with `STEPS` equal steps each; the last is unbounded.
 #[derive(Debug, PartialEq)]
 #[repr(C)]
 pub struct Histogram<const STEPS: usize = 1> {

@@ -97,15 +97,14 @@ pub trait CustomPolicy: Debug + Send {
     /// * pauses of single flows.
     fn observe(&mut self, now: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Takes over with the frames already in the buffer, and appends due intents. The class pauses no peer at this
-    /// time.
+    /// Takes over with the frames already in the buffer, and appends due intents. No peer is paused by the class yet.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
     /// Returns how many more frames and bytes may pass without a call of `observe` for such an `event`, because they
-    /// cause neither an intent nor a change of state. By default none may.
+    /// change nothing. By default none may.
     ///
     /// For a leaving frame, the smaller of the margins for [`Event::Dequeued`] and [`Event::Released`] applies. Each
-    /// margin must hold while both occupancies shrink.
+    /// must hold while both occupancies shrink.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

@@ -40,13 +40,13 @@ pub enum DropReason {
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
-    /// Packet that exceeds the punt rate (`[punt]`) and cannot be routed: no route, expired hop limit, or too long and
-    /// not fragmentable.
+    /// Packet that cannot be routed (no route, expired hop limit, or too long and not fragmentable), beyond the punt
+    /// rate (`[punt]`).
     Unroutable,
     /// Frame from the machine's kernel that only the switch may send: MAC control, or LLDP unless `lldp = "kernel"`.
     HostControl,
-    /// Frame whose only egress port has no link, or is a LAG without an active member. Includes links that went down
-    /// while the frame was queued.
+    /// Frame whose only egress port has no link (even if lost while the frame was queued), or is a LAG without an
+    /// active member.
     LinkDown,
 
     /// Frame of a lossy class whose ingress memory is exhausted.
@@ -57,7 +57,7 @@ pub enum DropReason {
     EgressFull,
     /// Frame for a port of another worker, when the queue to that worker is full.
     HandoverFull,
-    /// Frame without memory: no slot for a copy, no space for a tag, or more than [`crate::settings::FLOOD_COPIES_MAX`]
+    /// Frame without memory: no slot for a copy, no space for a tag, or over [`crate::settings::FLOOD_COPIES_MAX`]
     /// flooded copies.
     NoFrames,
     /// Packet whose neighbour's MAC address is unresolved: lossless and not resolved in time, or lossy and beyond the
@@ -73,7 +73,7 @@ pub enum DropReason {
     EarlyDrop,
     /// Frame that the watchdog dropped because its class was in a pause storm.
     PausedDiscard,
-    /// Flooded frame for a port that stays paused, when flooded frames already fill their share of the ingress queue.
+    /// Flooded frame for a port that stays paused, when floods already fill their share of the ingress queue.
     FloodPaused,
 }
 

@@ -9,7 +9,7 @@
 //! | `loop_gap` | the port is polled once per loop, at worst after a stall |
 //! | `tx_backlog` | the PFC frame waits behind frames in the driver |
 //! | `delaying_frame` | the frame on the wire is finished, then the PFC frame sent |
-//! | `cable` | the PFC frame travels to the peer, and the peer's last bits travel back |
+//! | `cable` | the PFC frame travels to the peer, the peer's last bits travel back |
 //! | `peer_response` | the peer may take this long to stop |
 //! | `peer_backlog` | a software peer has frames in its driver, and may run ahead of its rate |
 //! | `peer_frame` | the peer finishes the frame that it has begun |
@@ -21,7 +21,7 @@ const PFC_FRAME: u32 = 60;
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
 /// Maximum response time by line rate, as (Mb/s, quanta): from the end of a pause frame to the start of the peer's last
-/// frame (802.3 31B.3.7). A rate between two rows takes the value of the faster one.
+/// frame (802.3 31B.3.7). Between two rows, the faster one applies.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -40,9 +40,7 @@ pub struct Link {
     pub speed: BitRate,
     /// Longest frame in bytes, without FCS and tags of up to [`TAGS`] bytes.
     pub mtu_frame: u32,
-    /// Delay of the cable, one way; see [`cable_delay`].
     pub cable: Nanos,
-    /// Longest time between two polls of the port.
     pub loop_gap: Nanos,
     /// Maximum layer-1 bytes in the driver before a PFC frame.
     pub commit: Bytes,
@@ -177,8 +175,7 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final ingress occupancy in bytes in the worst case: nothing leaves, delays are maximal, and the peer
-    /// sends until it obeys.
+    /// Returns the final ingress occupancy (bytes) in the worst case: nothing leaves, and all delays are maximal.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;

@@ -2,15 +2,6 @@
 //!
 //! The dataplane counts frames in a [`buffer`] and reports events to a [`policy`]. The policy returns intents
 //! ([`decision`]), which [`pause`] announces to the peer and refreshes.
-//!
-//! ```text
-//!   settings, headroom           settings of a switch; memory above XOFF for a link
-//!   counters, cause, drop_reason, punt_reason    exported values, which decide nothing
-//!   classify, buffer, occupancy  class of a frame; bytes of each queue
-//!   policy, decision             events and occupancies in, intents out
-//!   pause, watchdog              pauses and rates, sent and obeyed; pause storms
-//!   congestion                   QCN and ECN; rate limiter of a station
-//! ```
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -4,7 +4,6 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum PuntReason {
-    /// LLDP frame to the nearest-bridge address.
     Lldp,
     /// LACP frame or marker to a port whose group has LACP.
     Lacp,
@@ -16,17 +15,14 @@ pub enum PuntReason {
     HopLimit,
     Options,
     TooBig,
-    /// Packet to route to a neighbour whose MAC address is unknown.
     Unresolved,
     NoRoute,
     /// Packet to route out of a host interface that does not belong to the switch.
     Elsewhere,
-    /// Frame to the router that is neither IP nor ARP.
     Other,
-    /// Copy of a lossless packet whose neighbour's MAC address is unknown. The host resolves the address, but does not
-    /// forward the copy.
+    /// Copy of a lossless packet to an unknown MAC address. The host resolves the address, and discards the copy.
     Resolve,
-    /// Copy of a multicast membership report, a query, or a PIM hello, in a VLAN with snooping.
+    /// Copy of a multicast report, query, or PIM hello, in a VLAN with snooping.
     Membership,
 }
 

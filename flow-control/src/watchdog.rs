@@ -10,9 +10,9 @@
 //!
 //! A pause that ends before this time, or at its very nanosecond, is no storm.
 //!
-//! With a `share` below 100 %, pauses with short gaps are a storm, too. A pause frame that finds frames queued opens a
-//! window of one detection time. At the end of the window a storm begins, if frames are queued and the class was paused
-//! for `share` of the window.
+//! With a `share` below 100 %, pauses with gaps are a storm, too. A pause frame that finds frames queued opens a window
+//! of one detection time. A storm begins at its end if frames are queued, and the class was paused for `share` of the
+//! window.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -60,7 +60,6 @@ impl Watched {
         self.next_check.min(end)
     }
 
-    /// Closes an ended window. Returns whether the class was paused for `share` of it.
     fn was_paused_in_window(&mut self, now: Nanos, class: Class, paused: &Paused) -> bool {
         let WatchdogSettings { detect, share, .. } = self.settings;
         let ended = self.window.take_if(|window| window.since.after(detect) <= now);
@@ -148,7 +147,7 @@ impl Watchdog {
         self.find_next_look();
     }
 
-    /// Checks whether a storm of `class` begins or ends. Its oldest frame has been queued since `waiting_since`.
+    /// Checks for begin or end of a storm of `class`, whose oldest frame has been queued since `waiting_since`.
     pub fn look(
         &mut self,
         now: Nanos,

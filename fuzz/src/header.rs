@@ -1,6 +1,5 @@
 use xoff_wire::{FlowKey, Header, Malformed, dscp, vlan};
 
-/// Parses a header as a switch does, and rewrites its DSCP.
 pub fn check(bytes: &[u8]) {
     let header = match Header::parse(bytes) {
         Ok(header) => header,

@@ -6,7 +6,7 @@ use xoff_wire::units::MacAddr;
 
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
-/// Checks that encoding parsed LACP reproduces it, and that a response to a marker is no marker to be answered.
+/// Checks that parsed LACP is encoded to the same bytes, and that the response to a marker needs no response.
 pub fn check(bytes: &[u8]) {
     let Ok(header) = Header::parse(bytes) else { return };
     if !is_lacp(&header, bytes) {

@@ -16,7 +16,7 @@ pub fn books(switch: &Switch, counters: &Counters) -> String {
 
 /// Lists every nonzero field of the `Debug` output, so that new counters are included automatically.
 fn list(name: &str, of: &impl Debug, lines: &mut String) {
-    // Stack of enclosing structures, each with its label and the number of its unnamed elements so far.
+    // Stack of enclosing structures, each with its label and the number of unnamed elements read.
     let mut open: Vec<(String, usize)> = Vec::new();
     for line in format!("{of:#?}").lines() {
         let line = line.trim().trim_end_matches(',');

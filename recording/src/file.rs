@@ -8,8 +8,8 @@
 //! end     reason, number of records, digest of all preceding bytes
 //! ```
 //!
-//! Only the length of the end block follows the digest, and the block also begins with this length. So every changed
-//! byte is detected.
+//! Every changed byte is detected: only the length of the end block follows the digest, and the block begins with the
+//! same length.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) const CALLS: u8 = 1;
 pub(super) const BOOKS: u8 = 2;
 pub(super) const END: u8 = 3;
 
-/// Maximum bytes of a custom block with calls or final counts.
+/// Maximum bytes of a custom block of calls or final counts.
 const PIECE: usize = 16 << 10;
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
@@ -66,8 +66,8 @@ impl Head {
         }
     }
 
-    /// Parses the configuration text. Returns `None` if this program derives other settings from it than the recorded
-    /// switch did.
+    /// Parses the configuration text. Returns `None` if this program derives other settings from it than the recorder
+    /// did.
     pub fn settings(&self, own: Option<&OwnPolicy>) -> Result<Option<SwitchSettings>, ConfigError> {
         let machine = Machine { own_policy: own.cloned(), ..Machine::default() };
         let mut settings = Config::from_toml(&self.name, &self.text, machine)?.with_spare_places().switch;
@@ -127,7 +127,7 @@ pub(super) struct End {
     pub(super) records: u64,
 }
 
-/// Number of bytes at the end of a file that the digest does not cover: the digest itself and the block length.
+/// Bytes at the end of a file that the digest does not cover: the digest itself and the block length.
 const NOT_IN_DIGEST: usize = size_of::<u64>() + size_of::<u32>();
 
 impl End {
@@ -147,7 +147,7 @@ impl End {
     }
 }
 
-/// FNV-1a hash over words of 4 bytes, because the length of every block is a multiple of 4.
+/// FNV-1a hash over words of 4 bytes, of which every block's length is a multiple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(pub(super) u64);
 

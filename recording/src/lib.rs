@@ -8,8 +8,8 @@
 //!   writer thread             '-> FileWriter -> pcapng -> FILE -> replay
 //! ```
 //!
-//! The worker never waits. If the ring is full, the recording ends, and the file says so. [`Replay`] repeats the
-//! calls on a dataplane with the same settings, and compares the answers.
+//! The worker never waits: if the ring is full, the recording ends with that reason. [`Replay`] repeats the calls on a
+//! dataplane with the same settings, and compares the answers.
 
 #![forbid(unsafe_code)]
 

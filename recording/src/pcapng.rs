@@ -15,7 +15,7 @@ pub const FIRST_BYTE: u8 = SECTION.to_le_bytes()[0];
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
-/// Block type for xoff's own data, from pcapng's range for local use.
+/// Block type of xoff's own data, from pcapng's range for local use.
 const OWN: u32 = 0x8078_6f66;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -53,7 +53,7 @@ pub struct Interface {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Time, port and class of the frame, and what happened to it (received, sent, dropped).
+    /// Time, port, class and event (received, sent, dropped) of the frame.
     pub sighting: Sighting,
     /// Length of the whole frame in bytes.
     pub len: u32,
@@ -72,7 +72,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a capture of `interfaces` (sorted by port) at Unix time `begun`. `zero` is the Unix time at which the
+    /// Starts a capture of `interfaces` (sorted by port) at Unix time `begun`. `zero` is the Unix time at which the
     /// records' clock was zero.
     #[must_use]
     pub fn new(
@@ -220,7 +220,7 @@ fn describe(record: &Packet<'_>, text: &mut String) {
 
 fn halves(time: Duration) -> [u32; 2] {
     #[allow(clippy::cast_possible_truncation)]
-    // pcapng splits a time into two words; 64 bits of nanoseconds last until 2554.
+    // pcapng splits a time into two words. 64 bits of nanoseconds last until 2554.
     let (high, low) = ((time.as_nanos() >> 32) as u32, time.as_nanos() as u32);
     [high, low]
 }
@@ -269,7 +269,7 @@ impl Block<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub frames: u64,
-    /// Frames missed, from the final statistics; `None` until they arrive.
+    /// Missed frames by the final statistics; `None` until these arrive.
     pub missed: Option<u64>,
 }
 
@@ -319,7 +319,7 @@ pub enum Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Parses a complete block; `None` if it is malformed.
+    /// Parses a complete block; `None` if malformed.
     #[must_use]
     pub fn of(block: &'a [u8]) -> Option<Part<'a>> {
         let inner = block.get(8..block.len().checked_sub(4)?)?;
@@ -339,7 +339,7 @@ impl<'a> Part<'a> {
 /// Reads the next block into `into`; returns false at the end of the stream.
 ///
 /// # Errors
-/// `InvalidData` for bytes that are no block, `UnexpectedEof` for an incomplete block.
+/// Returns `InvalidData` for bytes that are no block, `UnexpectedEof` for an incomplete block.
 pub fn read_block(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     into.resize(BLOCK_MIN, 0);
     if from.read(&mut into[..1])? == 0 {

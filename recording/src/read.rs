@@ -53,7 +53,7 @@ pub enum NotReplayed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
     pub outcome: Outcome,
-    /// First line in which the final counts differ: as recorded and as replayed.
+    /// First difference of the final counts: the recorded and the replayed line.
     pub books: Option<(String, String)>,
     pub ended: Ending,
     pub has_books: bool,
@@ -78,7 +78,7 @@ pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotRepla
     replay_of(open()?, open()?, own, path)
 }
 
-/// Replays a recording from two readers of the same bytes. The whole file is first checked through the first reader.
+/// Replays a recording from two readers of the same bytes. The first is used to check the whole file before the replay.
 pub fn replay_of(
     first: impl Read,
     second: impl Read,

@@ -1,5 +1,5 @@
-//! Records at the boundary between driver and dataplane: the driver's calls, and the dataplane's answers and requests to
-//! the frame store. A record is a byte string.
+//! Records at the boundary between driver and dataplane: calls of the driver, answers of the dataplane, and its
+//! requests to the frame store. A record is a byte string.
 
 use xoff_dataplane::forward::MemberState;
 use xoff_flow_control::drop_reason::DropReason;
@@ -34,41 +34,41 @@ pub enum Record<'a> {
     Advance,
     /// Call: a frame arrives.
     Receive(Passing<'a>),
-    /// Call: the pipeline moves all frames that it can.
+    /// Call: all frames that can move are forwarded.
     Forward,
-    /// Call: at most this number of frames may be sent at the port.
+    /// Call: up to this number of frames may be sent at the port.
     Transmit(PortId, u32),
     /// Call: the frame in this slot was sent at the port.
     Release(PortId, u32),
-    /// Call: the driver will never send the frame in this slot.
+    /// Call: the frame in this slot will never be sent by the port.
     GiveUp(PortId, u32),
     /// Call: the driver fetches the port's next pause frame.
     Announce(PortId),
     /// Call: the port's link is up (true) or down.
     SetLink(PortId, bool),
     SetMac(PortId, MacAddr),
-    /// Call: the member of a group with LACP carries this data.
+    /// Call: LACP sets which data the group member carries.
     SetMember(PortId, MemberState),
-    /// Call: the switch stops and sends XON to its peers.
+    /// Call: the switch stops, and sends XON to its peers.
     LetPeersGo,
-    /// Call: a frame of this length is to be sent to the port's peer.
+    /// Call: a frame of this length is injected at the port.
     Tell(PortId, u32, &'a [u8]),
     /// Call: the host sends a frame of this length.
     OfHost(Site, PortId, u32, &'a [u8]),
 
     /// Answer: the frame in this slot was freed.
     Freed(u32),
-    /// Answer: the first slot's frame was copied to the second slot; `None` if no slot was free.
+    /// Answer: the first slot's frame was copied to the second slot (`None`: no slot was free).
     Copied(u32, Option<u32>),
-    /// Answer: a frame of this length was created (true: a control frame); `None` if no slot was free.
+    /// Answer: a frame of this length was created (true: a control frame); `None`: no slot was free.
     Made(bool, u32, Option<u32>),
-    /// Answer: the start of the frame in this slot moved by this number of bytes (false: no room to move).
+    /// Answer: the start of the frame in this slot moved by this number of bytes (false: the slot has no space).
     Moved(u32, i32, bool),
     /// Answer: the dataplane hands a frame to the driver.
     Sent(Passing<'a>),
     /// Answer: an arriving frame was dropped.
     Refused(PortId, Class, DropReason),
-    /// Answer: a frame was dropped this long after its arrival.
+    /// Answer: a frame was dropped, this time after its arrival.
     Dropped(PortId, Class, DropReason, Nanos),
     /// Answer: a frame of this VLAN was punted; true if the sink accepted it.
     Punted(PortId, u16, PuntReason, bool),
@@ -92,7 +92,7 @@ mod kind {
     pub(crate) const LET_PEERS_GO: u8 = 12;
     pub(crate) const TELL: u8 = 13;
     pub(crate) const OF_HOST: u8 = 14;
-    /// Lowest number of an answer's kind; all lower numbers are kinds of calls.
+    /// Lowest kind number of an answer. Kinds of calls have lower numbers.
     pub(crate) const FREED: u8 = 32;
     pub(crate) const COPIED: u8 = 33;
     pub(crate) const MADE: u8 = 34;
@@ -106,7 +106,7 @@ mod kind {
 
 const NONE: u32 = u32::MAX;
 
-/// Number of bytes in a record before the frame's bytes.
+/// Bytes of a record before the bytes of its frame.
 pub const BEFORE_FRAME: usize = 10;
 
 /// Returns port, frame length and direction (true: received) of a record with a frame.

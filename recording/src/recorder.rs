@@ -1,6 +1,6 @@
 //! Records calls at the boundary between driver and dataplane into a [`Sink`], without allocation, locks or system
-//! calls per frame. A [`Tap`] reports drops, and a wrapper of the [`PuntSink`] reports punts. Their reports pass
-//! through rings, which the recorder empties after each call.
+//! calls per frame. A [`Tap`] reports drops, a wrapper of the [`PuntSink`] punts. Their reports pass through rings,
+//! which the recorder empties after each call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 const TAP: TapId = TapId(u64::MAX);
-/// Maximum number of drops, and of punts, that are reported per call. Recorder and replay both omit further ones.
+/// Maximum drops, and maximum punts, reported per call. Recorder and replay both omit further ones.
 const REPORTS_MAX: usize = 16 << 10;
 const RECORD_MAX: usize = 4 << 10;
 
@@ -67,7 +67,7 @@ impl Ending {
 
 /// Destination of records, such as a ring.
 pub trait Sink {
-    /// Accepts a record. Returns false if there is no room; then no record may follow.
+    /// Accepts a record. Returns false if there is no space; then no record may follow.
     fn put(&mut self, record: &[u8]) -> bool;
 
     fn end(&mut self, why: Ending);
@@ -132,7 +132,7 @@ impl Reports {
         Box::new(Punts { reports, before: sink })
     }
 
-    /// Passes all reports to `note`, drops first: a replay relies on this order.
+    /// Passes all reports to `note`, drops first, as a replay expects.
     pub(crate) fn drain(&mut self, mut note: impl FnMut(&Record<'_>)) {
         while let Ok(Sighting { port, class, event, .. }) = self.drops.pop() {
             match (event, class) {
@@ -187,7 +187,7 @@ pub struct Recorder<K> {
     now: Nanos,
     is_begun: bool,
     is_due: bool,
-    /// True if a forward call moves all frames, so that an immediate second call would move none.
+    /// True if one forward call moves all frames, so that a second one would move none.
     moves_at_once: bool,
     has_moved: bool,
 }
@@ -208,7 +208,7 @@ impl<K: Sink> Recorder<K> {
         }
     }
 
-    /// Returns a wrapper of `sink` that records punts; the caller must install the wrapper.
+    /// Returns a wrapper of `sink` that records punts. The caller must install it.
     pub fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
         self.reports.before(sink)
     }

@@ -21,7 +21,7 @@ const FRAME_MAX: u32 = 16 << 10;
 pub enum Outcome {
     Identical {
         calls: u64,
-        /// Number of frames received or sent.
+        /// Number of received and sent frames.
         frames: u64,
     },
     Differs(Box<Difference>),
@@ -34,7 +34,7 @@ pub struct Difference {
     pub call: u64,
     /// Time of the call on the recorded driver's clock.
     pub at: Nanos,
-    /// Descriptions of the last calls. The answers to the final one differ.
+    /// Descriptions of the last calls; the last one is the call whose answers differ.
     pub before: Vec<String>,
     pub recorded: String,
     pub replayed: String,
@@ -79,7 +79,7 @@ impl PuntSink for Taker {
 #[derive(Debug)]
 struct ReplayStore {
     memory: Memory,
-    /// For each slot, the port whose driver has the frame in it.
+    /// Port whose driver holds the frame, by slot.
     given: Vec<Option<PortId>>,
     expected: VecDeque<Vec<u8>>,
     takes: Takes,
@@ -112,7 +112,7 @@ impl Replay {
         Replay { switch, counters, reports, store, now, calls, frames, before, names }
     }
 
-    /// Repeats all calls of `records`, except the last one of a truncated recording (`is_cut`).
+    /// Repeats all calls of `records`, except the last one if the recording is truncated (`is_cut`).
     pub fn run<E: From<Broken>>(
         &mut self,
         records: impl Iterator<Item = Result<Vec<u8>, E>>,
@@ -143,7 +143,7 @@ impl Replay {
         Ok(Outcome::Identical { calls: self.calls, frames: self.frames })
     }
 
-    /// Returns the first line in which the final counts differ, as recorded and as replayed.
+    /// Returns the first difference of the final counts: the recorded and the replayed line.
     #[must_use]
     pub fn differing_books(&self, recorded: &str) -> Option<(String, String)> {
         let replayed = books(&self.switch, &self.counters);
@@ -321,8 +321,8 @@ impl ReplayStore {
         is_same
     }
 
-    /// Returns what the frame store answered to this request in the recording. If the recording has another answer or
-    /// none, notes a difference and returns `None`.
+    /// Returns the frame store's recorded answer to this request. Notes a difference, and returns `None`, if the
+    /// recording has another answer or none.
     fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, request: &Record<'_>) -> Option<T> {
         let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
         match given {

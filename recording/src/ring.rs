@@ -22,7 +22,7 @@ pub struct Ring {
     bytes: Producer<u8>,
     scratch: Vec<u8>,
     put: Arc<Counter>,
-    /// Reason why the recording ended: 1 plus the index of an [`Ending`], or 0 before the end.
+    /// Reason why the recording ended: 1 plus the index of an [`Ending`]; 0 before the end.
     ended: Arc<AtomicU8>,
 }
 
@@ -50,7 +50,7 @@ impl Ring {
         (ring, Records { bytes: consumer, ended })
     }
 
-    /// Returns the counter of records written to the ring, which the worker updates.
+    /// Returns the counter of records in the ring, which the worker updates.
     #[must_use]
     pub fn records(&self) -> Arc<Counter> {
         Arc::clone(&self.put)
@@ -64,7 +64,7 @@ impl Sink for Ring {
         self.scratch.clear();
         self.scratch.extend(len.to_le_bytes());
         self.scratch.extend_from_slice(record);
-        // One push per record, so that the reader never sees a part of one.
+        // Push each record at once, so that the reader never sees a part of one.
         !self.bytes.is_abandoned() && self.bytes.push_entire_slice(&self.scratch).is_ok()
     }
 
@@ -74,7 +74,7 @@ impl Sink for Ring {
 }
 
 impl Records {
-    /// Returns why the recording ended, if it has. All records from before the end are then visible to this thread.
+    /// Returns why the recording ended, if it has. All earlier records are then visible to this thread.
     fn ended(&self) -> Option<Ending> {
         let number = self.ended.load(Ordering::Acquire);
         Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()
@@ -96,7 +96,7 @@ impl Records {
     }
 }
 
-/// Writes records until the recording ends, then returns the reason and their number. `stopped` returns the final
+/// Writes records until the recording ends. Returns the reason and the number of records. `stopped` returns the final
 /// counts, or `None` if a thread of the switch failed.
 pub fn write<W: io::Write>(
     mut records: Records,

@@ -1,5 +1,5 @@
 //! Unfinished TCP and UDP checksums. With checksum offload, a host writes only the sum of the pseudo-header (RFC 9293
-//! section 3.1), and leaves the rest to its device. Receivers discard such frames, which virtual devices may pass on.
+//! section 3.1), and leaves the rest to its device. Virtual devices may pass such frames on; receivers discard them.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -10,10 +10,8 @@ use crate::ip::{ones_complement, words};
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Returns whether the checksum field holds only the sum of the pseudo-header. One of 65,536 finished checksums looks
-/// like that, too.
-///
-/// Returns `None` without a TCP or UDP checksum among the first 96 bytes of the frame (`head`), and for fragments.
+/// Returns whether the checksum field holds only the sum of the pseudo-header, as one of 65,536 finished checksums
+/// does. `None` without a TCP or UDP checksum among the first 96 bytes of the frame (`head`), and for fragments.
 #[must_use]
 pub fn is_unfinished(header: &Header, head: &[u8]) -> Option<bool> {
     let packet = header.payload(head);
@@ -51,8 +49,7 @@ pub fn is_unfinished(header: &Header, head: &[u8]) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// First frames of TCP and UDP, as a Linux host with checksum offload sent them through a veth: Ethernet header,
-    /// packet length, protocol, checksum.
+    /// Returns the first frame of a TCP or UDP flow, as a Linux host with checksum offload sent it through a veth.
     fn ipv4(protocol: u8, checksum: u16, length: u16, flags: u16) -> Vec<u8> {
         let mut bytes = vec![2; 12];
         bytes.extend([0x08, 0x00, 0x45, 0]);
@@ -74,7 +71,7 @@ mod tests {
     #[test]
     fn checksum_equal_to_pseudo_header_is_unfinished() {
         const DONT_FRAGMENT: u16 = 0x4000;
-        // 0x0a09 + 1 + 0x0a09 + 2 + protocol + length behind the IP header
+        // Sum of the pseudo-header: addresses (0x0a09 + 1 + 0x0a09 + 2), protocol, and length behind the IP header.
         let sum = |protocol: u8, length: u16| 0x1415 + u16::from(protocol) + length;
         for (protocol, length) in [(TCP, 40), (UDP, 1_008)] {
             let sum = sum(protocol, length);

@@ -1,8 +1,8 @@
 //! Congestion notification message (CNM; 802.1Qau, now 802.1Q clauses 30 to 33).
 //!
-//! A CNM repeats the VLAN tag and CN-TAG of the sampled frame, so that it reaches the sender's rate limiter. Reserved
-//! bits and padding are ignored. The CNM quotes the start of the sampled frame (its MSDU), from the EtherType after the
-//! tags (802.1AC).
+//! A CNM repeats the VLAN tag and CN-TAG of the sampled frame, so that it reaches the sender's rate limiter. It quotes
+//! the start of the sampled frame (its MSDU), from the EtherType after the tags (802.1AC). Reserved bits and padding
+//! are ignored.
 
 use pnet_packet::ethernet::EtherType;
 
@@ -48,11 +48,10 @@ pub struct Cnm {
     pub q_delta: i16,
     pub priority: Class,
     pub destination: MacAddr,
-    /// Start of the sampled frame, from the EtherType after its tags.
     pub msdu: Msdu,
 }
 
-/// Identifier of a congestion point: the MAC address of its port, its class, and a zero.
+/// Identifier of a congestion point: its port's MAC address, its class, and a zero byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CongestionPointId(pub [u8; 8]);
 
@@ -63,15 +62,14 @@ pub struct Msdu {
     len: u8,
 }
 
-/// Addresses and tags of a CNM.
+/// Addresses and VLAN tag of a CNM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Envelope {
-    /// Destination of the CNM: the source of the sampled frame.
+    /// Destination of the CNM, which is the source of the sampled frame.
     pub dst: MacAddr,
-    /// Source of the CNM: the congestion point.
+    /// Source of the CNM, which is the congestion point's port.
     pub src: MacAddr,
-    /// VLAN tag of the sampled frame.
     pub tag: Option<Tci>,
     pub cn_tag: Option<CnTag>,
 }
@@ -83,7 +81,7 @@ pub struct CnmFrame {
     len: usize,
 }
 
-/// Reason to ignore a received CNM.
+/// Reason for ignoring a received CNM.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CnmError {
@@ -152,7 +150,7 @@ impl std::fmt::Debug for CnmFrame {
 }
 
 impl Cnm {
-    /// Returns whether a frame is a CNM, even malformed.
+    /// Returns whether a frame is a CNM, well-formed or not.
     #[inline]
     #[must_use]
     pub fn is_cnm(header: &Header) -> bool {
@@ -162,7 +160,7 @@ impl Cnm {
     /// Parses a frame that [`Cnm::is_cnm`] accepts.
     ///
     /// # Errors
-    /// If the CNM must be ignored.
+    /// Returns the reason if the CNM must be ignored.
     pub fn parse(header: &Header, head: &[u8]) -> Result<Cnm, CnmError> {
         if header.dst.is_group() {
             return Err(CnmError::GroupAddress);

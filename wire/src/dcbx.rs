@@ -1,5 +1,5 @@
-//! DCBX: TLVs of [`super::lldp`] about PFC, shares of the line (ETS), and application classes. IEEE 802.1Qaz is read and written, its
-//! predecessor CEE only read.
+//! DCBX: TLVs of [`super::lldp`] about PFC, shares of the line (ETS), and application classes. The code reads and
+//! writes IEEE 802.1Qaz, but only reads its predecessor CEE.
 
 use crate::units::{CLASSES, Class, ClassSet};
 
@@ -8,12 +8,12 @@ pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
 pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
 pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
 pub(super) const APPLICATIONS: [u8; 4] = [0x00, 0x80, 0xc2, 0xc];
-/// CIN, the first DCBX, is recognized but not read.
+/// TLV of CIN, the first version of DCBX, which is recognized but not read.
 pub(super) const CIN: [u8; 4] = [0x00, 0x1b, 0x21, 1];
 pub(super) const CEE: [u8; 4] = [0x00, 0x1b, 0x21, 2];
 
 const WILLING: u8 = 1 << 7;
-/// Second flag: in ETS, the port has a credit-based shaper; in PFC, the port cannot bypass MACsec.
+/// Second flag. In ETS: the port has a credit-based shaper. In PFC: pauses cannot bypass MACsec.
 const SECOND: u8 = 1 << 6;
 
 /// Transmission selection algorithms.
@@ -24,11 +24,11 @@ pub mod algorithm {
     pub const CREDIT_BASED: u8 = 1;
     /// Share of the line (ETS).
     pub const ETS: u8 = 2;
-    /// Algorithm of the vendor.
+    /// Algorithm defined by the vendor.
     pub const VENDOR_SPECIFIC: u8 = 255;
 }
 
-/// Shares of the line by traffic class.
+/// Shares of the line by traffic class (ETS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub struct Ets {
@@ -40,12 +40,11 @@ pub struct Ets {
     /// Traffic class (0..=15) of each priority.
     pub traffic_class: [u8; CLASSES],
     pub bandwidth: [u8; CLASSES],
-    /// Transmission selection [`algorithm`] by traffic class.
     pub algorithm: [u8; CLASSES],
 }
 
 impl Ets {
-    /// Returns `None` if the shares exceed 100 %.
+    /// Parses the TLV; returns `None` if the shares exceed 100 %.
     pub(super) fn read(bytes: [u8; 21]) -> Option<Ets> {
         let [first, rest @ ..] = bytes;
         let ets = Ets {
@@ -101,7 +100,7 @@ impl Ets {
 pub struct PfcState {
     /// True if the sender adopts its peer's classes.
     pub willing: bool,
-    /// True if pauses cannot bypass MACsec: they wait behind frames that await encryption.
+    /// True if pauses cannot bypass MACsec, but wait behind frames that await encryption.
     pub needs_macsec: bool,
     /// Maximum number of classes with PFC, 0..=15; zero means unlimited.
     pub capability: u8,
@@ -200,11 +199,11 @@ impl<'a> Cee<'a> {
     const PRIORITY_GROUPS: u8 = 2;
     const PFC: u8 = 3;
     const APPLICATIONS: u8 = 4;
-    /// Flag of a feature in use.
+    /// Flag that the feature is in use.
     const ENABLED: u8 = 1 << 7;
     const WILLING: u8 = 1 << 6;
 
-    /// Returns `None` if a nested TLV does not fit.
+    /// Parses the TLV; returns `None` if a nested TLV does not fit.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Cee<'a>> {
         let mut left = bytes;
         while !left.is_empty() {
@@ -217,7 +216,6 @@ impl<'a> Cee<'a> {
         self.0
     }
 
-    /// Returns flags and settings of a feature.
     fn feature(self, kind: u8) -> Option<(u8, &'a [u8])> {
         let mut left = self.0;
         loop {
@@ -234,7 +232,7 @@ impl<'a> Cee<'a> {
         self.feature(kind).filter(|(flags, _)| flags & Cee::ENABLED != 0)
     }
 
-    /// Returns the PFC settings, without classes if the feature is off; `None` if not announced.
+    /// Returns the PFC settings, without classes if PFC is off; `None` if PFC was not announced.
     #[must_use]
     pub fn pfc(self) -> Option<PfcState> {
         let (flags, &[classes, capability]) = self.feature(Cee::PFC)? else { return None };
@@ -267,7 +265,6 @@ impl<'a> Cee<'a> {
     }
 }
 
-/// Splits off the first nested TLV: type, value and rest.
 fn nested(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[high, low], rest) = bytes.split_first_chunk()?;
     let (value, rest) = rest.split_at_checked(usize::from(high & 1) << 8 | usize::from(low))?;

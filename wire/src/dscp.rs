@@ -1,6 +1,6 @@
 //! Rewriting of a packet's DSCP.
 //!
-//! The IPv4 checksum is updated incrementally (RFC 1624), so that a wrong checksum stays wrong.
+//! A wrong IPv4 checksum stays wrong, because it is updated incrementally (RFC 1624).
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -9,12 +9,12 @@ use super::header::Header;
 mod field {
     use std::ops::Range;
 
-    /// Bytes of the first word, which holds the DSCP.
+    /// Bytes of the IP header's first word, which holds the DSCP.
     pub const FIRST_WORD: Range<usize> = 0..2;
     pub const CHECKSUM: Range<usize> = 10..12;
 }
 
-/// Sets a frame's DSCP, if any, to the low six bits of `dscp`.
+/// Sets the DSCP of an IP frame to the low six bits of `dscp`; other frames stay unchanged.
 pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
     if header.dscp.is_none() {
         return;

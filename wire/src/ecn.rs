@@ -1,7 +1,6 @@
 //! Explicit congestion notification (ECN) in the IP header (RFC 3168).
 //!
-//! Marking changes ECT(0) or ECT(1) to CE. The IPv4 checksum is updated incrementally, so that a wrong checksum stays
-//! wrong.
+//! Marking changes ECT(0) or ECT(1) to CE. A wrong IPv4 checksum stays wrong, because it is updated incrementally.
 
 use pnet_packet::ethernet::EtherTypes;
 

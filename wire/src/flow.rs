@@ -1,7 +1,7 @@
 //! Flow of a frame. The frames of one flow keep their order and path.
 //!
-//! A flow is identified by IP addresses and protocol, and by the ports of protocols that have them; for other frames, by
-//! MAC addresses and EtherType. Fragments have ports 0, because at most the first carries ports.
+//! A flow is identified by IP addresses, protocol and ports; without IP, by MAC addresses and EtherType. Fragments
+//! count as having ports 0, because at most the first one carries ports.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 use pnet_packet::ip::{IpNextHeaderProtocol, IpNextHeaderProtocols};
@@ -12,13 +12,13 @@ use super::header::Header;
 use super::header::field::IPV6_LEN;
 use crate::units::MacAddr;
 
-/// Bytes of a frame that its flow depends on. More may be in memory, but not in every memory.
+/// Leading bytes of a frame from which its flow is read; some memories hold no more.
 const HEAD: usize = 96;
 
 /// Smallest EtherType; lower values are 802.3 lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
 
-/// Key that all frames of a flow share.
+/// Key that all frames of a flow have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum FlowKey {
@@ -38,7 +38,7 @@ pub enum FlowKey {
     L2 {
         src: MacAddr,
         dst: MacAddr,
-        /// EtherType after the VLAN tag; 0 for 802.3 lengths.
+        /// EtherType after the VLAN tag; 0 for an 802.3 length.
         ether_type: u16,
     },
 }
@@ -124,7 +124,7 @@ impl Upper {
         Some(Upper { protocol: ip.get_next_level_protocol(), start })
     }
 
-    /// Skips extension headers (RFC 8200 section 4).
+    /// Skips IPv6 extension headers (RFC 8200 section 4).
     fn of_ipv6(packet: &[u8]) -> Option<Upper> {
         const OFFSET_AND_MORE: u16 = 0xfff9;
         let ip = Ipv6Packet::new(packet).filter(|ip| ip.get_version() == 6)?;
@@ -148,12 +148,10 @@ impl Upper {
         Some(Upper { protocol, start: Some(start) })
     }
 
-    /// Returns the bytes of the protocol's header and payload; none in a fragment.
     pub(crate) fn payload<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         self.start.and_then(|start| packet.get(start..)).unwrap_or_default()
     }
 
-    /// Returns source and destination port, or zeros if the packet has none.
     fn ports(&self, packet: &[u8]) -> [u16; 2] {
         let has_ports = matches!(
             self.protocol,
@@ -182,7 +180,7 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// Mixes bits by a bijection (splitmix64's last step).
+/// Mixes bits reversibly (last step of splitmix64).
 #[inline]
 #[must_use]
 pub const fn mix(word: u64) -> u64 {

@@ -1,7 +1,7 @@
-//! GFC extension of PFC: rates of a peer's classes.
+//! GFC extension of PFC: rate limits of a peer's classes.
 //!
 //! Gentle Flow Control (Qian et al., SIGCOMM 2019) limits a sender to a rate C/2^k, where C is the line rate; the frame
-//! carries the step k. The format is xoff's own: the rates are in the padding of a PFC frame without classes.
+//! carries k. The format is xoff's own: the rates are in the padding of a PFC frame without classes.
 //!
 //! | offset | field | value |
 //! |---|---|---|
@@ -11,8 +11,7 @@
 //! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
 //! | 48-49 | time | quanta until the limits expire; 0 ends the limits |
 //!
-//! A peer without this extension reads a PFC frame that pauses nothing. As in PFC, the last received value counts, and
-//! limits expire unless refreshed.
+//! A peer without this extension reads a PFC frame that pauses nothing.
 
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta, RateStep};
@@ -33,7 +32,7 @@ const MAGIC: [u8; 4] = *b"GFC1";
 #[allow(missing_docs)] // the names say it
 pub struct Rates {
     pub classes: ClassSet,
-    /// Full rate for classes not in the frame.
+    /// Rate steps; full rate for classes not in the frame.
     pub steps: [RateStep; CLASSES],
     pub time: Quanta,
 }
@@ -50,7 +49,7 @@ impl Rates {
     /// Parses the rates, if any, of `frame`, already parsed as `pfc`.
     ///
     /// # Errors
-    /// If the rates are malformed. The frame must then change nothing.
+    /// Fails if the rates are malformed. The frame must then change nothing.
     pub fn parse(pfc: &Pfc, frame: &[u8]) -> Result<Option<Rates>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);

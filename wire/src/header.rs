@@ -1,14 +1,14 @@
-//! Frame header, parsed once.
+//! Frame header, parsed once: one 802.1Q tag, and one CN-TAG (802.1Qau) after it or in its place.
 //!
-//! One 802.1Q tag is parsed, and one CN-TAG (802.1Qau) after it or in its place. An 802.1ad tag (0x88A8) is payload:
-//! the frame counts as untagged. A frame with a broken IP header is well-formed, but has no DSCP.
+//! An 802.1ad tag (0x88A8) counts as payload, the frame as untagged. A frame with a broken IP header is well-formed,
+//! but has no DSCP.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::cn_tag::{CN_TAG, CnTag};
 use crate::units::{Class, MacAddr};
 
-/// Offsets and lengths in bytes. `TCI` and `TAGGED_*` apply only to frames with an 802.1Q tag.
+/// Offsets and lengths of header fields in bytes. `TCI` and `TAGGED_*` apply only to frames with an 802.1Q tag.
 pub mod field {
     use std::ops::Range;
 
@@ -36,7 +36,7 @@ pub mod field {
     pub const IPV6_LEN: usize = 40;
 }
 
-/// Header fields of a frame.
+/// Header fields of a frame. `ether_type` (or an 802.3 length) follows the tags; `l3` is the payload offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Header {
@@ -45,11 +45,9 @@ pub struct Header {
     /// 802.1Q tag; VID 0 makes it a priority tag.
     pub tag: Option<Tci>,
     pub cn_tag: Option<CnTag>,
-    /// EtherType (or 802.3 length) after the tags.
     pub ether_type: EtherType,
-    /// DSCP, 0..=63, if the fixed IP header is complete.
+    /// DSCP, 0..=63; `None` without a complete fixed IP header.
     pub dscp: Option<u8>,
-    /// Payload offset, after the last EtherType.
     pub l3: u8,
 }
 
@@ -129,10 +127,10 @@ pub enum Malformed {
 }
 
 impl Header {
-    /// Parses a frame's header. `head` must have the first 96 bytes, or the whole frame if it is shorter.
+    /// Parses a frame's header. `head` must have the first 96 bytes, or the whole shorter frame.
     ///
     /// # Errors
-    /// If the Ethernet header is truncated.
+    /// Fails if the Ethernet header is truncated.
     #[inline]
     pub fn parse(head: &[u8]) -> Result<Header, Malformed> {
         let fixed = head.first_chunk::<{ field::PAYLOAD as usize }>().ok_or(Malformed::TooShort)?;
@@ -168,7 +166,8 @@ impl Header {
         Layout { ether_type: self.ether_type, l3: self.l3, parts }
     }
 
-    /// Reads a header whose `layout` [`Header::parse`] has found before. With a wrong layout, the result is arbitrary.
+    /// Reads a header whose `layout` was returned by [`Header::parse`] before. With a wrong layout, the result is
+    /// arbitrary.
     #[inline]
     #[must_use]
     pub fn read(layout: Layout, head: &[u8]) -> Header {
@@ -194,7 +193,7 @@ impl Header {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// Returns the length of tags that MTUs leave out: at most two of 802.1Q and 802.1ad. MTUs count CN-TAGs, as in
+    /// Returns the bytes of tags that MTUs leave out: at most two of 802.1Q and 802.1ad. MTUs count CN-TAGs, as in
     /// Linux devices.
     #[inline]
     #[must_use]
@@ -248,7 +247,6 @@ impl Header {
     }
 }
 
-/// Returns `N` bytes at offset `at`, with zeros beyond the end.
 #[inline]
 fn part<const N: usize>(head: &[u8], at: usize) -> [u8; N] {
     head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])

@@ -4,7 +4,6 @@ use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::header::field::{IPV4_LEN, IPV6_LEN};
 
-/// Offsets of IPv4 header fields (RFC 791).
 mod ipv4 {
     pub const LENGTH: usize = 2;
     pub const FLAGS: usize = 6;
@@ -14,7 +13,6 @@ mod ipv4 {
     pub const DST: usize = 16;
 }
 
-/// Offsets of IPv6 header fields (RFC 8200 section 3).
 mod ipv6 {
     pub const LENGTH: usize = 4;
     pub const NEXT_HEADER: usize = 6;
@@ -57,9 +55,8 @@ pub struct Packet {
     pub len: u32,
     /// TTL (IPv4) or hop limit (IPv6) of the received packet.
     pub hops_left: u8,
-    /// True if routers must process options.
     pub has_options: bool,
-    /// True if routers must not forward the packet: its destination is a group, or one of its addresses is link-local.
+    /// True if routers must not forward the packet: its destination is a group, or an address is link-local.
     pub stays_on_link: bool,
 }
 
@@ -69,7 +66,7 @@ pub struct Packet {
 pub enum Unroutable {
     #[error("the IP header is truncated, or has a wrong version, length or checksum")]
     Broken,
-    /// Packet with an address invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
+    /// Packet whose source or destination address is invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
     #[error("the IP source or destination address is invalid on a wire")]
     Martian,
 }
@@ -82,10 +79,10 @@ pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
 }
 
 impl Packet {
-    /// Reads the header of the packet at `head`, which has at most `room` bytes; `None` if it is not IP.
+    /// Reads the header of the packet at `head`. The packet has at most `room` bytes; `None` if it is not IP.
     ///
     /// # Errors
-    /// If no router may forward the packet.
+    /// Fails if no router may forward the packet.
     #[inline]
     pub fn read(ether_type: EtherType, head: &[u8], room: usize) -> Option<Result<Packet, Unroutable>> {
         match ether_type {
@@ -154,7 +151,7 @@ const fn stays_on_link6(src: u128, dst: u128) -> bool {
     dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 || src >> 118 == 0xfe80 >> 6
 }
 
-/// Returns whether the source may be unspecified, as in duplicate address detection (RFC 4862).
+/// Returns whether the source address may be unspecified, as in duplicate address detection (RFC 4862).
 const fn may_have_no_source(dst: u128) -> bool {
     dst >> 120 == 0xff
 }
@@ -184,7 +181,7 @@ pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     }
 }
 
-/// Returns the sum of the 16-bit words of up to 64 KiB, the last of which may be a single byte.
+/// Returns the sum of the 16-bit words of up to 64 KiB. The last word may be a single byte.
 #[inline]
 pub(crate) fn words(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(2);
@@ -192,7 +189,7 @@ pub(crate) fn words(bytes: &[u8]) -> u32 {
     last + words.map(|word| u32::from(be16(word, 0))).sum::<u32>()
 }
 
-/// Folds a sum of 16-bit words to the ones' complement sum: all ones if the words include a right checksum.
+/// Folds a sum of 16-bit words to the ones' complement sum, which is all ones if the words include a right checksum.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // two folds leave sixteen bits
 pub(crate) const fn ones_complement(sum: u32) -> u16 {
@@ -448,8 +445,8 @@ mod tests {
     // proves: routing
     #[test]
     fn zero_checksum_after_ttl_decrement_matches_kernel() {
-        // With this identification the checksum is 0xfeff. Decrementing the TTL would make it 0xffff, the other form of
-        // zero.
+        // With this identification field, the checksum is 0xfeff. Decrementing the TTL would make it 0xffff, the other
+        // form of zero.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());

@@ -1,5 +1,5 @@
-//! LACP (IEEE 802.1AX clause 6.4.2): frames by which the two ends of a link agree on its aggregation. Markers (clause
-//! 6.5): frames that the other end returns.
+//! LACP (IEEE 802.1AX clause 6.4.2): the two ends of a link agree on its aggregation (LAG). Also markers (clause 6.5),
+//! to which an end responds.
 
 use pnet_packet::ethernet::EtherType;
 
@@ -29,7 +29,6 @@ mod offset {
     pub const MARKER: usize = 16;
 }
 
-/// Types and lengths of the TLVs.
 mod tlv {
     pub const ACTOR: [u8; 2] = [1, 20];
     pub const PARTNER: [u8; 2] = [2, 20];
@@ -38,7 +37,7 @@ mod tlv {
     pub const MARKER_RESPONSE: [u8; 2] = [2, 16];
 }
 
-/// Returns whether a frame without tags is LACP or a marker.
+/// Returns whether an untagged frame is LACP or a marker.
 #[must_use]
 pub fn is_lacp(header: &Header, head: &[u8]) -> bool {
     header.ether_type == SLOW_PROTOCOLS
@@ -47,13 +46,14 @@ pub fn is_lacp(header: &Header, head: &[u8]) -> bool {
         && matches!(header.payload(head), [SUBTYPE | MARKER_SUBTYPE, ..])
 }
 
-/// Returns whether a frame for which [`is_lacp`] returned true is a marker or a response to one.
+/// Returns whether the frame, for which [`is_lacp`] returned true, is a marker or a response to one.
 #[must_use]
 pub fn is_marker(frame: &[u8]) -> bool {
     frame.get(offset::SUBTYPE) == Some(&MARKER_SUBTYPE)
 }
 
-/// Returns the response to a [marker](is_marker) from a port with this MAC address; `None` if the frame is no request.
+/// Returns the response to a [marker](is_marker), from a port with MAC address `src`; `None` if the frame is no
+/// request.
 #[must_use]
 pub fn marker_response(frame: &[u8], src: MacAddr) -> Option<[u8; LEN]> {
     let mut response = *frame.first_chunk::<LEN>()?;
@@ -65,7 +65,7 @@ pub fn marker_response(frame: &[u8], src: MacAddr) -> Option<[u8; LEN]> {
     Some(response)
 }
 
-/// Reason to reject an LACP frame.
+/// Reason for rejecting an LACP frame.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LacpError {
@@ -87,19 +87,19 @@ pub struct State(pub u8);
 impl State {
     /// The port sends LACP even to a passive partner.
     pub const ACTIVITY: State = State(1);
-    /// The port wants a frame each second, and expires after three.
+    /// The port requests a frame each second, and times out after three seconds.
     pub const SHORT_TIMEOUT: State = State(1 << 1);
     /// The port may be aggregated with others.
     pub const AGGREGATION: State = State(1 << 2);
-    /// The port is in the right aggregation group.
+    /// The port has joined the right aggregation group.
     pub const SYNCHRONIZATION: State = State(1 << 3);
     /// The port accepts data.
     pub const COLLECTING: State = State(1 << 4);
     /// The port sends data.
     pub const DISTRIBUTING: State = State(1 << 5);
-    /// The port received no frame, and assumes defaults about its partner.
+    /// The port has received no frame, and assumes defaults about its partner.
     pub const DEFAULTED: State = State(1 << 6);
-    /// The last frame of the port's partner is too old.
+    /// The last frame from the port's partner is too old.
     pub const EXPIRED: State = State(1 << 7);
 
     const NAMES: [(State, &'static str); 8] = [
@@ -131,7 +131,7 @@ impl State {
     }
 }
 
-/// One end of a link.
+/// One end of a link, as LACP describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub struct End {
@@ -139,7 +139,6 @@ pub struct End {
     pub system: (u16, MacAddr),
     /// Key: ports of a system with equal keys may be aggregated.
     pub key: u16,
-    /// Priority and number of the port.
     pub port: (u16, u16),
     pub state: State,
 }
@@ -149,7 +148,7 @@ pub struct End {
 pub struct Lacpdu {
     /// End that sent the frame.
     pub actor: End,
-    /// Other end, as the sender knows it.
+    /// Other end of the link, as the sender knows it.
     pub partner: End,
 }
 
@@ -157,7 +156,7 @@ impl Lacpdu {
     /// Parses a frame for which [`is_lacp`] returned true. Later versions begin with the fields of version 1.
     ///
     /// # Errors
-    /// If the frame is too short, or has a TLV of another type or length in the place of actor or partner.
+    /// Fails if the frame is too short, or the TLV of an end has a wrong type or length.
     pub fn parse(frame: &[u8]) -> Result<Lacpdu, LacpError> {
         let frame = frame.first_chunk::<LEN>().ok_or(LacpError::Truncated)?;
         let actor = End::read(frame, offset::ACTOR, tlv::ACTOR)?;
@@ -165,7 +164,7 @@ impl Lacpdu {
         Ok(Lacpdu { actor, partner })
     }
 
-    /// Returns the frame from a port with this MAC address.
+    /// Encodes the frame, from a port with MAC address `src`.
     #[must_use]
     pub fn frame(&self, src: MacAddr) -> [u8; LEN] {
         let mut frame = [0; LEN];

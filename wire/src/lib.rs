@@ -1,7 +1,6 @@
 //! Frame formats, one protocol per file, and the [units] of a network.
 //!
-//! Parsers never panic: unreadable input is a named error that callers count. [`header::Header`] reads a frame in one
-//! pass.
+//! Parsers never panic: unreadable input is a named error that callers count.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

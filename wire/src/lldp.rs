@@ -1,7 +1,7 @@
 //! LLDP (IEEE 802.1AB): frames of TLVs, each with 7 bits of type, 9 bits of length, and a value.
 //!
-//! A frame is rejected if its TLVs do not fit, or do not begin with chassis, port and time to live. Other unreadable TLVs, and a single
-//! byte at the end, are skipped.
+//! A frame is rejected if its TLVs do not fit, or do not begin with chassis, port and time to live. Other unreadable
+//! TLVs, and a single trailing byte, are skipped.
 
 use pnet_packet::ethernet::EtherType;
 
@@ -20,7 +20,7 @@ pub const LEN_MAX: usize = 1514;
 
 const LEN_MIN: usize = 60;
 
-/// Maximum bytes of an ID, name or description.
+/// Maximum length in bytes of an ID, name or description.
 pub const TEXT_MAX: usize = 255;
 
 /// Returns whether a frame is untagged LLDP for the nearest bridge.
@@ -42,11 +42,11 @@ mod kind {
     pub const ORGANIZATION: u8 = 127;
 }
 
-/// Identifiers of organization-specific TLVs: organization (three bytes) and subtype.
+/// Identifiers of organization-specific TLVs: organization (three bytes) and subtype (one byte).
 mod organization {
     /// IEEE 802.3: the maximum frame size.
     pub const MAX_FRAME: [u8; 4] = [0x00, 0x12, 0x0f, 4];
-    /// xoff's own TLV, which lists the extensions of PFC that a station understands.
+    /// TLV of xoff's own, which lists the PFC extensions that a station understands.
     pub const UNDERSTANDS: [u8; 4] = [0x02, 0x78, 0x6f, 1];
 }
 
@@ -57,7 +57,7 @@ pub const ROUTER: u16 = 1 << 4;
 /// Capability bit of an end station.
 pub const STATION: u16 = 1 << 7;
 
-/// Reason to reject an LLDP frame or TLV.
+/// Reason for rejecting an LLDP frame or TLV.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LldpError {
@@ -85,9 +85,8 @@ named! { LldpError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub struct Id<'a> {
-    /// Kind. For a chassis, 4 means a MAC address; for a port, 3 a MAC address, and 5 an interface name.
+    /// Kind of identifier. For a chassis, 4 is a MAC address. For a port, 3 is a MAC address, and 5 an interface name.
     pub subtype: u8,
-    /// Value of 1 to [`TEXT_MAX`] bytes.
     pub value: &'a [u8],
 }
 
@@ -98,7 +97,7 @@ pub struct ManagementAddress<'a> {
     pub family: u8,
     /// Address, 1 to 31 bytes.
     pub address: &'a [u8],
-    /// Numbering scheme of interfaces, and number of the interface.
+    /// Numbering scheme, and number of the interface.
     pub interface: (u8, u32),
     /// Object identifier, at most 128 bytes, usually empty.
     pub object: &'a [u8],
@@ -125,26 +124,22 @@ pub enum Tlv<'a> {
     SystemName(&'a [u8]),
     SystemDescription(&'a [u8]),
     Capabilities {
-        /// Supported capabilities, such as [`BRIDGE`] and [`ROUTER`].
         has: u16,
         enabled: u16,
     },
     ManagementAddress(ManagementAddress<'a>),
     /// Maximum frame size in bytes, FCS included.
     MaxFrame(u16),
-    /// Shares of the line at the sender.
+    /// Shares of the line that the sender uses.
     Ets(Ets),
-    /// Shares of the line recommended to the peer.
     EtsRecommendation(Ets),
     Pfc(PfcState),
     Applications(Applications<'a>),
-    /// Settings of the sender in DCBX's version CEE.
+    /// DCBX settings of the sender in version CEE.
     Cee(Cee<'a>),
-    /// Presence of DCBX's version CIN, with its unread value.
+    /// DCBX of version CIN, with its unread value.
     Cin(&'a [u8]),
-    /// PFC extensions understood by the sender.
     Understands(Understands),
-    /// Other TLV: type and value.
     Other(u8, &'a [u8]),
 }
 
@@ -154,7 +149,6 @@ pub enum Tlv<'a> {
 pub struct Lldpdu<'a> {
     pub chassis: Id<'a>,
     pub port: Id<'a>,
-    /// Seconds for which the data unit is valid.
     pub ttl: u16,
     rest: &'a [u8],
 }
@@ -163,7 +157,7 @@ impl<'a> Lldpdu<'a> {
     /// Parses the payload of an LLDP frame.
     ///
     /// # Errors
-    /// If the frame must be rejected.
+    /// Fails if the frame must be rejected.
     pub fn parse(payload: &'a [u8]) -> Result<Lldpdu<'a>, LldpError> {
         let (first, rest) = Raw::next(payload)?.ok_or(LldpError::Mandatory)?;
         let (second, rest) = Raw::next(rest)?.ok_or(LldpError::Mandatory)?;
@@ -174,7 +168,7 @@ impl<'a> Lldpdu<'a> {
             return Err(LldpError::Mandatory);
         };
         let mut left = rest;
-        // A single byte at the end is no TLV, and precedes the padding of some senders.
+        // Ignore a single byte at the end: it is no TLV, and precedes the padding of some senders.
         while left.len() > 1
             && let Some((raw, behind)) = Raw::next(left)?
         {
@@ -186,7 +180,7 @@ impl<'a> Lldpdu<'a> {
         Ok(Lldpdu { chassis, port, ttl, rest })
     }
 
-    /// Returns the TLVs after the mandatory ones, with an error for each unreadable TLV.
+    /// Returns the optional TLVs, with an error for each unreadable TLV.
     pub fn tlvs(&self) -> impl Iterator<Item = Result<Tlv<'a>, LldpError>> + use<'a> {
         let mut left = self.rest;
         std::iter::from_fn(move || match Raw::next(std::mem::take(&mut left)) {
@@ -290,7 +284,7 @@ fn of_organization(value: &[u8]) -> Result<Tlv<'_>, LldpError> {
     Ok(tlv)
 }
 
-/// Writer of an LLDP frame, TLV by TLV.
+/// Writer that builds an LLDP frame TLV by TLV.
 #[derive(Debug)]
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -298,10 +292,10 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Starts an LLDP frame of station `src`.
+    /// Starts an LLDP frame with source address `src`.
     ///
     /// # Panics
-    /// If `bytes` is shorter than [`LEN_MAX`].
+    /// Panics if `bytes` is shorter than [`LEN_MAX`].
     pub fn new(bytes: &'a mut [u8], src: MacAddr) -> Writer<'a> {
         assert!(
             bytes.len() >= LEN_MAX,
@@ -315,7 +309,7 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// Appends a TLV. Returns false, and changes nothing, if there is no room or the value is too long.
+    /// Appends a TLV. Returns false, and changes nothing, if the frame has no space or the value is too long.
     pub fn push(&mut self, tlv: &Tlv<'_>) -> bool {
         let before = self.len;
         self.len += 2;
@@ -331,7 +325,7 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Ends the list and pads to the minimum length.
+    /// Ends the list of TLVs, and pads the frame to the minimum length.
     #[must_use]
     pub fn finish(mut self) -> &'a [u8] {
         self.write(&[0, 0]);
@@ -341,7 +335,7 @@ impl<'a> Writer<'a> {
         &self.bytes[..self.len]
     }
 
-    /// Writes the bytes if they fit, but always adds to `len`, which the caller checks.
+    /// Writes the bytes if they fit, but always adds their number to `len`, which the caller checks.
     fn write(&mut self, bytes: &[u8]) {
         if let Some(into) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             into.copy_from_slice(bytes);

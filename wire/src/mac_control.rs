@@ -1,7 +1,7 @@
 //! MAC control: PFC (802.1Qbb) and PAUSE (802.3x).
 //!
 //! A malformed frame must pause nothing. A zero source address, a known bug of some senders, is accepted. The reserved
-//! half of the class-enable vector, times of disabled classes, and padding are ignored.
+//! byte of the class-enable vector, times of disabled classes, and padding are ignored.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -13,7 +13,6 @@ pub const LEN: usize = 60;
 /// Destination of PFC and PAUSE frames; bridges never forward it.
 pub const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
-/// Offsets of fields from the opcode, and values of the opcode.
 mod field {
     use std::ops::Range;
 
@@ -45,7 +44,7 @@ pub struct Pfc {
     pub times: [Quanta; CLASSES],
 }
 
-/// Reason to refuse a MAC control frame.
+/// Reason for refusing a MAC control frame.
 #[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacControlError {
@@ -75,7 +74,7 @@ impl MacControl {
     /// Parses a frame that [`MacControl::is_mac_control`] accepts.
     ///
     /// # Errors
-    /// If the frame must pause nothing.
+    /// Returns the reason if the frame must pause nothing.
     pub fn parse(header: &Header, head: &[u8]) -> Result<MacControl, MacControlError> {
         if header.tag.is_some() || header.cn_tag.is_some() {
             return Err(MacControlError::Tagged);
@@ -91,7 +90,7 @@ impl MacControl {
         }
     }
 
-    /// Encodes a frame of station `src`.
+    /// Encodes a frame with source address `src`.
     #[must_use]
     pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
         let mut bytes = [0; LEN];
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn high_byte_of_class_vector_is_ignored_and_sent_as_zero() {
+    fn reserved_byte_of_class_vector_is_ignored_and_sent_zero() {
         let mut bytes = xoff(3, 7).encode(SRC);
         assert_eq!(bytes[16], 0);
         bytes[16] = 0xff;

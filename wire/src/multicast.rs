@@ -1,5 +1,5 @@
-//! Multicast as a snooping bridge reads it (RFC 4541): groups of frames, and messages of IGMP,
-//! MLD and PIM about members and routers.
+//! Multicast as a snooping bridge reads it (RFC 4541): group addresses, and IGMP, MLD and PIM messages about group
+//! members and routers.
 
 mod igmp;
 mod mld;
@@ -11,17 +11,17 @@ use crate::header::field::{self, IPV4_LEN, IPV6_LEN};
 use crate::ip::{Address, be16, be32, be128, ones_complement, words};
 use crate::units::{MacAddr, Nanos};
 
-/// Treatment of a frame to a group address by a bridge.
+/// Kind of a multicast frame, which decides where a snooping bridge sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Role {
-    /// Flooded: not IP, or to a group of link-local scope.
+    /// Flooded, because the frame is not IP, or its group has link-local scope.
     Flooded,
-    /// Flooded; the sender is a multicast router (query, or PIM hello).
+    /// Query or PIM hello, which is flooded. Its sender is a multicast router.
     OfRouter,
-    /// Sent to routers only: a report about members, or a leave.
+    /// Membership report or leave, sent to routers only.
     Report,
-    /// Sent to members of this group, and to routers.
+    /// Data, sent to members of this group and to routers.
     Data(Address),
 }
 
@@ -34,13 +34,13 @@ pub(crate) mod protocol {
 
 const PIM_HELLO: u8 = 0x20;
 
-/// Fields of the protocol that an IP packet carries.
+/// Fields of the protocol message that an IP packet carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried<'a> {
     pub(crate) protocol: u8,
     pub(crate) src: Address,
     pub(crate) dst: Address,
-    /// Rest of the packet, from the protocol's first byte on; empty in later fragments.
+    /// Rest of the packet from the protocol's first byte on; empty in all fragments but the first.
     pub(crate) rest: &'a [u8],
 }
 
@@ -79,7 +79,7 @@ impl<'a> Carried<'a> {
     }
 }
 
-/// Returns the role of the IP packet in a frame to a group address, without checking the packet.
+/// Returns the role of the IP packet in a multicast frame, without checking the packet.
 #[inline]
 #[must_use]
 pub fn role(ether_type: EtherType, packet: &[u8]) -> Role {
@@ -107,7 +107,8 @@ pub const fn is_group(address: Address) -> bool {
     }
 }
 
-/// Returns whether a bridge floods the group: 224.0.0.0/24 (RFC 4541 section 2.1.2), or IPv6 scopes up to link-local.
+/// Returns whether a snooping bridge floods the group: 224.0.0.0/24 (RFC 4541 section 2.1.2), or IPv6 scopes up to
+/// link-local.
 #[must_use]
 pub const fn is_flooded(group: Address) -> bool {
     match group {
@@ -116,20 +117,20 @@ pub const fn is_flooded(group: Address) -> bool {
     }
 }
 
-/// Reason why a message about members or routers is ignored.
+/// Reason for ignoring a membership message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MembershipError {
     /// Message that ends early, or whose header has a wrong length.
     Truncated,
     /// Message or header with a wrong checksum.
     Checksum,
-    /// Message about an address that is no group.
+    /// Message about an address that is not a group.
     Group,
     /// MLD message with a hop limit other than 1, or a source that is not link-local.
     Source,
     /// MLD message without the Router Alert option in a hop-by-hop header (RFC 2710 section 3, RFC 3810 section 5).
     RouterAlert,
-    /// Packet that is no message about members or routers.
+    /// Packet that is not a membership message.
     Other,
 }
 
@@ -142,47 +143,45 @@ crate::named! { MembershipError {
     Other: "other",
 } }
 
-/// Message about members or routers.
+/// Membership message: a query, or a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Message<'a> {
     Query(Query),
-    /// Report, or leave.
     Records(Records<'a>),
     Hello,
 }
 
-/// Query of a multicast router, or of a bridge in its place.
+/// Query by a multicast router, or by a bridge in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// IP source address; 0.0.0.0 for a bridge that is no querier.
+    /// IP source address; 0.0.0.0 means that the sender is a bridge and no querier.
     pub source: Address,
     /// Queried group; `None` for all groups.
     pub group: Option<Address>,
-    /// True if the query names sources of the group.
+    /// True if the query lists sources of the group.
     pub has_sources: bool,
     /// True if other routers must keep their timers (S flag).
     pub suppresses: bool,
     /// Maximum time until a host answers.
     pub max_response: Nanos,
-    /// Number of queries of which one must be answered; `None` if not given.
+    /// Robustness variable of the querier; `None` if not given.
     pub robustness: Option<u8>,
     /// Interval between general queries; `None` if not given.
     pub interval: Option<Nanos>,
 }
 
-/// Change of a membership.
+/// Change of a host's membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Change {
     Join,
-    /// A host has left the group.
     Leave,
-    /// A host has left some sources of the group.
+    /// A host left some sources of the group.
     Block,
 }
 
-/// Group and change in a report.
+/// Record of a report: a group, and the change of a host's membership in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Record {
@@ -204,7 +203,7 @@ impl<'a> Records<'a> {
         is_group(group).then_some(Records { single, list: &[], is_ipv6: false }).ok_or(MembershipError::Group)
     }
 
-    /// Checks a report of IGMPv3 (RFC 3376 section 4.2) or MLDv2 (RFC 3810 section 5.2).
+    /// Checks an IGMPv3 report (RFC 3376 section 4.2) or MLDv2 report (RFC 3810 section 5.2).
     pub(crate) fn list(report: &'a [u8], is_ipv6: bool) -> Result<Records<'a>, MembershipError> {
         let (head, list) = report.split_first_chunk::<8>().ok_or(MembershipError::Truncated)?;
         let mut records = Records { single: None, list, is_ipv6 };
@@ -255,10 +254,10 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// Parses and checks the message in an IP packet, which padding may follow.
+/// Parses and checks the membership message in an IP packet, which padding may follow.
 ///
 /// # Errors
-/// If the packet is malformed, or no such message.
+/// Fails if the packet is malformed, or is not a membership message.
 pub fn parse(ether_type: EtherType, packet: &[u8]) -> Result<Message<'_>, MembershipError> {
     use MembershipError::{Checksum, Other, Truncated};
     let len = match (ether_type, packet) {
@@ -298,7 +297,7 @@ pub fn parse(ether_type: EtherType, packet: &[u8]) -> Result<Message<'_>, Member
     }
 }
 
-/// Decodes a time with `bits` of mantissa behind three bits of exponent (RFC 3376 section 4.1.1; RFC 3810 section
+/// Decodes a time code with three bits of exponent and `bits` of mantissa (RFC 3376 section 4.1.1; RFC 3810 section
 /// 5.1.3).
 pub(crate) fn decode_time(code: u16, bits: u32) -> u64 {
     let (mantissa, exponent) = (u64::from(code) & ((1 << bits) - 1), (code >> bits) & 7);
@@ -322,11 +321,11 @@ pub(crate) fn checksum(pseudo_header: u32, bytes: &[u8]) -> [u8; 2] {
 
 /// Maximum length of a frame with a query.
 pub const QUERY_LEN: usize = field::TAGGED_PAYLOAD as usize + mld::QUERY_LEN;
-/// Minimum length of a frame, without FCS.
 const FRAME_MIN: usize = 60;
 
 impl Query {
-    /// Writes a frame with this query (IGMPv3, MLDv2), and returns it. Sources and the S flag are not written.
+    /// Writes a frame with this query (IGMPv3 or MLDv2) into `into`, and returns it. The sources and the S flag are not
+    /// written.
     #[allow(clippy::cast_possible_truncation)] // IPv4 groups have 32 bits, as the part of IPv6 groups in a MAC address
     pub fn write<'a>(&self, mac: MacAddr, tag: Option<Tci>, into: &'a mut [u8; QUERY_LEN]) -> &'a [u8] {
         let (ipv4, ipv6);

@@ -21,7 +21,7 @@
 macro_rules! named {
     ($type:ident { $($variant:ident: $name:literal,)+ }) => {
         impl $type {
-            /// All variants, in order.
+            /// All variants, in the enum's order.
             pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
             /// Number of variants.
             pub const COUNT: usize = $type::ALL.len();

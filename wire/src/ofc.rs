@@ -1,4 +1,4 @@
-//! OFC extension of PFC: a list of a class's flows to pause or resume.
+//! OFC extension of PFC: a list of flows of one class, to pause or resume.
 //!
 //! The format is xoff's own, because the OFC paper (section III-A) defines none. The list is in the padding of a PFC
 //! frame.
@@ -19,7 +19,7 @@ use super::header::Header;
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{Class, ClassSet, MacAddr, Quanta};
 
-/// Maximum length of a frame with a flow list, in bytes without FCS; every station can receive it.
+/// Maximum length in bytes, without FCS, of a frame with a flow list. Every station can receive this length.
 pub const LEN_MAX: usize = 1514;
 
 mod field {
@@ -58,7 +58,7 @@ impl<'a> FlowPause<'a> {
     /// Parses the flow list, if any, of `frame`, already parsed as `pfc`.
     ///
     /// # Errors
-    /// If the list is malformed. The frame must then pause nothing.
+    /// Fails if the list is malformed. The frame must then pause nothing.
     pub fn parse(pfc: &Pfc, frame: &'a [u8]) -> Result<Option<FlowPause<'a>>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);
@@ -69,7 +69,7 @@ impl<'a> FlowPause<'a> {
     /// Parses the flow list of a MAC control frame, if any.
     ///
     /// # Errors
-    /// If the frame must pause nothing.
+    /// Fails if the frame must pause nothing.
     pub fn of_frame(header: &Header, frame: &'a [u8]) -> Result<Option<FlowPause<'a>>, MacControlError> {
         match MacControl::parse(header, frame)? {
             MacControl::Pfc(pfc) => FlowPause::parse(&pfc, frame),
@@ -115,7 +115,7 @@ pub struct FlowPauseWriter<'a> {
 }
 
 impl<'a> FlowPauseWriter<'a> {
-    /// Starts a frame in `bytes`, which must have [`LEN`] bytes or more and limit its length.
+    /// Starts a frame in `bytes`, whose length (at least [`LEN`]) limits the frame.
     pub fn new(bytes: &'a mut [u8], src: MacAddr, operation: Operation, class: Class) -> FlowPauseWriter<'a> {
         let (pfc, code) = match operation {
             Operation::Pause(time) => (Pfc::default().with(class, time), 1),
@@ -128,7 +128,7 @@ impl<'a> FlowPauseWriter<'a> {
         FlowPauseWriter { bytes, len: field::FLOWS, count: 0 }
     }
 
-    /// Adds a flow. Returns false, and changes nothing, if there is no room.
+    /// Adds a flow. Returns false, and changes nothing, if the frame has no space.
     pub fn push(&mut self, flow: &FlowKey) -> bool {
         let Some(room) = self.bytes.get_mut(self.len..self.len + encoded_len(flow)) else { return false };
         encode(flow, room);

@@ -1,4 +1,4 @@
-//! Hash of a frame, for the choice among equal-cost paths.
+//! Hash of a frame, which selects one of several equal-cost paths.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 use pnet_packet::ip::IpNextHeaderProtocols;
@@ -9,7 +9,7 @@ use super::header::Header;
 /// EtherType of an Ethernet frame in GRE or GENEVE (Transparent Ethernet Bridging, RFC 7637).
 const BRIDGED: EtherType = EtherType(0x6558);
 
-/// Header fields that the path of a frame depends on, besides its addresses.
+/// Header fields that, besides the addresses, select the path of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct PathHash {
@@ -32,7 +32,7 @@ impl PathHash {
     /// Names of the fields in configuration and status.
     pub const FIELDS: [&str; 4] = ["protocol", "ports", "flow-label", "inner"];
 
-    /// Returns the hash of those fields for whose name `includes` returns true.
+    /// Creates a hash of the fields for whose names `includes` returns true.
     pub fn of_fields(includes: impl Fn(&str) -> bool) -> PathHash {
         let [protocol, ports, flow_label, inner] = PathHash::FIELDS.map(includes);
         PathHash { protocol, ports, flow_label, inner }
@@ -45,7 +45,7 @@ impl PathHash {
         PathHash::FIELDS.into_iter().zip(in_use).filter_map(|(name, is_in_use)| is_in_use.then_some(name))
     }
 
-    /// Returns the well-mixed hash of a frame, identical on all machines and for all frames of a flow.
+    /// Returns the hash of a frame, which is the same on all machines and for all frames of a flow.
     #[must_use]
     pub fn digest(self, header: &Header, head: &[u8]) -> u64 {
         let head = until_limit(head);
@@ -132,7 +132,6 @@ fn payload<'a>(upper: &Upper, packet: &'a [u8]) -> Option<Payload<'a>> {
     }
 }
 
-/// Returns the payload of GRE (RFC 2784, RFC 2890).
 fn in_gre(bytes: &[u8]) -> Option<Payload<'_>> {
     const CHECKSUM: u8 = 0x80;
     const ROUTING: u8 = 0x40;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use crate::FlowKey;
 use crate::units::MacAddr;
 
-/// Returns a frame and the offset of its IPv4 header. The header ends with `rest`, except for a correct checksum.
+/// Returns a frame and the offset of its IPv4 header. The header ends with `rest`, in which the checksum is corrected.
 #[allow(clippy::unwrap_used)]
 pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     rest[9..11].fill(0);
@@ -20,7 +20,6 @@ pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     (bytes, l3)
 }
 
-/// Generates frames of all parsed kinds, with arbitrary contents and length.
 pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     let ether_type =
         prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8808), Just(0x8100), Just(0x88a8), any::<u16>()];

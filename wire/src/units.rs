@@ -1,6 +1,6 @@
 //! Quantities of the dataplane, one newtype each.
 //!
-//! Frame bytes include the FCS, as in 802.1Q. Only pacing adds layer 1 overhead ([`Bytes::on_line`]).
+//! Frame bytes include the FCS, as in 802.1Q. Only pacing adds layer-1 overhead ([`Bytes::on_line`]).
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub use port_set::PortSet;
 
 /// FCS length in bytes; frames from AF_XDP lack it.
 pub const FCS: u32 = 4;
-/// Bytes of a frame on a line that AF_XDP hides: FCS (4), preamble and start delimiter (8), inter-frame gap (12).
+/// Bytes of a frame on a line that AF_XDP does not see: FCS (4), preamble and start delimiter (8), gap (12).
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
 /// Bytes of destination, source and EtherType.
 pub const ETHERNET_HEADER: u32 = 14;
@@ -22,7 +22,7 @@ pub const TAGS: u32 = 8;
 pub const CLASSES: usize = 8;
 /// Bits per pause quantum (802.3 31B.2, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;
-/// Maximum ports of a switch.
+/// Maximum number of ports of a switch.
 pub const PORTS_MAX: usize = 256;
 
 /// Amount of data in bytes.
@@ -69,7 +69,7 @@ impl Bytes {
     }
 }
 
-/// Time or duration in nanoseconds. The driver chooses the epoch: a monotonic clock's with AF_XDP, zero in simulations.
+/// Time or duration in nanoseconds. Time zero is the start of a monotonic clock with AF_XDP, of the run in simulations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign)]
 pub struct Nanos(pub u64);
 
@@ -120,7 +120,7 @@ impl Nanos {
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// Creates a rate; `None` for zero, and above 1.6 Tb/s, where nanosecond products would overflow.
+    /// Creates a rate. `None` for zero, and above 1.6 Tb/s, where products with nanoseconds would overflow.
     #[must_use]
     pub const fn new(bits_per_second: u64) -> Option<BitRate> {
         if bits_per_second == 0 || bits_per_second > 1_600_000_000_000 {
@@ -133,7 +133,7 @@ impl BitRate {
     /// Returns a rate of `n` Mb/s.
     ///
     /// # Panics
-    /// Outside 1..=1,600,000.
+    /// Panics if `n` is outside 1..=1,600,000.
     #[must_use]
     pub const fn from_mbps(n: u64) -> BitRate {
         match BitRate::new(n * 1_000_000) {
@@ -145,7 +145,7 @@ impl BitRate {
     /// Returns a rate of `n` Gb/s.
     ///
     /// # Panics
-    /// Outside 1..=1,600.
+    /// Panics if `n` is outside 1..=1,600.
     #[must_use]
     pub const fn from_gbps(n: u64) -> BitRate {
         BitRate::from_mbps(n * 1_000)
@@ -165,7 +165,7 @@ impl BitRate {
         self.time_of_bits(u128::from(bytes.0) * 8)
     }
 
-    /// Returns the duration of `quanta` at this line rate, rounded up.
+    /// Returns the duration of pause time `quanta` at this line rate, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of_quanta(self, quanta: Quanta) -> Nanos {
@@ -186,7 +186,7 @@ impl BitRate {
     }
 }
 
-/// Step k of the rates C / 2^k, where C is the line rate, in policy GFC.
+/// Rate step k of policy GFC: the rate C / 2^k, where C is the line rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateStep(u8);
 
@@ -202,7 +202,7 @@ impl RateStep {
         if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }
     }
 
-    /// Returns the step's k.
+    /// Returns k.
     #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
@@ -250,7 +250,7 @@ impl Class {
         if class < 8 { Some(Class(class)) } else { None }
     }
 
-    /// Returns the class in the low three bits, as in a PCP, or a DSCP's top bits.
+    /// Returns the class in the low three bits of `bits`, such as a PCP.
     #[inline]
     #[must_use]
     pub const fn from_low_bits(bits: u8) -> Class {
@@ -347,17 +347,17 @@ impl fmt::Debug for ClassSet {
     }
 }
 
-/// Layer 3 interface of the router.
+/// Layer-3 interface of the router: a routed port or a VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Site {
     /// Routed port, which bridges nothing.
     Port(PortId),
-    /// VLAN with the router among its stations.
+    /// VLAN with the router as a station.
     Vlan(u16),
 }
 
 impl Site {
-    /// Returns the VID; 0 for a port.
+    /// Returns the VLAN identifier; 0 for a port.
     #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {
@@ -395,7 +395,7 @@ impl MacAddr {
         octets.try_into().ok().map(MacAddr)
     }
 
-    /// Returns the address as a number for counters.
+    /// Returns the address as a number, to be stored in a counter.
     #[inline]
     #[must_use]
     pub const fn to_number(self) -> u64 {

@@ -1,4 +1,4 @@
-//! 802.1Q tag of a frame, read and rewritten in place.
+//! Access to a frame's 802.1Q tag in place.
 
 use super::header::{Tci, field};
 

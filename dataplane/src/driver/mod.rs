@@ -1,7 +1,6 @@
 //! Loop that moves frames between ports (AF_XDP devices, or memory) and a switch.
 //!
-//! Computed headroom and thresholds assume that each run of the loop ([`Driver::turn`]) takes these steps in this
-//! order:
+//! Computed headroom assumes that each loop ([`Driver::turn`]) takes these steps in this order:
 //!
 //! ```text
 //!   advance                  due timers
@@ -29,7 +28,7 @@ const _: () = assert!(
     "HANDOVERS_MAX must be at least 4 * BATCH: the frames that one driver loop receives from four queues"
 );
 
-/// Maximum number of times that one loop fills a port's transmit ring. Some devices empty it during the system call.
+/// Maximum fills of a port's transmit ring in one loop. Some devices empty the ring during the system call.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the [`FrameStore`].
@@ -109,14 +108,13 @@ pub struct Progress {
 pub struct Driver<'a, P, S, B> {
     pub now: Nanos,
     pub switch: &'a mut Switch,
-    /// Ports, ascending.
     pub ports: &'a mut Vec<(PortId, P)>,
     pub store: &'a mut S,
     pub boundary: &'a mut B,
 }
 
 impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
-    /// Runs the loop once: releases and receives at all ports, forwards, exchanges frames with other workers, and sends.
+    /// Runs the loop once.
     pub fn turn(&mut self, environment: &mut impl Environment<P, S>) -> Progress {
         let obeyed_before = self.switch.pauses_obeyed();
         let own = self.take_in();
@@ -187,7 +185,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause and rate frames. Must run after forwarding, because frames that forwarding drops need no pause.
+    /// Sends due pause and rate frames, after forwarding, because frames dropped there need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -222,7 +220,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     /// Sends due pause and rate frames, but no data, before the switch stops. Returns whether a frame is still due or
     /// in flight.
     pub fn part(&mut self) -> bool {
-        // Send all XONs before any release, because a custom policy that panics on a released frame must not stop them.
+        // Send all XONs before any release, because a custom policy may panic on a released frame.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;

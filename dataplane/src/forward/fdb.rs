@@ -1,7 +1,6 @@
 //! Forwarding database (FDB): the ports of station addresses, learned from frames.
 //!
-//! * An address unused for the ageing time is unknown from that nanosecond on. A sweep frees its entry within another
-//!   quarter of the ageing time.
+//! * An address unused for the ageing time is unknown from that nanosecond on; a sweep soon frees its entry.
 //! * A station that moves is found at its new port at once, unless that port has reached its limit of addresses.
 //! * Group addresses and the zero address are never learned. Static addresses never move or age.
 //!
@@ -24,14 +23,12 @@ pub(super) enum Learned {
     Moved {
         from: PortId,
     },
-    /// The address was known at this port. Other workers' replicas need an update, so that they do not age it.
+    /// The address was known at this port. Other workers' replicas need an update, or they would age it.
     Renewed,
-    /// The address was known at this port, and other workers' replicas need no update.
     Refreshed,
     Static,
     RefusedByLimit,
     RefusedByCapacity,
-    /// The address belongs to no station, or the port does not learn.
     Ignored,
 }
 
@@ -64,7 +61,6 @@ pub struct FdbEntry {
     pub vid: u16,
     pub mac: MacAddr,
     pub port: PortId,
-    /// Time since the last frame; `None` if static.
     pub age: Option<Nanos>,
 }
 
@@ -131,7 +127,6 @@ impl Fdb {
         }
     }
 
-    /// Applies new settings. Returns the number of static addresses that do not fit.
     pub(super) fn revise(&mut self, settings: &FdbSettings, ports: &[PortSettings]) -> usize {
         for (state, port) in self.ports.iter_mut().zip(ports) {
             let of = PortState::new(port);
@@ -190,8 +185,7 @@ impl Fdb {
         }
     }
 
-    /// Applies another worker's update, unless this replica is newer. The other worker has already checked the port's
-    /// limit.
+    /// Applies another worker's update, unless this replica is newer. That worker has checked the port's limit.
     pub(super) fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -277,8 +271,7 @@ impl Fdb {
         self.ports[port.index()].moved
     }
 
-    /// Returns how many frames of `port` had a source address that was not learned, because the port's limit was
-    /// reached or the database was full.
+    /// Returns how many frames of `port` had a source that was not learned, because a limit was reached.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused

@@ -79,8 +79,7 @@ impl Groups {
         &self.members[group.index()]
     }
 
-    /// Returns the port that stands for `port` in the forwarding database: the first member of its group, or `port`
-    /// itself.
+    /// Returns the port that stands for `port` in the forwarding database: its group's first member, or `port` itself.
     #[must_use]
     pub fn at(&self, port: PortId) -> PortId {
         let first = self.of(port).and_then(|group| self.members(group).first_from(PortId(0)));

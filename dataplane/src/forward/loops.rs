@@ -1,12 +1,11 @@
 //! Detection of loops: two ports connected outside the switch.
 //!
 //! A circulating frame makes its sender seem to move back and forth between two ports, whereas a failover moves
-//! stations once. Hence [`MOVES`] moves within [`WINDOW`] are a loop, if the numbers in the two directions differ by at
-//! most a quarter of all moves.
+//! stations once. A loop is [`MOVES`] moves within [`WINDOW`], if the numbers in the two directions differ by at most a
+//! quarter of all moves.
 //!
-//! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port is then
-//! left out of floods and learning. This is not the default, because an attacker could spoof an active station's
-//! address to block its port.
+//! The higher-numbered port reports the loop, once per [`HOLD`]. With [`LoopDetection::Block`] it is then left out of
+//! floods and learning: not by default, because an attacker could spoof a station's address to block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};

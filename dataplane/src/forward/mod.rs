@@ -37,7 +37,7 @@ pub(crate) enum Decision {
     Unicast(PortId),
     Group(GroupId),
     /// Ports that get a copy. A group's [first member](Groups::at) stands for one of its members. In a snooped VLAN,
-    /// ports without listeners are removed later; the set may be empty.
+    /// ports without listeners are removed later.
     Flood(PortSet, Flooded),
     Route(Site),
     Drop(DropReason),
@@ -48,8 +48,8 @@ pub(crate) struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if no VLAN admitted it.
     pub vid: u16,
-    /// True if later frames with the same header are forwarded identically and teach no address. Holds at the same time
-    /// and version of the bridge.
+    /// True if later frames with the same header are forwarded identically and teach no address, at the same time and
+    /// version of the bridge.
     pub repeats: bool,
     pub learned: Option<FdbUpdate>,
 }

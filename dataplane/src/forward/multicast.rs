@@ -10,7 +10,6 @@ use xoff_wire::units::PortSet;
 #[allow(missing_docs)] // the names say it
 pub struct MulticastPorts {
     pub reports: Option<PortSet>,
-    /// Ports for frames to groups that are not in the table.
     pub unknown: Option<PortSet>,
 }
 
@@ -64,7 +63,6 @@ impl MulticastTable {
         }
     }
 
-    /// Returns whether the control plane needs a copy of the frame.
     pub(crate) fn wants(&self, vid: u16, ether_type: EtherType, packet: &[u8]) -> bool {
         self.is_snooped(vid) && matches!(role(ether_type, packet), Role::Report | Role::OfRouter)
     }

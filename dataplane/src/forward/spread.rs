@@ -1,8 +1,8 @@
 //! Choice among equal-cost paths: ports of a group, or next hops of a route.
 //!
 //! * Usable paths are chosen in proportion to their weights.
-//! * A flow takes the path with the highest number that a hash draws from flow and path (rendezvous hashing). If a path
-//!   is lost, only its flows move; they return with it.
+//! * Rendezvous hashing: a flow takes the path with the highest hash of flow and path. If a path is lost, only its
+//!   flows move; they return with it.
 //! * The caller must salt a flow's digest. Otherwise the next switch would put all flows of a path on one path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
@@ -93,13 +93,13 @@ impl WeightedPaths {
         if self.is_even {
             return usable.iter().max_by_key(drawn);
         }
-        // Weighted rendezvous hashing: draw a time for each path, exponentially distributed with its weight as rate,
-        // and take the earliest.
+        // Weighted rendezvous hashing: each path draws an exponentially distributed time, with its weight as rate; the
+        // earliest wins.
         let when = |path: &usize| -unit(drawn(path)).ln() / f64::from(self.paths[*path].weight);
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// Returns the next usable path in round robin, starting at position `place`, and the position after that path.
+    /// Returns the next usable path in round robin from position `place`, and the position after it.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {

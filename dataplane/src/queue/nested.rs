@@ -2,15 +2,12 @@
 //! paused flow neither blocks other flows nor is reordered.
 //!
 //! Frames join the *normal* queue. At its head, frames of paused flows move to the *paused* queue, one of two backup
-//! queues. When flows resume, the paused queue is drained: frames of resumed flows leave, the others move to the second
+//! queues. When flows resume, the paused queue is drained. Frames of resumed flows leave; the others move to the second
 //! backup queue, which becomes the paused queue. After the drain (the paper's Order Mark), the normal queue is served
 //! again.
 //!
-//! A flow stays in order, because its oldest frames are in the paused queue, and no frame joins a queue during its
-//! drain.
-//!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
-//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue becomes a backup queue.)
+//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue becomes one.)
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;
@@ -22,7 +19,6 @@ use crate::frame::Frame;
 enum State {
     Passing,
     Held,
-    /// The flow stays paused until the current drain ends.
     Resuming,
     HeldAgain,
 }
@@ -30,7 +26,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
-    /// The backup queue that is not the paused queue is being drained. Between steps, it is never empty.
+    /// The other backup queue, never empty between steps, is being drained.
     Draining,
 }
 
@@ -390,7 +386,7 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// True while the frame has its flow number. The number is lost when the queue becomes a FIFO.
+        /// True until the frame loses its flow number because its queue becomes a FIFO.
         is_numbered: bool,
     }
 

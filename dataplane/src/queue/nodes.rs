@@ -24,9 +24,9 @@ pub(crate) enum Origin {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameMeta {
     pub since: Nanos,
-    /// Length in bytes at ingress, without FCS. Rewriting does not change this value, so that counts balance.
+    /// Length in bytes at ingress, without FCS. Rewriting does not change it, so that counts balance.
     pub len: u32,
-    /// Account number of a flood's copies. [`NONE`] means one destination, [`UNCOUNTED`] a flood that does not count at
+    /// Account number of a flood's copies; [`NONE`] with one destination, [`UNCOUNTED`] if the flood does not count at
     /// ingress.
     pub(crate) account: u32,
     pub(crate) flow: u32,

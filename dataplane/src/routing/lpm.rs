@@ -2,8 +2,8 @@
 //!
 //! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, as in a poptrie
 //! (Asai and Ohara, SIGCOMM 2015). One bitmap marks entries with a child node, another the entries at which the longest
-//! matching prefix changes. A node skips the bits that all of its prefixes share, so a search compares the address with
-//! the prefix found. If they differ, it tries the prefixes that cover this prefix, longest first.
+//! prefix changes. A node skips the bits that its prefixes share, so a search checks the prefix found. If it does not
+//! match, the search tries the prefixes that cover it, longest first.
 
 const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;

@@ -1,13 +1,7 @@
 //! Forwarding information base (FIB): the kernel's routing tables for search by workers.
 //!
-//! ```text
-//!   interface (a routed port, or a VLAN with a router)   its address, MTU, table
-//!     table (one for each VRF)                           prefix -> target, IPv4 and IPv6
-//!       target      this host | nowhere | next hops
-//!         next hop  interface and MAC address of the station, if resolved
-//! ```
-//!
-//! A [`Fib`] never changes; workers replace it between two batches. Packets that it does not decide go to the host.
+//! An interface has one table (one for each VRF). A table maps prefixes to targets: this host, nowhere, or next hops. A
+//! [`Fib`] never changes; workers replace it between two batches. Packets that it does not decide go to the host.
 
 mod lpm;
 mod resolutions;
@@ -41,7 +35,6 @@ pub struct Interface {
 #[allow(missing_docs)] // the names say it
 pub struct NextHop {
     pub interface: usize,
-    /// Station's MAC address; `None` if unresolved.
     pub station: Option<MacAddr>,
     pub weight: u16,
     /// Maximum bytes of a packet, if below the MTU of the interface.
@@ -52,11 +45,9 @@ pub struct NextHop {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum Target {
-    /// The kernel handles the packets.
     Host(PuntReason),
     Nowhere,
-    /// Packets go to one of these next hops (at most [`MEMBERS_MAX`]; further ones are ignored). An empty list counts
-    /// as unresolved.
+    /// Packets go to one of these next hops (at most [`MEMBERS_MAX`]). An empty list counts as unresolved.
     Hops(Vec<NextHop>),
 }
 
@@ -82,7 +73,6 @@ pub enum RouteDecision<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Hop {
-    /// Port or VLAN of the next hop.
     pub site: Site,
     /// Router's MAC address: source of forwarded packets.
     pub src: MacAddr,
@@ -94,7 +84,6 @@ pub struct Hop {
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Hops {
-    /// Next hops, in the order of `paths`.
     pub hops: Box<[Hop]>,
     pub paths: WeightedPaths,
 }

@@ -1,7 +1,7 @@
-//! Destinations whose neighbour's MAC address is not yet known, and deadlines of the lossless frames that wait for it.
+//! Destinations whose neighbour's MAC address is unknown, and deadlines of the lossless frames that wait for it.
 //!
-//! The deadline counts from the first frame to a destination, so that a silent neighbour pauses a class only once. A
-//! destination without frames for [`FORGET_AFTER`] is forgotten. Destinations beyond [`KEPT_MAX`] share one deadline.
+//! The deadline counts from the first frame to a destination, so that a silent neighbour pauses a class only once.
+//! Destinations without frames for [`FORGET_AFTER`] are forgotten. Destinations beyond [`KEPT_MAX`] share one deadline.
 
 use xoff_wire::ip::Address;
 use xoff_wire::units::{Nanos, Site};
@@ -63,8 +63,7 @@ impl Resolutions {
         *wait
     }
 
-    /// Records that the host was asked to resolve `destination`. Returns when to ask again: at once if the table had no
-    /// entry for it.
+    /// Records that the host was asked to resolve `destination`. Returns when to ask again.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {

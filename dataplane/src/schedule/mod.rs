@@ -1,8 +1,8 @@
-//! Scheduling of a port's classes: strict classes first, the highest first; the other classes share the line by deficit
-//! round robin, in proportion to their weights (802.1Qaz ETS).
+//! Scheduling of a port's classes: strict classes first, the highest first. The others share the line in proportion to
+//! their weights, by deficit round robin (802.1Qaz ETS).
 //!
-//! A class may send one frame more than its deficit allows. The deficit is then negative, and the class waits until it
-//! is positive. Thus shares are exact in the long run, although frame lengths are not known in advance.
+//! A class may send one frame more than its deficit allows, then waits until the deficit is positive. Thus shares are
+//! exact in the long run, although frame lengths are not known in advance.
 
 mod shaper;
 
@@ -54,8 +54,7 @@ impl Scheduler {
         }
     }
 
-    /// Chooses the class that sends next. A weighted class that is eligible alone is not charged, and its negative
-    /// deficit is cleared.
+    /// Chooses the class that sends next. A weighted class that is eligible alone is not charged.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };

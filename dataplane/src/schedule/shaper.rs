@@ -117,7 +117,7 @@ impl Credit {
     }
 }
 
-/// Returns the maximum credits, late and idle. Each is at least a nanosecond's worth, because `ready_at` is rounded up.
+/// Returns the maximum credits, late and idle: at least a nanosecond's worth, because `ready_at` is rounded up.
 fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))

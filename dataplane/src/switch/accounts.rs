@@ -9,7 +9,7 @@ use crate::queue::NONE;
 
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Number of unsent copies of each flood. A free entry holds the number of the next free entry.
+    /// Unsent copies of each flood. A free entry holds the number of the next free entry.
     entries: Box<[u32]>,
     free: u32,
     bounded: ClassSet,
@@ -31,7 +31,7 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Opens a flood's account. Returns its number, and how many copies may be made; the other copies must
+    /// Opens a flood's account. Returns its number, and how many copies may be made; the others must
     /// [leave](Accounts::leave) at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;

@@ -1,15 +1,7 @@
-//! Interface of a switch to its [driver](crate::driver).
+//! Interface of a switch to its [driver](crate::driver), which changes a switch only in a [`Batch`], at one instant.
 //!
-//! Drivers change a switch only in a [`Batch`], at one instant:
-//!
-//! ```text
-//!   receive -> forward -> transmit -> release      a frame's journey
-//!              announce                            control frames that overtake data
-//!              advance                             due timers
-//!   hand_over, take_over, give_back, take_back, next_learned, apply_learned    other workers ([`super::workers`])
-//! ```
-//!
-//! Decisions and their order are independent of batches ([`super::run`]).
+//! A frame is received, forwarded, transmitted and released. Announced frames overtake data. Decisions and their order
+//! are independent of batches ([`super::run`]).
 
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
@@ -42,7 +34,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Brings the counts that a batch defers up to date, as if a new batch began now.
+    /// Brings the counts that a batch defers up to date.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -55,7 +47,7 @@ impl Batch<'_> {
         self.switch.receive(port, frame, store);
     }
 
-    /// Forwards the next frame, and the frames of its micro-flow behind it. Returns false if no frame can move before
+    /// Forwards the next frame, and its micro-flow behind it. Returns false if no frame can move before
     /// [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
@@ -75,8 +67,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns the next pause or rate frame that is due at `port`. Drivers must send these frames at all ports where
-    /// they are [due](Switch::announcements_due) before any data.
+    /// Returns the next due pause or rate frame of `port`. Drivers must send these frames at all ports where they are
+    /// [due](Switch::announcements_due) before any data.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -92,7 +84,7 @@ impl Batch<'_> {
         self.switch.release(port, frame, store);
     }
 
-    /// Drops a frame that was to leave by `port`, but could not be sent because the device was removed.
+    /// Drops a frame that could not be sent by `port`, because the device was removed.
     #[cold]
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.give_up(port, frame, store);
@@ -110,8 +102,8 @@ impl Batch<'_> {
     }
 
     /// Records a link change. A port without link drops queued frames, and forgets learned addresses and the peer's
-    /// requests (pauses, rates). When the link returns, the port repeats its own requests. Pauses received before the
-    /// link is reported up are obeyed.
+    /// pauses and rates. When the link returns, the port repeats its own requests. Pauses received before the link is
+    /// reported up are obeyed.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }

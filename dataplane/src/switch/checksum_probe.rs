@@ -1,8 +1,8 @@
 //! Samples of TCP and UDP checksums, which reveal hosts that leave checksums unfinished (checksum offload behind
 //! virtual devices).
 //!
-//! Each second, every port examines frames until it has found one finished checksum, but at most [`FRAMES`] frames. A
-//! finished checksum looks unfinished once in 65,536 times, so only several unfinished ones in a short series count.
+//! Each second, every port examines at most [`FRAMES`] frames, until one checksum is finished. A finished checksum
+//! looks unfinished once in 65,536 times, so only several in a short series count.
 
 use xoff_flow_control::counters::PortCounters;
 use xoff_wire::checksum;
@@ -46,8 +46,8 @@ impl ChecksumProbe {
 }
 
 impl Switch {
-    /// Opens the probes of this worker's ports once a second, if frames arrive. Ends the ports' micro-flows, because
-    /// only the first frame of a micro-flow is parsed.
+    /// Opens the probes of this worker's ports once a second, if frames arrive. Ends micro-flows, because only their
+    /// first frames are parsed.
     #[inline]
     pub(super) fn open_checksum_probes(&mut self) {
         if self.now >= self.next_checksum_probe {

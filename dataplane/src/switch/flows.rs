@@ -57,7 +57,7 @@ impl Switch {
         }
     }
 
-    /// Obeys a PFC frame with a list of flows, if `port` accepts lists. Flows that cannot be paused singly pause their
+    /// Obeys a list of flows in a PFC frame, if `port` accepts lists. Flows that cannot be paused singly pause their
     /// class. Returns whether there was a list.
     pub(super) fn obey_list(
         &mut self,
@@ -93,8 +93,8 @@ impl Switch {
                     }
                 }
             }
-            // Resume the class only when none of its flows is paused, because frames of paused flows may be queued
-            // without a flow number.
+            // Resume the class only when none of its flows is paused, because their frames may be queued without a flow
+            // number.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>

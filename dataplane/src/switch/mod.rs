@@ -227,7 +227,7 @@ impl Switch {
         Ledger { held: inside + outbound, ..self.ledger }
     }
 
-    /// Exports the numbers of learned addresses and of loops to the counters. Too slow for every frame.
+    /// Exports the numbers of learned addresses and loops to the counters. Too slow for every frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
         for port in self.workers.own().iter() {

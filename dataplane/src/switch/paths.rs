@@ -2,8 +2,8 @@
 //!
 //! In a group that spreads by flow, a frame waits until the member of its flow has queue space. In other groups, frames
 //! avoid full and closed members (no link, or watchdog) if possible, and a waiting frame chooses again. A frame handed
-//! over to another worker keeps its port, unless that port has been closed. The known occupancy of another worker's
-//! port excludes frames on their way to that worker.
+//! over to another worker keeps its port unless the port is closed. Frames on their way to another worker are not part
+//! of that worker's known occupancy.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::PathHash;
@@ -238,8 +238,8 @@ impl Switch {
         }
     }
 
-    /// Returns the frame's port. If that port is closed, returns the open member of its group with the shortest queue.
-    /// Frames spread by flow, copies of floods, and host frames keep their port.
+    /// Returns the frame's port; if it is closed, the open member of its group with the shortest queue. Frames spread
+    /// by flow, copies of floods, and host frames keep their port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
@@ -269,7 +269,6 @@ impl Switch {
         }
     }
 
-    /// Returns the bytes of this class and of higher classes that are queued at `egress` or in its driver.
     fn waits_at(&self, egress: PortId, class: Class) -> Bytes {
         let above = Class::ALL.into_iter().skip(class.index());
         let counted = |class| match self.workers.owns(egress) {

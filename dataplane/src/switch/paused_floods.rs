@@ -1,10 +1,9 @@
 //! Floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
 //!
-//! A flood counts at its ingress until its last copy has left, so one port paused for ever could keep all floods and
-//! pause their senders. Hence at a standstill, floods may fill only 1 / [`PARTS`] of their ingress queue's XON
-//! threshold. If the policy uses the length of egress queues, the same part of the egress XON threshold is a limit,
-//! too. Each sample at a standstill drops queued floods beyond these limits; new ones do not join the paused queue
-//! ([`DropReason::FloodPaused`]).
+//! A flood counts at its ingress until its last copy has left, so one port paused for ever could pause all senders of
+//! floods. At a standstill, floods may therefore fill only 1 / [`PARTS`] of their ingress queue's XON threshold (and of
+//! the egress XON threshold, if the policy uses egress lengths). Each sample at a standstill drops queued floods beyond
+//! these limits; new ones do not join the paused queue ([`DropReason::FloodPaused`]).
 //!
 //! * All floods of the ingress port count, even to unpaused ports, because the remaining copies of a flood are not
 //!   known.
@@ -107,8 +106,8 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Samples which classes of `port` are at a standstill. Must run before expired pauses end, because the sample
-    /// covers the time until now.
+    /// Samples which classes of `port` are at a standstill, before expired pauses end, because the sample covers the
+    /// time until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {

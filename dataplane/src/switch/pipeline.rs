@@ -1,15 +1,15 @@
 //! Pipeline between ingress and egress queues.
 //!
-//! By default a frame passes at once. As in the papers on CaPFC and QCN, the pipeline may have a delay, and a rate at
-//! which it takes frames from the ports in turn ([`PipelineSettings`]). It has its own clock:
+//! By default a frame passes at once. As in the papers on CaPFC and QCN, the pipeline may have a delay, and a rate
+//! ([`PipelineSettings`]). It has its own clock:
 //!
 //! ```text
 //!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
-//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. The head
-//! frame is forwarded anew after every event that may free queue space or change its egress. A halt counts at the queue
-//! that was full first. Frames in the pipeline count at ingress.
+//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. Every
+//! event that may free queue space, or change the egress of the head frame, retries that frame. A halt counts at the
+//! queue that was full first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) struct Pipeline {
     /// Pipeline time from which the next frame may enter; `owed` is its fraction in 1 / rate ns.
     free_at: Nanos,
     owed: u64,
-    /// True while the head frame waits for a full queue, and no event since then may have changed this.
+    /// True while the head frame waits for a full queue, and no event may have changed this.
     is_halted: bool,
     halt: Option<Halt>,
     counters: Arc<Counters>,

@@ -55,7 +55,6 @@ pub(super) struct Egress {
     /// Classes that accept no frames, because of a storm (watchdog action `drop`); without link, all classes.
     pub(super) closed: ClassSet,
     pub(super) marks: ClassSet,
-    /// Classes whose frames are dropped early if they cannot carry an ECN mark (WRED).
     pub(super) drops_early: ClassSet,
     pub(super) shaped: ClassSet,
     commit_max: Bytes,
@@ -142,7 +141,7 @@ impl SwitchPort {
         }
     }
 
-    /// Returns whether a control frame may leave now. Pauses always may, other control frames only when data may.
+    /// Returns whether a control frame may leave now. Only pauses may leave when data may not.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())

@@ -8,7 +8,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 
-/// Maximum number of injected frames that wait at a port. More would use up the control frames that pauses need.
+/// Maximum injected frames that wait at a port. More would use up the control frames that pauses need.
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {
@@ -25,7 +25,6 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Copies a frame to the host, for the router of VLAN `vid`, or for the port itself if `vid` is 0.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,

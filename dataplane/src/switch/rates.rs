@@ -74,8 +74,8 @@ impl Switch {
         self.keep_rates(port, changed);
     }
 
-    /// Ends all rates requested from the peer of `port`. Resets the policy, too, so that queued frames cause no new
-    /// request when they leave.
+    /// Ends all rates requested from the peer of `port`, and resets the policy, so that queued frames cause no new
+    /// request.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {

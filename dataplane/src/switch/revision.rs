@@ -1,9 +1,8 @@
 //! Changes of a running switch's settings, without allocation.
 //!
-//! Frames stay counted, even above new limits, so the store must hold frames admitted by the old and by the new limits.
-//!
-//! A peer stays paused if both the old and the new settings pause it. Policies start anew with the current buffer, so
-//! that their pauses of flows and their requested rates end.
+//! Frames stay counted, so the store must hold frames admitted by the old and by the new limits. A peer stays paused if
+//! both the old and the new settings pause it. Policies start anew with the current buffer, so that their flow pauses
+//! and requested rates end.
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::policy::{Capabilities, Shadow};
@@ -34,9 +33,9 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Prepares settings for a worker with `slots` slots. These values must be the same as in the running switch:
-    /// number of ports, accounting, pipeline, handling of full queues, kinds of queues, shadows, congestion points,
-    /// flow-control mode, capacity of the forwarding database. Ports with frames must keep the maximum frame length.
+    /// Prepares settings for a worker with `slots` slots. These settings must not change: number of ports, accounting,
+    /// pipeline, handling of full queues, kinds of queues, shadows, congestion points, flow-control mode, capacity of
+    /// the forwarding database. Ports with frames must keep the maximum frame length.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));

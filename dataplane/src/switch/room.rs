@@ -61,8 +61,7 @@ impl Switch {
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
-    /// Returns whether a frame must wait for queue space. Frames to be dropped and host frames do not wait, because
-    /// they would block others.
+    /// Returns whether a frame must wait for queue space. Host frames and frames to be dropped do not wait.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop

@@ -1,7 +1,7 @@
 //! Routing of frames to routed ports or a VLAN's router.
 //!
-//! A frame is rewritten only when its egress queue has space, so that a waiting frame is not rewritten twice. Frames
-//! for the kernel are punted at once ([`super::punts`]).
+//! A frame is rewritten only when its egress queue has space, so that waiting frames are rewritten once. Frames for the
+//! kernel are punted at once ([`super::punts`]).
 
 use std::sync::Arc;
 
@@ -209,8 +209,8 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // Count as unroutable, because the host would only have sent an error to the sender (rate-limited; RFC
-            // 1812, section 4.3.2.8).
+            // Count as unroutable: the host would only have sent an error to the sender (rate-limited; RFC 1812,
+            // section 4.3.2.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,

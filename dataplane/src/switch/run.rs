@@ -1,10 +1,8 @@
 //! Runs: consecutive frames of the same step, ports and class, counted together.
 //!
 //! The first frame of a run is counted by itself. Before the second, the switch computes the [`Margin`] within which no
-//! limit or threshold is reached and no policy acts. Frames within this margin are only tallied, and counted when the
-//! run ends.
-//!
-//! A run lasts at most until the end of its [`super::Batch`]. Code that reads or changes counts must end the run first.
+//! limit or threshold is reached and no policy acts. Frames within this margin are counted together when the run ends,
+//! at the latest with its [`super::Batch`]. Code that reads or changes counts must end the run first.
 
 use xoff_flow_control::buffer::{Load, Margin};
 use xoff_flow_control::policy::Event;

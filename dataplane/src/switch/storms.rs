@@ -1,7 +1,7 @@
 //! Reactions to pause storms, which [`xoff_flow_control::watchdog`] detects:
 //!
-//! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed. Its frames are dropped
-//!   ([`DropReason::PausedDiscard`]) and counted out at their ingress, so that the storm does not spread.
+//! * [`WatchdogAction::Drop`]: frames of the egress queue are dropped ([`DropReason::PausedDiscard`]), so that the
+//!   storm does not spread to their senders.
 //! * [`WatchdogAction::Forward`]: the class is scheduled despite the pause.
 //! * [`WatchdogAction::Alert`]: the storm is only counted.
 

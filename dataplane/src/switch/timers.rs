@@ -31,8 +31,7 @@ impl Switch {
         self.ready.next_timer = next;
     }
 
-    /// Returns when the driver must run a batch even without received or released frames. Zero means at once;
-    /// [`Nanos::NEVER`] means that no timer runs.
+    /// Returns when the driver must run a batch even without frames. Zero means at once, [`Nanos::NEVER`] never.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());
@@ -117,8 +116,7 @@ impl Switch {
         let announced = at.peer.held.forget_announced();
         at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
-            // Mark these pauses as suspect: their frames may leave the driver when the link is back, and then pause the
-            // peer.
+            // Mark these pauses as suspect: their frames may leave the driver when the link is back.
             announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

@@ -2,7 +2,7 @@
 //! many wait, and are dropped after [`crate::routing::NEIGHBOUR_WAIT`].
 //!
 //! They wait beside the ingress queue, so that frames to other destinations pass. With a new routing table, and at a
-//! deadline, they return to the front of the queue, which keeps flows in order.
+//! deadline, they return to the queue's front, which keeps flows in order.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;

@@ -1,19 +1,12 @@
 //! Workers of a switch: ownership of ports, and messages between workers.
 //!
-//! Each port belongs to one worker, and there are no locks. A frame for another worker's port is handed over to that
-//! worker. Its slot and counts return later, so that every ingress counter has one writer:
+//! Each port belongs to one worker, and there are no locks. The owner of the ingress port hands a frame over to the
+//! owner of the egress port. After release, the frame's slot and counts return, so that every ingress counter has one
+//! writer.
 //!
-//! ```text
-//!   owner of ingress                     owner of egress
-//!   receive, forward --- Handover --->   take_over: egress queue
-//!                                        transmit, release
-//!   take_back        <--- Return -----   (frame, ingress port, class, bytes)
-//! ```
-//!
-//! Handovers and returns wait in the sender's `Switch` until the driver has space for them. Meanwhile a lossless frame
-//! counts at ingress, so a slow worker leads to pauses, not drops.
-//!
-//! A frame is never handed over twice, and only its owner frees a slot.
+//! Handovers and returns wait in the sender's `Switch` until the driver has space. Meanwhile a lossless frame counts at
+//! ingress, so a slow worker leads to pauses, not drops. A frame is never handed over twice, and only its owner frees a
+//! slot.
 
 use std::collections::VecDeque;
 
@@ -24,8 +17,7 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum number of queued updates. Excess updates are discarded; other workers then flood the station's frames, or
-/// use its old port.
+/// Maximum queued updates. Without excess updates, other workers flood the station's frames, or use its old port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -88,8 +80,8 @@ impl Workers {
     }
 }
 
-/// Maximum number of lossy frames on their way to other workers, per port of the sender. All frames of one driver loop
-/// from four queues fit.
+/// Maximum lossy frames on their way to other workers, per port of the sender: those of one driver loop from four
+/// queues.
 pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame on its way to the worker of its egress port.
@@ -207,8 +199,8 @@ impl Switch {
         }
     }
 
-    /// Returns whether messages wait for other workers' queues. No event reports free space there, so the driver must
-    /// retry soon.
+    /// Returns whether messages wait for other workers' queues. No event reports free space, so the driver must retry
+    /// soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
         let mut outbound = self.outbox.by_worker.iter();

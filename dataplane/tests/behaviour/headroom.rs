@@ -1,7 +1,7 @@
-//! The computed headroom suffices for a peer that behaves as declared, and exceeds the need only slightly.
+//! Computed headroom suffices for a peer that behaves as declared, and exceeds the need only slightly.
 //!
-//! Port 0 is paused. The host at port 1 sends longest frames at line rate and obeys late. Two other hosts keep the line
-//! to host 1 busy, so that a pause frame waits as long as possible.
+//! Port 0 is paused. The host at port 1 sends longest frames at line rate and obeys late. Other hosts keep the line to
+//! host 1 busy, so that a pause frame waits as long as possible.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::headroom::{Headroom, Link};

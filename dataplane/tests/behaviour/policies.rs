@@ -250,7 +250,7 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
 }
 
 /// Returns the requests of the acting policy and of each shadow policy, by port. Peers ignore requests, so that all
-/// runs have the same frames.
+/// runs have identical frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],

@@ -97,8 +97,7 @@ fn repeated_link_flaps_leave_no_pause_or_frame() {
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = plan::switch(&[LINK; 4]);
-        // Make headroom larger, because after each link loss a peer has forgotten its pause, and sends until it is
-        // paused again.
+        // Make headroom larger, because after each link loss a peer sends until it is paused again.
         plan.each_lossless(|class| class.headroom = Bytes(class.headroom.0 * (1 + FLAPS)));
         let mut star = Star::new(plan);
         for from in 1..4 {

@@ -256,8 +256,7 @@ fn pause_received_before_link_up_sets_no_past_deadline() {
     assert!(!stormed(&star));
 }
 
-/// Creates a ring of three switches with a host each. Each host sends clockwise to the host two switches on, so that
-/// each queue waits for the next.
+/// Creates a ring of three switches with a host each. Each host sends clockwise to the host two switches on.
 pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     let mut bed = Bed::new(3);
     let switches = [0, 1, 2].map(|_| {

@@ -17,8 +17,7 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// New headroom limit in bytes. It applies once no headroom is in use, because the peer may still rely on the old
-    /// limit.
+    /// New headroom limit, in force once no headroom is in use, because the peer may rely on the old limit.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,
@@ -67,7 +66,6 @@ impl IngressQueue {
         }
     }
 
-    /// Counts arriving frames. Returns the bytes taken from the shared pool, or the reason to drop the frames.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -87,7 +85,6 @@ impl IngressQueue {
         Ok(self.pooled() - before)
     }
 
-    /// Counts departing frames. Returns the bytes given back to the shared pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Bytes {
         let before = self.pooled();
@@ -136,8 +133,8 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns true if the longest frame may not fit into the remaining memory. False for an empty queue, because no
-    /// departure could end its pause.
+    /// Returns true if the longest frame may not fit. False for an empty queue, because no departure could end its
+    /// pause.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()

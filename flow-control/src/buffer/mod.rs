@@ -1,11 +1,9 @@
 //! Occupancy of ingress and egress queues by (port, class).
 //!
 //! Every byte counts at an ingress queue, which decides about pauses, and at an egress queue, which decides about
-//! congestion.
-//!
-//! * [`Memory::Dedicated`]: a lossless queue fills up to XOFF, then its headroom; a lossy queue up to its maximum.
-//! * [`Memory::Shared`]: a queue fills its reserve, then takes bytes from the pool. Limits are its own maximum, `alpha`
-//!   times the free pool, and those of its port and of all ingress queues. A lossless queue then uses its headroom.
+//! congestion. With [`Memory::Dedicated`], a lossless queue fills up to XOFF, then its headroom. With
+//! [`Memory::Shared`], a queue fills its reserve, then takes bytes from the pool (within the limits of queue, port and
+//! pool), then its headroom.
 
 mod egress;
 mod ingress;
@@ -148,7 +146,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Returns how many frames and bytes may still enter the ingress queue without reaching XOFF or being dropped.
+    /// Returns how many frames and bytes the ingress queue can take without an XOFF or a drop.
     #[inline]
     #[must_use]
     pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
@@ -190,7 +188,7 @@ impl Buffer {
         counters.headroom_bytes.set(queue.headroom_used().0);
     }
 
-    /// Returns whether the ingress queue is at XOFF, or its next frame may find no headroom in the pool.
+    /// Returns whether the ingress queue is at XOFF, or the pool may lack headroom for its next frame.
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
@@ -248,8 +246,8 @@ impl Buffer {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns how many bytes of `class`, received on `ingress`, wait at `egress`, queued or in the driver. The ports
-    /// may belong to other workers.
+    /// Returns how many bytes of `class` from `ingress` (also of another worker) wait at `egress`, queued or in the
+    /// driver.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
@@ -315,8 +313,7 @@ impl Buffer {
         }
     }
 
-    /// Returns whether copies of a frame may join the egress queues of `ports` now. False if they would exceed the
-    /// shared egress limit and departures can make room.
+    /// Returns whether copies of a frame may join these egress queues now. False only if departures can make space.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };

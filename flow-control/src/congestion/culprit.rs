@@ -2,8 +2,8 @@
 //! Scalable Server Fabrics", IEEE Micro 2016).
 //!
 //! 802.1Qau blames the arriving frame's flow, which is unfair if flows leave at different rates. Occupancy sampling
-//! blames a queued frame: of the largest flow, or random in proportion to bytes (section IV-B). Frames handed to a
-//! driver do not count, because their tags may have been rewritten.
+//! blames a queued frame (section IV-B). Frames handed to a driver do not count, because their tags may have been
+//! rewritten.
 
 use xoff_wire::flow::mix;
 use xoff_wire::units::Bytes;
@@ -12,7 +12,7 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Length of a buffer unit in bytes (section V of the paper). A frame is picked in proportion to its units.
+/// Bytes of a buffer unit (section V of the paper). A frame is picked in proportion to its units.
 const UNIT_LEN: u64 = 256;
 /// Maximum number of random picks. The last picked frame is blamed whatever its size.
 const PICKS_MAX: u32 = 32;
@@ -27,7 +27,6 @@ pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     }
 }
 
-/// Table of frame slots: the position in the queue and the flow of each slot's frame.
 #[derive(Clone, Debug)]
 pub(super) struct SlotTable(Box<[SlotEntry]>);
 
@@ -65,7 +64,6 @@ impl QueuedFrames {
         QueuedFrames { occupied: Vec::with_capacity(slots as usize), flows: flows_max.map(Flows::new) }
     }
 
-    /// Adds an arriving frame. `flow` computes its [`flow_digest`], and is called only if flows are counted.
     pub(super) fn enter(
         &mut self,
         slots: &mut SlotTable,
@@ -90,15 +88,13 @@ impl QueuedFrames {
         }
     }
 
-    /// Returns the slot of a frame of the flow with most bytes; `None` if flows are not counted.
     #[must_use]
     pub(super) fn largest_flow(&self, slots: &SlotTable) -> Option<u32> {
         let flow = self.flows.as_ref()?.largest()?;
         self.occupied.iter().rev().copied().find(|slot| slots.0[*slot as usize].flow == flow)
     }
 
-    /// Returns the slot of a random queued frame, picked in proportion to its size. `size_max` is the maximum frame
-    /// size.
+    /// Returns the slot of a random queued frame, picked in proportion to its size (at most `size_max`).
     #[must_use]
     pub(super) fn random_unit(
         &self,

@@ -1,16 +1,8 @@
-//! ECN marking and WRED: probability that a frame is marked or dropped early, by the length of its queue (RFC 3168,
-//! RED).
+//! ECN marking and WRED: probability that a leaving frame is marked or dropped early, by the length of its queue (RFC
+//! 3168, RED).
 //!
-//! ```text
-//!   probability 1            .-------   at max and above: always
-//!                            |
-//!   `probability`          .'|
-//!                       .'   |
-//!   0 _______________.'      |
-//!                   min     max         bytes of the egress queue
-//! ```
-//!
-//! The length at a frame's departure counts, so that senders learn the newest length.
+//! The probability is 0 below `min`, rises linearly to `probability` just below `max`, and is 1 from `max` on. The
+//! length at a frame's departure counts, so that senders learn the newest length.
 
 use fastrand::Rng;
 use xoff_wire::units::Bytes;

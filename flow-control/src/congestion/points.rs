@@ -31,7 +31,6 @@ pub struct Arrival {
     pub class: Class,
     pub slot: u32,
     pub size: Bytes,
-    /// Bytes in the sampled buffer, this frame included.
     pub occupancy: Bytes,
 }
 
@@ -84,8 +83,8 @@ impl CongestionPoints {
         self.settings.egress
     }
 
-    /// Counts an arriving frame. Returns a sample if one is due. `flow` computes the frame's
-    /// [`flow_digest`](super::culprit::flow_digest), and is called only if flows are counted.
+    /// Counts an arriving frame. Returns a sample if one is due. `flow` returns the frame's
+    /// [`flow_digest`](super::culprit::flow_digest), and is called only if needed.
     pub fn arrived(&mut self, arrival: &Arrival, flow: impl FnOnce() -> u64) -> Option<Sample> {
         let Arrival { port, class, slot, size, occupancy } = *arrival;
         let point = self.points[port.index()][class.index()].as_deref_mut()?;
@@ -106,8 +105,8 @@ impl CongestionPoints {
         }
     }
 
-    /// Returns the slot of the frame to blame for a sample. `arrived` is the slot of the frame that caused the sample;
-    /// `size` returns the size of a slot's frame.
+    /// Returns the slot of the frame to blame for a sample that the frame in slot `arrived` caused. `size` returns the
+    /// size of a slot's frame.
     #[must_use]
     pub fn culprit(
         &mut self,

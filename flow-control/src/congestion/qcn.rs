@@ -6,8 +6,8 @@
 //!   Qoff = Q - Qeq     Qdelta = Q - Qold     Fb = Qoff + w x Qdelta
 //! ```
 //!
-//! A positive Fb means congestion. Fb is quantized to six bits: the station slows down by that many 128ths. The higher
-//! Fb is, the sooner the next sample is taken. Feedback of zero is not sent.
+//! A positive Fb means congestion. Quantized to six bits, it tells the station by how many 128ths to slow down. The
+//! higher Fb is, the sooner the next sample is taken.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::Bytes;

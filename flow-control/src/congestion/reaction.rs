@@ -2,15 +2,14 @@
 //!
 //! The first CNM starts the limiter; reaching line rate ends it. In between:
 //!
-//! * A CNM with quantized feedback q lowers the rate by its fraction q x Gd, at most by half. The old rate becomes
-//!   the target, unless no cycle ended since the previous CNM.
+//! * A CNM with quantized feedback q lowers the rate by its fraction q x Gd, at most by half. The old rate becomes the
+//!   target, unless no cycle ended since the previous CNM.
 //! * Byte cycles and time cycles run in parallel. Each ended cycle moves the rate half way to the target.
-//! * Fast recovery: for five cycles of a kind the target stays unchanged. In the first, a target above ten times the
-//!   rate shrinks to an eighth.
+//! * Fast recovery: the first five cycles of a kind leave the target unchanged; later ones are half as long. If the
+//!   target is above ten times the rate, the first cycle divides it by eight.
 //! * Active increase: beyond five cycles of one kind, each cycle raises the target by R_AI.
-//! * Hyper-active increase: beyond five cycles of both kinds, each cycle raises it by R_HAI, times the cycles beyond
-//!   five of both.
-//! * Beyond five cycles of a kind, its cycles are half as long.
+//! * Hyper-active increase: beyond five cycles of both kinds, each raises it by R_HAI, times the cycles beyond five of
+//!   both.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -31,7 +30,6 @@ pub struct ReactionSettings {
     /// R_HAI: unit of target rise per cycle in hyper-active increase.
     pub hyper_step: BitRate,
     pub rate_min: BitRate,
-    /// Maximum jitter of cycle lengths in percent, which desynchronizes flows.
     pub jitter_percent: u8,
     pub seed: u64,
 }

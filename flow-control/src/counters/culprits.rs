@@ -11,15 +11,13 @@ use crate::cause::Cause;
 pub struct CulpritQueue {
     pub egress: PortId,
     pub class: Class,
-    /// Queued bytes of the class, received on the ingress port.
     pub bytes: u64,
     /// True if the peer now pauses the queue or a flow in it.
     pub held: bool,
 }
 
 impl Counters {
-    /// Returns the egress queues with frames from `ingress`, fullest first. Empty unless the peer at `ingress` is
-    /// paused now.
+    /// Returns the egress queues with frames from `ingress`, fullest first. Empty unless its peer is paused now.
     #[must_use]
     pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<CulpritQueue> {
         let held = self.class(ingress, class);

@@ -33,7 +33,6 @@ pub struct Counters {
 #[allow(missing_docs)] // the names say it
 pub struct PortCounters {
     pub classes: [ClassCounters; CLASSES],
-    /// PFC and PAUSE frames sent.
     pub pause_frames_sent: Counter,
     /// PFC frames with rates (GFC) sent; not in [`PortCounters::pause_frames_sent`].
     pub rate_frames_sent: Counter,
@@ -43,37 +42,31 @@ pub struct PortCounters {
     pub pause_frames_received: Counter,
     /// Well-formed pause frames whose classes the port does not obey.
     pub pause_frames_ignored: Counter,
-    /// Malformed MAC control frames, by reason ([`MacControlError::ALL`]).
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class. Only one frame of each
-    /// micro-flow, and frames with examined checksums, count.
+    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class. Of each micro-flow, only some
+    /// are counted.
     pub pcp_overruled: Counter,
     /// Frames to reserved addresses (such as LLDP, but not MAC control) that the switch consumed.
     pub reserved_frames: Counter,
-    /// Slow-path frames by punt reason ([`PuntReason::ALL`]).
     pub punts: [PuntCounters; PuntReason::COUNT],
     /// Times that a control frame, such as a pause, waited because its frame pool was empty.
     pub control_starved: Counter,
     /// Source address of the last obeyed pause frame; zero if none.
     pub pause_peer: Counter,
     pub cnms_received: Counter,
-    /// Malformed CNMs received and forwarded, by reason ([`CnmError::ALL`]).
     pub malformed_cnms: [Counter; CnmError::COUNT],
-    /// Received frames whose TCP or UDP checksum was examined (a sample).
     pub checksums_examined: Counter,
-    /// Examined frames whose TCP or UDP checksum the sender left unfinished. Single ones do not count, because they may
-    /// have an error instead.
+    /// Examined frames with an unfinished TCP or UDP checksum. Isolated ones do not count, because they may be chance.
     pub checksums_unfinished: Counter,
     pub fdb_entries: Counter,
     pub station_moves: Counter,
-    /// Frames whose source was not learned, because the port's limit was reached or the table was full.
+    /// Frames whose source was not learned, because the port's limit or the table was full.
     pub learn_refused: Counter,
-    /// Loops between this port and a lower-numbered one.
     pub loops: Counter,
     /// Index of the other port of the last loop, plus one; zero without a loop.
     pub loop_with: Counter,
-    /// 1 during the hold time after a loop. With [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the
-    /// port is then kept out of floods.
+    /// 1 during the hold time after a loop, during which
+    /// [`LoopDetection::Block`](crate::settings::LoopDetection::Block) keeps the port out of floods.
     pub looped: Counter,
 }
 
@@ -88,13 +81,11 @@ pub struct PuntCounters {
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port. Counters of each received frame share one cache line, those of each sent frame
-/// the next.
+/// Counters of one class on one port. The counters of received frames share a cache line, as do those of sent frames.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 #[allow(missing_docs)] // the names say it
 pub struct ClassCounters {
-    /// Received frames, dropped ones included.
     pub rx_frames: Counter,
     pub rx_bytes: Counter,
     pub ingress_bytes: Counter,
@@ -110,8 +101,8 @@ pub struct ClassCounters {
     pub tx_frames: Counter,
     pub tx_bytes: Counter,
     pub queueing_delay: Histogram,
-    /// Dropped frames by reason ([`DropReason::ALL`]). They count at the egress port if its queue dropped them, else at
-    /// the ingress port.
+    /// Dropped frames by reason ([`DropReason::ALL`]), at the egress port if its queue dropped them, else at the
+    /// ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
     /// Time at which memory was first exhausted for a frame received here (driver's clock, ns), or zero.
@@ -122,17 +113,13 @@ pub struct ClassCounters {
     pub late_frames: Counter,
     /// Maximum headroom use in bytes during the last five to six minutes.
     pub headroom_recent: RecentMax,
-    /// XOFFs sent, not counting refreshes.
     pub xoff_sent: Counter,
     pub xoff_causes: Causes,
     /// Actions that the policy requested on events of this port, but the switch cannot execute.
     pub intents_refused: Counter,
     pub xon_sent: Counter,
-    /// Repeated XOFFs, which keep pauses alive.
     pub refreshes_sent: Counter,
-    /// XOFFs (nonzero pause times) received and obeyed.
     pub xoff_received: Counter,
-    /// XONs (zero pause times) received and obeyed.
     pub xon_received: Counter,
     pub rate_requests: RateRequests,
     /// Rate limit requested by the peer (bit/s); zero means none.
@@ -141,7 +128,7 @@ pub struct ClassCounters {
     pub held_nanos: Counter,
     /// Start of this switch's current pause of the peer (driver's clock, ns), or zero.
     pub held_since: Counter,
-    /// Cause of the current or last pause of the peer, as a packed [`crate::cause::Cause`]; zero if there was none.
+    /// Cause of the last pause of the peer, as a packed [`crate::cause::Cause`]; zero if there was none.
     pub held_cause: Counter,
     /// Summed duration (ns) of the peer's finished pauses of this switch.
     pub paused_nanos: Counter,
@@ -151,29 +138,24 @@ pub struct ClassCounters {
     /// Quantized feedback of the last QCN sample (0..=63).
     pub qcn_feedback: Counter,
     pub cnms_sent: Counter,
-    /// Summed quantized feedback of sent CNMs.
     pub cnm_feedback_sum: Counter,
     /// CNMs not sent: the link was down, no control frame was free, or the blamed frame was a CNM.
     pub cnms_not_sent: Counter,
     pub flows: FlowCounters,
     pub ecn_marked_frames: Counter,
-    /// Bytes of frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
     pub storms: Counter,
     /// Start of the current pause storm (driver's clock, ns), or zero.
     pub storm_since: Counter,
     pub storm_nanos: Counter,
-    /// Frames sent during pause storms; updated with each pause frame and at the end of a storm.
+    /// Frames sent during pause storms; updated with each pause frame.
     pub storm_forwarded: Counter,
     pub last_storm: StormCounters,
     /// Pipeline halts by this egress queue while it was full ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
-    /// Start of the current pipeline halt (driver's clock, ns), or zero.
     pub halted_since: Counter,
     pub halted_nanos: Counter,
-    /// Durations (ns) of this switch's pauses of the peer.
     pub held_durations: Histogram,
-    /// Durations (ns) of the peer's pauses of this switch.
     pub paused_durations: Histogram,
 }
 
@@ -181,12 +163,10 @@ pub struct ClassCounters {
 #[derive(Debug, Default, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct FlowCounters {
-    /// Frames sent to pause flows, refreshes included.
     pub pause_frames_sent: Counter,
     pub resume_frames_sent: Counter,
     pub pause_frames_received: Counter,
     pub resume_frames_received: Counter,
-    /// Flow pauses requested from the peer, sent or not.
     pub requests: FlowRequests,
     pub paused: Counter,
     /// Pauses of the whole class, because a flow table was full or queued frames belonged to unknown flows.

@@ -54,17 +54,13 @@ impl RateRequests {
 #[allow(missing_docs)] // the names say it
 pub struct ShadowCounters {
     pub xoff: Counter,
-    /// Summed duration (ns) of finished pauses that the shadow policy requested.
     pub held_nanos: Counter,
-    /// Start of the current pause that the shadow policy requests (driver's clock, ns), or zero.
     pub held_since: Counter,
     pub flows: FlowRequests,
     pub rate: RateRequests,
     /// Frames received here and lost because memory was full, although the shadow policy requested no pause.
     pub lost: Counter,
-    /// Time of the first loss in `lost` (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Actions that the shadow policy requested on events of this queue, but a switch cannot execute.
     pub refused: Counter,
 }
 

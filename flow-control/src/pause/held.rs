@@ -84,8 +84,7 @@ impl Held {
         announced
     }
 
-    /// Makes an XON for `class` due, because the peer may treat it as paused. No XON is sent while this switch pauses
-    /// the class.
+    /// Schedules an XON for `class`, which the peer may treat as paused, unless this switch pauses it.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
@@ -118,7 +117,7 @@ impl Held {
         }
     }
 
-    /// Returns the due pause frame, if any. It names all paused classes, so that one timer refreshes them.
+    /// Returns the due pause frame, if any. It names all paused classes, so that one timer suffices.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;

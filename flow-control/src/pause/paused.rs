@@ -94,8 +94,7 @@ impl Paused {
         self.classes
     }
 
-    /// Returns classes that may not send: paused classes without permission to [defy](Paused::defy) the pause. Call
-    /// [`Paused::expire`] first.
+    /// Returns paused classes that do not [defy](Paused::defy) the pause. Call [`Paused::expire`] first.
     #[inline]
     #[must_use]
     pub const fn blocked(&self) -> ClassSet {

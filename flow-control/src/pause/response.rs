@@ -1,9 +1,8 @@
 //! Response of a peer to XOFF: bytes of a class after the decision to pause it, and their delay.
 //!
-//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. More bytes
-//! within that time mean that the peer is faster, or has a larger backlog, than declared; later bytes, that it stops
-//! late or never. The limits include the switch's stall budget. After a longer stall, the peer is not blamed during one
-//! time limit.
+//! Headroom ([`crate::headroom`]) implies a limit in bytes, and the time in which the line carries them. More bytes
+//! within that time mean that the peer is faster, or has a larger backlog, than declared. Later bytes mean that it
+//! stops late or never. After a stall beyond this switch's budget, the peer is not blamed during one time limit.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -26,7 +25,6 @@ pub struct Response {
 pub struct Judgement {
     /// Bytes of the class received since the decision to pause it.
     pub received: Bytes,
-    /// Time since the XOFF was sent, if known.
     pub after: Option<Nanos>,
     pub fault: Option<Fault>,
 }
@@ -82,8 +80,8 @@ impl Response {
         self.xoff_sent = ClassSet::NONE;
     }
 
-    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of this switch's last
-    /// stall beyond its budget.
+    /// Compares frames of a paused class, polled at `now`, with the limits. `away` is the end of the last overlong
+    /// stall.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);

@@ -1,11 +1,11 @@
 //! Detection of classes that a peer keeps paused nearly all the time, in one pause or many.
 //!
-//! From the first pause on, the port is sampled about every millisecond. A class is at a standstill if it was blocked
-//! in all but [`FREE_MAX`] of the last [`LOOKS`] samples. This finds nearly every class that may send a few thousandths
-//! of the time, and hardly any that may send a tenth.
+//! While pauses last, the port is sampled about every millisecond. A class is at a standstill if it was blocked in all
+//! but [`FREE_MAX`] of the last [`LOOKS`] samples. A class that may send a few thousandths of the time is nearly always
+//! found, one that may send a tenth hardly ever.
 //!
-//! Samples are counted instead of time, because a stalled switch may miss the end of a pause. Their spacing varies, so
-//! that few rhythms of pauses escape.
+//! Samples count instead of time, because a stalled switch may miss the end of a pause. Their spacing varies, so that
+//! few rhythms of pauses escape.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 

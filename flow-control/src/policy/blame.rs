@@ -5,8 +5,7 @@
 //!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
 //! ```
 //!
-//! D(i,p) = 1 means that ingress port i is paused in class p. E(i,o,p) = 1 means that egress port o blames port i,
-//! which the policy decides.
+//! D(i,p) = 1: ingress port i is paused in class p. E(i,o,p) = 1: egress port o blames port i, by the policy's rule.
 
 use xoff_wire::units::{PortId, PortSet};
 

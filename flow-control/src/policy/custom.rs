@@ -21,8 +21,7 @@ impl CustomPanic {
     }
 }
 
-/// Calls a custom policy with a copy of the event, because a borrowed event would keep the compiler from specializing
-/// built-in policies.
+/// Calls a custom policy with a copy of the event, because a borrowed event would slow down built-in policies.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(
@@ -44,7 +43,7 @@ pub(super) fn adopt(policy: &mut dyn CustomPolicy, buffer: &Buffer, intents: &mu
 }
 
 fn called<T>(call: impl FnOnce() -> T) -> T {
-    // Catch the panic only to change its payload, and resume it, because the policy's state may be half updated.
+    // Resume the panic after changing its payload, because the policy's state may be half updated.
     panic::catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|cause| panic::resume_unwind(Box::new(CustomPanic::of(&*cause))))
 }

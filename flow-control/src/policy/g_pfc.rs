@@ -1,11 +1,9 @@
 //! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as the OFC paper's
-//! evaluation describes it: it "selectively pauses low-priority flows using a lower ingress threshold, building on the
-//! standard PFC scheme".
+//! evaluation describes it.
 //!
 //! At a fraction of XOFF, a class pauses the lower lossless classes of the port; at XOFF it is paused itself. A class
-//! resumes when no class requests its pause. A lossy class pauses no other class.
-//!
-//! The description leaves open when lower classes resume; here, they resume below a second fraction of XOFF.
+//! resumes when no class requests its pause. The description leaves open when lower classes resume: here, below a
+//! second fraction of XOFF.
 
 use xoff_wire::units::{Bytes, ClassSet, PortId, PortSet};
 

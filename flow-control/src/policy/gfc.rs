@@ -5,11 +5,11 @@
 //!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k
 //! ```
 //!
-//! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never reaches XOFF and never quite stops, which
-//! breaks deadlocks. Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
+//! Bmax is XOFF, B1 a fraction of it, C the line rate. An obedient peer never quite stops, which breaks deadlocks.
+//! Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
 //!
-//! The paper leaves the end of a step open. Here, step k ends when the queue is empty, or below T(k) by half the
-//! distance to T(k-1), so that not every frame causes a rate frame.
+//! Step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). The paper leaves this open;
+//! without a distance, each frame could cause a rate frame.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 

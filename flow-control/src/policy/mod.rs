@@ -1,14 +1,6 @@
 //! Flow-control policies, which decide when the switch pauses which peers.
 //!
-//! A policy gets events and occupancies and returns intents ([`crate::decision`]). Each class has its own [`Policy`],
-//! which may be replaced at any time.
-//!
-//! ```text
-//!   receive   enter_ingress   Received   I(i,p) may become 1
-//!   forward   enter_egress    Enqueued   the egress queue may be congested
-//!   release   leave_egress    Dequeued   the egress queue may be no longer congested
-//!             leave_ingress   Released   I(i,p) may become 0
-//! ```
+//! A policy gets events and occupancies and returns intents ([`crate::decision`]). Each class has its own [`Policy`].
 
 #[cfg(test)]
 mod bench;
@@ -117,7 +109,7 @@ impl Policy {
     }
 
     /// Returns how many more frames and bytes may pass without a call of `observe` for such an `event`, because they
-    /// cause neither an intent nor a change of state. For received frames, this holds only below XOFF.
+    /// change nothing. For received frames, this holds only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {

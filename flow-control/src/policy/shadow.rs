@@ -1,8 +1,8 @@
-//! Shadow policies get the acting policy's events, but have no effect.
+//! Shadow policies get the acting policy's events, but have no effect. They show which peers they would have paused,
+//! and when.
 //!
-//! A shadow shows which peers it would have paused, and when. A lost frame counts against a shadow that had not
-//! requested a pause of the sender. A shadow of OFC also receives the peers' flow pauses, and has flow tables of its
-//! own.
+//! A lost frame counts against a shadow that had not requested a pause of the sender. A shadow of OFC also receives the
+//! peers' flow pauses, and has flow tables of its own.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
@@ -41,7 +41,7 @@ impl Shadow {
         }
     }
 
-    /// Ends the pauses that this shadow policy requests, and starts its `successor` with the frames in the buffer.
+    /// Ends the pauses that this shadow requests, and starts its `successor` with the frames in the buffer.
     pub fn give_way(
         &mut self,
         successor: &mut Shadow,
@@ -74,7 +74,7 @@ impl Shadow {
         !self.demands[port.index()][class.index()].is_empty()
     }
 
-    /// Handles an event and counts the intents. `intents` is scratch space; `counters` belong to this shadow policy.
+    /// Handles an event and counts the intents in this shadow's `counters`. `intents` is scratch space.
     #[inline(always)] // the kind of event is constant at each call
     pub fn observe(
         &mut self,

@@ -7,14 +7,13 @@ use xoff_wire::units::Class;
 use super::SwitchSettings;
 use crate::decision::CustomPolicy;
 
-/// Factory of [`CustomPolicy`]s by class. Its `Debug` output must contain its parameters, because comparing it detects
-/// changes.
+/// Factory of [`CustomPolicy`]s by class. Its `Debug` output must contain all parameters, so that changes are detected.
 pub trait PolicyFactory: Debug + Send + Sync {
     /// Creates the policy of `class`, which must allocate all its memory now.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Returns whether one worker must handle both ingress and egress of a frame, because policies get events of their
-    /// own worker only.
+    /// Returns whether one worker must handle both ingress and egress of a frame. Policies get events of their own
+    /// worker only.
     fn needs_one_worker(&self) -> bool {
         true
     }

@@ -18,7 +18,6 @@ pub struct GroupSettings {
     pub uplinks: bool,
     /// LACP settings; with `None`, every member with a link is used.
     pub lacp: Option<Lacp>,
-    /// Salt that makes path choices independent of those of other switches.
     pub salt: u64,
 }
 
@@ -51,8 +50,7 @@ pub enum Spread {
     Adaptive {
         /// Bytes in a queue below which its path is preferred.
         low: Bytes,
-        /// Bytes in a queue below which its path is used if no path is preferred. If no queue is shorter, all paths are
-        /// used.
+        /// Bytes in a queue below which its path is used if no path is preferred. Otherwise all paths are used.
         high: Bytes,
     },
 }

@@ -58,8 +58,8 @@ pub struct SharedMemory {
     pub egress_port_limit: Bytes,
     /// Egress queues to which both egress limits apply.
     pub egress_limits: EgressLimits,
-    /// Source of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame. An empty
-    /// queue without memory sends no XOFF, because no departure could resume the peer.
+    /// Source of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame, because an
+    /// empty queue without memory cannot pause its peer.
     pub headroom: HeadroomPlace,
     /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None` means fixed limits.
     pub alpha_log2: Option<i8>,
@@ -93,9 +93,7 @@ pub enum EgressLimits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum HeadroomPlace {
-    /// Headroom reserved for each queue, outside the pool.
     #[default]
     Reserved,
-    /// Headroom taken from the pool, within the pool's limits.
     Pool,
 }

@@ -28,18 +28,14 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos,
 #[allow(missing_docs)] // the names say it
 pub struct SwitchSettings {
     pub ports: Vec<PortSettings>,
-    /// Event at which a frame stops counting at ingress.
     pub accounting: Accounting,
     pub memory: Memory,
     pub lossy_pool: LossyPool,
-    /// Handling of frames for full egress queues.
     pub when_full: WhenFull,
     pub pipeline: PipelineSettings,
     pub policies: [PolicyKind; CLASSES],
-    /// Shadow policies, each for all classes.
     pub shadows: Vec<PolicyKind>,
     pub policy: PolicySettings,
-    /// Header fields that choose among equal-cost paths.
     pub hash: PathHash,
     pub fdb: FdbSettings,
     pub vlans: Vec<VlanSettings>,
@@ -78,12 +74,12 @@ pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings)
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames, per port of a worker. No other limit bounds them, because ingress counts
-/// each flooded frame once.
+/// Maximum copies of flooded lossless frames, per port of a worker. Ingress counts a flooded frame once, so no other
+/// limit bounds its copies.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
-/// Maximum queued frames from the host at each router interface. No other limit bounds them, because they count at no
-/// ingress queue.
+/// Maximum queued frames from the host at each router interface. They count at no ingress queue, so no other limit
+/// bounds them.
 pub const HOST_FRAMES_MAX: u32 = 64;
 
 /// Settings of a VLAN.
@@ -118,7 +114,7 @@ pub enum LoopDetection {
     Off,
     #[default]
     Alert,
-    /// Loops are reported. The higher-numbered port, if it has this setting, is also kept out of floods for some time.
+    /// Loops are reported. The higher-numbered port, if it has this setting, is kept out of floods for some time.
     Block,
 }
 
@@ -156,7 +152,7 @@ pub struct FdbSettings {
     pub seed: HashSeed,
 }
 
-/// Secret seed of the address hash. With it, an attacker could choose addresses that keep a station from being learned.
+/// Secret seed of the address hash, which keeps attackers from choosing addresses that collide with a station's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed(pub [u64; 2]);
 
@@ -220,9 +216,7 @@ pub struct PortSettings {
     pub max_rate: Option<BitRate>,
     /// Longest frame in bytes, without FCS and [`xoff_wire::units::TAGS`].
     pub mtu_frame: u32,
-    /// Header field that selects the class.
     pub trust: Trust,
-    /// Class of frames without a trusted header field.
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
@@ -236,27 +230,23 @@ pub struct PortSettings {
     /// Maximum learned addresses; frames of other stations are still forwarded.
     pub learn_limit: Option<usize>,
     pub storm_limit: StormLimit,
-    /// Reaction to a loop, in which stations seem to move back and forth between two ports.
     pub loop_detection: LoopDetection,
     pub flood_unknown: bool,
     pub flood_group: bool,
     /// True if a multicast router is at the port, even if it sends no queries.
     pub multicast_router: bool,
-    /// True if an IGMP or MLD leave ends a membership at once, because the port has a single host.
+    /// True if an IGMP or MLD leave ends a membership at once (single host at the port).
     pub fast_leave: bool,
     /// True if no frames pass to or from other isolated ports.
     pub isolated: bool,
-    /// True if the port is a router interface, which bridges nothing.
     pub routed: bool,
     pub flow_control: FlowControl,
     /// LLDP agent of the port. With [`Lldp::Off`], LLDP frames are consumed; otherwise they are punted.
     pub lldp: Lldp,
     pub punt_limit: PuntLimit,
-    /// Use of the neighbour's DCBX announcements.
     pub dcbx: Dcbx,
     /// Peer capabilities that LLDP determines. They override `ofc_peer` and `gfc_peer`.
     pub auto_peer: AutoPeer,
-    /// True if the peer understands flow lists ([`xoff_wire::ofc`]).
     pub ofc_peer: bool,
     /// True if the peer understands rates (GFC). The port then obeys and sends rates.
     pub gfc_peer: bool,
@@ -267,10 +257,9 @@ pub struct PortSettings {
     pub burst: Bytes,
     /// Maximum layer-1 bytes in the driver, which a pause cannot stop.
     pub commit: Bytes,
-    /// Computed headroom: maximum bytes of a class after XOFF if the peer is as declared. With [`Bytes::MAX`], the peer
-    /// is never blamed.
+    /// Computed headroom: maximum bytes of a class after XOFF from a peer as declared. With [`Bytes::MAX`], the peer is
+    /// never blamed.
     pub past_xoff: Bytes,
-    /// Declared maximum time until the peer stops.
     pub peer_response: Nanos,
     pub classes: [ClassSettings; CLASSES],
 }
@@ -290,7 +279,6 @@ pub enum Lldp {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Dcbx {
-    /// DCBX is neither sent nor read.
     Off,
     #[default]
     Compare,
@@ -349,15 +337,13 @@ pub struct ClassSettings {
     pub xon: Bytes,
     /// Ingress bytes beyond `xoff`; zero in a lossy class.
     pub headroom: Bytes,
-    /// Number of ingress frames at which XOFF is also sent, because small frames use up slots. `u32::MAX` means no
-    /// limit.
+    /// Ingress frames at which XOFF is also sent, because small frames use up slots. `u32::MAX` means no limit.
     pub xoff_frames: u32,
     pub ingress_reserve: Bytes,
     pub ingress_max: Bytes,
     /// Egress queue length at which [`WhenFull`] applies to a frame.
     pub egress_max: Bytes,
-    /// Maximum frames in the egress queue, because small frames use up slots. `u32::MAX` means no limit (`xoff_frames`
-    /// bounds lossless classes).
+    /// Maximum frames in the egress queue, because small frames use up slots. `u32::MAX` means no limit.
     pub egress_max_frames: u32,
     pub egress_reserve: Bytes,
     /// Egress queue length from which some policies count arrivals.
@@ -406,11 +392,11 @@ impl PuntLimit {
 #[allow(missing_docs)] // the names say it
 pub struct WatchdogSettings {
     pub action: WatchdogAction,
-    /// Time after which a paused class that has queued frames, but sends none, is in a pause storm.
+    /// Time without sending after which a paused class with queued frames is in a pause storm.
     pub detect: Nanos,
     /// Time without a pause that ends the storm.
     pub restore: Nanos,
-    /// Minimum share of `detect`, in percent, that pauses must fill for a storm to begin; 100 means one unbroken pause.
+    /// Minimum share of `detect`, in percent, that pauses must fill for a storm; 100 means one unbroken pause.
     pub share: u8,
 }
 

@@ -31,8 +31,8 @@ impl FrameRate {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// Returns the start time of the frame after the frame that starts at `at`, and the new carry (`owed`). The carry
-    /// is the rounded-off fraction of a nanosecond, in units of 1 / rate ns.
+    /// Returns the start time of the next frame after one at `at`, and the new carry (`owed`): the rounded-off fraction
+    /// of a nanosecond, in 1 / rate ns.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;

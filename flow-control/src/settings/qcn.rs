@@ -14,7 +14,7 @@ pub struct QcnSettings {
     pub weight: u32,
     /// Is: bytes between samples of an uncongested buffer.
     pub sample_every: Bytes,
-    /// Maximum jitter of the sampling interval in percent, so that sampling does not lock to periodic traffic.
+    /// Maximum jitter of the sampling interval in percent, which keeps sampling from locking to periodic traffic.
     pub jitter_percent: u8,
     /// Minimum arriving frames between two CNMs (section V of the QCN paper).
     pub frames_per_cnm: u32,

@@ -39,7 +39,7 @@ pub fn notice(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     cnm.encode(&envelope).as_bytes().to_vec()
 }
 
-/// Returns bytes that the test bed cannot take for a damaged frame of its own.
+/// Returns arbitrary bytes that the test bed cannot mistake for a damaged frame of its own.
 pub fn any(input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = input.bytes(u8::MAX);
     for at in 0..bytes.len() {

@@ -33,7 +33,7 @@ impl Input<'_> {
         choices[usize::from(self.byte()) % N]
     }
 
-    /// Returns at least one and at most `most` bytes.
+    /// Returns 1 to `most` bytes.
     pub fn bytes(&mut self, most: u8) -> Vec<u8> {
         let count = usize::from(1 + self.below(most)).min(self.0.len());
         let (bytes, rest) = self.0.split_at(count);
@@ -53,18 +53,18 @@ impl Input<'_> {
         self.one_of([None, Some(BitRate::from_mbps(20)), Some(BitRate::from_mbps(300))])
     }
 
-    /// Returns a frame length without FCS.
+    /// Returns a frame length in bytes, without FCS.
     pub fn len(&mut self) -> u32 {
         60 + u32::from(self.byte()) * 540 / 255
     }
 
-    /// Returns 256 ns to 16 ms, with finer steps for short times.
+    /// Returns a duration of 256 ns to 16 ms, in finer steps for short times.
     pub fn span(&mut self) -> Nanos {
         let byte = u64::from(self.byte());
         Nanos((16 + (byte & 15)) << (4 + (byte >> 4)))
     }
 
-    /// Returns a host's, an unknown station's or a group's address.
+    /// Returns the address of a host, an unknown station, or a group.
     pub fn address(&mut self, star: &Star) -> MacAddr {
         let ports = star.switch().settings.ports.len();
         match self.byte() {

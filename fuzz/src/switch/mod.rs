@@ -1,5 +1,5 @@
-//! Fuzz target: a whole switch under streams, arbitrary frames, link flaps and policy changes. The test bed checks all promises after each
-//! event.
+//! Fuzz target: a whole switch under streams, arbitrary frames, link flaps and policy changes. The test bed checks
+//! after each event that no guarantee is violated.
 //!
 //! ```text
 //!   bytes --> plan     configuration
@@ -22,10 +22,10 @@ use xoff_testkit::bed::{Flow, Obeys, Star, Stream};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
 use xoff_wire::{Header, MacControl, Pfc, Rates};
 
-/// Maximum steps of an input, which bound its cost.
+/// Maximum number of steps per input, which bounds its run time.
 const STEPS_MAX: usize = 64;
 
-/// Counts of events by name. A count of zero in all inputs shows what they do not exercise.
+/// Counts of events by name. An event with a count of zero in all inputs is not exercised.
 pub type Reached = [(&'static str, u64); 18];
 
 pub fn check(bytes: &[u8]) -> Reached {
@@ -124,7 +124,7 @@ impl Run {
         }
     }
 
-    /// Delivers bytes at a port, even if the class is paused.
+    /// Delivers `bytes` at a port, even if the frame's class is paused.
     fn come(&mut self, port: usize, bytes: &[u8]) {
         let settings = &self.settings.ports[port];
         if let Ok(header) = Header::parse(bytes)
@@ -184,7 +184,8 @@ impl Run {
         self.star.run_for(Nanos::from_micros(100));
     }
 
-    /// Returns true if no frame of the class was lost in the switch, on a wire, or by an empty fill ring.
+    /// Returns whether every frame of `flow` must arrive: none of its class was lost in the switch, on a wire, or by an
+    /// empty fill ring.
     fn must_come(&self, flow: Flow, class: Class) -> bool {
         let [from, to] = [flow.from, flow.to];
         let isolated = |port: usize| self.settings.ports[port].isolated;

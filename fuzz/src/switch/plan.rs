@@ -12,7 +12,6 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
 use super::input::Input;
 
-/// Response time of peers that obey late.
 pub const RESPONSE: Nanos = Nanos::from_micros(3);
 const ECN: EcnSettings = EcnSettings { min: Bytes(700), max: Bytes(2_000), probability: 0.5, wred: false };
 
@@ -89,7 +88,7 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
     }
 }
 
-/// Returns a pipeline from one byte: the remainder by 3 decides on halts, the quotient on rate, delay and order.
+/// Returns a pipeline chosen by one byte. Its remainder by 3 decides on halts, its quotient on rate, delay and order.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
     let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };
@@ -142,7 +141,7 @@ fn any_class(input: &mut Input<'_>, link: &Link) -> ClassSettings {
     let xoff = Bytes(700 + 20 * u64::from(input.byte()));
     let egress = input.byte();
     let egress_xoff = Bytes(1 + 20 * u64::from(egress));
-    // Not a byte of its own, so that the seeds keep their meaning.
+    // Derive the share from the egress byte, because another byte would change the meaning of existing seeds.
     let share = if egress % 2 == 1 { 80 } else { WatchdogSettings::UNBROKEN };
     let (detect, restore) = (Nanos::from_micros(30), Nanos::from_micros(20));
     let storm = |action| WatchdogSettings { action, detect, restore, share };

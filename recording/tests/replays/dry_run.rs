@@ -1,4 +1,4 @@
-//! Records a switch with random traffic, which causes many kinds of decisions.
+//! Records a switch under random traffic, which causes many kinds of decisions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ struct Stage<'a> {
 struct Line {
     comes: Vec<Vec<u8>>,
     out: VecDeque<Frame>,
-    /// Number of frames in `out` that leave on the line before the next turn.
+    /// Number of frames in `out` that leave before the next loop.
     leaves: usize,
 }
 

@@ -70,7 +70,6 @@ fn replay_refuses_short_file_of_other_format() {
     }
 }
 
-/// A pipe is refused because a replay reads its input twice.
 #[test]
 fn replay_refuses_pipe_or_directory() {
     for path in ["/dev/zero", "/"] {
@@ -181,7 +180,7 @@ fn replay_refuses_other_version_or_several_workers() {
 
 #[test]
 fn replay_reports_first_different_decision() {
-    // The recorded switch sends XOFF at a higher threshold than in its recorded configuration.
+    // The recorded switch has a higher XOFF threshold than its recorded configuration.
     let (text, settings) = (dry_run::text(XOFF), dry_run::settings(XOFF));
     let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);
     let (ring, records) = Ring::new(16 << 20);

@@ -15,7 +15,7 @@ mod kind {
     pub const REPORT_V3: u8 = 0x22;
 }
 
-/// Maximum response time of queries of IGMPv1, which name none.
+/// Maximum response time of IGMPv1 queries, which do not carry it.
 const RESPONSE_V1: Nanos = Nanos::from_secs(10);
 
 #[inline]
@@ -66,10 +66,8 @@ pub(crate) fn parse(source: Address, message: &[u8]) -> Result<Message<'_>, Memb
     }
 }
 
-/// Length of an IPv4 packet with a query: header with Router Alert, and IGMPv3 message.
 pub(crate) const QUERY_LEN: usize = IPV4_LEN + 4 + 12;
 
-/// Returns a packet with a query; group 0 means all groups.
 #[allow(clippy::cast_possible_truncation)] // the length is a constant
 pub(crate) fn query(source: u32, group: u32, query: &Query) -> [u8; QUERY_LEN] {
     const ALL_HOSTS: u32 = 0xe000_0001;

@@ -23,7 +23,6 @@ pub(crate) fn role(message: &[u8]) -> Option<Role> {
     }
 }
 
-/// Returns whether the hop-by-hop header of an IPv6 packet has the Router Alert option for MLD (RFC 2711).
 fn has_router_alert(packet: &[u8]) -> bool {
     let Some([_, len, rest @ ..]) = packet.get(IPV6_LEN..).filter(|_| packet[6] == protocol::HOP_BY_HOP)
     else {
@@ -40,7 +39,6 @@ fn has_router_alert(packet: &[u8]) -> bool {
     }
 }
 
-/// Parses the `message` of an IPv6 packet with a complete header.
 pub(crate) fn parse<'a>(
     source: Address,
     packet: &[u8],
@@ -48,7 +46,7 @@ pub(crate) fn parse<'a>(
 ) -> Result<Message<'a>, MembershipError> {
     let kind = message.first().copied().ok_or(MembershipError::Truncated)?;
     let is_link_local = matches!(source, Address::V6(source) if source >> 118 == 0xfe80 >> 6);
-    // A host without an address reports, too (RFC 3590).
+    // Accept reports without a source address, because a host without an address reports, too (RFC 3590).
     let may_lack_source = kind != kind::QUERY && source == Address::V6(0);
     if role(message).is_some() {
         if packet[7] != 1 || !is_link_local && !may_lack_source {
@@ -94,10 +92,8 @@ pub(crate) fn parse<'a>(
     }
 }
 
-/// Length of an IPv6 packet with a query: header, Router Alert, and MLDv2 message.
 pub(crate) const QUERY_LEN: usize = IPV6_LEN + 8 + 28;
 
-/// Returns a packet with a query; group 0 means all groups.
 #[allow(clippy::cast_possible_truncation)] // the lengths are constants
 pub(crate) fn query(source: u128, group: u128, query: &Query) -> [u8; QUERY_LEN] {
     const ALL_NODES: u128 = (0xff02 << 112) | 1;

@@ -8,7 +8,7 @@ const G: Address = Address::V4(0xef01_0203);
 const G6: Address = Address::V6((0xff05 << 112) | 0x123);
 const HOST: Address = Address::V6((0xfe80 << 112) | 9);
 
-/// Packets that scapy composed.
+/// Packets composed by scapy, a program that builds and parses frames.
 const PACKETS: [(&str, Role, &str); 12] = [
     ("igmpv1 report", Role::Report, "4500001c000100000102beda0a000001ef0102031200fcfaef010203"),
     ("igmpv2 report", Role::Report, "4600002000010000010229d20a000001ef010203940400001614f8e6ef010203"),
@@ -90,7 +90,7 @@ fn summary(message: Message<'_>) -> String {
 
 // proves: snooping
 #[test]
-fn membership_messages_are_read_as_composed() {
+fn composed_membership_messages_are_read_correctly() {
     let expected = [
         "Join 239.1.2.3",
         "Join 239.1.2.3",
@@ -226,7 +226,7 @@ explore! {
             bytes[4..6].copy_from_slice(&(len - 40).to_be_bytes());
         }
         let _ = parse(ether_type, &bytes).map(summary);
-        // Without checksums, which random bytes never have.
+        // Parse without checking checksums, because random bytes never have right ones.
         let _ = igmp::parse(G, &bytes).map(summary);
         let (_, mut query) = packet(PACKETS[10].2);
         let _ = mld::parse(HOST, &query, &bytes).map(summary);

@@ -121,7 +121,7 @@ fn flow_label_replaces_ports_of_ipv6() {
 
 // proves: path-hash
 #[test]
-fn inner_headers_of_tunnels_choose_the_path() {
+fn inner_headers_of_tunnels_select_the_path() {
     type Wrap = fn(&[u8]) -> Vec<u8>;
     let tunnels: [(&str, Wrap); 10] = [
         ("IPIP", |packet| eth(0x0800, &v4(1, 4, 0, packet))),

@@ -62,7 +62,7 @@ impl PortSet {
         self
     }
 
-    /// Returns members of `self` not in `other`.
+    /// Returns the members of `self` that are not in `other`.
     #[inline]
     #[must_use]
     pub fn without(mut self, other: &PortSet) -> PortSet {
@@ -70,7 +70,7 @@ impl PortSet {
         self
     }
 
-    /// Returns the first member from `from` on.
+    /// Returns the lowest member that is not below `from`.
     #[must_use]
     pub fn first_from(&self, from: PortId) -> Option<PortId> {
         let start = from.index() / 64;
@@ -86,7 +86,7 @@ impl PortSet {
         }
     }
 
-    /// Returns the first member from `from` on, else the first of all.
+    /// Returns the lowest member that is not below `from`; if there is none, the lowest member.
     #[inline]
     #[must_use]
     pub fn next_from(&self, from: PortId) -> Option<PortId> {

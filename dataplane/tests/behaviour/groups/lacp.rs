@@ -79,7 +79,6 @@ impl Bench {
     }
 }
 
-/// Returns a UDP frame over IPv4 of one of 32 flows (source ports).
 fn data(dst: MacAddr, flow: u8) -> Vec<u8> {
     let ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, flow, 0, 9];
     let mut bytes = [&dst.0[..], &MAC.0, &[8, 0], &ip].concat();

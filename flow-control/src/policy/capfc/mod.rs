@@ -2,10 +2,8 @@
 //!
 //! An egress queue above WARN counts arrivals by ingress port, C(i,o,p). Above XOFF it blames ports, E(i,o,p) = 1,
 //! until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the port with most arrivals; Algorithm 2
-//! (Stop-Calibrate) the fewest ports that together have the share CUT of arrivals.
-//!
-//! The paper leaves ties open: here, the lowest of equal ports is blamed. Ports that may not send XOFF are never
-//! blamed.
+//! (Stop-Calibrate) the fewest ports that together have the share CUT of arrivals. Of equal ports, the lowest is
+//! blamed. Ports that may not send XOFF are never blamed.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -130,7 +128,6 @@ impl CaPfc {
         self.blame.accuse(heaviest, egress, intents);
     }
 
-    /// Blames the fewest ports with the share `cut` of arrivals (Algorithm 2 of CaPFC, lines 2 to 4).
     fn blame_share(&mut self, egress: PortId, cut: f64, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         self.order.sort_unstable_by_key(|port| (std::cmp::Reverse(arrivals[port.index()]), *port));

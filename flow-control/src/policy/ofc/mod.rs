@@ -6,11 +6,10 @@
 //!
 //! A frame meets congestion if its ingress queue is between X_OFF^c and X_OFF, and its egress queue is at least X_OFF^c
 //! (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all flows to that port
-//! are paused. Otherwise it is *local*: the flows that the peer has paused are paused. At X_OFF plain PFC pauses the
-//! class, in place of the paper's PAUSE with all keys (line 11).
+//! are paused. Otherwise it is *local*: the flows paused by the peer are paused. Plain PFC pauses the class at X_OFF,
+//! if a table is full, or if the peer does not understand flow lists.
 //!
-//! docs/policies/ofc.md lists deviations from the paper. Plain PFC pauses the class if a table is full, or the peer is
-//! not known to understand flow lists.
+//! Deviations from the paper: docs/policies/ofc.md.
 
 mod congested;
 mod flow_table;
@@ -120,7 +119,6 @@ impl Ofc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Applies Algorithm 1 to a frame now queued at `egress`.
     #[inline]
     fn enqueued(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
@@ -220,7 +218,7 @@ impl Ofc {
     }
 
     /// Records a flow pause by `egress`'s peer (Algorithm 2 of OFC, line 4). Returns the flow's number; `None` if a
-    /// table is full and the class must be paused.
+    /// table is full, so that the class must be paused.
     pub fn pause_flow(&mut self, egress: PortId, key: &FlowKey, until: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let is_listed = flows.find(key).is_some_and(|flow| flows.entry(flow).congested);
@@ -280,7 +278,7 @@ impl Ofc {
         self.pause_frames[port.index()].next_refresh()
     }
 
-    /// Writes a due frame into `bytes`, which must fit the shortest frame. `from` is the address of `port`, `time` the
+    /// Writes a due frame into `bytes`, which must hold the shortest frame. `from` is the address of `port`, `time` the
     /// pause time.
     pub fn write_frame(
         &mut self,

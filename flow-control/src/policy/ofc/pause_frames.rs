@@ -79,8 +79,8 @@ impl PauseFrames {
         }
     }
 
-    /// Resumes all flows (Algorithm 1 of OFC, lines 17 and 18). Calls `each` with a flow, and whether a resume must be
-    /// sent.
+    /// Resumes all flows (Algorithm 1 of OFC, lines 17 and 18). Calls `each` with the flow, and whether a resume is
+    /// due.
     pub(super) fn resume_all_flows(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
             let needs_resume = row.sent != SentState::Nothing;
@@ -93,7 +93,7 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Forgets sent states, because the peer has lost them. Calls `each` with every flow whose due resume is dropped.
+    /// Forgets sent states, because the peer has lost them. Calls `each` for every dropped resume.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;

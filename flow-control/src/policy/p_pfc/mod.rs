@@ -1,10 +1,8 @@
-//! P-PFC (Tian et al.: "P-PFC: Reducing Tail Latency with Predictive PFC in Lossless Data Center Networks", TPDS
-//! 2020), in two forms, each on top of plain PFC at ingress:
+//! P-PFC (Tian et al.: "P-PFC: Reducing Tail Latency with Predictive PFC in Lossless Data Center Networks", TPDS 2020),
+//! in two forms, each on top of plain PFC at ingress:
 //!
-//! * [`mean`], by the OFC paper's evaluation: "P-PFC utilizes a dynamic egress threshold (average buffer occupancy of
-//!   all egress ports) to determine paused ports".
-//! * [`prediction`], by its own abstract: it "predicts the happening of PFC trigger in the future, and proactively
-//!   triggers PFC pause in advance".
+//! * [`mean`], as in the OFC paper's evaluation: "average buffer occupancy of all egress ports".
+//! * [`prediction`], as in its own abstract: it "predicts the happening of PFC trigger in the future".
 
 mod mean;
 mod prediction;

@@ -8,8 +8,8 @@
 //!   D(i,p) = I(i,p) or P(i,p)
 //! ```
 //!
-//! Where the paper is silent, no queue below XON is paused, so that the buffer absorbs bursts. A predicted pause ends
-//! at half of XON, because at XON the sender would at once be paused again.
+//! Two rules are not from the paper. No queue below XON is paused, so that the buffer absorbs bursts. A predicted pause
+//! ends at half of XON, because at XON it would at once begin again.
 
 use xoff_wire::units::{Bytes, Nanos, PortId, PortSet};
 
@@ -89,7 +89,6 @@ impl Prediction {
         }
     }
 
-    /// Takes a sample; returns whether the queue will reach XOFF within one interval.
     fn will_reach_xoff(&mut self, now: Nanos, port: PortId, buffer: &Buffer) -> bool {
         let class = self.pfc.class();
         let held = buffer.ingress(port, class);
