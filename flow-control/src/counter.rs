@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::prefetch::prefetch;
 
-/// Counter, gauge or watermark with one writer: only one thread calls the writing methods.
+/// Counter, gauge or watermark that only one thread may write.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 

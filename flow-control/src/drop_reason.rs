@@ -20,7 +20,7 @@ pub enum DropReason {
     Hairpin,
     /// Frame between two isolated ports.
     Isolated,
-    /// Frame received by a member of a LAG that LACP does not let collect yet.
+    /// Frame received by a LAG member that LACP does not let collect.
     NotCollecting,
     /// Frame without an egress port: no other port of its VLAN has a link, or flooding is off.
     NoDestination,

@@ -15,7 +15,7 @@ impl Load {
     /// No frames.
     pub const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
 
-    /// Returns the layer-1 bytes of the frames, whose bytes must be counted by [`Bytes::of_frame`].
+    /// Returns the layer-1 bytes of frames counted by [`Bytes::of_frame`].
     #[inline]
     pub const fn on_line(self) -> Bytes {
         Bytes(self.bytes.0 + self.frames as u64 * Bytes::BETWEEN_FRAMES)
@@ -50,7 +50,7 @@ impl Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
-    /// Returns the smaller frame number with the smaller byte number.
+    /// Returns the smaller number of frames and the smaller number of bytes.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {

@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<Line>() == 64);
 #[repr(align(64))]
 struct PortQueues([Queue; CLASSES]);
 
-/// Values of one class on one port.
+/// Occupancy counters of one class on one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
     pub(crate) egress_bytes: Counter,
@@ -55,7 +55,7 @@ impl Occupancy {
         between.chain(queues).for_each(|cell| cell.set(0));
     }
 
-    /// Returns the values of a class on a port.
+    /// Returns the occupancy counters of a class on a port.
     #[inline]
     pub fn queue(&self, port: PortId, class: Class) -> &Queue {
         &self.queues[port.index()].0[class.index()]

@@ -20,7 +20,8 @@ pub enum PuntReason {
     /// Packet to route out of a host interface that does not belong to the switch.
     Elsewhere,
     Other,
-    /// Copy of a lossless packet to an unknown MAC address. The host resolves the address, and discards the copy.
+    /// Copy of a lossless packet whose neighbour's MAC address is unknown. The host resolves the address, but does not
+    /// forward the copy.
     Resolve,
     /// Copy of a multicast report, query, or PIM hello, in a VLAN with snooping.
     Membership,

@@ -50,7 +50,7 @@ impl Ring {
         (ring, Records { bytes: consumer, ended })
     }
 
-    /// Returns the counter of records in the ring, which the worker updates.
+    /// Returns the counter of records written to the ring, which the worker updates.
     #[must_use]
     pub fn records(&self) -> Arc<Counter> {
         Arc::clone(&self.put)

@@ -62,7 +62,7 @@ pub struct Msdu {
     len: u8,
 }
 
-/// Addresses and VLAN tag of a CNM.
+/// Addresses and tags of a CNM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Envelope {

@@ -44,7 +44,7 @@ mod kind {
 
 /// Identifiers of organization-specific TLVs: organization (three bytes) and subtype (one byte).
 mod organization {
-    /// IEEE 802.3: the maximum frame size.
+    /// TLV of IEEE 802.3 with the maximum frame size.
     pub const MAX_FRAME: [u8; 4] = [0x00, 0x12, 0x0f, 4];
     /// TLV of xoff's own, which lists the PFC extensions that a station understands.
     pub const UNDERSTANDS: [u8; 4] = [0x02, 0x78, 0x6f, 1];
@@ -106,9 +106,9 @@ pub struct ManagementAddress<'a> {
 /// PFC extensions understood by the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Understands {
-    /// True for flow lists (OFC1, [`super::ofc`]).
+    /// True if the sender understands flow lists (OFC1, [`super::ofc`]).
     pub flow_lists: bool,
-    /// True for rates (GFC1, [`super::gfc`]).
+    /// True if the sender understands rates (GFC1, [`super::gfc`]).
     pub rates: bool,
 }
 

@@ -69,12 +69,13 @@ impl Bytes {
     }
 }
 
-/// Time or duration in nanoseconds. Time zero is the start of a monotonic clock with AF_XDP, of the run in simulations.
+/// Time or duration in nanoseconds. Time zero is that of a monotonic clock with AF_XDP, the start of the run in
+/// simulations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// Epoch, or a duration of zero.
+    /// Time zero, or a duration of zero.
     pub const ZERO: Nanos = Nanos(0);
     /// Time that never comes: no deadline.
     pub const NEVER: Nanos = Nanos(u64::MAX);
@@ -202,7 +203,7 @@ impl RateStep {
         if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }
     }
 
-    /// Returns k.
+    /// Returns the step number k.
     #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
@@ -227,7 +228,7 @@ pub struct Quanta(pub u16);
 pub struct PortId(pub u8);
 
 impl PortId {
-    /// Returns the index for tables.
+    /// Returns the port's index in tables.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -264,7 +265,7 @@ impl Class {
         self.0
     }
 
-    /// Returns the index for tables.
+    /// Returns the class's index in tables.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -386,7 +387,7 @@ impl MacAddr {
     /// Broadcast address ff:ff:ff:ff:ff:ff.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// Parses hexadecimal digit pairs separated by colons.
+    /// Parses an address of hexadecimal digit pairs separated by colons.
     #[must_use]
     pub fn parse(text: &str) -> Option<MacAddr> {
         let two_digits = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_hexdigit());

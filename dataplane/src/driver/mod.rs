@@ -21,7 +21,7 @@ use xoff_wire::units::{Nanos, PortId};
 use crate::frame::{Frame, FrameStore};
 use crate::switch::{Batch, HANDOVERS_MAX, Switch};
 
-/// Maximum descriptors received from a hardware queue in one run of the driver loop.
+/// Maximum descriptors received from a hardware queue in one loop.
 pub const BATCH: u32 = 128;
 const _: () = assert!(
     4 * BATCH <= HANDOVERS_MAX,
@@ -84,10 +84,10 @@ pub trait Environment<P, S> {
         false
     }
 
-    /// Reports that this run of the loop obeyed a pause frame.
+    /// Reports that this loop obeyed a pause frame.
     fn pause_obeyed(&mut self) {}
 
-    /// Reports that the run of the loop at `now` sent an XOFF.
+    /// Reports that the loop at `now` sent an XOFF.
     fn xoff_sent(&mut self, _now: Nanos) {}
 }
 
@@ -114,7 +114,7 @@ pub struct Driver<'a, P, S, B> {
 }
 
 impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
-    /// Runs the loop once.
+    /// Runs the steps of the driver loop once.
     pub fn turn(&mut self, environment: &mut impl Environment<P, S>) -> Progress {
         let obeyed_before = self.switch.pauses_obeyed();
         let own = self.take_in();

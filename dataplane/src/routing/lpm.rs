@@ -16,7 +16,7 @@ const NONE: u32 = NODE - 1;
 /// Prefix: an address left-aligned in 128 bits (zero beyond the prefix length), and that length.
 pub type Prefix = (u128, u8);
 
-/// Prefixes with values, searched by address.
+/// Table of prefixes with values, searched by address.
 #[derive(Clone, Debug)]
 pub struct Lpm {
     root: Box<[u32]>,

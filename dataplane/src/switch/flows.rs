@@ -1,7 +1,7 @@
 //! Per-flow pauses (OFC): connects the policy's tables with queues and control frames.
 //!
 //! A flow list is also a valid PFC frame. Without nested queues (full flow table, queued frames of unknown flows, VOQ),
-//! it pauses its whole class.
+//! the list pauses its whole class.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;

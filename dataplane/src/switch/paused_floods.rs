@@ -1,9 +1,9 @@
 //! Floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
 //!
 //! A flood counts at its ingress until its last copy has left, so one port paused for ever could pause all senders of
-//! floods. At a standstill, floods may therefore fill only 1 / [`PARTS`] of their ingress queue's XON threshold (and of
-//! the egress XON threshold, if the policy uses egress lengths). Each sample at a standstill drops queued floods beyond
-//! these limits; new ones do not join the paused queue ([`DropReason::FloodPaused`]).
+//! floods. At a standstill, floods may therefore fill only 1 / [`PARTS`] of their ingress queue's XON threshold. If the
+//! policy uses egress lengths, the egress XON threshold has the same limit. Each sample at a standstill drops queued
+//! floods beyond these limits; new ones do not join the paused queue ([`DropReason::FloodPaused`]).
 //!
 //! * All floods of the ingress port count, even to unpaused ports, because the remaining copies of a flood are not
 //!   known.

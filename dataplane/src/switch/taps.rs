@@ -47,7 +47,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes a tap and returns it, because dropping it inside the packet loop could take long.
+    /// Removes a tap and returns it, to be dropped outside the packet loop.
     pub fn take_tap(&mut self, id: TapId) -> Option<Box<dyn Tap>> {
         let taps = &mut self.switch.taps;
         let at = taps.taps.iter().position(|(it, _)| *it == id)?;

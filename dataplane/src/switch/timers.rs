@@ -31,7 +31,7 @@ impl Switch {
         self.ready.next_timer = next;
     }
 
-    /// Returns when the driver must run a batch even without frames. Zero means at once, [`Nanos::NEVER`] never.
+    /// Returns when the driver must run a batch even without frames. Zero means at once, [`Nanos::NEVER`] means never.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());

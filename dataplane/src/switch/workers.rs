@@ -17,7 +17,7 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum queued updates. Without excess updates, other workers flood the station's frames, or use its old port.
+/// Maximum queued updates; more are discarded. Other workers then flood the station's frames, or use its old port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -95,7 +95,7 @@ pub struct Handover {
 /// Slot and counts of a departed frame, on their way to the slot's owner.
 #[derive(Debug)]
 pub struct Return {
-    /// Slot, to be freed by its owner.
+    /// Handle of the slot, which its owner must free.
     pub frame: Frame,
     meta: FrameMeta,
 }

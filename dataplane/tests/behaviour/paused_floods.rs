@@ -1,5 +1,5 @@
-//! Floods to ports at a standstill (paused nearly all the time) fill at most a quarter of the ingress XON threshold, so
-//! that other frames of their senders continue.
+//! Floods to ports at a standstill (paused nearly all the time) fill at most a quarter of the ingress XON threshold.
+//! Other frames of their senders continue.
 
 // proves: stalled-floods
 

@@ -31,7 +31,8 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     star.at(1).received(id).frames
 }
 
-/// The burst is 10 ms at 100 Mb/s, or 125,000 bytes. Add a tenth of the gigabit line, and one frame at zero credit.
+/// The burst is 10 ms at 100 Mb/s, or 125,000 bytes. The flood may then send a tenth of the gigabit line, and one frame
+/// that starts at zero credit.
 #[test]
 fn storm_control_passes_burst_then_rate() {
     const FRAMES: u64 = 4_000;

@@ -81,7 +81,7 @@ impl Buffer {
         }
     }
 
-    /// Applies new limits. Queued frames stay counted, even above the limits.
+    /// Applies new limits; queued frames stay counted.
     pub fn revise(&mut self, settings: &SwitchSettings) {
         let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         let is_shared = matches!(settings.memory, Memory::Shared(_));
@@ -254,7 +254,7 @@ impl Buffer {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// Returns the egress port at which most bytes of `class` from `ingress` wait. Too slow to call for every frame.
+    /// Returns the egress port at which most bytes of `class` from `ingress` wait. Too slow for every frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -262,7 +262,7 @@ impl Buffer {
         ports.rev().max_by_key(held).filter(|egress| held(egress) > Bytes::ZERO)
     }
 
-    /// Returns the egress queue with the most bytes. Too slow to call for every frame.
+    /// Returns the egress queue with the most bytes. Too slow for every frame.
     #[must_use]
     pub fn fullest(&self) -> Option<(PortId, Class)> {
         let ports = (0..=u8::MAX).map(PortId).take(self.egress.len());
@@ -285,7 +285,7 @@ impl Buffer {
         !self.lossless.contains(class)
     }
 
-    /// Returns whether the egress queue has room for a frame of `size`.
+    /// Returns whether a frame of `size` bytes fits into the egress queue.
     #[inline]
     #[must_use]
     pub fn egress_has_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
@@ -313,7 +313,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether copies of a frame may join these egress queues now. False only if departures can make space.
+    /// Returns false if copies of a frame must wait for space in the shared egress limit. True if no departure could
+    /// make space.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };

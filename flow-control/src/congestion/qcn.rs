@@ -17,7 +17,7 @@ use crate::settings::QcnSettings;
 /// Bytes between samples for a base interval of 150 KB, indexed by the upper three bits of the feedback (802.1Q).
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
 
-/// Sample of a buffer.
+/// Sample of a buffer's occupancy, with its feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Qoff: occupancy minus set point, in bytes.

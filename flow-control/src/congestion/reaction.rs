@@ -49,7 +49,7 @@ impl ReactionSettings {
         seed: 0,
     };
 
-    /// Returns a seed for the flows of one station, different from those of other stations.
+    /// Returns a seed for one station's flows, different for each station.
     #[must_use]
     pub const fn seed_of(&self, station: u16) -> u64 {
         self.seed ^ ((station as u64) << 32)
@@ -65,7 +65,7 @@ impl Default for ReactionSettings {
 /// Phase of a rate limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// No limiter: line rate.
+    /// No limiter runs: the flow sends at line rate.
     Unlimited,
     /// The target rate stays unchanged.
     FastRecovery,

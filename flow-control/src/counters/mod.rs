@@ -43,8 +43,8 @@ pub struct PortCounters {
     /// Well-formed pause frames whose classes the port does not obey.
     pub pause_frames_ignored: Counter,
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class. Of each micro-flow, only some
-    /// are counted.
+    /// Frames with a lossy class by DSCP, although their PCP maps to a lossless class. Not every frame of a micro-flow
+    /// is counted.
     pub pcp_overruled: Counter,
     /// Frames to reserved addresses (such as LLDP, but not MAC control) that the switch consumed.
     pub reserved_frames: Counter,
@@ -81,7 +81,7 @@ pub struct PuntCounters {
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port. The counters of received frames share a cache line, as do those of sent frames.
+/// Counters of one class on one port.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 #[allow(missing_docs)] // the names say it
@@ -105,11 +105,11 @@ pub struct ClassCounters {
     /// ingress port.
     pub drops: [Counter; DropReason::COUNT],
     pub flooded_unknown: Counter,
-    /// Time at which memory was first exhausted for a frame received here (driver's clock, ns), or zero.
+    /// Time at which the first frame received here was lost because memory was full (driver's clock, ns), or zero.
     pub first_loss: Counter,
-    /// Frames that came soon after an XOFF, but exceeded the bytes that an obedient peer may send.
+    /// Frames received soon after an XOFF, beyond the bytes that an obedient peer may send.
     pub excess_frames: Counter,
-    /// Frames that came later after an XOFF than an obedient peer sends any.
+    /// Frames received after an XOFF, later than an obedient peer would send.
     pub late_frames: Counter,
     /// Maximum headroom use in bytes during the last five to six minutes.
     pub headroom_recent: RecentMax,
@@ -180,11 +180,11 @@ pub struct StormCounters {
     pub began: Counter,
     /// Duration (ns); zero while the storm lasts.
     pub nanos: Counter,
-    /// [`DropReason::PausedDiscard`] drops when the storm was detected.
+    /// Number of [`DropReason::PausedDiscard`] drops when the storm was detected.
     pub dropped_before: Counter,
-    /// [`ClassCounters::storm_forwarded`] when the storm was detected.
+    /// Value of [`ClassCounters::storm_forwarded`] when the storm was detected.
     pub forwarded_before: Counter,
-    /// [`ClassCounters::tx_frames`] when the storm was detected.
+    /// Value of [`ClassCounters::tx_frames`] when the storm was detected.
     pub sent_before: Counter,
 }
 
@@ -282,7 +282,7 @@ impl ClassCounters {
 }
 
 impl Counters {
-    /// Creates counters without shadows.
+    /// Creates counters without shadow policies.
     #[must_use]
     pub fn new(ports: usize) -> Arc<Counters> {
         Counters::with_shadows(ports, 0)

@@ -65,7 +65,7 @@ pub struct ShadowCounters {
 }
 
 impl ShadowCounters {
-    /// Counts a frame that was lost because memory was full and no pause was requested.
+    /// Counts a frame lost without a requested pause.
     pub fn lose(&self, now: Nanos) {
         self.lost.add(1);
         if self.first_loss.get() == 0 {

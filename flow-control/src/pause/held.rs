@@ -227,7 +227,7 @@ mod tests {
         held.xon(Nanos(10), class(4));
         let anew = held.announce(Nanos(20)).unwrap();
         assert_eq!(anew, Announcement { xoff: set(&[3]), ..Announcement::default() });
-        assert_eq!(held.since(class(3)), Some(Nanos(0)), "link loss moved the begin of the pause");
+        assert_eq!(held.since(class(3)), Some(Nanos(0)), "link loss moved the start of the pause");
     }
 
     #[test]

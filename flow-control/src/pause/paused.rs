@@ -33,7 +33,7 @@ pub struct Resumed {
 }
 
 impl Paused {
-    /// Creates a state without pauses for a port of line rate `rate`.
+    /// Creates a state without pauses for a port of this line rate.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {

@@ -42,7 +42,7 @@ impl RequestedRates {
         }
     }
 
-    /// Requests this rate step for `class`.
+    /// Sets the rate step to request from the peer for `class`.
     pub fn set(&mut self, class: Class, step: RateStep) {
         self.wanted[class.index()] = step;
         self.due = self.wanted != self.announced || self.refresh_due;
@@ -112,7 +112,7 @@ pub struct KeptRates {
 }
 
 impl KeptRates {
-    /// Creates a state without limits for a port of line rate `line`.
+    /// Creates a state without limits for a port of this line rate.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {

@@ -19,7 +19,7 @@ pub struct Response {
     xoff_sent_at: [Nanos; CLASSES],
 }
 
-/// Result of comparing received frames of a paused class with the limits of an obedient peer.
+/// Received frames of a paused class, compared with the limits of an obedient peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Judgement {

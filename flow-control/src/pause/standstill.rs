@@ -15,7 +15,7 @@ const PERIOD_MIN: Nanos = Nanos::from_micros(500);
 /// Size in bits of the variable part (ns) of the time between samples.
 const BETWEEN_BITS: u32 = 20;
 
-/// Last samples at one port.
+/// Last samples of the blocked classes at one port.
 #[derive(Debug)]
 pub struct Standstill {
     classes: ClassSet,

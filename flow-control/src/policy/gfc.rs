@@ -91,7 +91,7 @@ impl Gfc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Ends the rate limit of the peer of `port`, because the switch stops.
+    /// Ends the rate limit of `port`'s peer before the switch stops.
     pub fn lift_limit(&mut self, port: PortId) {
         self.obedient.remove(port);
         self.step[port.index()] = 0;

@@ -1,6 +1,6 @@
 use xoff_wire::units::{Bytes, PortId};
 
-/// Maximum members of a group: as many as bits of a word.
+/// Maximum members of a group, one for each bit of a 64-bit word.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Maximum weight of a member.
@@ -67,7 +67,7 @@ impl Spread {
     }
 }
 
-/// Order of paths for frames.
+/// Order in which frames take the paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Turns {

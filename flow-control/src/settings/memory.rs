@@ -14,7 +14,7 @@ pub enum Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct LossyPool {
-    /// Size in bytes, as buffers count them.
+    /// Size of the pool in bytes.
     pub bytes: Bytes,
     pub frames: u32,
 }

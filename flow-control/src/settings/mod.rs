@@ -91,7 +91,7 @@ pub struct VlanSettings {
     pub untagged: Vec<PortId>,
 }
 
-/// Kind of flooded destination.
+/// Kind of destination of a flooded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum Flooded {
@@ -175,10 +175,10 @@ impl std::fmt::Debug for HashSeed {
 /// Event at which a frame stops counting at ingress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
-    /// Transmission of the frame, as in shared-memory switches and OFC.
+    /// The frame counts until it is transmitted, as in shared-memory switches and OFC.
     #[default]
     UntilTransmitted,
-    /// Entry of the frame into an egress queue, as in CaPFC.
+    /// The frame counts until it enters an egress queue, as in CaPFC.
     UntilForwarded,
 }
 
@@ -360,7 +360,7 @@ pub struct ClassSettings {
     pub watchdog: Option<WatchdogSettings>,
 }
 
-/// ECN marking of an egress queue, by the curve in `congestion/ecn.rs`.
+/// ECN marking of an egress queue: the probability rises from `min` to `max` (see `congestion/ecn.rs`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EcnSettings {
     /// Queue bytes below which no frame is marked.
@@ -383,7 +383,7 @@ pub struct PuntLimit {
 }
 
 impl PuntLimit {
-    /// Default: enough for periodic frames of neighbours, and a burst from all.
+    /// Default limit: enough for the periodic frames of neighbours, and for a burst from all of them.
     pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
 }
 
