@@ -1,8 +1,8 @@
 //! Forwarding database (FDB): the ports of station addresses, learned from frames.
 //!
-//! * An address unused for the ageing time is unknown from that nanosecond on; a sweep soon frees its entry.
-//! * A station that moves is found at its new port at once, unless that port has reached its limit of addresses.
-//! * Group addresses and the zero address are never learned. Static addresses never move or age.
+//! An address unused for the ageing time is unknown from that nanosecond on; a sweep soon frees its entry. A station
+//! that moves is found at its new port at once, unless that port has reached its limit of addresses. Static addresses
+//! never move or age.
 //!
 //! Each worker has a replica, and must [apply](Fdb::apply) the updates of others.
 

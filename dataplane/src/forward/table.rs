@@ -1,10 +1,8 @@
 //! Hash table of VLAN and station address, allocated once. Operations cost the same at any load.
 //!
-//! An address may be in either of two buckets (cache lines) of seven entries. A new entry goes into its first bucket if
-//! that has fewer than four entries, else into the emptier one. Entries never move.
-//!
-//! Buckets depend on a secret ([`HashSeed`]). Without it, fourteen addresses of an attacker could fill both buckets of
-//! a station, which would never be learned.
+//! An address may be in either of two buckets (cache lines) of seven entries. Buckets depend on a secret
+//! ([`HashSeed`]). Without it, fourteen addresses of an attacker could fill both buckets of a station, which would
+//! never be learned.
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_flow_control::settings::HashSeed;

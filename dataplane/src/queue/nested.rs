@@ -7,7 +7,6 @@
 //! again.
 //!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so it resumes at the next Order Mark.
-//! (Here the backup queues swap roles; in Algorithm 3, line 17, the normal queue becomes one.)
 
 use xoff_flow_control::policy::{BYTES_PER_NESTED_FLOW, NO_FLOW};
 use xoff_wire::units::Nanos;

@@ -1,7 +1,7 @@
 //! Forwarding information base (FIB): the kernel's routing tables for search by workers.
 //!
-//! An interface has one table (one for each VRF). A table maps prefixes to targets: this host, nowhere, or next hops. A
-//! [`Fib`] never changes; workers replace it between two batches. Packets that it does not decide go to the host.
+//! An interface has one table (one for each VRF). A [`Fib`] never changes; workers replace it between two batches.
+//! Packets that it does not decide go to the host.
 
 mod lpm;
 mod resolutions;

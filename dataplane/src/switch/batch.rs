@@ -1,7 +1,6 @@
 //! Interface of a switch to its [driver](crate::driver), which changes a switch only in a [`Batch`], at one instant.
 //!
-//! A frame is received, forwarded, transmitted and released. Announced frames (pauses, rates) overtake data. Decisions
-//! and their order are independent of batches ([`super::run`]).
+//! Decisions and their order are independent of batches ([`super::run`]).
 
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 

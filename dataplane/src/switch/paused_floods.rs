@@ -1,7 +1,7 @@
 //! Floods to ports at a standstill, where the peer keeps a class paused ([`Standstill`]).
 //!
-//! A flood counts at its ingress until its last copy has left, so one port paused for ever could pause all senders of
-//! floods. At a standstill, floods may therefore fill only 1 / [`PARTS`] of their ingress queue's XON threshold. If the
+//! A flood counts at its ingress until its last copy has left, so one port paused for ever could pause all senders.
+//! Hence floods to ports at a standstill may fill only 1 / [`PARTS`] of their ingress queue's XON threshold. If the
 //! policy uses egress lengths, the egress XON threshold has the same limit. Each sample at a standstill drops queued
 //! floods beyond these limits; new ones do not join the paused queue ([`DropReason::FloodPaused`]).
 //!

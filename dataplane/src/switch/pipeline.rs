@@ -1,13 +1,9 @@
 //! Pipeline between ingress and egress queues.
 //!
-//! By default a frame passes at once. As in the papers on CaPFC and QCN, the pipeline may have a delay, and a rate
-//! ([`PipelineSettings`]). It has its own clock:
+//! By default a frame passes at once. As in the papers on CaPFC and QCN, it may have a delay, and a rate at which it
+//! takes frames from the ports in turn ([`PipelineSettings`]).
 //!
-//! ```text
-//!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
-//! ```
-//!
-//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its clock stops, and nothing is forwarded. Every
+//! A full egress queue may halt the pipeline ([`WhenFull::Stop`]): its own clock stops, and nothing is forwarded. Every
 //! event that may free queue space, or change the egress of the head frame, retries that frame. A halt counts at the
 //! queue that was full first.
 

@@ -1,8 +1,8 @@
 //! ECN marking and WRED: probability that a leaving frame is marked or dropped early, by the length of its queue (RFC
 //! 3168, RED).
 //!
-//! The probability is 0 below `min`, rises linearly to `probability` just below `max`, and is 1 from `max` on. The
-//! length at a frame's departure counts, so that senders learn the newest length.
+//! The length at a frame's departure counts, so that senders learn the newest length. The probability rises linearly
+//! from 0 at `min` to `probability` just below `max`, and is 1 from `max` on.
 
 use fastrand::Rng;
 use xoff_wire::units::Bytes;

@@ -360,7 +360,7 @@ pub struct ClassSettings {
     pub watchdog: Option<WatchdogSettings>,
 }
 
-/// ECN marking of an egress queue: the probability rises from `min` to `max` (see `congestion/ecn.rs`).
+/// ECN marking of an egress queue, at random between `min` and `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EcnSettings {
     /// Queue bytes below which no frame is marked.

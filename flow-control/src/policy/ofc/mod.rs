@@ -1,9 +1,6 @@
 //! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that cause
 //! congestion are paused, hop by hop up to their sources.
 //!
-//! Tables of the paper: per egress port `flow_in_port_tab` ([`flow_table`]) and `congested_flow_tab` ([`congested`]),
-//! per ingress port `pause_frame_tab` ([`pause_frames`]).
-//!
 //! A frame meets congestion if its ingress queue is between X_OFF^c and X_OFF, and its egress queue is at least X_OFF^c
 //! (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all flows to that port
 //! are paused. Otherwise it is *local*: the flows paused by the peer are paused. Plain PFC pauses the class at X_OFF,
