@@ -14,7 +14,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) class: Class,
-    /// Deficit left to the class; `None` if sending is not charged.
+    /// Remaining deficit of the class (bytes times `weight`); `None` if sending is not charged.
     left: Option<i64>,
     weight: i64,
 }
@@ -25,7 +25,7 @@ impl Turn {
     }
 }
 
-/// Scheduler of a port's classes. Deficits count in parts of a byte, 1 / largest weight, so that quanta are whole
+/// Scheduler of a port's classes. Deficits are bytes multiplied by the largest weight, so that quanta are whole
 /// numbers.
 #[derive(Debug)]
 #[repr(C)]

@@ -34,7 +34,7 @@ pub struct RateRequests {
 }
 
 impl RateRequests {
-    /// Records a request for this step of line rate `line`.
+    /// Records a request for the rate of `step` on a line of rate `line`.
     pub fn record(&self, step: RateStep, line: BitRate) {
         self.changes.add(1);
         if step == RateStep::FULL {
