@@ -40,6 +40,7 @@ pub struct Link {
     pub speed: BitRate,
     /// Longest frame in bytes, without FCS and tags of up to [`TAGS`] bytes.
     pub mtu_frame: u32,
+    /// One-way delay of the cable.
     pub cable: Nanos,
     pub loop_gap: Nanos,
     /// Maximum layer-1 bytes in the driver before a PFC frame.

@@ -4,6 +4,7 @@ use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::header::field::{IPV4_LEN, IPV6_LEN};
 
+/// Offsets of IPv4 header fields (RFC 791).
 mod ipv4 {
     pub const LENGTH: usize = 2;
     pub const FLAGS: usize = 6;
@@ -13,6 +14,7 @@ mod ipv4 {
     pub const DST: usize = 16;
 }
 
+/// Offsets of IPv6 header fields (RFC 8200 section 3).
 mod ipv6 {
     pub const LENGTH: usize = 4;
     pub const NEXT_HEADER: usize = 6;

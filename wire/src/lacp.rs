@@ -139,6 +139,7 @@ pub struct End {
     pub system: (u16, MacAddr),
     /// Key: ports of a system with equal keys may be aggregated.
     pub key: u16,
+    /// Priority and number of the port.
     pub port: (u16, u16),
     pub state: State,
 }

@@ -87,6 +87,7 @@ named! { LldpError {
 pub struct Id<'a> {
     /// Kind of identifier. For a chassis, 4 is a MAC address. For a port, 3 is a MAC address, and 5 an interface name.
     pub subtype: u8,
+    /// Value of 1 to [`TEXT_MAX`] bytes.
     pub value: &'a [u8],
 }
 

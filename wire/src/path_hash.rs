@@ -132,6 +132,7 @@ fn payload<'a>(upper: &Upper, packet: &'a [u8]) -> Option<Payload<'a>> {
     }
 }
 
+/// Returns the payload of GRE (RFC 2784, RFC 2890).
 fn in_gre(bytes: &[u8]) -> Option<Payload<'_>> {
     const CHECKSUM: u8 = 0x80;
     const ROUTING: u8 = 0x40;

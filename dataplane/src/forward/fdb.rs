@@ -61,6 +61,7 @@ pub struct FdbEntry {
     pub vid: u16,
     pub mac: MacAddr,
     pub port: PortId,
+    /// Time since the last frame; `None` for a static address.
     pub age: Option<Nanos>,
 }
 

@@ -87,6 +87,7 @@ pub struct PuntCounters {
 #[allow(missing_docs)] // the names say it
 pub struct ClassCounters {
     pub rx_frames: Counter,
+    /// Received bytes, FCS included.
     pub rx_bytes: Counter,
     pub ingress_bytes: Counter,
     pub ingress_watermark: Counter,
@@ -99,7 +100,9 @@ pub struct ClassCounters {
     pub egress_bytes: Counter,
     pub egress_watermark: Counter,
     pub tx_frames: Counter,
+    /// Transmitted bytes, FCS included.
     pub tx_bytes: Counter,
+    /// Delays of frames from receipt to transmission (ns).
     pub queueing_delay: Histogram,
     /// Dropped frames by reason ([`DropReason::ALL`]), at the egress port if its queue dropped them, else at the
     /// ingress port.
@@ -143,6 +146,7 @@ pub struct ClassCounters {
     pub cnms_not_sent: Counter,
     pub flows: FlowCounters,
     pub ecn_marked_frames: Counter,
+    /// Bytes of frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
     pub storms: Counter,
     /// Start of the current pause storm (driver's clock, ns), or zero.
@@ -153,6 +157,7 @@ pub struct ClassCounters {
     pub last_storm: StormCounters,
     /// Pipeline halts by this egress queue while it was full ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
+    /// Start of the current pipeline halt (driver's clock, ns), or zero.
     pub halted_since: Counter,
     pub halted_nanos: Counter,
     pub held_durations: Histogram,

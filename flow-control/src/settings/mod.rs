@@ -86,6 +86,7 @@ pub const HOST_FRAMES_MAX: u32 = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct VlanSettings {
+    /// VLAN identifier, 1..=4094.
     pub vid: u16,
     pub tagged: Vec<PortId>,
     pub untagged: Vec<PortId>,

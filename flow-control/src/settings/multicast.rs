@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 pub struct MulticastSettings {
     /// Snooped VLANs, ascending.
     pub vlans: Vec<u16>,
+    /// Ports for frames of groups without a known member.
     pub unknown: UnknownGroups,
     /// IPv4 source address of this switch's own queries; `None` if it sends none.
     pub querier: Option<Ipv4Addr>,

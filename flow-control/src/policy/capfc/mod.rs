@@ -98,6 +98,7 @@ impl CaPfc {
         self.blame.adopt(buffer, intents);
     }
 
+    /// Counts an arrival and blames ports (Algorithm 1 of CaPFC, lines 7 to 13).
     #[cold]
     fn arrived(
         &mut self,
@@ -121,6 +122,7 @@ impl CaPfc {
         }
     }
 
+    /// Blames the port with most arrivals (Algorithm 1 of CaPFC, lines 10 to 12).
     fn blame_heaviest(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         let heavier = |a: PortId, b: &PortId| if arrivals[b.index()] > arrivals[a.index()] { *b } else { a };
@@ -128,6 +130,7 @@ impl CaPfc {
         self.blame.accuse(heaviest, egress, intents);
     }
 
+    /// Blames the fewest ports with the share `cut` of arrivals (Algorithm 2 of CaPFC, lines 2 to 4).
     fn blame_share(&mut self, egress: PortId, cut: f64, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         self.order.sort_unstable_by_key(|port| (std::cmp::Reverse(arrivals[port.index()]), *port));
