@@ -1,7 +1,7 @@
 //! `/addresses`: the forwarding database, in pages sorted by VLAN and address.
 //!
-//! A worker scans a bounded part of its table per request. Sorting lets a client read all addresses while the table changes, and hides the
-//! table's order from attackers.
+//! A worker scans a bounded part of its table per request. Sorted pages let a client read all addresses while the
+//! table changes, and hide the order of the hash table from attackers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ const PAGE_WITHIN: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPage {
     pub addresses: Vec<FdbEntry>,
-    /// Parameter `after` of the next page; `None` for the last page.
+    /// Value of the parameter `after` that requests the next page; `None` on the last page.
     pub next: Option<String>,
-    /// Number of all addresses in the database; may be a second old.
+    /// Number of all addresses in the database; the number may be one second old.
     pub total: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct FdbEntry {
     pub vid: u16,
     /// MAC address.
     pub mac: String,
-    /// Name of the port, or of the group's first port.
+    /// Name of the port to which the address leads; for a group, name of the group's first port.
     pub port: String,
     /// Name of the group that leads to the address; `None` for a single port.
     #[serde(default)]
@@ -129,7 +129,7 @@ async fn gather(
                     Answer::Ended => return Err(format!("worker {number} has ended")),
                 };
             for address in part.addresses {
-                // Prefer the entry of the port's own worker, because that worker learned the address; other workers have copies.
+                // Prefer the entry of the port's own worker, which learned the address; the entries of other workers are copies.
                 if view.ports[address.port.index()].worker == number {
                     found.insert(address.key(), address);
                 } else {

@@ -1,4 +1,4 @@
-//! Handover of a port to its worker, and back.
+//! Passes open ports to their workers and takes them back.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::mailbox::{Backlog, Request};
 use super::opener::Opener;
 use super::view::{Link, PortDevice, SwitchView};
 
-/// Maximum time for which a port that is being closed still sends its queued frames.
+/// Maximum time for which a port that is being closed may still send its queued frames.
 pub(super) const DRAIN: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
@@ -33,7 +33,7 @@ pub(crate) fn log_open(facts: &Facts) {
     );
 }
 
-/// Gives an open port to its worker. Losses before the handover do not count.
+/// Gives an open port to its worker. Frames that the port lost before this are not counted.
 pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
     log_open(opened.facts());
     let (device, monitor) = (PortDevice::of(&opened), opened.monitor());
@@ -59,7 +59,7 @@ pub(super) async fn return_to(
     let name = opened.facts().device.clone();
     let device = adopt(view, id, opened).await;
     if !port.is_there() {
-        // Take the port back: its removal reached the worker before the port did.
+        // Take the port back: the port was removed from the configuration before the worker received it.
         if let Some(port) = given_up(view, id, Backlog::Sent).await {
             let _ = opener.close_now(port).await; // fails if the thread has ended
         }

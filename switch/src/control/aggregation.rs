@@ -1,4 +1,4 @@
-//! LACP of all groups, as a [`Host`] in the thread of the host path. Ports' states are stored in [`SwitchView::lacp`].
+//! LACP of all groups, run in the thread of the host path as a [`Host`]. [`SwitchView::lacp`] shows the state of each port.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Aggregators {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Handled {
-    /// State that the workers have; `None` if unknown.
+    /// State last sent to the workers; `None` if they may have another.
     state: Option<MemberState>,
     has_joined: bool,
     link_losses: u64,
@@ -64,7 +64,7 @@ impl Aggregators {
             self.view.lacp.lock()[port.index()] = LacpPort::default();
         }
         self.settings = Some(settings);
-        // The workers may have detached members whose group came and went meanwhile.
+        // Send all states again: the workers detach the members of a group that is reconfigured.
         self.handled.iter_mut().for_each(|handled| handled.state = None);
     }
 
@@ -79,8 +79,8 @@ impl Aggregators {
     }
 }
 
-/// Reports the link of a port to its member: also a loss of the link that is already over, because the workers have
-/// detached the member.
+/// Reports the port's link to its LACP member. A link that went down and up again since the last call counts as down
+/// for a moment, because the workers have detached the member.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();

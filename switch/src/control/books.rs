@@ -2,14 +2,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
-/// Ledger: sources and fates of all frames.
+/// Sources and outcomes of all frames; their sums must be equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Books {
     /// Frames received.
     pub received: u64,
-    /// Frames copied because of floods.
+    /// Copies made to flood frames.
     pub copied: u64,
-    /// Control frames that the switch made.
+    /// Control frames that the switch created.
     pub made: u64,
     /// Frames taken over from other workers to be sent.
     pub taken_over: u64,
@@ -17,7 +17,7 @@ pub struct Books {
     pub sent: u64,
     /// Frames dropped.
     pub dropped: u64,
-    /// Frames that the switch consumed: MAC control, and frames to other reserved addresses.
+    /// Frames that ended in the switch: MAC control frames, and frames to other reserved addresses.
     pub consumed: u64,
     /// Frames handed over to other workers to be sent.
     pub handed_over: u64,

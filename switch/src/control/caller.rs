@@ -1,5 +1,5 @@
-//! Permission to see frames: for root and the user of the switch, on this machine. The client's user is found in the peer credentials of a
-//! Unix socket, or in `/proc/net/tcp`.
+//! Permission to see frames, for root and the switch's user on this machine. The client's user is found by the peer
+//! credentials of a Unix socket, or in `/proc/net/tcp`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,7 +25,7 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum number of readings of the kernel's list of connections, because a single reading may miss a line.
+/// Maximum number of times to read the kernel's list of connections, because one reading may miss a line.
 const LOOKS_MAX: usize = 5;
 
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {
@@ -46,7 +46,7 @@ fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
 }
 
 fn lists() -> String {
-    // Read the lists of this thread, which may be in another network namespace than the process.
+    // Read the lists of this thread, whose network namespace may differ from that of the process.
     let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
     lists.map(Result::unwrap_or_default).concat()
 }
@@ -61,7 +61,7 @@ fn judge(users: &[u32], us: u32) -> Result<(), String> {
     }
 }
 
-/// Returns the user ids of the client's socket, which is found by the addresses of both ends of the connection.
+/// Returns the user ids that own the client's socket. The socket is identified by the addresses of both ends of its connection.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {
@@ -145,7 +145,7 @@ mod tests {
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
         assert_eq!(found(&[(port, other_address, "01", 0), (port, HERE, "01", 1000)]), [1000]);
         assert_eq!(found(&[(port, HERE, "01", 0), (port, other_address, "01", 1000)]), [0]);
-        // The first of these sockets has another peer, the second is half closed.
+        // The first socket has another peer, the second is half closed.
         assert!(found(&[(port, other_address, "01", 0), (port, HERE, "05", 1000)]).is_empty());
         assert_eq!(
             found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]),

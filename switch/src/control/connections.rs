@@ -1,5 +1,4 @@
-//! HTTP connections, limited in number and duration. Clients beyond the limit get status 503, those beyond a second
-//! limit wait.
+//! Limits of HTTP connections, in number and duration. Clients beyond the limit get status 503; clients beyond a second limit wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +16,19 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of connections served at the same time; as many more get status 503.
+/// Maximum number of connections served at the same time. The same number of further clients get status 503; more clients wait.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Maximum time until the head of a request has arrived, and maximum time for which a connection may be idle.
+/// Maximum time for the head of a request to arrive, and maximum idle time of a connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Maximum time from the head of a request until the client has read the answer.
+/// Maximum time from the arrival of a request's head until the client has read the answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Deadline of an HTTP connection. An endless answer, such as a capture, lifts the deadline.
+/// Deadline of an HTTP connection. An endless answer, such as a capture, suspends the deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline(watch::Sender<Instant>);
 

@@ -1,7 +1,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Value that is replaced as a whole; readers keep the value that they got. Forwarding threads must not use it,
-/// because access may block.
+/// Value that is only replaced as a whole; a reader keeps the value that it got. Forwarding threads must not use this
+/// type, because access may block.
 #[derive(Debug)]
 pub struct Current<T>(RwLock<Arc<T>>);
 

@@ -1,5 +1,5 @@
-//! Text formats of Prometheus and OpenMetrics. Only metrics-exporter-prometheus's formatting is used, because its
-//! recorder keeps histograms as single samples.
+//! Writes metrics in the text formats of Prometheus and OpenMetrics. Of metrics-exporter-prometheus only the
+//! formatting functions are used, because its recorder stores each sample of a histogram.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
@@ -11,19 +11,19 @@ use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
 use xoff_flow_control::counter::Histogram;
 
-/// Upper bounds of histogram buckets, in nanoseconds: about 1 µs to 1 s.
+/// Upper bounds of histogram buckets: powers of two minus one nanosecond, from about 1 µs to 1 s.
 const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus text format 0.0.4.
+    /// Prometheus text format, version 0.0.4.
     Prometheus,
-    /// OpenMetrics 1.0.
+    /// OpenMetrics, version 1.0.
     OpenMetrics,
 }
 
 impl Format {
-    /// Returns OpenMetrics for clients that accept it, and the Prometheus format for others.
+    /// Returns the format for a request: OpenMetrics if the client accepts it, otherwise Prometheus.
     #[must_use]
     pub fn accepted(headers: &HeaderMap) -> Format {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -67,21 +67,21 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Creates an empty exposition, whose samples will all have the labels `everywhere`.
+    /// Creates an empty exposition. All its samples get the labels `everywhere`.
     pub fn new(format: Format, everywhere: Labels<'_>) -> Exposition {
         Exposition { format, text: String::new(), everywhere: owned(everywhere).collect() }
     }
 
     /// Begins a metric family. All its samples must be added before the next family begins.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
-        // OpenMetrics excludes `_total` from the name of a counter's family.
+        // OpenMetrics names the family of a counter without the suffix `_total`.
         let family = match self.format {
             Format::Prometheus => name,
             Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
         };
         match self.format {
             Format::Prometheus => write_help_line(&mut self.text, family, None, None, help),
-            // Only OpenMetrics escapes double quotes in help.
+            // Only OpenMetrics escapes double quotes in help texts.
             Format::OpenMetrics => {
                 let help = help.replace('\\', r"\\").replace('\n', r"\n").replace('"', r#"\""#);
                 let _ = writeln!(self.text, "# HELP {family} {help}");

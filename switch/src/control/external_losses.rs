@@ -1,16 +1,16 @@
-//! Classification of frames that a port lost before or behind the switch.
+//! Classifies frames that a port lost before or behind the switch as lossless, lossy or unknown.
 //!
-//! No socket or device counts drops by class. Therefore other frames around a loss determine the class of the loss:
+//! No socket or device counts drops by class. Therefore other frames around a loss determine its class:
 //!
-//! * Loss behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if no lossless frame
-//!   arrived, otherwise lossless.
-//! * Loss of an unreadable frame: lossless, because the frame may have arrived long before.
-//! * Loss before the program, which did not count the frame: unknown if only lossy frames arrived; otherwise, also
-//!   without arrivals, lossless.
-//! * Loss on transmit: lossy if only lossy frames were sent, otherwise lossless.
+//! * Frame lost behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if no lossless
+//!   frame arrived, otherwise lossless.
+//! * Unreadable frame lost: lossless, because the frame may have arrived long before.
+//! * Frame lost before the XDP program, which did not count the frame: unknown if only lossy frames arrived;
+//!   otherwise, also if no frame arrived, lossless.
+//! * Frame lost on transmit: lossy if only lossy frames were sent, otherwise lossless.
 //!
-//! A loss may appear in a later reading than its frame, so frames count from a reading at least [`SPAN`] old. A loss
-//! keeps its first classification. Pause frames and unreadable heads count as lossless.
+//! A counter may show a loss later than other counters show the frame, so frames since a reading at least [`SPAN`]
+//! old count. A loss keeps its first classification. Pause frames and unreadable heads count as lossless.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ pub(super) struct ExternalLosses {
     pub lossless: u64,
     pub unknown: u64,
     pub lossy: u64,
-    /// Drops counted by the device that may be those of its sockets, which are counted already.
+    /// Drops in the device's counter that may be socket drops, which are counted already.
     pub ambiguous: u64,
     pub at_least: bool,
 }
@@ -211,7 +211,7 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Classifies the frames sent between `before` and `now`: a frame counts as lossless if its class is lossless at any port.
+/// Classifies the frames sent between `before` and `now`. A class counts as lossless if it is lossless at any port.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(story.read(), [0; 3]);
         story.comes(marks(0));
         story.losses.behind_program = 1;
-        assert_eq!(story.read(), [1, 0, 0], "frame of class 3 before the last reading was ignored");
+        assert_eq!(story.read(), [1, 0, 0], "frame of class 3 before the last counter reading was ignored");
         let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.behind_program = 40;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_during_a_counter_reading_counts_for_both_intervals() {
+    fn frame_during_counter_reading_counts_for_both_intervals() {
         let mut story = LossHistory::new();
         let before = story.came.clone();
         story.comes(marks(3));
@@ -360,7 +360,7 @@ mod tests {
         story.read();
         story.comes(marks(0));
         story.losses.before_program = 3;
-        assert_eq!(story.read(), [3, 0, 0], "arrival of class 3 a reading ago was ignored");
+        assert_eq!(story.read(), [3, 0, 0], "arrival of class 3 one counter reading ago was ignored");
         story.comes(marks(0));
         story.losses.before_program = 6;
         assert_eq!(story.read(), [3, 3, 0]);
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(story.read(), [1, 0, 0], "class that was lossless until now was ignored");
         story.comes(marks(3));
         story.losses.behind_program = 2;
-        assert_eq!(story.read(), [2, 0, 0], "frame from the time as a lossless class was ignored");
+        assert_eq!(story.read(), [2, 0, 0], "frame sent while its class was lossless was ignored");
         story.read();
         story.comes(marks(3));
         (story.losses.behind_program, story.losses.before_program) = (3, 4);

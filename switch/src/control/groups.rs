@@ -9,18 +9,18 @@ use xoff_wire::units::{Class, PortId};
 use super::view::{Link, SwitchView};
 use crate::lacp::{LacpCounts, LacpPort};
 
-/// Group of ports that lead to the same destination.
+/// Group of ports (LAG) that lead to the same destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupStatus {
     /// Name of the group.
     pub name: String,
-    /// Method that chooses the port of a frame: `flow`, `frame` or `adaptive`.
+    /// Method that chooses the port of a frame: by `flow`, by `frame`, or `adaptive` to queue lengths.
     pub spread: String,
-    /// Queue length below which an adaptive group prefers a port; `None` for other groups.
+    /// Queue length in bytes below which an adaptive group prefers a port; `None` for other groups.
     pub low_bytes: Option<u64>,
-    /// Queue length below which an adaptive group uses a port if none is below `low_bytes`; `None` for other groups.
+    /// Queue length in bytes below which an adaptive group uses a port if none is below `low_bytes`; `None` for other groups.
     pub high_bytes: Option<u64>,
-    /// True if the ports are uplinks, between which no frame passes.
+    /// True if the group consists of uplinks; the switch forwards no frame from one uplink to another.
     pub uplinks: bool,
     /// LACP mode: `active` or `passive`; `None` without LACP.
     #[serde(default)]
@@ -49,38 +49,38 @@ pub struct MemberStatus {
     pub lacp: Option<LacpStatus>,
 }
 
-/// LACP of a port in its group.
+/// LACP state of a port in a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LacpStatus {
-    /// State of the port in its group: `down`, `no_partner`, `other_partner` (of another system or group), `waiting`, `attached`,
-    /// `collecting` or `distributing`. Only a distributing port sends data.
+    /// State of the port in its group: `down`, `no_partner`, `other_partner` (of another system or group), `waiting`,
+    /// `attached`, `collecting` or `distributing`. Data are sent only in state `distributing`.
     pub state: String,
-    /// This end of the link.
+    /// LACP parameters of this end of the link.
     pub actor: LacpEnd,
-    /// The other end, as last received.
+    /// LACP parameters of the other end, as last received.
     pub partner: LacpEnd,
     /// Well-formed LACP frames received.
     pub frames_received: u64,
-    /// LACP frames given to the port for transmission.
+    /// LACP frames passed to the port for transmission.
     pub frames_sent: u64,
     /// Malformed LACP frames, by reason.
     pub malformed: BTreeMap<String, u64>,
-    /// Changes of `state`.
+    /// Number of changes of `state`.
     pub changes: u64,
 }
 
-/// End of a link with LACP.
+/// LACP parameters of one end of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LacpEnd {
-    /// MAC address of the system.
+    /// MAC address that identifies the LACP system.
     pub system: String,
-    /// Priority of the system.
+    /// Priority of the LACP system.
     pub priority: u16,
-    /// Key of the group.
+    /// LACP key of the group.
     pub key: u16,
-    /// Number of the port.
+    /// LACP number of the port.
     pub port: u16,
-    /// State bits that are set: `active`, `short`, `aggregatable`, `in_sync`, `collecting`, `distributing`, `defaulted`, `expired`.
+    /// LACP state bits that are set: `active`, `short`, `aggregatable`, `in_sync`, `collecting`, `distributing`, `defaulted`, `expired`.
     pub state: Vec<String>,
 }
 

@@ -52,7 +52,7 @@ fn reading() -> Router<Arc<SwitchView>> {
 
 pub(super) fn by_name(routes: Router, names: Names) -> Router {
     let names = Arc::new(names);
-    // Do not compress captures, because compression would delay them and other answers.
+    // Send captures uncompressed, because compression would delay them and other answers.
     let compressed = DefaultPredicate::new().and(NotForContentType::new(capture::MEDIA_TYPE));
     let routes = routes.layer(CompressionLayer::new().compress_when(compressed));
     routes.layer(from_fn_with_state(Arc::clone(&names), by_a_name_of_ours)).layer(Extension(names))

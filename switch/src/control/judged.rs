@@ -4,31 +4,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 
-/// Event of a host that leaves checksums unfinished.
+/// Name of the event that reports a host which sends frames with unfinished checksums.
 pub const UNFINISHED_CHECKSUM: &str = "unfinished-checksum";
 
-/// Fault that lasts now; docs/log.md lists all kinds.
+/// Fault that exists now; docs/log.md lists all kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OngoingStatus {
     /// Name of the fault's event in the log.
     pub event: String,
-    /// Name of the affected port, if any.
+    /// Name of the affected port; `None` if no port is affected.
     pub port: Option<String>,
-    /// Affected class, if any.
+    /// Affected class; `None` if no class is affected.
     pub class: Option<u8>,
-    /// Index of the affected worker, if any.
+    /// Index of the affected worker; `None` if no worker is affected.
     pub worker: Option<usize>,
-    /// Drop reason of a loss; `pfc`, `dscp` or `application` of a DCBX mismatch.
+    /// Cause of the fault: the drop reason of a loss, or `pfc`, `dscp` or `application` for a DCBX mismatch.
     pub cause: Option<String>,
     /// Increase of the fault's counter since the fault began.
     pub count: u64,
     /// More details about the fault, if there are any.
     pub detail: Option<String>,
-    /// Time since the fault began.
+    /// Nanoseconds since the fault began.
     pub began_nanos_ago: u64,
 }
 
-/// Faults that last now, with the time when each began. Written by the control thread.
+/// Faults that exist now, with the time when each began. The control thread writes them.
 #[derive(Debug, Default)]
 pub struct OngoingConditions(Mutex<Vec<(Nanos, OngoingStatus)>>);
 
@@ -46,41 +46,41 @@ impl OngoingConditions {
     }
 }
 
-/// Deviations of a port's peer from the peer's declared behaviour.
+/// Ways in which the peer of a port deviates from its declared behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
     /// True if the peer sent faster than the port's `speed`, at any time or after an XOFF.
     pub too_fast: bool,
-    /// True if the peer sent after XOFF for longer than the port's `peer_response`.
+    /// True if the peer sent for longer than the port's `peer_response` after an XOFF.
     pub too_late: bool,
-    /// Bytes, with preambles and gaps, that the peer sent beyond the port's line rate.
+    /// Bytes, with preambles and gaps, that the peer sent in excess of the port's line rate.
     pub overspeed_bytes: u64,
-    /// Frames with a lossy class by DSCP, but a lossless class by PCP (a sample).
+    /// Sampled frames whose DSCP selects a lossy class, but whose PCP selects a lossless class.
     #[serde(default)]
     pub pcp_overruled: u64,
-    /// Declared time for the peer to stop; `None` if not declared.
+    /// Declared time in which the peer stops sending after XOFF, in nanoseconds; `None` if not declared.
     pub response_declared_nanos: Option<u64>,
 }
 
-/// Frames of a class received after XOFF.
+/// Frames of one class that a port received after sending XOFF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStatus {
-    /// Maximum bytes that arrived after an XOFF, in one pause.
+    /// Maximum number of bytes received after an XOFF, in one pause.
     pub after_xoff_max_bytes: u64,
-    /// Longest peer response to XOFF, including the worker's own delay.
+    /// Longest time from an XOFF until the peer stopped sending; includes the worker's own delay.
     pub response_max_nanos: u64,
-    /// Frames received after an XOFF in time, but in excess of the declared speed.
+    /// Frames received within the declared time after an XOFF, but in excess of the declared speed.
     pub excess_frames: u64,
-    /// Frames received after an XOFF, later than declared.
+    /// Frames received after an XOFF, and later than the declared time.
     pub late_frames: u64,
 }
 
-/// Frames of a port lost outside the switch, each counted once.
+/// Frames of a port lost outside the switch. Each frame is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
-    /// Lost frames that may include lossless ones.
+    /// Lost frames that count as lossless, because lossless frames may be among them.
     pub lossless: u64,
-    /// Frames lost while only lossy classes arrived; some may have been lossless.
+    /// Frames lost before the XDP program while only lossy classes arrived; lossless frames may be among them.
     pub unknown: u64,
     /// Frames lost while the port carried only lossy classes.
     pub lossy: u64,

@@ -1,6 +1,6 @@
-//! Follows the links of the ports by netlink. Devices are also checked every second, because not all changes of XDP
-//! programs are reported. A port is closed when its device vanishes, and is reopened when a device of the same name
-//! appears ([`super::opener`]).
+//! Follows the links of the ports by netlink. It also checks the devices every second, because the kernel does not
+//! report all changes of XDP programs. It closes a port when its device vanishes, and reopens it when a device of the
+//! same name appears ([`super::opener`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -38,7 +38,7 @@ type ReopenResult = (PortId, Result<Option<String>, NotOpened>);
 pub(super) struct Follower {
     links: Links,
     notifications: Notifications,
-    /// Duplicate of the netlink socket, of a type that tokio accepts without `unsafe`.
+    /// Duplicate of the netlink socket. Tokio accepts this type without `unsafe`.
     readiness: UnixDatagram,
     queue_events: QueueEvents,
 }
@@ -92,7 +92,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns false for messages of the kernel's bridge, which have the same type.
+/// Returns whether the message concerns the device itself. The kernel's bridge sends messages of the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -197,7 +197,7 @@ impl Links {
         }
     }
 
-    /// Closes the ports of a deleted device, whose sockets the kernel has already unbound.
+    /// Closes the ports of a deleted device. The kernel has already unbound their sockets.
     fn lost(&self, ifindex: u32) {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
@@ -279,8 +279,8 @@ impl Links {
         }
     }
 
-    /// Reopens ports whose number of receive queues changed, or may have changed. Even if the number is the same
-    /// again, new queues may lack the XDP program.
+    /// Reopens ports whose number of receive queues changed, or may have changed. Even with the same number, new
+    /// queues may lack the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -364,7 +364,7 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues with which to reopen the port again; `None` if the events do not require that.
+/// Returns the number of receive queues with which to reopen the port once more; `None` if no event requires that.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -1,6 +1,6 @@
-//! HTTP listener at an address, possibly in another network namespace, or at a Unix socket.
+//! HTTP listener at an address, which may be in another network namespace, or at a Unix socket.
 //!
-//! A socket file without a listener (of a killed switch) is replaced.
+//! If a killed switch left a socket file, to which nothing listens, the new listener replaces the file.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -21,9 +21,9 @@ use super::caller::Caller;
 use super::{ControlError, trust};
 use crate::client;
 
-/// Mode of the socket file: its owner and its group may change the running switch.
+/// Mode of the socket file. Users who may write to the file may change the running switch: its owner and its group.
 const MODE: u32 = 0o660;
-/// Maximum time to ask a switch that already listens at the address for its name, which the error message shows.
+/// Maximum time to wait for the name of a switch that already listens at the address. The error message shows this name.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) enum Listener {
     Unix(UnixListener),
 }
 
-/// Address of a listener; dropping it removes its own socket file.
+/// Address of a listener. Dropping it removes the listener's own socket file.
 #[derive(Debug)]
 pub(super) struct BoundAddress {
     at: HttpAt,
@@ -55,8 +55,8 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: the calling thread's). A port below 1024 needs a
-/// privilege of the calling thread.
+/// Opens the listener for [`start`](super::start) in the network namespace `netns`; `None` means the namespace of the
+/// calling thread. For a port below 1024, the calling thread needs CAP_NET_BIND_SERVICE.
 pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Http, ControlError> {
     bound(at, netns, names).map_err(|error| {
         let running_switch = if error.kind() == io::ErrorKind::AddrInUse {
@@ -195,7 +195,7 @@ impl Registered {
     }
 }
 
-/// Directory of the HTTP sockets whose switches `xoff status --all` shows.
+/// Directory of HTTP sockets. `xoff status --all` shows the switches that listen there.
 pub const DIRECTORY: &str = "/run/xoff";
 
 #[must_use]

@@ -21,9 +21,9 @@ pub struct LldpStatus {
     pub enabled: bool,
     /// DCBX mode: `off`, `compare` or `willing`.
     pub dcbx: String,
-    /// LLDP frames given to the port for transmission.
+    /// LLDP frames passed to the port for transmission.
     pub frames_sent: u64,
-    /// LLDP frames delayed because the link was down or no memory was free.
+    /// LLDP frames delayed because the link was down or no frame memory was free.
     #[serde(default)]
     pub frames_not_sent: u64,
     /// LLDP frames received, malformed ones included.
@@ -32,25 +32,25 @@ pub struct LldpStatus {
     pub malformed: BTreeMap<String, u64>,
     /// TLVs ignored in well-formed LLDP frames, by reason.
     pub discarded: BTreeMap<String, u64>,
-    /// LLDP frames ignored because the port has the maximum number of neighbors.
+    /// LLDP frames ignored because the port already has the maximum number of neighbors.
     pub too_many: u64,
     /// Neighbors removed because their time to live ended.
     pub aged_out: u64,
-    /// Times that a neighbor announced a shorter time to live than before.
+    /// Number of times that a neighbor announced a shorter time to live than before.
     pub shortened: u64,
-    /// Neighbors, the oldest first.
+    /// LLDP neighbors of the port, the oldest first.
     pub neighbors: Vec<NeighborStatus>,
-    /// Differences between the port and the only neighbor that announces DCBX.
+    /// Differences between the settings of the port and those of the only neighbor that announces DCBX.
     pub mismatches: Vec<MismatchStatus>,
-    /// Reason why the port is compared with no neighbor; `None` if it is compared.
+    /// Reason why the port is not compared with a neighbor; `None` if it is compared.
     #[serde(default)]
     pub not_compared: Option<String>,
 }
 
-/// LLDP neighbor. Control characters in its texts are escaped.
+/// LLDP neighbor. Control characters in its strings are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NeighborStatus {
-    /// Chassis ID: an address or a name.
+    /// Chassis ID of the neighbor: an address or a name.
     pub chassis: String,
     /// Port ID of the neighbor.
     pub port: String,
@@ -62,48 +62,48 @@ pub struct NeighborStatus {
     pub system_description: String,
     /// Description of the neighbor's port.
     pub port_description: String,
-    /// Enabled capabilities: `bridge`, `router`, `station` and so on.
+    /// Enabled capabilities of the neighbor: `bridge`, `router`, `station` and so on.
     pub capabilities: Vec<String>,
     /// Management addresses of the neighbor.
     pub management: Vec<String>,
-    /// Time since the neighbor's first frame.
+    /// Nanoseconds since the neighbor's first frame.
     pub age_nanos: u64,
-    /// Time since the neighbor's last frame.
+    /// Nanoseconds since the neighbor's last frame.
     pub silent_nanos: u64,
-    /// Time to live of the neighbor's last announcement.
+    /// Time to live in the neighbor's last announcement, in seconds.
     pub ttl_seconds: u16,
-    /// Maximum frame size, FCS included; `None` if not announced.
+    /// Maximum frame size that the neighbor announced, in bytes with FCS; `None` if not announced.
     pub max_frame_bytes: Option<u16>,
-    /// PFC configuration; `None` if not announced.
+    /// PFC configuration that the neighbor announced; `None` if not announced.
     pub pfc: Option<PfcStatus>,
-    /// ETS configuration; `None` if not announced.
+    /// ETS configuration that the neighbor announced; `None` if not announced.
     pub ets: Option<EtsStatus>,
-    /// Announced class of each DSCP.
+    /// Class of each DSCP, as the neighbor announced.
     pub dscp_map: BTreeMap<u16, u8>,
-    /// Announced class of each other application, such as `UDP port 4791`.
+    /// Class of each other application, such as `UDP port 4791`, as the neighbor announced.
     #[serde(default)]
     pub applications: BTreeMap<String, u8>,
-    /// Announced versions of DCBX: `ieee`, `cee`, `cin`; the settings are those of the first.
+    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The settings shown are those of the first.
     #[serde(default)]
     pub dcbx: Vec<String>,
-    /// True if the neighbor understands lists of flows (OFC).
+    /// True if the neighbor understands pauses of listed flows (OFC).
     pub flow_lists: bool,
-    /// True if the neighbor understands rates (GFC).
+    /// True if the neighbor understands rates in pause frames (GFC).
     pub rates: bool,
 }
 
-/// PFC configuration of a neighbor.
+/// PFC configuration that a neighbor announced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PfcStatus {
     /// Classes with PFC.
     pub classes: Vec<u8>,
-    /// True if the neighbor adopts this port's configuration.
+    /// True if the neighbor is willing to adopt this port's configuration.
     pub willing: bool,
-    /// Maximum number of classes with PFC; zero: any number.
+    /// Maximum number of classes with PFC that the neighbor supports; zero means any number.
     pub capability: u8,
 }
 
-/// ETS configuration of a neighbor.
+/// ETS configuration that a neighbor announced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EtsStatus {
     /// Share of the line in percent, by class; `None` for a class without a share.
@@ -111,30 +111,30 @@ pub struct EtsStatus {
     /// Transmission selection by class: `strict`, `credit-based`, `ets` or `vendor specific`.
     #[serde(default)]
     pub algorithms: Vec<String>,
-    /// True if the neighbor adopts this port's recommendation.
+    /// True if the neighbor is willing to adopt this port's recommendation.
     pub willing: bool,
 }
 
-/// Difference between a port and its neighbor.
+/// Difference between the settings of a port and of its neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MismatchStatus {
     /// Subject of the difference: `pfc`, `dscp`, `application`, `ets` or `lossy`.
     pub kind: String,
-    /// True if lossless frames can be lost; otherwise the difference is only information.
+    /// True if lossless frames can be lost because of the difference; false if the difference is harmless.
     #[serde(default)]
     pub can_lose: bool,
     /// Description of the difference, with the values of both ends.
     pub detail: String,
 }
 
-/// Outcomes of slow-path (punted) frames.
+/// Outcomes of slow-path (punted) frames of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PuntStatus {
-    /// Frames copied out of the switch.
+    /// Frames copied to the host path.
     pub punted: u64,
-    /// Frames refused beyond the allowed rate.
+    /// Frames not copied because they exceeded the allowed rate.
     pub over_rate: u64,
-    /// Frames refused because the receiver was full.
+    /// Frames not copied because the receiver's queue was full.
     pub no_room: u64,
 }
 

@@ -12,7 +12,7 @@ use xoff_config::LogFormat;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
     format: LogFormat,
-    /// True if the systemd journal reads the log: lines then begin with a priority (`sd-daemon(3)`).
+    /// True if the systemd journal reads the log. Each line then begins with a priority (`sd-daemon(3)`).
     journal: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Queue of log lines to a writing thread, so that logging never blocks. A line that finds no room, or that cannot be written, is dropped,
-//! counted and reported later. `/log` shows the last lines.
+//! Queue of log lines to a writing thread, so that logging never blocks. A line is dropped if the queue is full or
+//! the line cannot be written; a later line reports the number of dropped lines. `/log` shows the last lines.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -58,7 +58,7 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// Starts the writing thread; `dropped` counts the lines that are not written.
+    /// Starts the thread that writes log lines; `dropped` counts the lines that it could not write.
     pub fn new(
         out: impl Write + Send + 'static,
         dropped: &'static AtomicU64,

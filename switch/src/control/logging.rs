@@ -1,4 +1,4 @@
-//! The process's log, to standard error. The filter is `RUST_LOG` if set, else the configured `log`. Panics are logged, too.
+//! Log of the process, on standard error. `RUST_LOG` sets its filter; without `RUST_LOG`, the setting `log` does. Panics are logged, too.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
@@ -44,7 +44,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Waits up to a second until all lines are written, but does not wait for a full pipe.
+    /// Waits at most one second until all lines are written; does not wait for a full pipe.
     pub fn flush(&self) {
         let deadline = Instant::now() + FLUSH_WITHIN;
         while !self.queue.flush(LOOK_EVERY) && takes_more(self.stderr.as_fd()) && Instant::now() < deadline {}
@@ -68,7 +68,7 @@ pub enum LogError {
         "{given_as} = {filter:?} is no log filter ({error}); give error, warn, info, debug or trace, or TARGET=LEVEL pairs"
     )]
     Filter {
-        /// Name of the setting that contains the filter.
+        /// Name of the setting or environment variable that contains the filter.
         given_as: &'static str,
         filter: String,
         error: tracing_subscriber::filter::ParseError,
@@ -86,7 +86,7 @@ pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> 
         Ok(filter) if !parts(&filter).is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
-    // Write to a duplicate of standard error, because `io::stderr` is locked during a write.
+    // Write to a duplicate of standard error, because each write through `io::stderr` takes a lock.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let line = Line::of(format, &stderr);
     let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED, &RECENT, line, confinement)?;
@@ -123,7 +123,7 @@ pub(crate) fn set_filter(configured: &str) {
     }
 }
 
-/// Logs a panic instead of Rust's standard hook, which could block before a worker sends its last XON.
+/// Logs a panic. Rust's standard hook could block before a worker sends its last XON.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     match backtrace.status() {
@@ -132,7 +132,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Removes spaces and empty entries, which `Targets` would read as level ERROR.
+/// Removes spaces and empty entries from a log filter, because `Targets` would read them as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")

@@ -1,5 +1,6 @@
-//! Losses of lossless classes across reloads: a loss counts forever, even if a reload makes its class lossy or removes its port. While a
-//! port is being removed, losses of its frames to be sent count, but losses of frames received there do not.
+//! Counts losses of lossless classes across reloads. A loss counts forever, even if a reload makes its class lossy or
+//! removes its port. For a port that is being removed, only losses of frames that it still has to send count, not
+//! losses of frames that it received.
 
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
@@ -9,20 +10,20 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
 #[derive(Debug)]
 pub struct LossBooks {
-    /// Losses not to count, by port and class: those before the class became lossless, and those already in `closed`.
+    /// Losses not to count, by port and class: losses from before the class became lossless, and losses already in `closed`.
     before: Vec<[Counter; CLASSES]>,
-    /// Losses that lossless classes had before they became lossy, or before their port was removed.
+    /// Losses of classes that were lossless at that time, but became lossy, or whose port was removed.
     closed: Counter,
     leaving: Vec<Leaving>,
-    /// Minimum headroom left in classes that became lossy, in bytes plus one; 0 if no class became lossy.
+    /// Minimum free headroom of classes that became lossy, in bytes plus one; 0 if no class became lossy.
     headroom_free_min: Counter,
 }
 
 #[derive(Debug, Default)]
 struct Leaving {
-    /// Lossless classes of a port that is being removed, as [`ClassSet`]; empty for other ports.
+    /// Lossless classes of a port that is being removed, as bits of a [`ClassSet`]; empty for other ports.
     classes: Counter,
-    /// Losses of frames to be sent, by class, before the removal began.
+    /// Losses of frames to be sent, by class, at the begin of the removal.
     before: [Counter; CLASSES],
 }
 
@@ -98,7 +99,7 @@ impl LossBooks {
     }
 }
 
-/// Returns the losses of a class, except frames refused on arrival.
+/// Returns the losses of frames that the switch had accepted; frames refused on arrival do not count.
 fn lost_of_owed(counters: &ClassCounters) -> u64 {
     let came_in = [DropReason::IngressFull, DropReason::HeadroomExhausted];
     let refused: u64 = came_in.map(|reason| counters.drops[reason.index()].get()).iter().sum();

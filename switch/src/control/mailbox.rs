@@ -1,5 +1,5 @@
-//! Requests of the control thread to a worker. The worker polls its [`Inbox`] once per loop, and answers through a channel in the request.
-//! At most one query of each kind is pending.
+//! Requests from the control thread to a worker. The worker polls its [`Inbox`] once per loop, and answers through a
+//! channel in the request. At most one query of each kind is pending at a worker.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};
@@ -24,9 +24,9 @@ const PLACES_AT_ONCE: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
     Sent,
-    /// Queued frames are kept for the port that will replace this one.
+    /// Keep queued frames for the port that will replace this port.
     Kept {
-        /// True to drop frames that the kernel has not taken from the transmit ring.
+        /// True to drop frames in the transmit ring that the kernel has not sent.
         even_unsent: bool,
     },
 }
@@ -34,20 +34,20 @@ pub enum Backlog {
 #[derive(Debug)]
 pub enum Request {
     Link {
-        /// Port whose link changed; any worker may own it.
+        /// Port whose link changed. Every worker gets the request.
         port: PortId,
         up: bool,
     },
     Member {
-        /// Port of a group with LACP; any worker may own it.
+        /// Port of a group with LACP. Every worker gets the request.
         port: PortId,
         state: MemberState,
     },
     GiveUp {
         port: PortId,
         backlog: Backlog,
-        /// Channel that receives the port, or `None` while its device still has frames to send. The channel is dropped if the worker does
-        /// not own the port.
+        /// Channel that receives the port, or `None` while its device still has frames to send. A worker that does
+        /// not own the port drops the channel.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
     Adopt {
@@ -88,7 +88,7 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
     Given(T),
-    /// The worker did not answer in time.
+    /// The worker did not answer before the deadline.
     Silent,
     Ended,
 }
@@ -112,7 +112,7 @@ pub struct AddressesRequest {
 }
 
 impl AddressesRequest {
-    /// Answers the request from a table of `places` entries; `at` returns the addresses in a range of entries.
+    /// Answers the request from a table of `places` entries; `at` returns the addresses in a range of entry numbers.
     pub fn answer<I>(self, places: usize, at: impl FnOnce(Range<usize>) -> I)
     where
         I: Iterator<Item = Address>,
@@ -120,7 +120,7 @@ impl AddressesRequest {
         let AddressesRequest { from, wanted, room: mut addresses, answer } = self;
         let end = (from + PLACES_AT_ONCE).min(places);
         addresses.extend(at(from.min(end)..end).filter(|address| wanted.contains(&address.key())));
-        // Ignore the error, because it only means that the client has gone.
+        // Ignore a failure to send, because it only means that the client has gone.
         let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) });
     }
 }
@@ -202,7 +202,7 @@ impl Mailbox {
         self.ask(&self.addresses, deadline, request).await
     }
 
-    /// Sends a query once the pending query of its kind is answered.
+    /// Sends a query to the worker as soon as the pending query of the same kind is answered.
     async fn ask<T>(
         &self,
         pending: &PendingQuery<T>,
@@ -250,7 +250,7 @@ impl Inbox {
         self.wake.as_fd()
     }
 
-    /// Clears [`Inbox::fd`]. Call this before [`Inbox::take`], so that no request is missed.
+    /// Resets [`Inbox::fd`]. Call this before [`Inbox::take`], so that no request is missed.
     pub fn acknowledge(&self) {
         let _ = self.wake.read();
     }

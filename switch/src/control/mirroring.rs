@@ -64,7 +64,7 @@ impl Publish for ToWorkers {
                 left.push(before);
             }
         }
-        // Stop waiting when the mirror ends, because a panicked worker never answers.
+        // End the wait when the mirror ends, because a worker that panicked never answers.
         for mut before in left {
             while matches!(before.try_recv(), Err(TryRecvError::Empty)) && !self.handle.is_over() {
                 thread::sleep(LOOK_AGAIN);
@@ -125,7 +125,7 @@ mod tests {
         let mut threads = fs::read_dir("/proc/self/task").unwrap().flatten();
         let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
         assert!(!threads.any(|thread| name(thread).trim() == "xoff-router"));
-        assert!(runtime.block_on(handle.page(0, 1)).is_none(), "mirror still answers after its end");
+        assert!(runtime.block_on(handle.page(0, 1)).is_none(), "route mirror still answers after its end");
         drop(handle);
         assert_eq!(files(), before);
     }

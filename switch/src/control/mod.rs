@@ -1,6 +1,6 @@
-//! Control of a switch, outside the forwarding threads.
+//! HTTP server and control of a running switch, outside the forwarding threads.
 //!
-//! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the ports' links.
+//! The HTTP thread has no privileges ([`crate::confine`]); the control thread follows the links of the ports.
 
 pub mod acknowledge;
 mod addresses;
@@ -116,7 +116,7 @@ pub enum ControlError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlEnded {
     #[error(
-        "the control thread ended: the kernel closed its netlink socket, so changes of links would go unnoticed"
+        "the kernel closed the netlink socket of the control thread, which has ended: it cannot see changes of links"
     )]
     ByItself,
     #[error("the control thread panicked, which is a bug of xoff")]
@@ -147,7 +147,7 @@ impl Service {
 }
 
 impl ControlHandle {
-    /// Returns the HTTP server's address, with the actual port; `None` for a Unix socket.
+    /// Returns the address of the HTTP server, with the port that is really open; `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.at.as_ref()?.at() {
@@ -180,7 +180,7 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control and HTTP threads in the calling thread's network namespace. Each thread drops its copy of `ended` when it ends.
+/// Starts the control and HTTP threads in the network namespace of the calling thread. Each thread drops its clone of `ended` when it ends.
 pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,
@@ -224,7 +224,7 @@ pub(crate) fn start(
     Ok(ControlHandle { at, running })
 }
 
-/// Serves these HTTP routes in a thread without privileges.
+/// Serves `routes` over HTTP in a thread without privileges.
 pub fn serve_routes(http: Http, routes: Router) -> Result<ControlHandle, ControlError> {
     let ((listener, names), place) = http.apart();
     let service = serve(listener, http::by_name(routes, names), &Confinement::default(), ())?;

@@ -11,29 +11,29 @@ use xoff_wire::units::{Nanos, PortId};
 use super::view::SwitchView;
 use crate::snooping::{Segment, SnoopingCounts};
 
-/// Maximum groups in `/status`.
+/// Maximum number of groups listed in `/status`.
 const GROUPS_SHOWN: usize = 256;
 
-/// IGMP and MLD snooping.
+/// State of IGMP and MLD snooping.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MulticastStatus {
-    /// Multicast groups with members.
+    /// Number of multicast groups with members.
     pub groups: u64,
     /// Maximum number of groups.
     pub groups_max: u64,
-    /// Joins of groups refused because the table was full; such groups are flooded.
+    /// Joins refused because the table of groups was full; frames to their groups are flooded.
     pub joins_refused: u64,
-    /// Reports and leaves received.
+    /// IGMP and MLD reports and leaves received.
     pub reports_received: u64,
-    /// Queries received.
+    /// IGMP and MLD queries received.
     pub queries_received: u64,
-    /// Queries sent as querier.
+    /// IGMP and MLD queries that the switch sent as querier.
     pub queries_sent: u64,
-    /// Malformed messages about members or routers, by reason.
+    /// Malformed IGMP, MLD or router messages received, by reason.
     pub malformed: BTreeMap<String, u64>,
-    /// Snooped VLANs, one entry for each protocol.
+    /// VLANs with snooping, one entry for each protocol.
     pub vlans: Vec<MulticastVlanStatus>,
-    /// True if not all groups are listed.
+    /// True if there are more groups than are listed.
     pub truncated: bool,
 }
 
@@ -43,13 +43,13 @@ pub struct MulticastVlanStatus {
     pub vid: u16,
     /// Protocol: `igmp` or `mld`.
     pub protocol: String,
-    /// True if ports get only groups with members; false without a querier, and until all hosts have answered.
+    /// True if a port gets frames only of groups that have members there. False without a querier, and until all hosts had time to answer.
     pub restricted: bool,
     /// Address of the elected querier; `None` if there is none.
     pub querier: Option<String>,
     /// Port of the querier; `None` if it is this switch.
     pub querier_port: Option<String>,
-    /// Ports with a multicast router or querier.
+    /// Ports with a multicast router or a querier.
     pub router_ports: Vec<String>,
     /// Groups with members.
     pub groups: Vec<MulticastGroupStatus>,

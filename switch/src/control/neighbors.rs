@@ -1,5 +1,5 @@
-//! LLDP of all ports, as a [`Host`] in the thread of the host path. Announcements of neighbors are stored in [`SwitchView::neighbors`], and
-//! are logged when they change.
+//! LLDP of all ports, run in the thread of the host path as a [`Host`]. It stores the announcements of neighbors in
+//! [`SwitchView::neighbors`], and logs their changes.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use xoff_wire::units::{Class, ClassSet, PortId};
 
 use super::view::SwitchView;
 
-/// Congestion point of a class at a port.
+/// QCN congestion point of a class at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CongestionPointStatus {
     /// Samples taken by the congestion point.
@@ -13,7 +13,7 @@ pub struct CongestionPointStatus {
     pub feedback_last: u64,
     /// CNMs sent by the congestion point.
     pub cnms_sent: u64,
-    /// CNMs not sent: the link was down, no buffer was free, or the culprit's source was no station.
+    /// CNMs not sent, because the link was down, no frame memory was free, or the source address of the sampled frame was no station.
     pub cnms_not_sent: u64,
     /// Sum of the quantized feedback of all CNMs sent.
     #[serde(default)]

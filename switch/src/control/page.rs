@@ -1,4 +1,4 @@
-//! Live page at `/` for browsers; other clients get a list of paths. It loads nothing from elsewhere (`Content-Security-Policy`).
+//! Live page at `/` for browsers; other clients get a list of paths.
 
 use axum::Router;
 use axum::http::{HeaderMap, header};
@@ -19,7 +19,7 @@ xoff
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";
 
-/// Content security policy: a page loads nothing from other servers.
+/// Content security policy: the page may load nothing from other servers.
 pub const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src http: https:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -50,7 +50,7 @@ async fn root(headers: HeaderMap) -> Response {
     }
 }
 
-/// Returns an answer that browsers must revalidate, because an updated switch must not show its old page.
+/// Returns a response that browsers must revalidate, so that they never show the page of an older switch version.
 pub fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

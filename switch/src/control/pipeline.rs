@@ -8,7 +8,7 @@ use super::view::SwitchView;
 /// Configuration of the pipeline between ingress and egress queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineStatus {
-    /// Maximum rate of the pipeline; `None`: no limit.
+    /// Maximum rate of the pipeline in frames per second; `None`: no limit.
     pub rate_frames_per_second: Option<u32>,
     /// Delay of each frame in the pipeline.
     pub delay_nanos: u64,
@@ -18,14 +18,14 @@ pub struct PipelineStatus {
     pub when_full: String,
 }
 
-/// Halts of the pipeline (`when_full = "stop"`).
+/// Times when the pipeline stood still because an egress queue was full (`when_full = "stop"`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HaltStatus {
-    /// Times that the pipeline was halted because this egress queue was full.
+    /// Number of times that the pipeline was halted because this egress queue was full.
     pub count: u64,
     /// True if the pipeline is halted because this egress queue is full.
     pub now: bool,
-    /// Time of halts because this egress queue was full, a current halt included.
+    /// Total time of halts because this egress queue was full, including a current halt.
     pub nanos: u64,
 }
 

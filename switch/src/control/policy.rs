@@ -1,5 +1,5 @@
-//! `/policy`: the flow-control policy of each class; `PUT`, from this machine only ([`super::trust`]), replaces
-//! policies one after the other.
+//! `/policy`: shows the flow-control policy of each class. `PUT`, from this machine only ([`super::trust`]), replaces
+//! policies, one request after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
     pub policy: String,
-    /// Class to change; `None`: all classes.
+    /// Class whose policy changes; `None` for all classes.
     #[serde(default)]
     pub class: Option<u8>,
 }
@@ -77,7 +77,7 @@ pub(super) async fn put(
             return Err((StatusCode::CONFLICT, message));
         }
     }
-    // The change continues even if the client aborts this request.
+    // Replace in a separate task, because the change must be completed even if the client aborts its request.
     let changed = tokio::spawn(async move { replace(&view, &classes, kind).await }).await;
     let failed =
         |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the policy was not changed: {error}\n"));
@@ -99,7 +99,7 @@ pub(super) async fn read(request: extract::Request, example: &str) -> Result<Byt
     }
 }
 
-/// Replaces the policy of `classes`. No other change of policies can run in between.
+/// Replaces the policy of `classes`. Concurrent changes of policies wait.
 pub(super) async fn replace(
     view: &SwitchView,
     classes: &[Class],
@@ -142,7 +142,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // Send even an unchanged policy, because an earlier change may have been incomplete.
+    // Send the policy even if it is unchanged, because an earlier change may not have reached all workers.
     if kind != before {
         tracing::info!("policy of class {class} changed: {} instead of {}", kind.name(), before.name());
     }

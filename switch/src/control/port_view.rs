@@ -1,4 +1,4 @@
-//! Ports as the control and HTTP threads see them.
+//! State of a port that the control and HTTP threads read and write.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -27,17 +27,17 @@ pub struct PortView {
     pub program_detached: Counter,
     pub returns: Counter,
     pub requeued: Counter,
-    /// Reason why the sockets do not match the device's receive queues.
+    /// Reason why the port's sockets do not match the receive queues of its device; `None` if they match.
     pub unfollowed: Reason,
-    /// Fault if the device's MTU is below the port's.
+    /// Text of the fault if the device's MTU is less than the port's.
     pub short_mtu: Reason,
     pub removed_unread: Counter,
     pub acknowledged: Acknowledged,
     unseen: LossClassifier,
     devices: Mutex<Devices>,
-    /// Bytes received in excess of the port's line rate.
+    /// Bytes that the peer sent in excess of the port's line rate.
     pub overspeed_bytes: Counter,
-    /// Share of the time, in percent, for which the peer paused each class of late.
+    /// Recent share of the time, in percent, for which the peer paused each class.
     pub paused_percent: [Counter; CLASSES],
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
@@ -159,8 +159,8 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // Read the device before its sockets. A socket counts a loss before its device does, so the sockets' later values include every
-        // loss of theirs that the device counted.
+        // Read the device before its sockets: a socket counts a loss before its device does. Thus the sockets' values
+        // include every socket loss that the device counted.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -175,7 +175,7 @@ impl Devices {
         Ok(read)
     }
 
-    /// Reads all counters; unreadable ones keep their last values. Returns whether all were readable.
+    /// Reads all counters, and keeps the last values of unreadable ones. Returns whether all were readable.
     fn read(&mut self) -> bool {
         let _ = (self.losses(), self.arrivals());
         let (sockets, device) = (self.sockets(), self.device());
@@ -230,7 +230,7 @@ impl PortView {
         self
     }
 
-    /// Creates an unused entry, for a port that a reload may add.
+    /// Creates an unused entry, reserved for a port that a reload may add.
     #[must_use]
     pub fn spare(worker: usize) -> PortView {
         let place = PortView::new("", worker, PortDevice::none());
@@ -262,8 +262,8 @@ impl PortView {
         self.devices().device()
     }
 
-    /// Returns the losses of current and former sockets and devices, each frame once. An unreadable device keeps its
-    /// last values.
+    /// Returns the losses of all sockets and devices that the port has had; each frame counts once. If a device
+    /// cannot be read, its last values count.
     pub(super) fn losses(&self) -> io::Result<Losses> {
         self.devices().losses()
     }
@@ -272,7 +272,7 @@ impl PortView {
         self.devices().arrivals()
     }
 
-    /// Stores the port's reopened device. Returns true if the device had been gone, false if only its queues had changed.
+    /// Stores the port's reopened device. Returns true if the device had vanished, false if only its receive queues had changed.
     pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
         let was_missing = self.unfollowed.replace(None).is_none();
@@ -351,19 +351,19 @@ impl DeviceName {
     }
 }
 
-/// State of a link.
+/// State of a port's link.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Link {
-    /// The link is up: frames can pass.
+    /// Frames can pass the link.
     #[default]
     Up,
-    /// The link has no carrier or is administratively down.
+    /// The link has no carrier, or is set down by the administrator.
     Down,
-    /// The device was deleted, or moved to another network namespace, so the port's sockets were closed. The state lasts until a device of
-    /// the same name is opened.
+    /// The device was deleted or moved to another network namespace, and the port's sockets are closed. This state
+    /// lasts until a device of the same name is opened.
     Gone,
 }
 
@@ -408,12 +408,12 @@ impl LinkCell {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum ProgramState {
-    /// The XDP program receives frames.
+    /// The XDP program receives the device's frames.
     #[default]
     Attached,
-    /// The program was removed and cannot be attached again: no frames are received.
+    /// The XDP program was removed and cannot be attached again: the port receives nothing.
     Detached,
-    /// Another program has replaced the XDP program: no frames are received.
+    /// Another program has replaced the switch's XDP program: the port receives nothing.
     Replaced,
 }
 
@@ -457,7 +457,8 @@ impl PortView {
     }
 }
 
-/// Largest total time in pauses that was returned so far. Readers never see the time decrease, although a worker ends a pause in two steps.
+/// Largest total pause time that was returned so far. Because of it, readers never see the time decrease, although a
+/// worker ends a pause in two steps.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Resource usage of the process, as in Prometheus' client libraries.
+//! Metrics of the process's resource usage, with the names used by Prometheus' client libraries.
 
 use std::sync::OnceLock;
 
@@ -18,10 +18,10 @@ pub fn write(text: &mut Exposition) {
     }
 }
 
-/// Boot time in Unix time, calculated once, so that the process's start time never changes.
+/// Boot time in seconds since 1970, calculated once, because clock corrections must not change the process's start time.
 static BOOTED: OnceLock<f64> = OnceLock::new();
 
-/// Returns the boot time without /proc, which the HTTP thread cannot read.
+/// Returns the boot time in seconds since 1970, without reading /proc, where the HTTP thread may read only its own directory.
 fn booted() -> ProcResult<f64> {
     let [now, since] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME].map(|clock| {
         let time = clock_gettime(clock).map_err(|error| ProcError::Other(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Supervision of XDP programs. A removed program is attached again; a program of another owner that took its place stays.
+//! Checks the ports' XDP programs. A removed program is attached again; if another owner's program has taken its place, that program stays.
 
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;
@@ -38,7 +38,7 @@ pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place
         _ => tracing::warn!(
             port = %name,
             %device,
-            "the XDP program was removed and is attached again; frames in between bypassed the switch"
+            "the XDP program was removed and is attached again; frames received in between bypassed the switch"
         ),
     }
 }

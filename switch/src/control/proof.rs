@@ -1,4 +1,4 @@
-//! Gaps in the proof that a switch lost nothing. An unreadable counter is a gap. Acknowledged past gaps do not count.
+//! Gaps in the proof that the switch lost nothing, such as an unreadable counter. Past gaps that an operator acknowledged do not count.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::PortId;

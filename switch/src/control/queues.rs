@@ -1,7 +1,8 @@
-//! Changes of the number of receive queues (`ethtool -L`).
+//! Reopens ports whose number of receive queues changed (`ethtool -L`).
 //!
-//! On veth, a queue may have neither a socket nor an XDP program. Its frames go to the kernel's own stack, uncounted. So the port is
-//! reopened with a socket for each queue, if the configuration permits that. The proof of losslessness then has a gap.
+//! A new queue of a veth has neither a socket nor an XDP program: the kernel's own stack gets its frames, uncounted.
+//! So the port is reopened with a socket for each queue, if the configuration permits. The proof of losslessness then
+//! has a gap.
 
 use std::io;
 use std::time::Duration;
@@ -63,8 +64,8 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     port.requeued.add(1);
 }
 
-/// Reopens a port with a socket for each receive queue; its queued frames are kept. Changes nothing if the device does not fit the
-/// configuration.
+/// Reopens a port with a socket for each receive queue, and keeps its queued frames. Leaves the port open as it is if
+/// the device does not fit the configuration.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,

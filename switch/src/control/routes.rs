@@ -1,4 +1,4 @@
-//! Router in `/status`, and its routes in pages at `/routes`.
+//! Router in `/status`, and its routes, in pages, at `/routes`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,23 +20,23 @@ use crate::router::{InterfaceView, Presence, RouterView};
 
 const PAGE: usize = 1_000;
 const PAGE_MAX: usize = 10_000;
-/// Maximum time to wait for the mirror of the routes, which may be building a table.
+/// Maximum time to wait for an answer of the route mirror, which may be busy building a table.
 const WITHIN: Duration = Duration::from_secs(3);
 
 /// Router of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouterStatus {
-    /// Interfaces of the router to other networks.
+    /// Router interfaces in the kernel that are not switch ports.
     pub interfaces: Vec<InterfaceStatus>,
-    /// IPv4 prefixes in the workers' table, neighbours included.
+    /// IPv4 prefixes in the workers' routing table, including those of neighbours.
     pub routes_v4: u64,
-    /// IPv6 prefixes in the workers' table, neighbours included.
+    /// IPv6 prefixes in the workers' routing table, including those of neighbours.
     pub routes_v6: u64,
-    /// Times that the workers got a new routing table.
+    /// Number of times that the workers got a new routing table.
     pub tables: u64,
-    /// Time that the last change of the workers' routing table took.
+    /// Duration of the last change of the workers' routing table.
     pub table_nanos: u64,
-    /// Times that all routes were read again because messages were lost.
+    /// Number of times that all routes were read again because messages of the kernel were lost.
     pub resyncs: u64,
 }
 
@@ -49,13 +49,13 @@ pub struct InterfaceStatus {
     pub port: Option<String>,
     /// VLAN of the interface; `None` for a routed port.
     pub vlan: Option<u16>,
-    /// State: `up`, `down`, `gone` from its namespace, or `wide` (MTU above that of the port).
+    /// State: `up`, `down`, `gone` (from its network namespace), or `wide` (MTU above that of the port).
     pub state: Presence,
-    /// Frames given to the kernel by the interface.
+    /// Frames that the switch passed to the kernel through the interface.
     pub to_host: u64,
-    /// Frames that the kernel did not take because the interface is down.
+    /// Frames that the kernel refused because the interface is down.
     pub refused: u64,
-    /// Frames that the kernel has sent by the interface.
+    /// Frames that the kernel sent through the interface.
     pub from_host: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct InterfaceStatus {
 pub struct RoutePage {
     /// Routes of this page, sorted by table, prefix and metric.
     pub routes: Vec<Row>,
-    /// Parameter `from` of the next page; `None` for the last page.
+    /// Value of the parameter `from` that requests the next page; `None` on the last page.
     pub next: Option<usize>,
     pub total: usize,
 }

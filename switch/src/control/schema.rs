@@ -3,7 +3,7 @@ use schemars::{JsonSchema, Schema};
 
 use super::status::Status;
 
-/// Returns the schema (draft 2020-12) of `/status`.
+/// Returns the JSON schema (draft 2020-12) of `/status`.
 #[must_use]
 pub fn schema() -> Schema {
     schema_of::<Status>()

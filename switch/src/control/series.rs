@@ -1,4 +1,4 @@
-//! Metrics that are fields of `/status`. A metric has its field's help, unit and value.
+//! Metrics that are fields of `/status`. A metric takes its help, unit and value from its field.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,14 +11,14 @@ use super::schema::schema_of;
 pub struct Series<T> {
     pub metric: &'static str,
     pub kind: Kind,
-    /// Path of the field in JSON, such as `ingress.bytes`; the last word is the unit.
+    /// Path of the field in `/status`, such as `ingress.bytes`. The suffix of the name, such as `nanos`, is the unit.
     pub field: &'static str,
     pub value: fn(&T) -> Option<u64>,
-    /// Help of the metric; `None`: the field's documentation.
+    /// Help of the metric; `None` means the documentation of the field.
     pub help: Option<&'static str>,
 }
 
-/// Makes a [`Table`] of lines such as `"sent_frames_total" Counter tx_frames;`.
+/// Makes a [`Table`] from lines such as `"sent_frames_total" Counter tx_frames;`.
 #[macro_export]
 macro_rules! series {
     ($($metric:literal $kind:ident $field:ident $(.$of:ident)* $(= $help:literal)?;)+) => {
@@ -90,7 +90,7 @@ impl<T: JsonSchema> Table<T> {
         }
     }
 
-    /// Returns the documentation of a field, without its part about `None`.
+    /// Returns the documentation of a field, without its remark about `None`.
     #[must_use]
     pub fn help(&self, field: &str) -> String {
         let root = self.schema.as_value();
@@ -134,7 +134,7 @@ impl Unit {
         }
     }
 
-    /// Returns the value of a metric whose field is `None`: 0 for a rate, because a missing rate means no limit; no value for other units.
+    /// Returns the value of a metric whose field is `None`: 0 for a rate, where `None` means no limit; for other units, none.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),
@@ -175,7 +175,7 @@ mod tests {
         /// Frames
         /// sent; `None` before the first.
         frames: Option<u64>,
-        /// Rate that is kept; `None`: no limit.
+        /// Rate limit of the peer; `None`: no limit.
         rate_bits_per_second: Option<u64>,
         /// True if the port is paused.
         paused: bool,
@@ -206,7 +206,7 @@ mod tests {
             "# HELP x_frames_total Frames sent.",
             "# TYPE x_frames_total counter",
             r#"x_frames_total{switch="s",port="a"} 18446744073709551615"#,
-            "# HELP x_rate_bytes_per_second Rate that is kept.",
+            "# HELP x_rate_bytes_per_second Rate limit of the peer.",
             "# TYPE x_rate_bytes_per_second gauge",
             r#"x_rate_bytes_per_second{switch="s",port="a"} 1000"#,
             r#"x_rate_bytes_per_second{switch="s",port="b"} 0"#,

@@ -1,4 +1,4 @@
-//! Notifications to a service manager (systemd), if any.
+//! Notifications to a service manager such as systemd, if one started the switch.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! IGMP and MLD snooping, as a [`Host`] in the thread of the host path: receives copies of membership messages, sends own
-//! queries, and publishes the table of groups to the workers.
+//! IGMP and MLD snooping, run in the thread of the host path as a [`Host`]. It receives copies of membership
+//! messages, sends its own queries, and publishes the table of groups to the workers.
 
 use std::sync::Arc;
 
@@ -20,12 +20,13 @@ use crate::host_path::ends::{Outbox, Punted};
 use crate::lacp::member::Standing;
 use crate::snooping::SnoopingFault;
 
-/// Maximum replaced tables that workers have not returned, so that a silent worker does not exhaust memory.
+/// Maximum number of replaced tables that workers have not returned. With more, no table is published, so that a
+/// silent worker does not exhaust memory.
 const UNRETURNED_MAX: usize = 64;
-/// Minimum interval between log lines of a kind, because senders may cause them.
+/// Minimum interval between log lines of the same kind, because hosts could otherwise fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 const TRY_AGAIN: Nanos = Nanos::from_millis(1);
-/// Maximum delay of a deadline that a report moved forward without a change of the table.
+/// Maximum delay until a report takes effect that changed no entry of the table, but may have moved a deadline forward.
 const SETTLE: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub struct MulticastSnooper {
     unreturned: Vec<oneshot::Receiver<Arc<MulticastTable>>>,
     due: Nanos,
     is_stale: bool,
-    /// Times of the last log lines: of a full table, and of two queriers.
+    /// Times of the last log lines: the first about a full table, the second about two queriers.
     logged: [Option<Nanos>; 2],
 }
 
@@ -49,7 +50,7 @@ impl MulticastSnooper {
         MulticastSnooper { view, settings: None, published, unreturned, due, is_stale, logged }
     }
 
-    /// Publishes the table if it has changed. Returns false if too many workers are silent.
+    /// Publishes the table of groups if it has changed. Returns false if too many replaced tables have not been returned.
     fn publish(&mut self, now: Nanos, settings: &SwitchSettings) -> bool {
         self.unreturned.retain_mut(|table| matches!(table.try_recv(), Err(TryRecvError::Empty)));
         if self.unreturned.len() > UNRETURNED_MAX {
@@ -96,7 +97,8 @@ impl MulticastSnooper {
     }
 }
 
-/// Returns the ports with a link; of groups with LACP, only those in use, because the partner discards other frames.
+/// Returns the ports that can send queries: those with a link. A port of an LACP group must also be in use, because
+/// the partner discards other frames.
 fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     let lacp = view.lacp.lock();
     let has_lacp = |id: PortId| {
@@ -108,8 +110,9 @@ fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     up.filter(|id| is_in_use(*id)).collect()
 }
 
-/// Sends a query by all usable ports of the VLAN, or by the port or group for which `only` stands; once by a group.
-/// Returns the ports and first members that do not get the query, because there is no room.
+/// Sends a query from the usable ports of a VLAN, once for each group. `only` limits the query to one port, or to the
+/// group with that first member. Returns the ports and first members whose query was not sent, because no frame
+/// memory was free.
 fn send(
     view: &SwitchView,
     settings: &SwitchSettings,
@@ -199,7 +202,7 @@ mod tests {
 
     // proves: snooping, lacp
     #[test]
-    fn queries_leave_by_distributing_member() {
+    fn queries_leave_by_distributing_lacp_member() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let (mut host, mut workers) =
@@ -231,6 +234,6 @@ mod tests {
         };
         assert_eq!(queries(1), [], "sent by a detached member");
         view.lacp.lock()[1].standing = Standing::Distributing;
-        assert_eq!([queries(2), queries(3)].concat(), [PortId(1); 2], "not one of IGMP, and one of MLD");
+        assert_eq!([queries(2), queries(3)].concat(), [PortId(1); 2], "not one IGMP and one MLD query");
     }
 }

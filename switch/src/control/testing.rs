@@ -1,4 +1,4 @@
-//! Switch with counters filled by hand, for tests of several crates.
+//! Switch with counters set by hand, for tests of several crates.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
@@ -95,7 +95,7 @@ pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])
 }
 
-/// Returns the switch of [`view()`], but on devices with these indexes.
+/// Returns the switch of [`view()`], with devices that have these interface indexes.
 #[must_use]
 pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());

@@ -73,7 +73,7 @@ impl SwitchView {
         self.places().map(|(id, _)| self.unseen_at(id)).collect()
     }
 
-    /// Returns the minimum headroom left in all classes that are or were lossless, in bytes.
+    /// Returns the minimum free headroom of all classes that are or were lossless, in bytes.
     #[must_use]
     pub fn headroom_least_free(&self) -> Option<u64> {
         let ports =
@@ -116,13 +116,13 @@ pub struct WorkerFacts {
     pub longest_gap: Counter,
     pub stalls: Counter,
     pub gaps: FineHistogram,
-    /// Upper bound of the reaction to a crossed threshold, in nanoseconds: from the start of the worker's loop until
-    /// the kernel has the pause frame.
+    /// Time from a crossed threshold until the kernel has the pause frame, in nanoseconds. As an upper bound, it is
+    /// measured from the start of the worker's loop.
     pub pause_reaction: FineHistogram,
-    /// Upper bound of the reaction to a pause frame, in nanoseconds: from the last poll before its arrival until the
-    /// worker obeyed the frame.
+    /// Time from the arrival of a pause frame until the worker obeys it, in nanoseconds. As an upper bound, it is
+    /// measured from the preceding poll.
     pub obey_reaction: FineHistogram,
-    /// Number of frames missing from the ledger, or in excess. Updated after frames have moved, and for each `/status`.
+    /// Number of frames unaccounted for, or in excess. Updated after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
     /// Free frames in the worker's buffer memory; updated with `frames_missing`.
     pub frames_free: Counter,
@@ -131,7 +131,7 @@ pub struct WorkerFacts {
 }
 
 impl WorkerFacts {
-    /// Counts a loop that began `gap` after the preceding one, without sleep. Only the worker may call this.
+    /// Counts an iteration that began `gap` after the preceding one, without sleep. Only the worker may call this.
     #[inline]
     pub fn looped(&self, gap: Nanos, stall_budget: Nanos) {
         self.loops.add(1);

@@ -1,30 +1,28 @@
-//! Status of workers.
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::books::Books;
 
-/// Distribution of a time. Quantiles are upper bounds: at most an eighth too high in times of workers, a factor of
-/// two in others.
+/// Distribution of a time. Quantiles are upper bounds: at most one eighth too high for times of workers, at most
+/// twice too high for other times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Number of measured times.
     pub count: u64,
-    /// Sum of the measured times.
+    /// Sum of the measured times, in nanoseconds.
     pub sum_nanos: u64,
-    /// Median, as an upper bound.
+    /// Upper bound of the median.
     pub p50_nanos: Option<u64>,
-    /// 99th percentile, as an upper bound.
+    /// Upper bound of the 99th percentile.
     pub p99_nanos: Option<u64>,
 }
 
 /// Status of a worker, a forwarding thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerStatus {
-    /// Core to which the thread is pinned; `None` if it is not.
+    /// Core to which the worker is pinned; `None` if it is not pinned.
     pub core: Option<usize>,
-    /// Names of the worker's ports.
+    /// Names of the ports that the worker owns.
     pub ports: Vec<String>,
     /// State of the worker.
     pub state: WorkerState,
@@ -32,24 +30,24 @@ pub struct WorkerStatus {
     pub loops: u64,
     /// Longest time between two iterations of the worker's loop since the start.
     pub longest_gap_nanos: u64,
-    /// Times that two iterations of the worker's loop were further apart than the stall budget.
+    /// Number of times that two iterations of the worker's loop were further apart than the stall budget.
     pub stalls: u64,
-    /// Stall budget: longest stall without loss in a lossless class.
+    /// Longest stall of the worker that causes no loss in a lossless class.
     pub stall_budget_nanos: u64,
-    /// Time between two iterations of a worker's loop, without sleep.
+    /// Time between two iterations of the worker's loop, without sleep.
     pub gaps: Spread,
     /// Upper bound of the time from crossing a threshold to handing the pause frame to the kernel.
     pub send_reaction: Spread,
     /// Upper bound of the time from receiving a pause frame to handing the last frame of its class to the kernel.
     pub obey_reaction: Spread,
-    /// Free frames of the worker; a permanent decrease is a bug.
+    /// Free frames in the worker's memory; a permanent decrease is a bug.
     pub frames_free: u64,
-    /// Free cells of 96 bytes of the worker; a permanent decrease is a bug.
+    /// Free cells of 96 bytes in the worker's memory; a permanent decrease is a bug.
     pub cells_free: u64,
-    /// Frames missing from the ledger: zero unless the switch has a bug.
+    /// Frames unaccounted for: zero unless the switch has a bug.
     #[serde(default)]
     pub frames_missing: u64,
-    /// Ledger of the worker; `None` if it did not answer.
+    /// Sources and outcomes of the worker's frames; `None` if the worker did not answer.
     pub ledger: Option<Books>,
 }
 

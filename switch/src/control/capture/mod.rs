@@ -1,7 +1,7 @@
-//! `/capture`: frames of some ports as pcapng, until the client stops reading.
+//! `/capture`: sends frames of some ports as pcapng, until the client stops reading.
 //!
-//! Only permitted clients get frames ([`caller`](super::caller)). A task of the HTTP thread installs probes ([`crate::capture`]) in the
-//! workers, and sends their records.
+//! Only permitted clients get frames ([`caller`](super::caller)). A task of the HTTP thread installs probes
+//! ([`crate::capture`]) in the workers, and sends their records to the client.
 
 mod request;
 
@@ -112,7 +112,7 @@ pub(super) async fn get(
     let id = place.id;
     let (blocks, body) = mpsc::channel(1);
     let (report_start, start) = oneshot::channel();
-    // Run the capture in a task of its own, so that the probes are removed even if the client aborts the request.
+    // Run the capture in a separate task, so that the probes are removed even if the client aborts the request.
     tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, report_start));
     let ended = |_| Err("the switch is stopping".to_owned());
     let begun = start.await.unwrap_or_else(ended);
@@ -223,8 +223,8 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
-    /// Sends captured frames to the client until the capture ends; the last frames stay in `writer`. Returns false if the client has
-    /// disconnected.
+    /// Sends captured frames to the client until the capture ends. The last frames stay in `writer`. Returns false if
+    /// the client has disconnected.
     async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {
@@ -313,7 +313,7 @@ async fn put_probes(
     Ok(readers)
 }
 
-/// Removes the probes from the workers. This thread frees their memory, so that no worker spends time on it.
+/// Removes the probes from the workers. This thread, not a worker, frees their memory.
 async fn take_probes(view: &SwitchView, id: TapId) {
     for worker in &view.workers {
         let (done, answer) = oneshot::channel();

@@ -1,4 +1,4 @@
-//! Metrics with more labels than port and class, and metrics that are not a number in `/status`.
+//! Metrics with labels other than port and class, and metrics that do not come from a number in `/status`.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::lldp::mismatch::MismatchKind;
 
 pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
     let mut family =
-        text.family("xoff_port_info", Kind::Gauge, "Device and configuration of a port; always 1.");
+        text.family("xoff_port_info", Kind::Gauge, "Device and configuration of a port as labels; value 1.");
     for port in &status.ports {
         let labels = [
             ("port", &port.name[..]),
@@ -131,17 +131,17 @@ fn write_lacp(text: &mut Exposition, status: &Status) {
     if members().next().is_none() {
         return;
     }
-    let help = "1 while LACP lets the member of a group send data.";
+    let help = "1 while LACP permits the port, a member of a group, to send data.";
     let mut family = text.family("xoff_lacp_distributing", Kind::Gauge, help);
     for (port, lacp) in members() {
         family.sample(&[("port", &port)], u8::from(lacp.state == Standing::Distributing.name()));
     }
     let counters: [LacpCounter; 3] = [
         ("xoff_lacp_received_frames_total", "Well-formed LACP frames received.", |lacp| lacp.frames_received),
-        ("xoff_lacp_sent_frames_total", "LACP frames given to the port for transmission.", |lacp| {
+        ("xoff_lacp_sent_frames_total", "LACP frames passed to the port for transmission.", |lacp| {
             lacp.frames_sent
         }),
-        ("xoff_lacp_changes_total", "Changes of a member's state in its group.", |lacp| lacp.changes),
+        ("xoff_lacp_changes_total", "Changes of a member's LACP state in its group.", |lacp| lacp.changes),
     ];
     for (metric, help, count) in counters {
         let mut family = text.family(metric, Kind::Counter, help);
@@ -158,7 +158,7 @@ fn write_lacp(text: &mut Exposition, status: &Status) {
 
 type LacpCounter = (&'static str, &'static str, fn(&LacpStatus) -> u64);
 
-/// Writes neighbors and mismatches of ports, each with its name.
+/// Writes the LLDP neighbors and DCBX mismatches of ports; each port is given with its name.
 pub fn write_neighbors(text: &mut Exposition, ports: &[(&str, &LldpStatus)]) {
     let mut family = text.family("xoff_lldp_neighbors", Kind::Gauge, "LLDP neighbors at the port.");
     for (port, lldp) in ports {
@@ -194,13 +194,13 @@ pub(super) fn write_classes(
     only: Option<PortId>,
 ) {
     let mut family =
-        text.family("xoff_class_policy", Kind::Gauge, "Flow-control policy of a class; always 1.");
+        text.family("xoff_class_policy", Kind::Gauge, "Flow-control policy of a class as label; value 1.");
     for (class, policy) in DIGITS.iter().zip(&status.policies) {
         family.sample(&[("class", class), ("policy", policy)], 1);
     }
     let pipeline = &status.pipeline;
     let labels = [("ingress", &pipeline.ingress[..]), ("when_full", &pipeline.when_full)];
-    let help = "Configuration of the pipeline (order at ingress, effect of a full queue); always 1.";
+    let help = "Order at ingress and effect of a full queue in the pipeline, as labels; value 1.";
     text.family("xoff_pipeline_info", Kind::Gauge, help).sample(&labels, 1);
     text.family("xoff_pipeline_delay_seconds", Kind::Gauge, "Delay of the pipeline.")
         .sample(&[], super::seconds(pipeline.delay_nanos));
@@ -215,7 +215,7 @@ pub(super) fn write_classes(
     for (labels, class) in classes(status) {
         for reason in DropReason::ALL {
             let count = class.drops[reason.name()];
-            // Write the storm limit even without drops, because its alert needs the growth from the first drop on.
+            // Write the counter of storm limits even at zero, because its alert needs to see the first drop as growth.
             if count > 0 || reason == DropReason::StormLimit {
                 let labels = with(&labels, ("reason", reason.name()));
                 family.sample(&with(&labels, ("kind", reason.kind().name())), count);
@@ -233,10 +233,9 @@ pub(super) fn write_classes(
     write_culprits(text, view, only);
 }
 
-/// Writes the bytes of each port with a paused peer in each egress queue (`culprit`). In contrast, `/status` lists only queues that caused
-/// a pause.
+/// Writes the bytes of each port with a paused peer in each egress queue (`culprit`). `/status` lists only queues that caused a pause.
 fn write_culprits(text: &mut Exposition, view: &SwitchView, only: Option<PortId>) {
-    let help = "Bytes in the culprit's egress queue that arrived through this port, whose peer is paused.";
+    let help = "Bytes in the egress queue `culprit` that arrived through this port, whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);
     let settings = view.settings();
     for (port, class, counters) in view.classes() {

@@ -1,4 +1,4 @@
-//! `/metrics`: those numbers of `/status` that need no answer of a worker.
+//! `/metrics`: the numbers of `/status` that can be read without asking a worker.
 
 mod labelled;
 mod times;
@@ -237,7 +237,7 @@ static WORKERS: LazyLock<Table<WorkerStatus>> = LazyLock::new(|| {
     }
 });
 
-/// Renders all metrics. With `only`, the metrics of ports and classes are those of that port.
+/// Renders all metrics. If `only` names a port, other ports and their classes are left out.
 pub(super) fn render(view: &SwitchView, format: Format, only: Option<PortId>) -> String {
     let no_answers: Vec<_> = view.workers.iter().map(|_| Answer::Silent).collect();
     let mut status = snapshot(view, &no_answers);
@@ -272,7 +272,7 @@ pub(super) fn render(view: &SwitchView, format: Format, only: Option<PortId>) ->
 }
 
 fn write_switch(text: &mut Exposition, view: &SwitchView, status: &Status) {
-    text.family("xoff_build_info", Kind::Gauge, "Version of the program; always 1.")
+    text.family("xoff_build_info", Kind::Gauge, "Version of the program as label; value 1.")
         .sample(&[("version", &status.version)], 1);
     text.family(
         "xoff_stall_budget_seconds",

@@ -1,4 +1,4 @@
-//! Histograms in `/metrics`; `/status` has only their quantiles.
+//! Duration histograms in `/metrics`; `/status` shows only quantiles of them.
 
 use xoff_flow_control::counter::{FineHistogram, Histogram};
 use xoff_wire::units::PortId;
@@ -49,7 +49,7 @@ pub(super) fn write(
     }
 }
 
-/// Returns whether the histogram has samples. Empty ones are omitted, because most classes have no traffic.
+/// Returns whether the histogram has samples. Empty histograms are not written, because most classes have no traffic.
 fn has_samples(histogram: &Histogram) -> bool {
     histogram.count() > 0
 }

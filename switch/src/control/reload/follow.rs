@@ -1,4 +1,4 @@
-//! Settings that follow LLDP neighbors; they change at most once a second.
+//! Adapts settings to the announcements of LLDP neighbors, at most once a second.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use super::{ReloadCommand, Reloader, Reloads};
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Reloads {
-    /// Requests that the settings be adapted to changed announcements of neighbors.
+    /// Requests that the settings be adapted to changed announcements of LLDP neighbors.
     pub fn neighbors_changed(&self) {
         if !self.unfollowed.swap(true, Ordering::Relaxed) {
             let _ = self.commands.send(ReloadCommand::Follow); // fails at the switch's end
@@ -21,7 +21,7 @@ impl Reloads {
 }
 
 impl Reloader {
-    /// Adapts the settings to the announcements of neighbors. The memory need not be checked, because these settings need no more of it.
+    /// Adapts the settings to the announcements of LLDP neighbors. Memory need not be checked, because these settings never need more.
     pub(super) async fn follow(&self) {
         self.unfollowed.store(false, Ordering::Relaxed);
         let view = Arc::clone(&self.view);
@@ -34,9 +34,9 @@ impl Reloader {
         match self.revise(settings, &[]).await {
             Ok(()) => tracing::info!(
                 event = "neighbors-followed",
-                "settings were adapted to the announcements of neighbors"
+                "settings were adapted to the announcements of LLDP neighbors"
             ),
-            Err(error) => tracing::error!("cannot adapt settings to the announcements of neighbors: {error}"),
+            Err(error) => tracing::error!("cannot adapt settings to LLDP neighbors: {error}"),
         }
         drop(alone);
         sleep(EVERY).await;

@@ -1,4 +1,5 @@
-//! Members that a reload removes from LACP groups. They leave first, because their partner may have queued frames for them.
+//! Ports that a reload removes from LACP groups. They leave their group before the reload, because their partner may
+//! still send queued frames to them.
 
 use std::time::Duration;
 
@@ -9,11 +10,12 @@ use xoff_wire::units::PortId;
 
 use super::super::view::SwitchView;
 
-/// Maximum wait: a leaving member accepts data for one second.
+/// Maximum time to wait until partners stop sending; a leaving member accepts data for one second.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Makes the members that `next` lacks leave their groups, and waits until their partners send no data. Returns these members.
+/// Makes the ports that are no LACP members in `next` leave their groups. Waits until their partners stop sending, or
+/// [`LEAVE_WITHIN`] has passed. Returns these ports.
 pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) -> Vec<PortId> {
     let leaving = leaving(&running.switch, &next.switch);
     if leaving.is_empty() {
@@ -31,7 +33,7 @@ pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) ->
     leaving
 }
 
-/// Lets members join again after a refused reload.
+/// Lets ports join their LACP groups again after a refused reload.
 pub(super) fn stay(view: &SwitchView, leaving: &[PortId]) {
     set(view, leaving, false);
 }

@@ -1,10 +1,11 @@
-//! Reload of the configuration file. If there are errors, or changes that need a restart, the reload reports all of them and changes
-//! nothing.
+//! Reload of the configuration file. If the file has errors, or a change needs a restart, the reload reports all of
+//! them and changes nothing.
 //!
-//! Every worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger egress limits apply first, because
-//! other workers may already hand over frames under the new limits. A reload begins only if all workers answer.
+//! Each worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger egress limits
+//! apply first, because other workers may already hand over frames under the new limits. A reload begins only if all
+//! workers answer.
 //!
-//! Frames admitted under the old limits may remain, so the memory divided at the start must suffice for both old and new limits.
+//! Frames admitted under the old limits may still be queued, so the memory of a worker must suffice for both old and new limits.
 
 mod follow;
 pub(super) mod http;
@@ -47,8 +48,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// For each worker whose memory is too small for frames of all these configurations, adds a change that needs a
-    /// restart.
+    /// Adds a change that needs a restart for each worker whose memory is too small for frames of all these configurations.
     fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
         let Reserved { plans, shares, queues } = self;
         let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
@@ -86,7 +86,7 @@ impl Reserved {
 pub struct Reloaded {
     pub dry_run: bool,
     pub changes: Vec<Changed>,
-    /// Warnings about the configuration, and remarks about removed ports.
+    /// Warnings about the configuration, and remarks about ports that were removed.
     pub warnings: Vec<String>,
 }
 
@@ -168,10 +168,10 @@ impl Reloads {
         done
     }
 
-    /// Reloads, and waits for the end.
+    /// Reloads the configuration, and waits until the reload ends.
     ///
     /// # Errors
-    /// The reasons why nothing was changed.
+    /// The error says why nothing was changed.
     pub fn wait(&self, dry_run: bool) -> Result<Reloaded, String> {
         let outcome = self.ask(dry_run).blocking_recv().unwrap_or(Err(NotReloaded::Ended));
         outcome.map_err(|error| error.to_string())
@@ -185,14 +185,14 @@ impl Reloads {
 pub(crate) struct Reloader {
     view: Arc<SwitchView>,
     config: Config,
-    /// Former configurations, kept while frames admitted under their limits may remain.
+    /// Former configurations, kept as long as frames admitted under their limits may be queued.
     before: Vec<Config>,
     reserved: Reserved,
     source: Source,
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
     unfollowed: Arc<AtomicBool>,
-    /// Each thread that waits for the file holds a clone, so that the number of these threads can be limited.
+    /// Token of which each thread that reads the file holds a clone; the number of clones limits the threads.
     readers: Arc<()>,
 }
 
@@ -288,8 +288,7 @@ impl Reloader {
         self.reserved.fit(&former, next, changes);
     }
 
-    /// Returns whether all queues are within the limits of `running` without headroom, so that former configurations
-    /// need no memory.
+    /// Returns whether all queues are within the limits of `running`, without using headroom. Former configurations then need no memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -370,7 +369,8 @@ impl Reloader {
         Ok(())
     }
 
-    /// Gives the settings to all workers, without a time limit. Returns the old settings, so that their memory is freed in this thread.
+    /// Sends the settings to all workers, and waits without a time limit. Returns the old settings, so that this
+    /// thread, not a worker, frees their memory.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -387,8 +387,8 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Returns the settings of `next`, completed from the running switch and from neighbors. Removed ports keep room
-    /// for late arrivals and frames to be sent.
+    /// Returns the settings of `next`, completed by values of the running switch and of LLDP neighbors. Removed ports
+    /// keep their limits for late arrivals and for queued frames.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -415,8 +415,8 @@ impl Reloader {
     }
 }
 
-/// Returns `was` with those egress limits of `next` that are larger, for frames from workers that already have the new settings. `None` if
-/// no limit is larger.
+/// Returns `was` with those egress limits of `next` that are larger; `None` if none is larger. They admit frames from
+/// workers that already have the new settings.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -481,7 +481,7 @@ mod tests {
 
     // proves: reload
     #[test]
-    fn refused_reload_names_keys_or_former_limits_that_need_memory() {
+    fn refused_reload_names_keys_that_need_memory() {
         let start = config(100_000, "[3]");
         let plans = start.workers(&[]);
         let shares = vec![crate::run::open::share(&start.share(1, &plans[0].ports, &[])).unwrap()];
@@ -499,7 +499,7 @@ mod tests {
         );
         let other = config(100_000, "[4]");
         assert_eq!(refused(&[], &other), [""; 0]);
-        let [both] = &refused(&[&start], &other)[..] else { panic!("frames of class 3 have no memory") };
+        let [both] = &refused(&[&start], &other)[..] else { panic!("reload was not refused") };
         assert!(both.contains("former limits") && both.contains("later reload"), "{both}");
     }
 

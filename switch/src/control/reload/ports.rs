@@ -1,8 +1,8 @@
 //! Ports that a reload adds or removes.
 //!
-//! A new port is opened before any change, so a refused device changes nothing. A removed port first gets settings that have neither VLANs
-//! nor pauses. Then it sends its queued frames, but only for up to [`DRAIN`], because a peer's pause must not delay the removal forever.
-//! Frames that remain are dropped.
+//! A new port is opened before any change, so that a refused device changes nothing. A removed port first gets
+//! settings without VLANs and pauses. Then it sends its queued frames for at most [`DRAIN`], because a peer's pause
+//! must not delay the removal forever. Frames that remain are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Added {
     }
 }
 
-/// Removes the ports `ids`; slow removals continue in the background. Returns remarks.
+/// Removes the ports `ids`. Slow removals continue in the background. Returns remarks for the operator.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));

@@ -1,5 +1,5 @@
-//! Thread that reads the configuration file. A read may block forever, so the control thread stops waiting after [`READ_WITHIN`], and
-//! nobody joins the thread.
+//! Thread that reads the configuration file. Because a read may block forever, the control thread waits at most
+//! [`READ_WITHIN`], and never joins this thread.
 
 use std::io;
 use std::pin::pin;
@@ -14,13 +14,12 @@ use xoff_config::{Config, ConfigError, Machine};
 use super::{NotReloaded, ReloadCommand, Reloader, Source, log, placed};
 use crate::machine;
 
-/// Maximum time to read the file: less than a client waits for the reload.
+/// Maximum time to wait for the file; shorter than a client waits for the reload.
 pub(super) const READ_WITHIN: Duration = Duration::from_secs(5);
 const QUEUED_FOR: Duration = Duration::from_secs(1);
 const READERS_MAX: usize = 8;
 
 impl Reloader {
-    /// Reads the file.
     pub(super) async fn read(&mut self) -> Result<Config, NotReloaded> {
         let mut reading = pin!(timeout(READ_WITHIN, self.start_reading()?));
         let read = match timeout(QUEUED_FOR, &mut reading).await {
@@ -83,7 +82,7 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
 }
 
 fn load(Source { path, load }: &Source, running: Arc<Config>) -> Result<Config, NotReloaded> {
-    // Do not check the memory, because the switch already uses some of it, nor networks, because their devices may come back.
+    // Do not check memory, because the running switch uses some of it, nor devices, because they may come back.
     let machine = Machine { memory: None, running: Some(running), ..machine::here().without_networks() };
     load(path, machine).map_err(|error| match error {
         ConfigError::Read(unread) => NotReloaded::Unread(unread),

@@ -10,7 +10,7 @@ pub struct Source {
     pub(super) load: Arc<Load>,
 }
 
-/// Reads the configuration again, for a machine that has the running one.
+/// Function that reads the configuration file and checks it for a given machine.
 pub(super) type Load = dyn Fn(&Path, Machine) -> Result<Config, ConfigError> + Send + Sync;
 
 impl Source {

@@ -59,7 +59,7 @@ pub fn metric_table(text: &str) -> String {
     table
 }
 
-/// Compares `section`, with its heading, with the same section of docs/reference.md.
+/// Checks that `section`, a heading and its text, is identical in docs/reference.md.
 pub fn compare(section: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
     let document = fs::read_to_string(&path).expect("cannot read docs/reference.md");

@@ -92,7 +92,7 @@ fn connection_with_unread_answer_is_closed() {
     let worker = answer_with(inbox, table(10_000));
     let control = serve(&view);
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
-    // Request answers of more bytes than the kernel buffers, so that the switch cannot send all of them.
+    // Request more bytes than the kernel buffers, so that the switch cannot send all answers.
     for _ in 0..200 {
         stream.write_all(b"GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     }

@@ -28,9 +28,9 @@ pub(super) struct ConditionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     AfterQuiet,
-    /// Over as soon as its state ends; two lines of a fault are at least a second apart.
+    /// The fault is over as soon as its state ends. Its two log lines are at least a second apart.
     AtOnce,
-    /// Never over, because it is no fault: logged the first time only.
+    /// The condition is no fault and never over: it is logged the first time only.
     LoggedOnce,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct Condition {
     pub kind: &'static ConditionKind,
     pub place: Location,
     pub count: Box<Count>,
-    /// Returns whether the fault lasts now, even if its counter has not grown.
+    /// Returns whether the fault exists now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
-    /// Counts events at which the fault would show. If given, the fault ends only after another such event.
+    /// Returns the number of events at which the fault would show again. If given, the fault ends only after a further such event.
     pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }
@@ -444,7 +444,7 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
 #[derive(Debug)]
 pub(super) struct KernelLosses {
     unseen: Vec<ExternalLosses>,
-    /// Frames that the XDP program dropped because no chunk can hold them, by port.
+    /// Frames longer than a memory chunk that the XDP program dropped, by port.
     too_long: Vec<u64>,
 }
 

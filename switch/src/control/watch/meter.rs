@@ -1,14 +1,14 @@
-//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, as large as the
-//! longest stall.
+//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket. The bucket leaks at the line rate,
+//! and holds the bytes of the longest stall.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
 
 use super::super::view::{PortView, SwitchView};
 
-/// Tolerated difference between the clocks of peer and switch, in percent.
+/// Tolerated difference between the clock rates of peer and switch, in percent.
 const TOLERANCE_PERCENT: u64 = 1;
-/// Maximum duration of one reading of the counters. Numbers of a longer reading are ignored.
+/// Maximum duration of reading the counters once. A reading that took longer is ignored.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 

@@ -1,6 +1,7 @@
-//! Log of faults: when one begins, while it lasts, and when it is over. A fault ([`Episode`]) begins when a
-//! [`Condition`]'s counter grows or its state exists, and ends after a quiet time; that of a peer only after another
-//! pause.
+//! Logs each fault when it begins, while it lasts, and when it is over.
+//!
+//! A fault ([`Episode`]) begins when the counter of a [`Condition`] grows or its state exists. It ends after a quiet
+//! time; a fault of a paused peer needs another pause without fault first.
 
 mod conditions;
 mod meter;
@@ -23,9 +24,9 @@ use xoff_config::format::span;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const KERNEL_EVERY: u32 = 10;
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
-/// Minimum time between the lines about begin and end of a fault that is over at once.
+/// Minimum time between the log lines about begin and end of a fault that ends at once.
 const APART: Nanos = Nanos::from_secs(1);
-/// First and maximum interval between log lines of a fault that lasts; the interval doubles each time.
+/// First interval between log lines of a fault that lasts. The interval doubles each time, up to `AGAIN_AFTER_MOST`.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
@@ -49,7 +50,7 @@ struct Episode {
     before: u64,
     last_observed: Nanos,
     tests: u64,
-    /// Begin of the quiet time after which the fault is over; with tests, the first one since `last_observed`.
+    /// Begin of the quiet time after which the fault is over. With `tests`, that is the time of the first test without the fault.
     quiet_since: Option<Nanos>,
     logged_at: Nanos,
     logged_count: u64,
@@ -166,7 +167,7 @@ impl ConditionMonitor {
 }
 
 impl ConditionState {
-    /// Updates a fault's state; returns what to log, if anything.
+    /// Updates the state of a fault. Returns the phase to log, or `None` if there is nothing to log.
     fn follow(
         &mut self,
         now: Nanos,

@@ -1,15 +1,15 @@
-//! Share of the time for which a peer pauses a class, in one pause or many.
+//! Measures the share of the time for which a peer pauses a class, in one pause or many.
 
 use xoff_wire::units::{CLASSES, Class, Nanos, PortId};
 
 use super::super::view::SwitchView;
 
-/// Time after which the share is computed anew.
+/// Duration of a window, after which the share is computed anew.
 pub(super) const WINDOW: Nanos = Nanos::from_secs(5);
-/// Share of the window in percent from which it is reported.
+/// Minimum share in percent of a window that is reported as a fault.
 pub(super) const PERCENT_MIN: u64 = 95;
 
-/// Begin of the current window of a port, with the time for which each class had been paused until then.
+/// Begin of a port's current window, with the total time for which each class had been paused by then.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PausedShares {
     window: Option<(Nanos, [u64; CLASSES])>,

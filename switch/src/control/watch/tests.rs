@@ -159,7 +159,7 @@ fn storm_end_is_logged_as_soon_as_it_ends() {
     has(over_again, &["phase=over", "storms: 2", "the last storm took 200.0 ms"]);
 }
 
-/// Such a peer hides from a watchdog that waits for an unbroken pause.
+/// A peer that pauses nearly always must be logged, because a watchdog waits for an unbroken pause and does not find it.
 #[test]
 fn nearly_permanent_pauses_are_logged() {
     let lines = logged(|look, view| {
@@ -194,7 +194,7 @@ fn strange_but_harmless_frames_are_logged_once() {
 
 // proves: reload
 #[test]
-fn fault_is_logged_as_over_once_if_reload_ends_its_watch() {
+fn fault_ends_in_log_if_reload_ends_its_watch() {
     let lines = logged(|look, view| {
         let change = |change: &dyn Fn(&mut ClassSettings)| {
             let mut settings = (*view.settings()).clone();
