@@ -1,8 +1,8 @@
-//! Bell that wakes a sleeping worker; ringing an awake worker costs a sender only one fence.
+//! Bell that wakes a sleeping worker; ringing it while the worker is awake costs the sender only one fence.
 //!
-//! The worker announces its sleep, then checks for messages once more; a sender stores its message, then checks
-//! whether the worker sleeps. A fence between the two steps makes at least one of them see the other's store.
-//! `tests/bell.rs` runs this file in every order that the memory model allows.
+//! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks
+//! whether the worker sleeps. A fence between the two steps of each side makes at least one side see the other's
+//! store. `tests/bell.rs` runs this file in every order that the memory model allows.
 
 use std::io;
 
@@ -27,7 +27,7 @@ impl Bell {
         &self.event
     }
 
-    /// Announces the worker's sleep; the worker must then check for messages once more.
+    /// Announces the worker's sleep. Afterwards the worker must check for messages once more before it sleeps.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -37,7 +37,7 @@ impl Bell {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Clears the bell. The worker must then check for messages before it sleeps.
+    /// Resets the eventfd. Afterwards the worker must check for messages before it sleeps.
     pub fn acknowledge(&self) {
         let _ = self.event.read(); // fails if it did not ring
     }
@@ -49,7 +49,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker for an event other than a message. If the worker is awake, its next sleep ends at once.
+    /// Wakes the worker for an event that is not a message. If the worker is awake, its next sleep ends at once.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

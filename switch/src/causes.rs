@@ -1,15 +1,14 @@
 //! Causes of pauses across several switches: the path from each XOFF to its root.
 //!
-//! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue is full because its line is
-//! slow, or because the peer on that line pauses it. This peer may be a port of another switch, identified by the source address of its
-//! pauses.
+//! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue fills
+//! because its line is slow, or because the peer on that line pauses it. This peer may be a port of another switch,
+//! identified by the source address of its pauses.
 //!
 //! ```text
-//!   port that pauses its peer --> egress queue --> pausing port of the next switch --> ... --> queue of a slow line
+//! port that pauses its peer --> egress queue --> pausing port of the next switch --> ... --> queue of a slow line
 //! ```
 //!
-//! A cycle is a deadlock only if it lasts: because switches may report their states milliseconds apart, a short cycle may never have
-//! existed.
+//! A cycle is a deadlock only if it lasts. Switches may report their states milliseconds apart, so a short cycle may never have existed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -51,7 +50,7 @@ pub struct ClassWaits {
 pub struct FullQueue {
     pub port: String,
     pub class: u8,
-    /// Number of bytes in this egress queue that came in through the pausing port.
+    /// Bytes in this egress queue that came in through the pausing port.
     pub bytes: u64,
 }
 
@@ -68,7 +67,7 @@ pub enum CauseNode {
         port: String,
         class: u8,
     },
-    /// Sender of pauses that is no port of the given switches.
+    /// Device that sends pauses, but is no port of the given switches.
     Station {
         mac: String,
         class: u8,
@@ -92,7 +91,7 @@ impl std::fmt::Display for CauseNode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum WaitReason {
-    /// The port pauses its peer because the queue contains frames that the port received.
+    /// The port pauses its peer because the queue contains `bytes` that the port received.
     Holds {
         bytes: u64,
     },
@@ -129,7 +128,7 @@ impl Causes {
         causes
     }
 
-    /// Returns the cycles of the graph. In each cycle, every node waits for the next.
+    /// Returns the cycles of the graph. Each node of a cycle waits for the next node.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<CauseNode>> {
         let knots = tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1);

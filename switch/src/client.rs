@@ -1,5 +1,5 @@
-//! Client of a running switch: HTTP to an address or a Unix socket. Proxies set in the environment are ignored, because they do not know
-//! this machine's addresses.
+//! Client of a running switch: HTTP to an address or a Unix socket. It ignores proxies set in the environment,
+//! because a proxy cannot reach this machine's loopback addresses and sockets.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Ipv4Addr;
@@ -54,14 +54,13 @@ pub struct Silent {
 }
 
 impl Silent {
-    /// Returns a closure for `map_err` that adds the URL to a network error.
+    /// Returns a closure for `map_err` that adds the switch's URL to a network error.
     pub fn at(url: &str) -> impl Fn(Error) -> Silent {
         move |error| Silent { url: url.into(), error: Box::new(error) }
     }
 }
 
-/// Formats the message for a failed request to `url`: failure, cause and remedy (`start` tells how to start the
-/// `server`).
+/// Formats the message for a failed request to `url`: failure, cause and remedy. `start` says how to start the `server`.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -90,7 +89,8 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Sends a request to the server at `url` (normalized by [`url`]) and parses its answer. `send` gets an HTTP agent and the base URL.
+/// Sends a request to the server at `url` (normalized by [`url`]) and parses its answer as JSON. `send` makes the
+/// request with the given HTTP agent and base URL.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -105,19 +105,19 @@ pub fn ask<T: DeserializeOwned>(
     serde_json::from_str(&body).map_err(|error| AskError::Foreign { url: url.into(), error })
 }
 
-/// Requests `path` from the server at `base` (from [`url`]). Every HTTP status counts as a success.
+/// Requests `path` from the server at `base` (from [`url`]). Every HTTP status, also 4xx and 5xx, counts as a success.
 pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
     let (agent, base) = agent(base, timeout);
     agent.get(format!("{base}{path}")).call()
 }
 
-/// Returns an HTTP agent and its base URL. `timeout` limits each exchange as a whole.
+/// Returns an HTTP agent and the base URL for it. `timeout` limits each whole request with its answer.
 #[must_use]
 pub fn agent(base: &str, timeout: Duration) -> (Agent, String) {
     of(base, Agent::config_builder().timeout_global(Some(timeout)))
 }
 
-/// Returns an [`agent`] for endless answers: `timeout` limits only the start of an answer.
+/// Returns an [`agent`] for endless answers, such as captures: `timeout` limits only the time until an answer begins.
 #[must_use]
 pub fn endless(base: &str, timeout: Duration) -> (Agent, String) {
     let config = Agent::config_builder().timeout_connect(Some(timeout)).timeout_recv_response(Some(timeout));
@@ -153,7 +153,8 @@ impl Connector for Socket {
     }
 }
 
-/// Resolves every name to an address that [`Socket`] ignores. The default resolver starts a thread, which a limit may refuse.
+/// Resolver that returns a dummy address, which [`Socket`] ignores. The default resolver would start a thread, and a
+/// limit on threads may refuse that.
 #[derive(Debug)]
 struct NoAddress;
 

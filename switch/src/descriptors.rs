@@ -1,4 +1,4 @@
-//! Number of open files that a switch needs. If the process may not open so many, the start fails.
+//! Computes the number of open files that a switch needs. If the process may not open that many, the start fails.
 
 use std::fs;
 
@@ -7,13 +7,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::control::CONNECTIONS_MAX;
 
-/// Files per socket: the socket, a duplicate for sleeping, and its counters.
+/// Files per XDP socket: the socket, a duplicate for sleeping, and its counters.
 const BY_SOCKET: u64 = 3;
-/// Files per port: program, maps, link, and two netlink sockets.
+/// Files per port: XDP program, BPF maps, link, and two netlink sockets.
 const BY_PORT: u64 = 16;
-/// Files per worker: wake-up descriptors and duplicates.
+/// Files per worker: descriptors that wake it up, and duplicates.
 const BY_WORKER: u64 = 6;
-/// Other files: HTTP, netlink, timers, signals, and briefly opened files.
+/// Files independent of ports and workers: HTTP, netlink, timers, signals, and files opened briefly.
 const ALWAYS: u64 = 32;
 const CONNECTIONS: u64 = 2 * CONNECTIONS_MAX as u64;
 
@@ -53,8 +53,7 @@ impl Allowed {
     }
 }
 
-/// Returns the number of files needed. The largest port counts twice, because a reopened port may still have its old
-/// sockets.
+/// Returns the number of open files needed. The largest port counts twice, because its old sockets may be open while it is reopened.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS

@@ -1,15 +1,15 @@
-//! Queues between workers: frames for another worker's port, slots on their way back, and learned addresses.
+//! Queues between workers: frames for another worker's port, returned slots, and learned addresses.
 //!
 //! Each ordered pair of workers has one bounded queue per kind of message, with one producer and one consumer.
 //!
-//! | state | sender | receiver |
+//! | state of queue | sender | receiver |
 //! |---|---|---|
 //! | empty | may send | gets nothing; may sleep after it has announced that and checked again |
-//! | some  | may send | takes the oldest |
-//! | full  | keeps its message, which stays counted at its ingress | takes the oldest |
+//! | some messages | may send | takes the oldest |
+//! | full | keeps its message, which stays counted at its ingress | takes the oldest |
 //!
-//! A sender must not take a message from the dataplane without room for it here. Returned slots have a separate queue; otherwise two
-//! workers without room for frames could wait for each other forever.
+//! A sender must not take a message from the dataplane while the queue is full. Returned slots have a separate queue;
+//! otherwise two workers with full queues could wait for each other forever.
 
 use std::io;
 use std::iter;
@@ -51,7 +51,7 @@ impl Bells {
     }
 }
 
-/// Message in a queue. It is not dropped with the queue, because its frame is freed with the buffer memory.
+/// Message in a queue. Dropping the queue does not drop its messages, because their frames are freed with the buffer memory.
 type Message<T> = ManuallyDrop<T>;
 
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Handoff {
         any
     }
 
-    /// Sends each learned address to all other workers or to none, because a worker that missed a move would use the old port.
+    /// Sends each learned address to all other workers or to none. A worker that missed a move would use the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -158,7 +158,8 @@ impl Handoff {
         for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
-            // Take learned addresses after frames, because a worker sends them before frames; so no reply overtakes its address.
+            // Take learned addresses after frames, because a worker sends them before frames. Thus no reply arrives
+            // before its address is known.
             messages += drain(&mut from.learned, |update| batch.apply_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;
@@ -320,7 +321,7 @@ pub(crate) mod tests {
 
     // proves: shared-memory
     #[test]
-    fn outbox_between_workers_limits_only_lossy_frames() {
+    fn handover_queue_limits_only_lossy_frames() {
         let (mut a, _b) = two_workers("");
         let dropped = |a: &Node, class: usize| {
             let drops = &a.counters.class(PortId(0), Class::ALL[class]).drops;
@@ -346,7 +347,7 @@ pub(crate) mod tests {
 
     // proves: workers
     #[test]
-    fn learned_addresses_wait_for_room_in_queue_to_worker() {
+    fn learned_addresses_wait_while_queue_to_worker_is_full() {
         let (mut a, mut b) = two_workers("");
         let learn = |a: &mut Node, stations: std::ops::Range<usize>| {
             for [.., high, low] in stations.map(usize::to_be_bytes) {
@@ -361,7 +362,7 @@ pub(crate) mod tests {
         };
         learn(&mut a, 0..CAPACITY - 24);
         learn(&mut a, CAPACITY - 24..CAPACITY + 76);
-        assert!(a.switch.waits_for_workers(), "worker does not wait for room in the queue");
+        assert!(a.switch.waits_for_workers(), "worker does not wait while the queue is full");
         assert!(b.exchange() && a.exchange() && b.exchange());
         assert!(!a.switch.waits_for_workers());
         assert_eq!(b.switch.bridge().fdb().learned_at(PortId(0)), CAPACITY + 76);
@@ -379,7 +380,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn wake_just_before_a_sleep_ends_that_sleep() {
+    fn wake_before_sleep_ends_that_sleep() {
         let bell = Bell::new().unwrap();
         bell.wake(); // between its check and close_eyes
         bell.close_eyes();

@@ -1,4 +1,4 @@
-//! The switch process around the dataplane: workers, control, HTTP, routes, LLDP, capture, and privileges.
+//! Switch process around the dataplane: workers, control, HTTP, routes, LLDP, capture, and privileges.
 
 #![forbid(unsafe_code)]
 

@@ -36,7 +36,8 @@ pub(crate) fn device(name: &str) -> Device {
     Device::Has { index, queues, mtu, uses }
 }
 
-/// Returns whether `path` is on the kernel's file system of namespaces. Namespaces of other kinds pass, too, but cannot be entered.
+/// Returns whether `path` lies on the kernel's file system of namespaces. Namespaces of other kinds are accepted,
+/// too; entering them fails later.
 fn is_netns(path: &Path) -> bool {
     let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
     match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {
@@ -52,7 +53,7 @@ pub fn secret() -> HashSeed {
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// Returns the memory of the whole machine, or the least limit of this process's cgroups, free or in use.
+/// Returns the total memory available to this process: the memory of the machine, or the lowest limit of its cgroups.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     let machine = sysinfo().ok().map(|info| Bytes(info.ram_total()));

@@ -1,5 +1,5 @@
-//! Writer of a file or pipe in a separate thread. The thread is abandoned if its reader makes no progress, because a blocked write cannot
-//! be interrupted.
+//! Writes a file or pipe in a separate thread, which is abandoned if the pipe's reader makes no progress: a blocked
+//! write cannot be interrupted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use xoff_flow_control::counter::Counter;
 
-/// Maximum bytes of one write. It is small, so that the progress of a slow reader becomes visible.
+/// Maximum number of bytes per write; small, so that even a slow reader shows progress.
 const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum time for all writes; less than the time that service managers allow for a stop.
+/// Maximum time for all writes at a stop; shorter than the time that service managers allow for a stop.
 const ALL_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -30,9 +30,9 @@ pub struct Progress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    #[error("the reader has taken nothing for {} s", .0.as_secs())]
+    #[error("the reader of the file or pipe has read nothing for {} s", .0.as_secs())]
     Unread(Duration),
-    #[error("the reader has not taken everything within {} s", .0.as_secs())]
+    #[error("the reader of the file or pipe has not read everything within {} s", .0.as_secs())]
     Slow(Duration),
     #[error("a second signal ended the switch before everything was read")]
     Hurried,

@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// No lossless loss is known, no unacknowledged gap is in the proof, and every frame is accounted for.
+    /// No loss of a lossless frame is known, the proof has no gap except acknowledged ones, and no frame is unaccounted for.
     Kept,
-    /// Lossless frames were lost, or frames are missing from the ledger.
+    /// Frames of lossless classes were lost, or frames are unaccounted for.
     NotKept,
-    /// No lossless loss is known, but one cannot be excluded: a counter is or was unreadable, or the class of a loss is unknown.
+    /// No loss of a lossless frame is known, but a loss cannot be excluded: a counter is or was unreadable, or the
+    /// class of a loss is unknown.
     #[default]
     NotProved,
 }

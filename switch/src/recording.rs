@@ -1,4 +1,4 @@
-//! Recording of a worker (`xoff run --record FILE`): the thread that writes the worker's [records](xoff_recording).
+//! Thread that writes a recording of the worker (`xoff run --record FILE`), as [records](xoff_recording) of the dataplane's inputs.
 
 use std::fmt;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::confine::{ConfineError, Part, Privileges};
 use crate::outlet::{Outlet, Progress};
 use xoff_xdp::clock;
 
-/// Size of the ring in bytes: a fifth of a second at 1 Gb/s with the shortest frames.
+/// Size of the ring in bytes; holds the records of a fifth of a second of minimum-size frames at 1 Gb/s.
 const RING_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub enum CannotRecord {
 }
 
 impl RecordingFile {
-    /// Creates the file, or truncates an existing one; `name` and `text` are those of the configuration.
+    /// Creates the file, or truncates an existing file. `name` and `text` of the configuration are stored in it.
     pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<RecordingFile, CannotRecord> {
         let file = File::create(path).map_err(|error| CannotRecord::File { path: path.to_owned(), error })?;
         Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
@@ -66,7 +66,7 @@ impl RecordingFile {
         }
     }
 
-    /// Starts the writing thread. Returns the ring for records, and a handle.
+    /// Starts the thread that writes the recording. Returns the ring for the records, and a handle.
     pub fn begin(
         self,
         settings: &SwitchSettings,
@@ -134,7 +134,7 @@ impl Recording {
         let _ = self.end.send(books); // fails if the recorder has ended
     }
 
-    /// Waits while the reader of the file makes progress, and while `is_hurried` returns false.
+    /// Waits until the recording is written. Gives up if its reader makes no progress, or `is_hurried` returns true.
     pub fn wait(self, is_hurried: impl FnMut() -> bool) {
         match self.progress.wait_for(self.thread, is_hurried) {
             Ok(_) => {} // its panic is on standard error

@@ -1,4 +1,4 @@
-//! Start and stop of a switch. Everything that can fail is done before the workers run; a failure closes everything that was opened.
+//! Start and stop of a switch. All steps that can fail come before the workers run; a failure closes everything that was opened.
 
 pub(crate) mod open;
 
@@ -142,8 +142,10 @@ impl Running {
         let _ = self.woken.recv();
     }
 
-    /// Stops the switch: sends XON for every class whose peer is paused, detaches the XDP programs, and returns the last status. If a
-    /// thread ended early, the result is an error.
+    /// Stops the switch: sends XON for every class whose peer is paused, detaches the XDP programs, and returns the last status.
+    ///
+    /// # Errors
+    /// If a thread ended early. The error contains the last status where possible.
     pub fn stop(mut self) -> Result<Status, ThreadError> {
         self.finish()
     }
@@ -153,7 +155,7 @@ impl Running {
         if let Some(opening) = self.opening.take() {
             let _ = opening.join(); // its panic is on standard error
         }
-        // Wait only now: the devices are restored already, so a slow reader of the recording delays no peer.
+        // Wait for the recording last: the devices are restored by now, so a slow reader of the recording delays no peer.
         if let Some(recording) = self.recording.take() {
             recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
@@ -190,7 +192,7 @@ enum Wake {
     ThreadEnded,
 }
 
-/// Handle whose first use ends [`Running::wait`]. A second use ends the wait for a recording's reader.
+/// Handle that stops the switch. The first use ends [`Running::wait`]; the second use ends the wait for a recording's reader.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 
@@ -200,7 +202,7 @@ impl End {
     }
 }
 
-/// Reports the end of the thread that owns this value, even after a panic, because the value is then dropped.
+/// Reports that the thread which owns this value has ended, even after a panic, because the value is dropped then.
 #[derive(Clone)]
 struct ReportEnd(Sender<Wake>);
 
@@ -224,7 +226,7 @@ pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunErr
     start_from(None, config, None, privileges)
 }
 
-/// Starts a switch that is reloaded from `source`, and records it to the file `wanted`, if given.
+/// Starts a switch. `source` is read at reloads, and `wanted` is the file for a recording, if there is one.
 pub fn start_from(
     source: Option<Source>,
     config: &Config,
@@ -274,7 +276,7 @@ pub fn start_from(
         });
         let roles = Workers::new(owners.clone(), me);
         let mut switch = Switch::new(&settings, store.capacity(), roles, Arc::clone(&counters));
-        let (mut sink, end) = ends.next().expect("a worker has no connection to the host path");
+        let (mut sink, end) = ends.next().expect("worker lacks a connection to the host path");
         let mut recorder = None;
         if let Some(wanted) = wanted.take() {
             let (ring, begun) = wanted.begin(&settings, store.capacity(), privileges)?;
@@ -284,7 +286,7 @@ pub fn start_from(
             recording = Some(begun);
         }
         switch.batch(clock::now()).put_punt_sink(sink);
-        let handoff = handoffs.next().expect("a worker has no queues to the others");
+        let handoff = handoffs.next().expect("worker lacks queues to the other workers");
         let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
         let connections = Connections::new(handoff, end, inbox, facts, commit_time);
         let (poll, stall_budget) = (shell.poll, shell.stall_budget);
@@ -315,7 +317,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // Tell the dataplane now which links are down, because netlink may report that later.
+    // Report links that are already down to the dataplane now, because netlink may report them later.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -331,7 +333,8 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on, the rings receive frames, and have room for one stall until the workers run. Losses count from `monitor().begin()` on.
+    // From here on the rings receive frames; until the workers run, they have chunks for one stall. Losses count from
+    // `monitor().begin()` on.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
             port.begin(*id, store);
@@ -356,7 +359,7 @@ pub fn start_from(
         (aggregators, ((speakers, snooper), interfaces)),
         privileges,
     )?);
-    // Start the workers last, so that `/healthz` answers 200 from then on, and every other thread has dropped its privileges.
+    // Start the workers last. Thus `/healthz` answers 200 only after every other thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
         running.workers.push(spawn(worker, core, stop, end, privileges)?);

@@ -1,14 +1,14 @@
 //! Adaptive polling: the time that an idle worker polls before it sleeps.
 //!
-//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, but at most for `idle_after`. After a
-//! longer interval it sleeps at once.
+//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, but at most for
+//! `idle_after`. After a longer interval it sleeps at once.
 //!
-//! A worker that wakes up late finds several frames. Therefore the interval is the time without frames, divided by the number of frames
-//! found.
+//! A worker that wakes up late finds several frames. Therefore the interval is computed as the time without frames,
+//! divided by the number of frames found.
 
 use xoff_wire::units::Nanos;
 
-/// Time that falling asleep and waking up take. No shorter sleep, and no shorter polling before a sleep, is worthwhile.
+/// Time for falling asleep and waking up. Shorter sleeps, and shorter polling before a sleep, do not pay.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl SpinWindow {
         }
     }
 
-    /// Records a loop without work. Returns whether the worker has polled long enough and should sleep.
+    /// Records an iteration without work. Returns whether the worker has polled long enough and should sleep.
     #[inline]
     #[must_use]
     pub fn idle(&mut self, now: Nanos) -> bool {
@@ -128,7 +128,7 @@ mod tests {
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
         assert!(spin.idle(Nanos(90_000)), "worker polls again after a wake-up without work");
         spin.busy(Nanos(90_001), 1);
-        assert_eq!(spin.window, Nanos::ZERO, "wait of 90 us without work does not end polling");
+        assert_eq!(spin.window, Nanos::ZERO, "90 us without work do not end polling");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 /// Connects to the Unix socket at `path` without waiting.
 ///
 /// # Errors
-/// `WouldBlock` if the listener's queue is full, because its process is stopped or hangs.
+/// `WouldBlock` if the listener's queue is full because its process is stopped or hangs.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -19,7 +19,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Returns whether a process listens at `path`, even if it accepts nothing now.
+/// Returns whether a process listens at `path`, even if it does not accept connections now.
 #[must_use]
 pub fn has_listener(path: &Path) -> bool {
     match connect(path) {
@@ -28,7 +28,7 @@ pub fn has_listener(path: &Path) -> bool {
     }
 }
 
-/// Returns the id of the listening process if a signal or debugger has stopped the process.
+/// Returns the id of the process at the other end if a signal or a debugger has stopped that process.
 #[must_use]
 pub fn stopped_peer(stream: &UnixStream) -> Option<i32> {
     let pid = getsockopt(stream, PeerCredentials).ok()?.pid();

@@ -1,6 +1,6 @@
-//! Worker: a thread that owns some ports, and runs their frames to completion by the loop in [`Driver`]. An idle
-//! worker may sleep until a frame, a message or the next deadline ([`SpinWindow`]). The worker also counts delays
-//! beyond the stall budget.
+//! Worker: a thread that owns some ports and forwards their frames by the loop in [`Driver`]. An idle worker may
+//! sleep until a frame, a message or the next deadline ([`SpinWindow`]). The worker also counts stalls beyond the
+//! stall budget.
 
 mod connections;
 
@@ -25,15 +25,15 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 pub use connections::Connections;
 
-/// Maximum sleep while frames wait for an event that does not wake the worker, such as room in the driver.
+/// Maximum sleep while an event is awaited that does not wake the worker, such as free slots in the driver.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// Maximum sleep while frames are in flight on which only counters depend.
+/// Maximum sleep while frames are in the driver whose end only counters need.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 
-/// Interval between updates of counters that need a walk over all queues.
+/// Interval between updates of counters whose computation visits all queues.
 const SHOW_PERIOD: Nanos = Nanos::from_millis(200);
 
 const BELL: usize = 0;
@@ -56,15 +56,15 @@ pub type Outcome = thread::Result<io::Result<()>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriverBacklog {
     Nothing,
-    /// Frames are in flight, but only counters depend on them.
+    /// Frames are in the driver, but only counters need their end.
     Leaving,
-    /// Frames wait for room in the driver, or messages wait for other workers.
+    /// Frames wait until the driver has free slots, or messages wait until other workers take them.
     Room,
 }
 
 impl DriverBacklog {
-    /// Returns the backlog: [`Room`](DriverBacklog::Room) if something waits for frames in flight (`is_awaited`), or for other workers
-    /// (`for_workers`).
+    /// Returns the backlog. It is [`Room`](DriverBacklog::Room) if the dataplane waits for frames in the driver
+    /// (`is_awaited`), or for other workers (`for_workers`).
     const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> DriverBacklog {
         match (in_flight, is_awaited, for_workers) {
             (_, _, true) | (true, true, _) => DriverBacklog::Room,
@@ -83,7 +83,8 @@ impl DriverBacklog {
 }
 
 impl Worker {
-    /// Runs until `stop`, then sends XON for every class whose peer is paused, even after a panic. The caller closes the worker's ports.
+    /// Runs the worker until `stop` is set. Then sends XON for every class whose peer is paused, even after a panic.
+    /// The caller closes the worker's ports.
     pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
         let outcome = match self.recorder.take() {
             None => self.run_by(&mut Direct, stop),
@@ -124,7 +125,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // Publish a found loop at once, because a log line depends on it.
+            // Update counters at once if a loop between ports was found, because a log line depends on them.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
@@ -154,8 +155,8 @@ impl Worker {
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Sleeps until an event, but at most until `until`. Returns the time when the worker should have run again, or `None` if the sleep
-    /// would be too short.
+    /// Sleeps until an event, but at most until `until`. Returns the time when the worker should have continued, or
+    /// `None` if the sleep would be too short.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
         let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
@@ -168,7 +169,7 @@ impl Worker {
         bell.close_eyes();
         if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
-            // Clear only readable descriptors: each call takes time, and frames may wait.
+            // Reset only descriptors that are readable, because each call takes time, and frames may wait.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }
@@ -216,8 +217,8 @@ impl Worker {
     }
 }
 
-/// Returns the maximum sleep after `quiet` without a frame. A stall during a sleep is measured from the planned end
-/// of the sleep, so too short by at most this maximum.
+/// Returns the maximum sleep after `quiet` time without a frame. A stall during a sleep is measured from the planned
+/// end of the sleep. Therefore its measured length is too short by at most this maximum.
 fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
     quiet.max(Nanos(stall_budget.0 / 4))
 }

@@ -1,5 +1,5 @@
-//! Ring of captured frames, from a worker to the control thread. Each record is a fixed-length head and the first bytes
-//! of a frame.
+//! Ring that carries captured frames from a worker to the control thread. Each record is a fixed-length head and the
+//! first bytes of a frame.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use xoff_wire::units::{Class, Nanos, PortId, PortSet};
 
 use super::filter::Filter;
 
-/// Maximum captured bytes of a frame: more than any MTU.
+/// Maximum captured bytes of a frame; larger than any MTU.
 const FRAME_MAX: usize = 16 << 10;
 
 const HEAD: usize = 40;
@@ -25,7 +25,8 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Numbers, by port, of frames that the filter selected, and of those that the full ring missed. Only the port's worker writes them.
+/// Counts for each port of a capture: frames that the filter selected, and how many of them were lost because the
+/// ring was full. Only the port's worker writes its counts.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
@@ -85,7 +86,7 @@ pub fn channel(
     counts: Arc<CaptureCounts>,
 ) -> (Probe, CaptureReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page now, so that the worker never waits for a page fault.
+    // Touch every page of the ring now, so that the worker never waits for a page fault.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -168,7 +169,7 @@ impl CaptureReader {
     /// Moves all records from the ring into this reader. Returns false if there were none.
     pub fn take(&mut self) -> bool {
         self.bytes.clear();
-        // Take everything in the ring, because it never ends within a record: the probe writes whole records.
+        // Read all bytes: the ring never ends within a record, because the probe writes only whole records.
         if let Ok(chunk) = self.ring.read_chunk(self.ring.slots()) {
             let (first, second) = chunk.as_slices();
             self.bytes.extend_from_slice(first);

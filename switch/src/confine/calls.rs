@@ -1,9 +1,9 @@
-//! Limits of the system calls of each [`Part`], by seccomp.
+//! Seccomp filters that limit the system calls of each [`Part`].
 //!
-//! Parts that open nothing have a list of allowed calls. Parts that open devices have a list of forbidden calls, because their libraries
-//! change calls with each version.
+//! Parts that open nothing have a list of allowed calls. Parts that open devices have a list of forbidden calls,
+//! because their libraries need different calls in each version.
 //!
-//! A refused call fails with EPERM: a killed forwarding thread would lose frames.
+//! A refused call fails with EPERM; it does not kill the thread, because the death of a forwarding thread would lose frames.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let error = SeccompAction::Errno;
     let (refused, unknown) = (error(libc::EPERM.cast_unsigned()), error(libc::ENOSYS.cast_unsigned()));
     let filters = match part {
-        // Refuse clone3, because seccomp cannot read its arguments; the C library then uses clone.
+        // Refuse clone3 with ENOSYS, because seccomp cannot read its arguments; the C library then uses clone.
         Part::Owner | Part::Opener => {
             vec![(forbidden()?, SeccompAction::Allow, refused), (clone3(), SeccompAction::Allow, unknown)]
         }
@@ -130,8 +130,7 @@ const HTTP: &[c_long] = &[
     libc::SYS_readlink,
 ];
 
-/// Calls that start, inspect or signal processes, leave namespaces, mount, or change the kernel, the clock or
-/// permissions.
+/// Forbidden calls: those that start, inspect or signal processes, leave namespaces, mount, or change the kernel, the clock or permissions.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -224,13 +223,13 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_vfork,
 ];
 
-/// Numbers of fchmodat2, setxattrat, removexattrat, open_tree_attr and file_setattr.
+/// Forbidden calls without a name in `libc`: fchmodat2, setxattrat, removexattrat, open_tree_attr and file_setattr.
 const NEWER: [c_long; 5] = [452, 463, 466, 467, 469];
 
-/// Allowed commands of bpf: BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH.
+/// Commands of bpf that only read: BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH.
 const BPF_READS: [u64; 3] = [1, 15, 24];
 
-/// Bit in the call numbers of x32, another ABI of x86-64 processors.
+/// Bit that marks system calls of x32, a second ABI of x86-64 processors.
 #[cfg(target_arch = "x86_64")]
 const X32: c_long = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
@@ -249,7 +248,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// Returns rules for all parts: no executable memory, signals only within this process (for an abort), no F_SETOWN.
+/// Returns the rules that limit arguments in all parts: no executable memory, signals only within this process (for an abort), no F_SETOWN.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);

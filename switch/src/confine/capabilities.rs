@@ -32,7 +32,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let permitted = caps::read(None, CapSet::Permitted)?;
     let kept: CapsHashSet = permitted.intersection(&needed).copied().collect();
     if permitted.contains(&Capability::CAP_SETPCAP) {
-        // Make CAP_SETPCAP effective again after the change of user, because dropping bounding capabilities needs it.
+        // Make CAP_SETPCAP effective again: the change of user cleared it, and dropping bounding capabilities needs it.
         caps::set(None, CapSet::Effective, &permitted)?;
         for capability in caps::read(None, CapSet::Bounding)?.difference(&kept) {
             caps::drop(None, CapSet::Bounding, *capability)?;

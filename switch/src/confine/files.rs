@@ -1,5 +1,5 @@
-//! Limits of the file access of each [`Part`], by Landlock: no writing, few readable paths, no TCP connections, no new listeners. Without
-//! Landlock only the user's rights apply.
+//! Landlock rules that limit each [`Part`]: no writing, few readable paths, no TCP connections, no new listeners. On
+//! a kernel without Landlock, only the user's rights limit file access.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,14 @@ use landlock::{
 
 use super::{ConfineError, Part};
 
-/// Newest Landlock ABI that the rules use; an older kernel applies only the rules that it knows.
+/// Newest Landlock ABI that the rules use. An older kernel applies only the rules that it supports.
 const NEWEST_ABI: ABI = ABI::V6;
 
-/// Directory of the CPUs, which a thread must read before it can read a per-CPU map.
+/// Directory that lists the CPUs. A thread must read it before it can read a per-CPU BPF map.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Keeps /proc/self open, because Landlock rules apply to inodes, and /proc recreates directories that are not open.
+/// Keeps /proc/self open, because Landlock rules apply to inodes, and the kernel may recreate the inode of a /proc
+/// directory that is not open.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());
@@ -32,7 +33,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
         Part::Http => vec![Path::new("/proc/self"), Path::new(CPUS)],
         Part::Worker | Part::HostPath | Part::Log => Vec::new(),
     };
-    // Allow reading the executable, because a panic reads the names of functions from it.
+    // Allow reading the executable, because a panic reads function names from it.
     let program = std::env::current_exe().ok().filter(|_| !paths.is_empty());
     paths.extend(program.as_deref());
     let mut rules = Ruleset::default()

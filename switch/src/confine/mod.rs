@@ -41,8 +41,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because an agent locks all
-    /// of its memory.
+    /// Returns a builder for a thread of this part. HTTP and log threads get small stacks, because the agent for
+    /// hosts uses them, too, and locks all of its memory.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -65,7 +65,7 @@ pub struct Confinement {
 
 #[derive(Clone, Debug)]
 pub enum Privileges {
-    /// All threads except HTTP keep their privileges. This is for a switch within a larger program.
+    /// All threads except HTTP keep their privileges. Use this for a switch that is embedded in a larger program.
     Keep,
     Drop(Confinement),
 }
@@ -96,7 +96,7 @@ impl Confinement {
         calls::limit(part)
     }
 
-    /// Starts a thread of `part`. When this returns, the thread has dropped its privileges.
+    /// Starts a thread of `part`, and returns once the thread has dropped its privileges.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         part: Part,

@@ -1,4 +1,5 @@
-//! Connection between a worker and the host path: a ring in each direction. After punts, a worker wakes a sleeping host path once per loop.
+//! Rings between the workers and the host path, one for each worker and direction. After punts, a worker wakes a
+//! sleeping host path at most once per loop.
 
 use std::sync::Arc;
 
@@ -13,10 +14,11 @@ use super::ring::{Head, RingReader, RingWriter, ring};
 use crate::bell::Bell;
 use crate::handoff::Bells;
 
-/// Size of a ring in bytes: more than a hundred frames of 1500 bytes.
+/// Size of a ring in bytes; holds more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// Numbers of frames from the host path that each port has sent, and that it could not send; only the port's worker writes them.
+/// Counts for each port: frames from the host path that the port has sent, and frames that it could not send. Only
+/// the port's worker writes its counts.
 #[derive(Debug)]
 pub struct SendCounts(Box<[(Counter, Counter)]>);
 
@@ -145,7 +147,7 @@ impl HostEnd {
         self.rings.iter().all(RingReader::is_empty)
     }
 
-    /// Passes the frames from the workers to `give`, at most `most` of each worker. Returns whether more frames may wait.
+    /// Passes at most `most` frames of each worker to `give`. Returns whether further frames may be queued.
     pub fn take(&mut self, most: usize, mut give: impl FnMut(&Punted<'_>, &mut Outbox)) -> bool {
         let HostEnd { rings, outbox } = self;
         for ring in &mut *rings {
@@ -175,7 +177,7 @@ pub struct Punted<'a> {
 }
 
 impl Outbox {
-    /// Queues a frame for the port's peer, to be sent before data. Returns false if there is no room.
+    /// Queues a frame for the port's peer; the port sends it before data. Returns false if the ring is full.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
         self.put(Head { at, port, vid: 0, about: TO_PEER }, bytes)
     }

@@ -1,5 +1,4 @@
-//! Host path: the thread in which a [`Host`] handles [punted](xoff_dataplane::punt) frames, and sends frames of this
-//! host to peers.
+//! Host path: the thread in which a [`Host`] handles [punted](xoff_dataplane::punt) frames, and sends the switch's own frames to peers.
 
 pub mod ends;
 pub mod ring;

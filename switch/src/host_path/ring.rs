@@ -13,9 +13,9 @@ const HEAD: usize = 16;
 pub struct Head {
     pub at: Nanos,
     pub port: PortId,
-    /// Kind of a frame for a worker, or index of the punt reason of a frame for the host path.
+    /// Kind of a frame that goes to a worker, or index of the punt reason of a frame that goes to the host path.
     pub about: u8,
-    /// VLAN of a frame of a VLAN's interface (SVI); 0 for a frame of a port's interface.
+    /// VLAN of a frame from or to a VLAN's interface (SVI); 0 for the interface of a port.
     pub vid: u16,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for RingReader {
 #[must_use]
 pub fn ring(room: usize) -> (RingWriter, RingReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page now, so that frames do not wait for page faults.
+    // Touch every page of the ring now, so that frames never wait for page faults.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -75,7 +75,7 @@ pub fn ring(room: usize) -> (RingWriter, RingReader) {
 }
 
 impl RingWriter {
-    /// Appends a frame of at most `len` bytes, which `fill` writes. Returns false if there is no room.
+    /// Appends a frame of at most `len` bytes, which `fill` writes. Returns false if the ring has no space for `len` bytes.
     pub fn put(&mut self, head: Head, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if len > FRAME_MAX || self.ring.slots() < HEAD + len {
             return false;
@@ -106,7 +106,7 @@ impl RingReader {
     }
 
     pub fn take(&mut self) -> Option<(Head, &[u8])> {
-        // A head is always followed by its whole frame, because the writer appends whole records.
+        // The frame that follows the head is complete, because the writer appends only whole records.
         let mut place = [0; HEAD];
         self.copy(0..HEAD)?;
         place.copy_from_slice(&self.bytes[..HEAD]);

@@ -4,7 +4,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::member::Member;
 
-/// Priority of systems and ports; the standard's default.
+/// LACP priority of systems and ports, the default of IEEE 802.1AX.
 const PRIORITY: u16 = 0x8000;
 
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// Creates the aggregator of a group. Members that `kept` returns keep their state.
+    /// Creates the aggregator of a group. Members that `kept` returns keep their LACP state.
     #[must_use]
     pub fn new(
         system: MacAddr,
@@ -55,8 +55,8 @@ impl Aggregator {
         self.members.iter_mut().find(|(id, _)| *id == port).map(|(_, member)| member)
     }
 
-    /// Runs the machines of all members, and selects members; the first with a partner decides which partner the
-    /// group has.
+    /// Runs the LACP machines of all members, and selects members for the group. The first member with a partner
+    /// decides to which partner the group belongs.
     pub fn advance(&mut self, now: Nanos) {
         self.members.iter_mut().for_each(|(_, member)| member.advance(now));
         let of = |member: &Member| member.candidate().map(link_group);
@@ -76,7 +76,7 @@ impl Aggregator {
     }
 }
 
-/// Identity of a partner: system, key, and the port if the partner does not aggregate it.
+/// Identity of a link's partner: system, key, and the port number if the partner does not aggregate the port.
 type LinkGroup = ((u16, MacAddr), u16, Option<(u16, u16)>);
 
 fn link_group(partner: &End) -> LinkGroup {

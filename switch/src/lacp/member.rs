@@ -1,4 +1,4 @@
-//! LACP at one port of a group: the receive, periodic, mux and transmit machines of IEEE 802.1AX clause 6.4.
+//! LACP at one port of a group: the receive, periodic, mux and transmit machines of IEEE 802.1AX, clause 6.4.
 
 use xoff_dataplane::forward::MemberState;
 use xoff_flow_control::settings::Lacp;
@@ -9,26 +9,26 @@ const FAST_PERIOD: Nanos = Nanos::from_secs(1);
 const SLOW_PERIOD: Nanos = Nanos::from_secs(30);
 const SHORT_TIMEOUT: Nanos = Nanos::from_secs(3);
 const LONG_TIMEOUT: Nanos = Nanos::from_secs(90);
-/// Delay before a port joins, so that a flapping port does not.
+/// Delay before a port joins its group, so that a flapping port does not join.
 const JOIN_DELAY: Nanos = Nanos::from_secs(2);
-/// Time in which a leaving port still accepts data, which its partner may have queued.
+/// Time for which a port that leaves its group still accepts data, which its partner may have queued.
 const LEAVE_DELAY: Nanos = Nanos::from_secs(1);
-/// Frames that a port may send in [`FAST_PERIOD`].
+/// Maximum number of LACP frames that a port may send in [`FAST_PERIOD`].
 const BURST: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
     #[default]
     Down,
-    /// The partner sends no LACP, or no longer.
+    /// The partner does not send LACP frames, or has stopped sending them.
     NoPartner,
-    /// The partner belongs to another system or group than the partners of the other ports, or to this switch.
+    /// The partner is this switch, or belongs to another system or group than the partners of the group's other ports.
     OtherPartner,
-    /// The port waits, so that it does not join while it flaps.
+    /// The port waits for [`JOIN_DELAY`] before it joins its group.
     Waiting,
-    /// The port has joined, but its partner has not.
+    /// The port has joined its group, but its partner has not.
     Attached,
-    /// The port accepts data and sends none.
+    /// The port accepts data, but sends none.
     Collecting,
     /// The port accepts and sends data.
     Distributing,
@@ -52,14 +52,14 @@ enum Receive {
     Current,
 }
 
-/// Mux machine with independent control of collecting and distributing.
+/// State of the mux machine, which controls collecting and distributing independently (IEEE 802.1AX).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mux {
     Detached,
-    /// The port may attach at this time.
+    /// The port may attach to its group at this time.
     Waiting(Nanos),
     Attached,
-    /// A leaving port accepts data until this time; [`Nanos::NEVER`] if it does not leave.
+    /// The port accepts data. A leaving port does so until this time; otherwise the time is [`Nanos::NEVER`].
     Collecting(Nanos),
     Distributing,
 }
@@ -72,7 +72,7 @@ pub struct Member {
     expires: Nanos,
     mux: Mux,
     is_selected: bool,
-    /// True if the operator removes the port from its group.
+    /// True if the operator is removing the port from its group.
     leaves: bool,
     needs_to_send: bool,
     next_periodic: Nanos,
@@ -97,7 +97,7 @@ impl Member {
         }
     }
 
-    /// Applies the group's settings; with a new key, the port leaves and joins again.
+    /// Applies the settings of the group. If `key` has changed, the port leaves its group and joins again.
     pub fn configure(&mut self, key: u16, settings: Lacp) {
         if self.actor.key != key {
             self.actor.key = key;
@@ -215,12 +215,12 @@ impl Member {
         Some(Lacpdu { actor: self.actor, partner: self.partner })
     }
 
-    /// Sends the current state again, because a frame was not sent.
+    /// Schedules the current state to be sent again, because a frame could not be sent.
     pub fn send_again(&mut self) {
         self.needs_to_send = true;
     }
 
-    /// Returns the frame by which a port leaves its group; `None` if there is no partner.
+    /// Returns the LACP frame by which the port announces that it leaves its group; `None` without a partner.
     #[must_use]
     pub fn last_frame(&self) -> Option<Lacpdu> {
         let state = State::default().with(State::ACTIVITY, self.actor.state.has(State::ACTIVITY));
@@ -264,7 +264,7 @@ impl Member {
         self.is_selected = !self.leaves;
     }
 
-    /// Makes the port leave its group, or lets it join again.
+    /// Makes the port leave its group (true), or lets it join again (false).
     pub fn set_leaves(&mut self, leaves: bool) {
         self.leaves = leaves;
         self.is_selected &= !leaves;
@@ -297,7 +297,7 @@ impl Member {
         (self.actor, self.partner)
     }
 
-    /// Returns whether either end is active. Two passive ends are silent.
+    /// Returns whether LACP frames are sent: the link is up, and at least one end is in active mode.
     fn speaks(&self) -> bool {
         let either = State(self.actor.state.0 | self.partner.state.0);
         self.receive != Receive::Disabled && either.has(State::ACTIVITY)
@@ -310,7 +310,7 @@ impl Member {
         }
     }
 
-    /// Enters the state EXPIRED: the partner is to send soon.
+    /// Enters the state EXPIRED, in which the partner should send soon (short timeout).
     fn expire(&mut self, now: Nanos) {
         let state = self.partner.state.with(State::SYNCHRONIZATION, false);
         self.partner.state = state.with(State::SHORT_TIMEOUT, true);

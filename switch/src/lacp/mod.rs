@@ -1,4 +1,4 @@
-//! LACP (IEEE 802.1AX) of groups, without I/O. The host path's thread writes [`LacpPorts`].
+//! LACP (IEEE 802.1AX) of port groups, without I/O. The host path's thread writes the state into [`LacpPorts`].
 
 pub mod aggregator;
 pub mod member;
@@ -18,7 +18,7 @@ pub struct LacpPort {
     pub actor: End,
     pub partner: End,
     pub counts: LacpCounts,
-    /// True while a reload waits until the port has left its group.
+    /// True while a reload waits for the port to leave its group.
     pub leaves: bool,
 }
 
@@ -43,7 +43,7 @@ impl LacpPorts {
 }
 
 impl LacpPort {
-    /// Returns whether the port still accepts data of its partner.
+    /// Returns whether the port still accepts data from its partner.
     #[must_use]
     pub fn is_collecting(&self) -> bool {
         matches!(self.standing, Standing::Collecting | Standing::Distributing)

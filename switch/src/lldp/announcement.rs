@@ -11,7 +11,7 @@ const CAPABILITIES: [&str; 8] =
     ["other", "repeater", "bridge", "access-point", "router", "telephone", "docsis", "station"];
 const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4 && STATION == 1 << 7);
 
-/// Content of a neighbor's LLDPDU; its texts are escaped.
+/// Content of a neighbor's LLDPDU. Control characters in its strings are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
     pub port_description: String,
@@ -19,13 +19,13 @@ pub struct Announcement {
     pub system_description: String,
     pub capabilities: u16,
     pub management: Vec<String>,
-    /// Maximum frame size in bytes, FCS included.
+    /// Maximum frame size that the neighbor announced, in bytes with FCS.
     pub max_frame: Option<u16>,
     pub ets: Option<Ets>,
     pub recommendation: Option<Ets>,
     pub pfc: Option<PfcState>,
     pub applications: Vec<Application>,
-    /// Versions of DCBX announced: `ieee`, `cee`, `cin`. The settings are those of the first; those of CIN are not read.
+    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The settings are those of the first; settings of CIN are not read.
     pub dcbx: Vec<&'static str>,
     pub understands: Understands,
 }
@@ -126,7 +126,7 @@ impl TlvSet {
     }
 }
 
-/// Escapes invalid UTF-8 and characters that a terminal could interpret.
+/// Escapes invalid UTF-8, and characters that a terminal could interpret.
 #[must_use]
 pub fn harmless(bytes: &[u8]) -> String {
     let mut text = String::new();

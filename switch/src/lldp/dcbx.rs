@@ -1,4 +1,4 @@
-//! DCBX of a port: its TLVs, and settings that follow the neighbor.
+//! DCBX of a port: builds its TLVs, and adapts the settings that follow the neighbor.
 
 use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
@@ -7,7 +7,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
 
 use super::announcement::Announcement;
 
-/// Number of classes that may be paused at the same time.
+/// Number of classes that may have PFC at the same time, as announced in the PFC TLV.
 const CAPABILITY: u8 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -16,11 +16,11 @@ pub struct Speaker<'a> {
     pub mac: MacAddr,
     pub system: &'a str,
     pub device: &'a str,
-    /// Capabilities, such as [`BRIDGE`](xoff_wire::lldp::BRIDGE).
+    /// LLDP system capabilities, such as [`BRIDGE`](xoff_wire::lldp::BRIDGE).
     pub capabilities: u16,
 }
 
-/// Returns a port's LLDP frame, or a shutdown LLDPDU if `ttl` is zero. If the MTU is short, the frame omits the least important TLVs.
+/// Returns the port's LLDP frame; with `ttl` zero, a shutdown LLDPDU. If the frame exceeds the MTU, the least important TLVs are left out.
 #[must_use]
 pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     let room = LEN_MAX.min(port.mtu_frame as usize);
@@ -37,7 +37,7 @@ pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     All,
-    /// Announces only the DSCPs whose class differs from their upper three bits.
+    /// Lists only those DSCPs whose class differs from the upper three bits of the DSCP.
     Others,
     None,
 }
@@ -105,7 +105,7 @@ pub(super) fn pfc(port: &PortSettings) -> PfcState {
     PfcState { willing, needs_macsec: false, capability: CAPABILITY, classes }
 }
 
-/// Returns the port's ETS configuration: each class is a separate traffic class, with a share of the line by its weight.
+/// Returns the port's ETS configuration. Each class is a traffic class of its own; its weight determines its share of the line.
 pub(super) fn ets(port: &PortSettings) -> Ets {
     let weights = port.classes.map(|class| match class.service {
         Service::Strict => None,
@@ -121,7 +121,7 @@ pub(super) fn ets(port: &PortSettings) -> Ets {
     }
 }
 
-/// Converts weights to percents with a sum of 100 (largest remainders).
+/// Converts weights to integer percents with a sum of 100, by the method of largest remainders.
 fn percents(weights: [u32; CLASSES]) -> [u8; CLASSES] {
     let all: u64 = weights.iter().copied().map(u64::from).sum();
     if all == 0 {
@@ -153,7 +153,7 @@ pub fn follows(port: &PortSettings) -> bool {
     port.dcbx == Dcbx::Willing || port.auto_peer != AutoPeer::default()
 }
 
-/// Adapts the settings that follow the neighbor to `announced`, which is `None` unless exactly one neighbor announces DCBX.
+/// Adapts settings that follow the neighbor. `announced` is `None` unless exactly one neighbor announces DCBX.
 pub fn follow(port: &mut PortSettings, announced: Option<&Announcement>) {
     let understands = announced.map(|announced| announced.understands).unwrap_or_default();
     if port.auto_peer.flow_lists {

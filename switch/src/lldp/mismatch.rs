@@ -6,22 +6,22 @@ use xoff_wire::units::{Class, ClassSet};
 use super::announcement::Announcement;
 use super::dcbx;
 
-/// Maximum difference between two shares, in percent, that rounding explains.
+/// Maximum difference between two ETS shares, in percent, that may come from rounding.
 const ROUNDED: u8 = 1;
-/// EtherTypes whose class another field determines: of frames without any other application, IPv4, IPv6.
+/// EtherTypes that do not determine the class of a frame: 0 (default for all frames), IPv4, IPv6.
 const NOT_BY_ETHER_TYPE: [u16; 3] = [0, 0x0800, 0x86dd];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MismatchKind {
-    /// A class is lossless at only one end of the link.
+    /// PFC is used for a class at only one end of the link.
     Pfc,
-    /// A DSCP has another class at the neighbor, and one of both classes is lossless.
+    /// A DSCP has different classes at port and neighbor, and at least one of these classes is lossless.
     Dscp,
-    /// An application has another class at the neighbor, and one of both classes is lossless.
+    /// An application has different classes at port and neighbor, and at least one of these classes is lossless.
     Application,
-    /// Shares of the line differ, which loses nothing.
+    /// Shares of the line differ. This difference loses no frames.
     Ets,
-    /// A DSCP or an application has another class at the neighbor, and both classes are lossy.
+    /// A DSCP or an application has different classes at port and neighbor, but both classes are lossy.
     Lossy,
 }
 
@@ -83,7 +83,7 @@ fn classes(set: ClassSet) -> String {
     }
 }
 
-/// Transmission selection algorithm of a class, and its share in percent.
+/// Transmission selection algorithm of a class, and the share of the class in percent.
 type Selection = (u8, Option<u8>);
 
 fn ets_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
@@ -156,7 +156,8 @@ fn applications_differ<'a>(
     })
 }
 
-/// Returns the class of an application's frames at this port; the inner `None` if only their DSCP determines it, the outer if unknown.
+/// Returns the class that this port gives to frames of the application. The outer `None` means unknown; the inner
+/// `None` means that only the DSCP of a frame determines its class.
 fn class_here(
     port: &PortSettings,
     classifier: &Classifier,
@@ -164,7 +165,7 @@ fn class_here(
 ) -> Option<Option<Class>> {
     let Application { class, selector, protocol } = application;
     let by_dscp = matches!(port.trust, Trust::Dscp | Trust::Both);
-    // The neighbor sends the frames with the class as PCP.
+    // The neighbor sends frames of the application with the announced class as PCP.
     let tagged = || Some(classifier.class_of(None, Some(class.get())));
     match selector {
         selector::DSCP => {
@@ -179,7 +180,7 @@ fn class_here(
     }
 }
 
-/// Returns whether both ends map a common DSCP to the class.
+/// Returns whether at least one DSCP belongs to `class` both at the port and at the neighbor.
 fn has_agreed_dscp(port: &PortSettings, announced: &Announcement, class: Class) -> bool {
     let dscps = announced.applications.iter().filter(|it| it.selector == selector::DSCP && it.class == class);
     dscps.into_iter().any(|it| port.dscp_to_class.get(usize::from(it.protocol)) == Some(&class))

@@ -1,5 +1,5 @@
-//! LLDP neighbors of a port, up to a maximum number. A neighbor is kept until its time to live ends, or until it announces a time to live
-//! of zero.
+//! LLDP neighbors of a port, up to a maximum number. A neighbor is removed when its time to live ends, or when it
+//! announces a time to live of zero.
 
 use xoff_wire::lldp::{Id, Lldpdu, Understands};
 use xoff_wire::units::{MacAddr, Nanos};
@@ -17,7 +17,7 @@ pub struct Neighbor {
     pub mac: MacAddr,
     pub since: Nanos,
     pub last_received: Nanos,
-    /// Time to live in seconds, as announced last.
+    /// Last announced time to live, in seconds.
     pub ttl: u16,
     pub announced: Announcement,
 }
@@ -52,24 +52,24 @@ pub enum NeighborChange {
 pub struct NeighborTable(Vec<Neighbor>);
 
 impl NeighborTable {
-    /// Returns the neighbors, the oldest first.
+    /// Returns all neighbors, the oldest first.
     #[must_use]
     pub fn all(&self) -> &[Neighbor] {
         &self.0
     }
 
-    /// Returns the neighbors that announce DCBX.
     pub fn speakers(&self) -> impl Iterator<Item = &Neighbor> {
         self.0.iter().filter(|neighbor| neighbor.announced.has_dcbx())
     }
 
-    /// Returns the only one of the [`speakers`](Self::speakers).
+    /// Returns the neighbor that announces DCBX, if exactly one does.
     #[must_use]
     pub fn peer(&self) -> Option<&Neighbor> {
         only(self.speakers())
     }
 
-    /// Returns the settings that the port may follow. PFC extensions are those of the only neighbor that announces them or DCBX.
+    /// Returns the settings that the port may follow. PFC extensions are taken from the only neighbor that announces
+    /// DCBX or such extensions.
     #[must_use]
     pub fn followed(&self) -> Option<Announcement> {
         let extends = |it: &Announcement| it.has_dcbx() || it.understands != Understands::default();

@@ -1,18 +1,18 @@
-//! LLDP transmit timer (IEEE 802.1AB, 9.2). A credit limits all frames to one per second, with bursts of five.
+//! LLDP transmit timer (IEEE 802.1AB, clause 9.2). Sending costs credit, which limits a port to one frame per second, with bursts of five.
 
 use xoff_wire::units::Nanos;
 
-/// Interval between frames (msgTxInterval).
+/// Interval between LLDP frames (msgTxInterval).
 pub const INTERVAL: Nanos = Nanos::from_secs(30);
-/// Interval between frames for a new neighbor (msgFastTx).
+/// Interval between LLDP frames after a new neighbor appeared (msgFastTx).
 const FAST: Nanos = Nanos::from_secs(1);
-/// Number of frames for a new neighbor (txFastInit).
+/// Number of LLDP frames sent at the fast interval to a new neighbor (txFastInit).
 const FAST_FRAMES: u8 = 4;
-/// Maximum number of frames in a burst (txCreditMax).
+/// Maximum number of LLDP frames in a burst (txCreditMax).
 const CREDIT_MAX: u64 = 5;
 const CREDIT: Nanos = Nanos::from_secs(1);
 
-/// Announced time to live in seconds: four intervals (msgTxHold) and one second.
+/// Announced time to live in seconds: four (msgTxHold) times the interval, plus one second.
 pub const TTL: u16 = 121;
 
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Timer {
         }
     }
 
-    /// Schedules another attempt, because a frame could not be sent.
+    /// Schedules another attempt, because the frame could not be sent.
     pub fn again(&mut self, now: Nanos) {
         self.due = self.due.min(now.after(CREDIT));
     }
@@ -69,7 +69,7 @@ impl Timer {
         }
     }
 
-    /// Returns whether to send a frame now, which then counts as sent.
+    /// Returns whether to send a frame now. If so, the frame counts as sent.
     pub fn sends(&mut self, now: Nanos) -> bool {
         let seconds = now.since(self.earned).0 / CREDIT.0;
         self.earned = self.earned.after(Nanos(seconds * CREDIT.0));

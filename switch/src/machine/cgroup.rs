@@ -1,4 +1,4 @@
-//! Memory limits of the cgroups of this process, in versions 1 and 2.
+//! Memory limits of this process's cgroups, in cgroup versions 1 and 2.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use procfs::{FromRead as _, ProcessCGroups};
 use xoff_config::AvailableMemory;
 use xoff_wire::units::Bytes;
 
-/// Pairs of files: a limit, and the memory in use. Above `memory.high`, a process waits until the kernel has reclaimed memory.
+/// Pairs of files in a cgroup's directory: a memory limit, and the memory in use. Above `memory.high`, a process
+/// waits until the kernel has reclaimed memory.
 const LIMITS: [(&str, &str); 3] = [
     ("memory.max", "memory.current"),
     ("memory.high", "memory.current"),
@@ -19,7 +20,7 @@ pub(super) fn available() -> Option<AvailableMemory> {
     least(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }
 
-/// Reads mounts whose paths may be no UTF-8, which procfs refuses.
+/// Reads the mounts of this process. Paths that are not UTF-8 are converted first, because procfs refuses them.
 fn mounts() -> Option<MountInfos> {
     let text = fs::read("/proc/self/mountinfo").ok()?;
     MountInfos::from_read(String::from_utf8_lossy(&text).as_bytes()).ok()
@@ -41,7 +42,7 @@ fn least(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Option<AvailableMemor
     limits.flatten().min_by_key(|left| left.bytes)
 }
 
-/// Returns the directories of the process's cgroup and its ancestors below `mount`.
+/// Returns the directories of the process's cgroup and of its ancestors, as far as they are below `mount`.
 fn levels(mount: &MountInfo, cgroups: &ProcessCGroups) -> Option<Vec<PathBuf>> {
     let cgroup = cgroups.into_iter().find(|cgroup| match mount.fs_type.as_str() {
         "cgroup" => {
@@ -58,7 +59,7 @@ fn levels(mount: &MountInfo, cgroups: &ProcessCGroups) -> Option<Vec<PathBuf>> {
 
 fn left(level: &Path, (limit, used): (&str, &str)) -> Option<AvailableMemory> {
     let stat = fs::read_to_string(level.join("memory.stat")).unwrap_or_default();
-    // In version 1 only the `total_` lines count descendants, in version 2 all lines do.
+    // Cgroup version 1 counts descendants only in the `total_` lines, version 2 in all lines.
     let pages = |key: &str| {
         let of = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
         of(&format!("total_{key} ")).or_else(|| of(&format!("{key} "))).unwrap_or(0)
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn tightest_limit_of_all_cgroup_levels_applies() {
+    fn lowest_limit_of_all_cgroup_levels_applies() {
         let unlimited = "9223372036854771712\n";
         let version_1 = [
             ("memory.limit_in_bytes", unlimited),

@@ -1,4 +1,5 @@
-//! Host interfaces of the router: TAPs in the routing kernel's namespace, each with the name, address and MTU of its interface.
+//! Creates the host interfaces of the router: TAPs in the namespace of the routing kernel. Each TAP has the name,
+//! address and MTU configured for its port or VLAN.
 
 use std::fs::{self, File};
 use std::io;

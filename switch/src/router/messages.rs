@@ -58,7 +58,7 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Opti
             _ => {}
         }
     }
-    // Include stale addresses, because they may be used while the kernel verifies them.
+    // Accept stale neighbours, because the kernel uses them while it verifies them.
     let is_valid = matches!(
         message.header.state,
         NeighbourState::Reachable
@@ -76,7 +76,7 @@ fn mac(bytes: &[u8]) -> Option<MacAddr> {
     bytes.try_into().ok().map(MacAddr)
 }
 
-/// Parses a route. Returns `None` for a cached route, and for one that applies only to a type of service or to a source.
+/// Parses a route. Returns `None` for a cached route, and for a route limited to a type of service or a source.
 pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
     let header = &message.header;
     let unspecified = match header.address_family {
@@ -109,7 +109,7 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
     if ways.is_empty() {
         ways.push(single);
     }
-    // The kernel uses at least this MTU for IPv6, even if the route has a lower one.
+    // For IPv6, the kernel never uses a lower MTU than this, even if a route has one.
     let least = if unspecified.is_ipv6() { IPV6_MTU_LEAST } else { 0 };
     ways.iter_mut().for_each(|way| way.mtu = mtu.map(|mtu: u32| mtu.max(least)));
     let kind = match header.kind {

@@ -1,10 +1,10 @@
-//! Mirror of a namespace's routing tables. It follows netlink notifications, and reads everything again if messages were lost. After a
-//! change, all workers get the same new table.
+//! Mirror of the kernel's routing tables in a network namespace. It follows netlink notifications, and reads
+//! everything again if notifications were lost. After a change, all workers get the same new table.
 //!
-//! The kernel does not report all of its own changes: IPv4 routes vanish with a link or its last address, and next hops vanish with a
-//! next-hop object or a carrier. So the mirror reads all routes again after these events.
+//! The kernel does not report all of its own changes: IPv4 routes vanish with a link or its last address, and next
+//! hops vanish with a next-hop object or a carrier. After such events the mirror reads all routes again.
 //!
-//! The kernel does not see transit traffic. So the mirror reports used and unknown neighbours to the kernel (NTF_USE).
+//! The kernel does not see transit traffic. Therefore the mirror reports used and unknown neighbours to the kernel (NTF_USE).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,7 +32,7 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Building tables takes at most 1/`SHARE` of the time.
+/// Inverse of the maximum share of time for building tables: the mirror builds for at most one eighth of the time.
 const SHARE: u32 = 8;
 
 const USED_EVERY: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// Size of the notification socket's buffer in bytes: some thousands of notifications.
+/// Size of the notification socket's buffer in bytes; holds some thousands of notifications.
 const ROOM: usize = 4 << 20;
 
 const REQUESTS_MAX: usize = 1_024;
@@ -78,7 +78,7 @@ enum MirrorRequest {
         limit: usize,
         answer: oneshot::Sender<Page>,
     },
-    /// Query of an interface's link, because without it Linux (since 6.8) reports the carrier of a software device late.
+    /// Reads the link of an interface. Without this query, Linux 6.8 and newer report the carrier of a software device late.
     Carrier(Site),
     Resolve(Site, IpAddr),
 }
@@ -104,8 +104,8 @@ impl MirrorHandle {
         self.wake();
     }
 
-    /// Makes the kernel resolve the neighbour towards `address`. If [`REQUESTS_MAX`] requests wait already, this one is dropped, because
-    /// workers repeat them.
+    /// Makes the kernel resolve the neighbour towards `address`. If [`REQUESTS_MAX`] requests are queued, this
+    /// request is dropped, because workers repeat requests.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.requests.len() < REQUESTS_MAX {
             let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
@@ -150,7 +150,7 @@ struct MirrorState {
     configured: Configured,
     spread: Spread,
     to_read: ReadScope,
-    /// True from a complete reading to the first notification after it. That notification may be older than the reading.
+    /// True after everything was read, until the first notification. That notification may be older than the reading.
     is_all_read: bool,
     due: Option<Instant>,
     not_before: Instant,
@@ -185,7 +185,7 @@ impl Mirror {
         let mut sleeper = Sleeper::new(&events);
         let (mut ask, mut used) = (Instant::now() + ASK_EVERY, Instant::now() + USED_EVERY);
         loop {
-            // Clear the event before everything else, so that an event during this loop ends the next sleep.
+            // Reset the event before everything else, so that an event during this loop ends the next sleep.
             let _ = self.event.read(); // fails if nobody has woken the mirror
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(());
@@ -352,7 +352,7 @@ impl MirrorState {
     fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
             None => ReadScope::Nothing,
-            // Remove the route only if it is the only one with its key, because otherwise an appended route takes its place.
+            // Remove the route only if no other route has the same key; otherwise the kernel puts that other route in its place.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
@@ -387,7 +387,7 @@ impl MirrorState {
         }
     }
 
-    /// Reads what `to_read` requires. Returns false if the tables changed during the reading.
+    /// Reads the tables that `to_read` names. Returns false if they changed during the reading.
     fn read(&mut self, kernel: &mut Conversation) -> io::Result<bool> {
         let mut tables = Tables::default();
         let is_whole = match self.to_read {
@@ -395,8 +395,8 @@ impl MirrorState {
             ReadScope::Routes => true,
             ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
-        // Query a link before the dump. The kernel reports a link as down before it removes the link's routes; a dump does not wait for the
-        // removal, but a query of one link does.
+        // Query a link before the dump. The kernel reports a link as down before it removes the routes of the link. A
+        // dump does not wait for this removal, but the query of a link does.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
@@ -408,8 +408,8 @@ impl MirrorState {
         Ok(true)
     }
 
-    /// Reports the neighbours that `which` selects to the kernel as used. Permanent neighbours are excluded, because the kernel would begin
-    /// to verify them.
+    /// Reports neighbours as used to the kernel, if `which` returns true for them. Permanent neighbours are left out,
+    /// because the kernel would begin to verify them.
     fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
@@ -438,7 +438,7 @@ fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> 
     Ok(links && neighbours)
 }
 
-/// Reads all routes. Returns false if they changed during the reading.
+/// Reads all routes of the kernel. Returns false if they changed during the reading.
 fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     kernel.routes(|route| {
         if let Some((key, kind)) = messages::route(&route) {
@@ -457,7 +457,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
-/// Returns false for messages of the kernel's bridge, which have the same type.
+/// Returns whether the message concerns the device itself. The kernel's bridge sends messages of the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -1,4 +1,4 @@
-//! Slow path of the router: Linux decides on routes, the workers get a mirror of its tables.
+//! Slow path of the router: Linux determines the routes; the workers get copies of its routing tables.
 
 mod interfaces;
 mod messages;

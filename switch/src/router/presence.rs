@@ -4,7 +4,7 @@
 pub enum Presence {
     /// The interface exists and is up.
     Up,
-    /// The interface is down.
+    /// The interface exists, but is down.
     Down,
     /// The interface was deleted, or moved to another namespace.
     Gone,
@@ -15,7 +15,7 @@ pub enum Presence {
 impl Presence {
     pub(super) const ALL: [Presence; 4] = [Presence::Up, Presence::Down, Presence::Gone, Presence::Wide];
 
-    /// Returns the fault and its consequence for packets; `None` if the interface is up and fits.
+    /// Returns the fault of the interface and its effect on packets; `None` if the interface is up and its MTU fits.
     #[must_use]
     pub const fn fault(self) -> Option<&'static str> {
         match self {

@@ -1,11 +1,11 @@
-//! Routing tables of the kernel, and the workers' table built from them ([`Tables::fib`]).
+//! Copies of the kernel's routing tables, from which [`Tables::fib`] builds the workers' table.
 //!
-//! The tables have the kernel's keys, so that each message replaces or removes one entry, and the kernel's meaning:
+//! The entries have the kernel's keys, so that each message replaces or removes one entry. They apply as in the kernel:
 //!
-//! * Of the routes to one prefix, that with the lowest metric and a usable next hop applies.
-//! * For interfaces without VRF, table local precedes main, and main precedes default. For interfaces of a VRF, its
-//!   own table applies. Without a route the kernel decides.
-//! * Known stations on an interface's own network get host routes. The kernel resolves unknown ones.
+//! * Of several routes to a prefix, the route with the lowest metric and a usable next hop applies.
+//! * For an interface without VRF, table local precedes main, and main precedes default. For an interface of a VRF,
+//!   only the table of the VRF applies. Packets without a route go to the kernel.
+//! * Known stations on an interface's own network get host routes. Packets to unknown stations go to the kernel, which resolves them.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,7 +43,7 @@ pub struct KernelLink {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteKind {
     Unicast(Vec<Via>),
-    /// Route to an address of this host, or to a broadcast, anycast or multicast address.
+    /// Route to an own address of this host, or to a broadcast, anycast or multicast address.
     Local,
     Blackhole,
     Refused,
@@ -55,13 +55,13 @@ pub struct Via {
     pub gateway: Option<IpAddr>,
     pub weight: u16,
     pub is_dead: bool,
-    /// True if only the kernel can use the path (RTA_ENCAP).
+    /// True if the path encapsulates packets (RTA_ENCAP); only the kernel can use such a path.
     pub is_encapsulated: bool,
-    /// MTU of the route in bytes, if set (RTAX_MTU).
+    /// MTU of the route in bytes (RTAX_MTU); `None` if not set.
     pub mtu: Option<u32>,
 }
 
-/// Router interfaces by their index, which survives renaming.
+/// Router interfaces by interface index, because the index stays when an interface is renamed.
 pub type Configured = HashMap<u32, RouterInterface>;
 
 pub type Prefix = (IpAddr, u8);
@@ -71,7 +71,7 @@ pub type RouteKey = (u32, Prefix, u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
     pub mac: MacAddr,
-    /// True if the address is permanent, and never verified.
+    /// True if the neighbour entry is permanent; the kernel never verifies it.
     pub is_permanent: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct Tables {
     links: BTreeMap<u32, KernelLink>,
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, RouteKind>,
-    /// Keys that several routes have; only the first of these routes applies.
+    /// Keys that several routes of the kernel have; only the first of these routes is stored and applies.
     several: BTreeSet<RouteKey>,
 }
 
@@ -108,7 +108,7 @@ impl Tables {
         self.links.get(&index)
     }
 
-    /// Stores a neighbour's station, or removes it if `None`. Returns whether the station's MAC address changed.
+    /// Stores the station of a neighbour; `None` removes it. Returns whether the neighbour's MAC address changed.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),
@@ -235,33 +235,33 @@ impl Tables {
     }
 }
 
-/// A route of the kernel, as served at `/routes`.
+/// Route of the kernel, as shown at `/routes`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Row {
-    /// Number of the kernel's table.
+    /// Number of the kernel's routing table.
     pub table: u32,
-    /// Prefix: address and length.
+    /// Destination prefix: address and length.
     pub prefix: String,
-    /// Metric; the lowest has precedence.
+    /// Metric; of several routes to a prefix, the route with the lowest metric applies.
     pub metric: u32,
-    /// Fate of packets: `unicast`, `local`, `blackhole` (dropped silently), or `refused` (the sender is notified).
+    /// Treatment of packets: `unicast`, `local`, `blackhole` (dropped silently), or `refused` (dropped, and the sender is notified).
     pub kind: String,
-    /// Paths of the route.
+    /// Equal-cost paths of the route.
     pub via: Vec<RowVia>,
 }
 
-/// A path of a route, as served at `/routes`.
+/// Path of a route, as shown at `/routes`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct RowVia {
     /// Name of the egress interface.
     pub interface: String,
     /// Address of the next router; absent if the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// MAC address of the next router, if known.
+    /// MAC address of the next router; absent if unknown.
     pub station: Option<String>,
-    /// Weight among the paths of the route.
+    /// Weight of the path among the paths of the route.
     pub weight: u16,
-    /// True if the switch itself forwards by this path, false if the kernel does.
+    /// True if the switch forwards by this path, false if the kernel does.
     pub is_of_switch: bool,
     /// True if the kernel marks the path as unusable.
     pub is_dead: bool,
@@ -354,7 +354,8 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // Count all usable paths: if only the kernel can use one of them, it gets all packets, because it must balance over all paths.
+        // Count all usable paths. If only the kernel can use one of them, the kernel gets all packets, because it
+        // must balance them over all paths.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

@@ -1,5 +1,4 @@
-//! IGMP and MLD snooping (RFC 4541) without I/O, in the host path's thread, which publishes [`Snooping`]'s table to
-//! the workers.
+//! IGMP and MLD snooping (RFC 4541) without I/O. The host path's thread runs it, and publishes the table of groups to the workers.
 
 mod segment;
 
@@ -15,10 +14,10 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet};
 
 pub use segment::Segment;
 
-/// Interval between the first queries in different VLANs, because only a few frames may wait at a port.
+/// Interval between the first queries in different VLANs, because a port queues only a few such frames.
 const STAGGER: Nanos = Nanos::from_millis(20);
 
-/// IP version, whose groups have their own protocol, querier and routers.
+/// IP version. Each version has its own membership protocol, querier and routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     Ipv4,
@@ -46,11 +45,11 @@ pub struct SnoopingCounts {
     pub refused: u64,
 }
 
-/// Fault of a VLAN for the log.
+/// Fault of a VLAN, to be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnoopingFault {
     TableFull,
-    /// A second querier at the port does not give way to the first.
+    /// VLAN with two queriers: the querier with this address, at this port, does not give way to the elected one.
     TwoQueriers(u16, PortId, Address),
 }
 
@@ -60,7 +59,7 @@ pub struct Snooper {
     pub counts: SnoopingCounts,
     groups_max: usize,
     fast: PortSet,
-    /// First member of each port's group of ports; it stands for the group in all segments.
+    /// First member of each port's group. In segments, this port represents its whole group.
     first_members: Vec<PortId>,
     up: PortSet,
     is_full: bool,
@@ -70,14 +69,14 @@ pub struct Snooper {
 pub struct Snooping(Mutex<Snooper>);
 
 impl Snooping {
-    /// Locks the state. Forwarding threads must not call this.
+    /// Locks the snooping state. Forwarding threads must not call this.
     pub fn lock(&self) -> MutexGuard<'_, Snooper> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Snooper {
-    /// Applies settings. The address of the first port becomes the source of own MLD queries.
+    /// Applies settings. The link-local address made from `mac` becomes the source of the switch's own MLD queries.
     pub fn configure(&mut self, now: Nanos, settings: &SwitchSettings, mac: MacAddr) {
         let multicast = &settings.multicast;
         self.groups_max = multicast.groups_max;
@@ -100,7 +99,7 @@ impl Snooper {
         }
     }
 
-    /// Returns the port that stands for `port`: the first member of its group, or `port` itself.
+    /// Returns the port that represents `port` in segments: the first member of its group, or `port` itself.
     #[must_use]
     pub fn first_member(&self, port: PortId) -> PortId {
         self.first_members.get(port.index()).copied().unwrap_or(port)
@@ -110,8 +109,8 @@ impl Snooper {
         ports.iter().map(|port| self.first_member(port)).collect()
     }
 
-    /// Sets the ports that can send. Own queries are due after the first port of a group, or a single port, became
-    /// able to. Returns whether such ports or groups changed.
+    /// Sets the ports that can send. A query becomes due when a single port, or the first port of a group, becomes
+    /// able to send. Returns whether a single port or group gained or lost that ability.
     pub fn set_up(&mut self, now: Nanos, up: PortSet) -> bool {
         let up = self.with_first_members(up);
         let before = std::mem::replace(&mut self.up, up);
@@ -137,7 +136,7 @@ impl Snooper {
         self.segments.values().map(|segment| segment.groups().len()).sum()
     }
 
-    /// Handles a frame of a snooped VLAN. Returns whether the table may have changed; reports faults to `fault`.
+    /// Handles a frame received in a snooped VLAN. Returns whether the table of groups may have changed. Passes faults to `fault`.
     pub fn receive(
         &mut self,
         now: Nanos,
@@ -187,8 +186,8 @@ impl Snooper {
         }
     }
 
-    /// Ends what has expired, and calls `send` for due queries: VLAN, port (or all), query. `send` returns the ports at
-    /// which there was no room for the query. Returns whether the table may have changed.
+    /// Removes expired entries, and sends due queries. `send` gets the VLAN, the port (`None` for all) and the query,
+    /// and returns the ports that could not queue the query. Returns whether the table of groups may have changed.
     pub fn advance(
         &mut self,
         now: Nanos,
@@ -236,7 +235,7 @@ impl Snooper {
     }
 }
 
-/// Returns the link-local address of a MAC address (RFC 4291 appendix A).
+/// Returns the IPv6 link-local address made from a MAC address (RFC 4291 appendix A).
 fn link_local(mac: MacAddr) -> u128 {
     let [a, b, c, d, e, f] = mac.0;
     let identifier = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);

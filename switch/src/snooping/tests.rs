@@ -1,4 +1,4 @@
-//! All cases run with IGMP and with MLD. Port 0 leads to a querier, unless stated otherwise.
+//! Tests of snooping; all run with IGMP and with MLD. Port 0 leads to a querier, unless a test says otherwise.
 
 // proves: snooping
 
@@ -27,7 +27,7 @@ struct Bench {
     version: Version,
     faults: Vec<SnoopingFault>,
     sent: Vec<(Nanos, Option<PortId>, Query)>,
-    /// Ports at which no query can be sent.
+    /// Ports that cannot send queries.
     unsent: PortSet,
     now: Nanos,
 }
@@ -70,7 +70,7 @@ impl Bench {
         }
     }
 
-    /// Passes a frame to the snooper. Returns whether the table may have changed.
+    /// Passes a received frame to the snooper. Returns whether the table of groups may have changed.
     fn receive(&mut self, port: u8, frame: &[u8]) -> bool {
         let before = self.snooper.table(self.now, &self.settings);
         let faults = &mut self.faults;
@@ -117,7 +117,7 @@ impl Bench {
         self.receive(port, &frame)
     }
 
-    /// Returns the ports of a group, of an unknown group, and of reports; `all` for all ports.
+    /// Returns the ports that get frames of the group, frames of an unknown group, and reports; `all` means all ports.
     fn ports(&self, group: u8) -> [String; 3] {
         let table = self.snooper.table(self.now, &self.settings);
         let exits = |frame: Vec<u8>| {
@@ -141,7 +141,7 @@ fn checksum(sum: u32) -> [u8; 2] {
     u16::try_from(!(once + (once >> 16)) & 0xffff).unwrap().to_be_bytes()
 }
 
-/// Returns a frame from host 9, in which a message without checksum gets its checksum.
+/// Returns an IGMP, MLD or UDP frame from host 9, and computes its checksums.
 fn frame(dst: Address, protocol: u8, message: &[u8]) -> Vec<u8> {
     let mut message = message.to_vec();
     let len = u8::try_from(message.len()).unwrap();
@@ -305,7 +305,7 @@ fn querier_with_lowest_address_is_elected() {
         };
         bench.until(160.0);
         assert_eq!(sent_at(&mut bench), [0, 31, 156], "not two at first, and one every 125 s");
-        // Own MLD queries come from an address made from a MAC address, which is above those of the hosts here.
+        // The switch makes its own MLD source from its MAC address, which is above the addresses of the hosts in this test.
         let [higher, lower] = match bench.version {
             Version::Ipv4 => [bench.address(9), bench.address(1)],
             Version::Ipv6 => [Address::V6((0xfe80 << 112) | u128::from(u64::MAX)), bench.address(1)],
@@ -389,7 +389,7 @@ fn port_with_pim_hello_gets_reports() {
     });
 }
 
-/// Makes a group of ports 1 and 3.
+/// Makes a LAG of ports 1 and 3.
 fn group_ports(bench: &mut Bench) {
     let members = [3, 1].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
     let (name, spread) = ("g".into(), Spread::Flow);

@@ -59,8 +59,7 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn pause_obeyed(&mut self) {
-        // Record an upper bound: the pause frame arrived after the previous loop's poll; no frame of its class was
-        // sent since.
+        // Record an upper bound: the pause frame arrived after the previous poll, and no frame of its class was sent since then.
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 
@@ -181,7 +180,8 @@ impl Connections {
         }
     }
 
-    /// Removes and returns the port once the kernel has nothing to send. Frames that the kernel has not taken are dropped.
+    /// Removes the port from the worker and returns it, once the kernel has no more of its frames to send. Frames
+    /// that the kernel has not yet taken are dropped.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
@@ -207,7 +207,7 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        // The loop ends even if the device keeps receiving, because no chunk is refilled.
+        // The loop ends even if the device keeps receiving, because the receive ring is not refilled.
         loop {
             let out = ports[at].1.chunks_out();
             driver::receive(*by, &mut batch, &mut ports[at], *store);

@@ -34,11 +34,11 @@ fn aggregator(system: u8, ports: &[u8], lacp: Lacp) -> Aggregator {
     aggregator
 }
 
-/// Systems whose ports with equal numbers are connected, unless the wire is cut.
+/// Network of LACP systems whose wires can be cut.
 struct Wires {
     now: Nanos,
     ends: Vec<Aggregator>,
-    /// Wires: system and port at both ends.
+    /// Both ends of each wire: index of the system, and port.
     wires: Vec<[(usize, u8); 2]>,
     cut: Vec<u8>,
     on_wire: VecDeque<(Nanos, (usize, u8), Lacpdu)>,
@@ -216,7 +216,7 @@ fn ports_to_different_partners_are_not_aggregated() {
     let mut net = Wires::new(other_system, &wires);
     net.run(Nanos::from_secs(10));
     assert_eq!(net.standings()[..4], [Distributing, OtherPartner, OtherPartner, Distributing]);
-    // The first partner goes: the group may have another.
+    // The first partner goes down, so the group may choose another.
     for end in [(0, 0), (1, 0)] {
         net.member(end).set_link(Nanos::from_secs(10), false);
     }

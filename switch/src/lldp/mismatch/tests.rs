@@ -55,7 +55,7 @@ fn settings_that_differ_from_neighbor_are_listed() {
 }
 
 #[test]
-fn ets_of_ordinary_nics_is_information_only() {
+fn ets_mismatch_with_ordinary_nic_is_harmless() {
     let differs = |traffic_class, bandwidth, algorithm| {
         let ets = Some(Ets { traffic_class, bandwidth, algorithm, ..Ets::default() });
         kinds(&settings(), &Announcement { ets, ..Announcement::default() })
@@ -173,7 +173,7 @@ fn effect(frame: &[u8]) -> String {
     parts.join(", ")
 }
 
-/// Frames of other vendors' stations, and malformed ones.
+/// LLDP frames as other vendors' devices send them, and malformed LLDP frames.
 const ODD: &[u8] = include_bytes!("../odd.pcap");
 const EFFECTS: &str = "\
 1 plain: neighbor
