@@ -1,3 +1,3 @@
-//! Atomics that workers share without a lock. `tests/bell.rs` replaces them by a model that tracks every access.
+//! Lock-free atomics of workers. `tests/bell.rs` replaces them by a model that tracks every access.
 
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering, fence};

@@ -1,8 +1,8 @@
-//! Bell that wakes a sleeping worker; ringing it while the worker is awake costs the sender only one fence.
+//! Bell that wakes a sleeping worker; ringing it while the worker is awake costs only one fence.
 //!
 //! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks
 //! whether the worker sleeps. A fence between the two steps of each side makes at least one side see the other's
-//! store. `tests/bell.rs` runs this file in every order that the memory model allows.
+//! store.
 
 use std::io;
 
@@ -27,7 +27,7 @@ impl Bell {
         &self.event
     }
 
-    /// Announces the worker's sleep. Afterwards the worker must check for messages once more before it sleeps.
+    /// Announces the worker's sleep. The worker must check for messages once more before it sleeps.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -37,7 +37,7 @@ impl Bell {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Resets the eventfd. Afterwards the worker must check for messages before it sleeps.
+    /// Resets the eventfd. The worker must check for messages before it sleeps.
     pub fn acknowledge(&self) {
         let _ = self.event.read(); // fails if it did not ring
     }

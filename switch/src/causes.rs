@@ -1,14 +1,13 @@
 //! Causes of pauses across several switches: the path from each XOFF to its root.
 //!
 //! A switch pauses the peer of a port while frames received at that port fill egress queues. An egress queue fills
-//! because its line is slow, or because the peer on that line pauses it. This peer may be a port of another switch,
-//! identified by the source address of its pauses.
+//! because its line is slow, or because the peer on that line pauses it. This peer may be a port of another switch.
 //!
 //! ```text
 //! port that pauses its peer --> egress queue --> pausing port of the next switch --> ... --> queue of a slow line
 //! ```
 //!
-//! A cycle is a deadlock only if it lasts. Switches may report their states milliseconds apart, so a short cycle may never have existed.
+//! Switches may report their states milliseconds apart, so a short cycle may never have existed. Only a lasting cycle is a deadlock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -91,7 +90,7 @@ impl std::fmt::Display for CauseNode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
 pub enum WaitReason {
-    /// The port pauses its peer because the queue contains `bytes` that the port received.
+    /// The queue contains `bytes` that the pausing port received.
     Holds {
         bytes: u64,
     },
@@ -128,7 +127,6 @@ impl Causes {
         causes
     }
 
-    /// Returns the cycles of the graph. Each node of a cycle waits for the next node.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<CauseNode>> {
         let knots = tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1);
@@ -160,7 +158,7 @@ impl Causes {
         text
     }
 
-    /// Returns the graph in the format of Graphviz, with cycles in red.
+    /// Returns the graph for Graphviz, with cycles in red.
     #[must_use]
     pub fn dot(&self) -> String {
         let in_circle: Vec<NodeIndex> =

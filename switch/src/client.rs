@@ -1,5 +1,4 @@
-//! Client of a running switch: HTTP to an address or a Unix socket. It ignores proxies set in the environment,
-//! because a proxy cannot reach this machine's loopback addresses and sockets.
+//! Client of a running switch: HTTP to an address or a Unix socket, without the environment's proxies.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Ipv4Addr;
@@ -54,7 +53,6 @@ pub struct Silent {
 }
 
 impl Silent {
-    /// Returns a closure for `map_err` that adds the switch's URL to a network error.
     pub fn at(url: &str) -> impl Fn(Error) -> Silent {
         move |error| Silent { url: url.into(), error: Box::new(error) }
     }
@@ -89,8 +87,7 @@ pub enum AskError {
     Foreign { url: String, error: serde_json::Error },
 }
 
-/// Sends a request to the server at `url` (normalized by [`url`]) and parses its answer as JSON. `send` makes the
-/// request with the given HTTP agent and base URL.
+/// Sends a request to the server at `url` (normalized by [`url`]) and parses its answer as JSON. `send` makes the request.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -111,13 +108,13 @@ pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, 
     agent.get(format!("{base}{path}")).call()
 }
 
-/// Returns an HTTP agent and the base URL for it. `timeout` limits each whole request with its answer.
+/// Returns an HTTP agent and its base URL. `timeout` limits a whole request with its answer.
 #[must_use]
 pub fn agent(base: &str, timeout: Duration) -> (Agent, String) {
     of(base, Agent::config_builder().timeout_global(Some(timeout)))
 }
 
-/// Returns an [`agent`] for endless answers, such as captures: `timeout` limits only the time until an answer begins.
+/// Returns an [`agent`] for endless answers such as captures: `timeout` limits only the time until an answer begins.
 #[must_use]
 pub fn endless(base: &str, timeout: Duration) -> (Agent, String) {
     let config = Agent::config_builder().timeout_connect(Some(timeout)).timeout_recv_response(Some(timeout));
@@ -153,8 +150,7 @@ impl Connector for Socket {
     }
 }
 
-/// Resolver that returns a dummy address, which [`Socket`] ignores. The default resolver would start a thread, and a
-/// limit on threads may refuse that.
+/// Resolver that returns a dummy address, which [`Socket`] ignores. The default resolver starts a thread, which a limit may refuse.
 #[derive(Debug)]
 struct NoAddress;
 

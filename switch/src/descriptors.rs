@@ -1,4 +1,4 @@
-//! Computes the number of open files that a switch needs. If the process may not open that many, the start fails.
+//! Number of open files that a switch needs. If the process may not open that many, the start fails.
 
 use std::fs;
 

@@ -1,15 +1,9 @@
 //! Queues between workers: frames for another worker's port, returned slots, and learned addresses.
 //!
-//! Each ordered pair of workers has one bounded queue per kind of message, with one producer and one consumer.
+//! Each ordered pair of workers has one bounded queue per kind of message, with one producer and one consumer. While
+//! a queue is full, its sender takes no message from the dataplane; the message stays counted at its ingress.
 //!
-//! | state of queue | sender | receiver |
-//! |---|---|---|
-//! | empty | may send | gets nothing; may sleep after it has announced that and checked again |
-//! | some messages | may send | takes the oldest |
-//! | full | keeps its message, which stays counted at its ingress | takes the oldest |
-//!
-//! A sender must not take a message from the dataplane while the queue is full. Returned slots have a separate queue;
-//! otherwise two workers with full queues could wait for each other forever.
+//! Returned slots have a separate queue; otherwise two workers with full queues could wait for each other forever.
 
 use std::io;
 use std::iter;

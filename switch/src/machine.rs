@@ -36,8 +36,7 @@ pub(crate) fn device(name: &str) -> Device {
     Device::Has { index, queues, mtu, uses }
 }
 
-/// Returns whether `path` lies on the kernel's file system of namespaces. Namespaces of other kinds are accepted,
-/// too; entering them fails later.
+/// Returns whether `path` lies on the kernel's file system of namespaces. Entering a namespace of another kind fails later.
 fn is_netns(path: &Path) -> bool {
     let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
     match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {
@@ -53,7 +52,7 @@ pub fn secret() -> HashSeed {
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// Returns the total memory available to this process: the memory of the machine, or the lowest limit of its cgroups.
+/// Returns the memory of the machine, or the lowest limit of this process's cgroups.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     let machine = sysinfo().ok().map(|info| Bytes(info.ram_total()));

@@ -1,5 +1,4 @@
-//! Writes a file or pipe in a separate thread, which is abandoned if the pipe's reader makes no progress: a blocked
-//! write cannot be interrupted.
+//! Writes a file or pipe in a separate thread, which is abandoned if the reader makes no progress: a blocked write cannot be interrupted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use xoff_flow_control::counter::Counter;
 /// Maximum number of bytes per write; small, so that even a slow reader shows progress.
 const PIECE: usize = 64 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum time for all writes at a stop; shorter than the time that service managers allow for a stop.
+/// Maximum time for all writes at a stop; service managers allow more.
 const ALL_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 

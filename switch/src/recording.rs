@@ -1,4 +1,4 @@
-//! Thread that writes a recording of the worker (`xoff run --record FILE`), as [records](xoff_recording) of the dataplane's inputs.
+//! Thread that writes the recording of a worker (`xoff run --record FILE`).
 
 use std::fmt;
 use std::fs::File;
@@ -50,7 +50,7 @@ pub enum CannotRecord {
 }
 
 impl RecordingFile {
-    /// Creates the file, or truncates an existing file. `name` and `text` of the configuration are stored in it.
+    /// Creates or truncates the file. `name` and `text` of the configuration are stored in it.
     pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<RecordingFile, CannotRecord> {
         let file = File::create(path).map_err(|error| CannotRecord::File { path: path.to_owned(), error })?;
         Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
@@ -66,7 +66,6 @@ impl RecordingFile {
         }
     }
 
-    /// Starts the thread that writes the recording. Returns the ring for the records, and a handle.
     pub fn begin(
         self,
         settings: &SwitchSettings,

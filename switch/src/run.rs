@@ -1,4 +1,4 @@
-//! Start and stop of a switch. All steps that can fail come before the workers run; a failure closes everything that was opened.
+//! Start and stop of a switch. All steps that can fail come before the workers run.
 
 pub(crate) mod open;
 
@@ -111,7 +111,6 @@ pub struct Running {
     host_path: Option<HostPath>,
     mirroring: Option<Mirroring>,
     control: Option<ControlHandle>,
-    /// Thread that opens ports; it ends after the control thread.
     opening: Option<JoinHandle<()>>,
     reloads: Option<Reloads>,
     recording: Option<Recording>,
@@ -142,10 +141,10 @@ impl Running {
         let _ = self.woken.recv();
     }
 
-    /// Stops the switch: sends XON for every class whose peer is paused, detaches the XDP programs, and returns the last status.
+    /// Stops the switch: sends XON to paused peers, detaches the XDP programs, and returns the last status.
     ///
     /// # Errors
-    /// If a thread ended early. The error contains the last status where possible.
+    /// If a thread ended early.
     pub fn stop(mut self) -> Result<Status, ThreadError> {
         self.finish()
     }
@@ -155,7 +154,7 @@ impl Running {
         if let Some(opening) = self.opening.take() {
             let _ = opening.join(); // its panic is on standard error
         }
-        // Wait for the recording last: the devices are restored by now, so a slow reader of the recording delays no peer.
+        // Wait for the recording last: the devices are restored, so its slow reader delays no peer.
         if let Some(recording) = self.recording.take() {
             recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
@@ -192,7 +191,7 @@ enum Wake {
     ThreadEnded,
 }
 
-/// Handle that stops the switch. The first use ends [`Running::wait`]; the second use ends the wait for a recording's reader.
+/// Handle that stops the switch. A second use ends the wait for a recording's reader.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 
@@ -202,7 +201,7 @@ impl End {
     }
 }
 
-/// Reports that the thread which owns this value has ended, even after a panic, because the value is dropped then.
+/// Reports that the thread which owns this value has ended, even by a panic.
 #[derive(Clone)]
 struct ReportEnd(Sender<Wake>);
 
@@ -226,7 +225,7 @@ pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunErr
     start_from(None, config, None, privileges)
 }
 
-/// Starts a switch. `source` is read at reloads, and `wanted` is the file for a recording, if there is one.
+/// Starts a switch that is reloaded from `source` and recorded to `wanted`.
 pub fn start_from(
     source: Option<Source>,
     config: &Config,
@@ -317,7 +316,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // Report links that are already down to the dataplane now, because netlink may report them later.
+    // Report down links to the dataplane now, because netlink may report them later.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -359,7 +358,7 @@ pub fn start_from(
         (aggregators, ((speakers, snooper), interfaces)),
         privileges,
     )?);
-    // Start the workers last. Thus `/healthz` answers 200 only after every other thread has dropped its privileges.
+    // Start the workers last, so that `/healthz` answers 200 only after every other thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
         running.workers.push(spawn(worker, core, stop, end, privileges)?);

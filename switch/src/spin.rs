@@ -1,14 +1,12 @@
 //! Adaptive polling: the time that an idle worker polls before it sleeps.
 //!
 //! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, but at most for
-//! `idle_after`. After a longer interval it sleeps at once.
-//!
-//! A worker that wakes up late finds several frames. Therefore the interval is computed as the time without frames,
-//! divided by the number of frames found.
+//! `idle_after`. After a longer interval it sleeps at once. A worker that wakes up late finds several frames, so the
+//! interval is the time without frames divided by their number.
 
 use xoff_wire::units::Nanos;
 
-/// Time for falling asleep and waking up. Shorter sleeps, and shorter polling before a sleep, do not pay.
+/// Time for falling asleep and waking up. Shorter sleeps, or polls before a sleep, do not pay.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
 #[derive(Clone, Debug)]
@@ -40,7 +38,7 @@ impl SpinWindow {
         }
     }
 
-    /// Records an iteration without work. Returns whether the worker has polled long enough and should sleep.
+    /// Records an iteration without work. Returns whether the worker has polled long enough.
     #[inline]
     #[must_use]
     pub fn idle(&mut self, now: Nanos) -> bool {

@@ -13,13 +13,13 @@ impl TurnTimer {
         TurnTimer { expected: now, previous: now, current: now }
     }
 
-    /// Records that the worker slept, and should have been running again at `at`.
+    /// Records a sleep after which the worker should have been running again at `at`.
     pub fn woken(&mut self, at: Nanos) {
         self.expected = at;
         self.current = at;
     }
 
-    /// Records that an iteration of the worker's loop begins. Returns whether the worker stalled for longer than `budget`.
+    /// Records an iteration of the worker's loop. Returns whether the worker stalled for longer than `budget`.
     #[inline]
     pub fn turn(&mut self, now: Nanos, budget: Nanos, facts: &WorkerFacts) -> bool {
         let gap = now.since(self.expected);

@@ -19,7 +19,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Returns whether a process listens at `path`, even if it does not accept connections now.
+/// Returns whether a process listens at `path`, even if it does not accept now.
 #[must_use]
 pub fn has_listener(path: &Path) -> bool {
     match connect(path) {
@@ -28,7 +28,7 @@ pub fn has_listener(path: &Path) -> bool {
     }
 }
 
-/// Returns the id of the process at the other end if a signal or a debugger has stopped that process.
+/// Returns the id of the process at the other end if a signal or debugger has stopped it.
 #[must_use]
 pub fn stopped_peer(stream: &UnixStream) -> Option<i32> {
     let pid = getsockopt(stream, PeerCredentials).ok()?.pid();

@@ -1,6 +1,5 @@
 //! Worker: a thread that owns some ports and forwards their frames by the loop in [`Driver`]. An idle worker may
-//! sleep until a frame, a message or the next deadline ([`SpinWindow`]). The worker also counts stalls beyond the
-//! stall budget.
+//! sleep until a frame, a message or the next deadline ([`SpinWindow`]).
 
 mod connections;
 
@@ -25,10 +24,10 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 pub use connections::Connections;
 
-/// Maximum sleep while an event is awaited that does not wake the worker, such as free slots in the driver.
+/// Maximum sleep during a wait for an event that does not wake the worker, such as free slots in the driver.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// Maximum sleep while frames are in the driver whose end only counters need.
+/// Maximum sleep while only counters depend on frames in the driver.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
@@ -56,15 +55,13 @@ pub type Outcome = thread::Result<io::Result<()>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriverBacklog {
     Nothing,
-    /// Frames are in the driver, but only counters need their end.
+    /// Only counters depend on the frames in the driver.
     Leaving,
-    /// Frames wait until the driver has free slots, or messages wait until other workers take them.
+    /// Frames wait for free slots in the driver, or messages wait for other workers.
     Room,
 }
 
 impl DriverBacklog {
-    /// Returns the backlog. It is [`Room`](DriverBacklog::Room) if the dataplane waits for frames in the driver
-    /// (`is_awaited`), or for other workers (`for_workers`).
     const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> DriverBacklog {
         match (in_flight, is_awaited, for_workers) {
             (_, _, true) | (true, true, _) => DriverBacklog::Room,
@@ -83,8 +80,7 @@ impl DriverBacklog {
 }
 
 impl Worker {
-    /// Runs the worker until `stop` is set. Then sends XON for every class whose peer is paused, even after a panic.
-    /// The caller closes the worker's ports.
+    /// Runs the worker until `stop` is set, then sends XON to paused peers, even after a panic. The caller closes the worker's ports.
     pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
         let outcome = match self.recorder.take() {
             None => self.run_by(&mut Direct, stop),
@@ -155,7 +151,7 @@ impl Worker {
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Sleeps until an event, but at most until `until`. Returns the time when the worker should have continued, or
+    /// Sleeps until an event, but at most until `until`. Returns the time when the worker should have continued;
     /// `None` if the sleep would be too short.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
@@ -169,7 +165,7 @@ impl Worker {
         bell.close_eyes();
         if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
-            // Reset only descriptors that are readable, because each call takes time, and frames may wait.
+            // Reset only readable descriptors, because each call takes time.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }
@@ -217,8 +213,8 @@ impl Worker {
     }
 }
 
-/// Returns the maximum sleep after `quiet` time without a frame. A stall during a sleep is measured from the planned
-/// end of the sleep. Therefore its measured length is too short by at most this maximum.
+/// Returns the maximum sleep after `quiet` time without a frame. A stall is measured from the planned end of a sleep,
+/// so its measured length is too short by at most this maximum.
 fn watchful_sleep(quiet: Nanos, stall_budget: Nanos) -> Nanos {
     quiet.max(Nanos(stall_budget.0 / 4))
 }

@@ -1,4 +1,4 @@
-//! Model check of `bell.rs`: runs it in every order that the memory model allows. Loom's atomics replace those of the processor.
+//! Model check of `bell.rs` in every order that the memory model allows. Loom's atomics replace those of the processor.
 #![allow(clippy::unwrap_used)]
 
 // proves: workers
@@ -38,8 +38,8 @@ impl Shared {
     }
 }
 
-/// Checks that a worker that falls asleep notices the messages of `senders` threads. `naps` lists earlier sleeps of
-/// the worker: true if the bell was acknowledged in the sleep.
+/// Checks that a worker that falls asleep notices the messages of `senders` threads. `naps` lists its earlier sleeps:
+/// true if the bell was acknowledged.
 fn sleeps(senders: usize, naps: &'static [bool]) {
     loom::model(move || {
         let shared = Shared::new(senders);

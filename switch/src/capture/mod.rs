@@ -1,7 +1,5 @@
 //! Captures: workers copy frames for a client.
 //!
-//! A [`Probe`](record::Probe) copies the first bytes of each frame that a [`Filter`] selects into a ring.
-//!
 //! ```text
 //! worker    dataplane -> Probe -> ring --.
 //! worker    dataplane -> Probe -> ring ----> control thread: Reader -> pcapng -> HTTP -> xoff capture

@@ -1,5 +1,4 @@
-//! Ring that carries captured frames from a worker to the control thread. Each record is a fixed-length head and the
-//! first bytes of a frame.
+//! Ring that carries captured frames from a worker to the control thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,8 +24,7 @@ const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Counts for each port of a capture: frames that the filter selected, and how many of them were lost because the
-/// ring was full. Only the port's worker writes its counts.
+/// Counts of selected frames for each port, and of those lost because the ring was full.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
@@ -166,7 +164,6 @@ fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
 }
 
 impl CaptureReader {
-    /// Moves all records from the ring into this reader. Returns false if there were none.
     pub fn take(&mut self) -> bool {
         self.bytes.clear();
         // Read all bytes: the ring never ends within a record, because the probe writes only whole records.

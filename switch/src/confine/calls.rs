@@ -1,9 +1,8 @@
 //! Seccomp filters that limit the system calls of each [`Part`].
 //!
-//! Parts that open nothing have a list of allowed calls. Parts that open devices have a list of forbidden calls,
-//! because their libraries need different calls in each version.
-//!
-//! A refused call fails with EPERM; it does not kill the thread, because the death of a forwarding thread would lose frames.
+//! Parts that open devices have a list of forbidden calls, because their libraries need different calls in each
+//! version. Other parts have a list of allowed calls. A refused call fails with EPERM, because killing a forwarding
+//! thread would lose frames.
 
 use std::collections::BTreeMap;
 
@@ -248,7 +247,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// Returns the rules that limit arguments in all parts: no executable memory, signals only within this process (for an abort), no F_SETOWN.
+/// Returns rules for all parts: no executable memory, signals only within this process (for an abort), no F_SETOWN.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);

@@ -1,4 +1,4 @@
-//! Linux capabilities of each [`Part`]. Steps of a switch, and the capabilities that they need:
+//! Linux capabilities that the steps of a switch need:
 //!
 //! | step | when | capability |
 //! |---|---|---|
@@ -6,12 +6,10 @@
 //! | UMEM (locked memory beyond the limit) | start | CAP_IPC_LOCK |
 //! | loading the XDP program and its maps | start, reopening | CAP_BPF, CAP_NET_ADMIN (CAP_SYS_ADMIN before Linux 5.8) |
 //! | finding the owner of an XDP program that a killed switch left in generic mode | start | CAP_SYS_ADMIN |
-//! | attaching the program and the filter; device settings (up, offloads, qdiscs) | start, reopening | CAP_NET_ADMIN |
-//! | sending, receiving and waking on open sockets; statistics of sockets | always | none |
-//! | netlink: following links, reading device counters | always | none |
+//! | attaching program and filter; device settings (up, offloads, qdiscs) | start, reopening | CAP_NET_ADMIN |
 //! | HTTP on a port below 1024 | start | CAP_NET_BIND_SERVICE |
-//! | attaching the program again after another program removed it | always | CAP_NET_ADMIN |
-//! | detaching the program and the filter, restoring device settings | stop | CAP_NET_ADMIN |
+//! | attaching the program again after its removal | always | CAP_NET_ADMIN |
+//! | detaching program and filter, restoring device settings | stop | CAP_NET_ADMIN |
 //! | becoming another user | start | CAP_SETUID, CAP_SETGID |
 
 use caps::{CapSet, Capability, CapsHashSet};

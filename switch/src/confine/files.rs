@@ -1,5 +1,4 @@
-//! Landlock rules that limit each [`Part`]: no writing, few readable paths, no TCP connections, no new listeners. On
-//! a kernel without Landlock, only the user's rights limit file access.
+//! Landlock rules that limit each [`Part`]: no writing, few readable paths, no TCP connections, no new listeners.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,11 +14,10 @@ use super::{ConfineError, Part};
 /// Newest Landlock ABI that the rules use. An older kernel applies only the rules that it supports.
 const NEWEST_ABI: ABI = ABI::V6;
 
-/// Directory that lists the CPUs. A thread must read it before it can read a per-CPU BPF map.
+/// Directory that a thread must read before it can read a per-CPU BPF map.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Keeps /proc/self open, because Landlock rules apply to inodes, and the kernel may recreate the inode of a /proc
-/// directory that is not open.
+/// Keeps /proc/self open: Landlock rules apply to inodes, and the kernel may recreate a /proc directory that is not open.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());

@@ -1,5 +1,3 @@
-//! Changes the user of a single thread; the C library would change all threads.
-
 use std::io;
 
 use rustix::process::{Gid, Uid};
@@ -43,8 +41,7 @@ impl User {
     }
 }
 
-/// Changes the user of the calling thread, and removes its supplementary groups. The thread keeps its permitted capabilities, but none of
-/// them is effective afterwards.
+/// Changes the user of the calling thread only, and removes supplementary groups. Capabilities stay permitted, but are no longer effective.
 pub(super) fn become_user(user: Option<&User>) -> Result<(), UserError> {
     let Some(user) = user.filter(|user| !user.is_here()) else { return Ok(()) };
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));

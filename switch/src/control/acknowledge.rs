@@ -1,5 +1,5 @@
-//! `PUT /acknowledge`, from this machine only ([`super::trust`]): an operator accepts past gaps in the proof of
-//! losslessness. Gaps that still last and losses cannot be acknowledged.
+//! `PUT /acknowledge`, from this machine only ([`super::trust`]): accepts past gaps in the proof of losslessness.
+//! Lasting gaps and losses stay.
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! `/addresses`: the forwarding database, in pages sorted by VLAN and address.
 //!
-//! A worker scans a bounded part of its table per request. Sorted pages let a client read all addresses while the
-//! table changes, and hide the order of the hash table from attackers.
+//! Sorted pages let a client read all addresses while the table changes, and hide the order of the hash table from attackers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ pub struct AddressPage {
     pub addresses: Vec<FdbEntry>,
     /// Value of the parameter `after` that requests the next page; `None` on the last page.
     pub next: Option<String>,
-    /// Number of all addresses in the database; the number may be one second old.
+    /// Number of all addresses in the database; may be one second old.
     pub total: u64,
 }
 
@@ -129,7 +128,7 @@ async fn gather(
                     Answer::Ended => return Err(format!("worker {number} has ended")),
                 };
             for address in part.addresses {
-                // Prefer the entry of the port's own worker, which learned the address; the entries of other workers are copies.
+                // Prefer the entry of the port's own worker, which learned the address; other workers have copies.
                 if view.ports[address.port.index()].worker == number {
                     found.insert(address.key(), address);
                 } else {

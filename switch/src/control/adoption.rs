@@ -1,5 +1,3 @@
-//! Passes open ports to their workers and takes them back.
-
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -33,7 +31,7 @@ pub(crate) fn log_open(facts: &Facts) {
     );
 }
 
-/// Gives an open port to its worker. Frames that the port lost before this are not counted.
+/// Gives an open port to its worker. Frames that the port lost before do not count.
 pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
     log_open(opened.facts());
     let (device, monitor) = (PortDevice::of(&opened), opened.monitor());

@@ -1,5 +1,3 @@
-//! LACP of all groups, run in the thread of the host path as a [`Host`]. [`SwitchView::lacp`] shows the state of each port.
-
 use std::sync::Arc;
 
 use xoff_dataplane::forward::MemberState;
@@ -79,8 +77,8 @@ impl Aggregators {
     }
 }
 
-/// Reports the port's link to its LACP member. A link that went down and up again since the last call counts as down
-/// for a moment, because the workers have detached the member.
+/// Reports the port's link to its LACP member. A short loss of link since the last call counts, because the workers
+/// have detached the member.
 fn follow_link(view: &SwitchView, handled: &mut Handled, now: Nanos, port: PortId, member: &mut Member) {
     let at = &view.ports[port.index()];
     let losses = at.link.losses();

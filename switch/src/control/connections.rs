@@ -1,5 +1,3 @@
-//! Limits of HTTP connections, in number and duration. Clients beyond the limit get status 503; clients beyond a second limit wait.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of connections served at the same time. The same number of further clients get status 503; more clients wait.
+/// Maximum number of connections served at once. As many further clients get status 503; all others wait.
 pub const CONNECTIONS_MAX: usize = 32;
 
 /// Maximum time for the head of a request to arrive, and maximum idle time of a connection.

@@ -1,5 +1,5 @@
-//! Writes metrics in the text formats of Prometheus and OpenMetrics. Of metrics-exporter-prometheus only the
-//! formatting functions are used, because its recorder stores each sample of a histogram.
+//! Writes metrics in the text formats of Prometheus and OpenMetrics. The recorder of metrics-exporter-prometheus is
+//! not used, because it stores each sample of a histogram.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
@@ -23,7 +23,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format for a request: OpenMetrics if the client accepts it, otherwise Prometheus.
     #[must_use]
     pub fn accepted(headers: &HeaderMap) -> Format {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());

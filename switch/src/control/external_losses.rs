@@ -1,16 +1,14 @@
-//! Classifies frames that a port lost before or behind the switch as lossless, lossy or unknown.
+//! Classifies frames that a port lost before or behind the switch. No counter tells the class of a lost frame, so
+//! other frames around the loss determine it:
 //!
-//! No socket or device counts drops by class. Therefore other frames around a loss determine its class:
+//! * Lost behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if no lossless frame
+//!   arrived, otherwise lossless.
+//! * Unreadable frame: lossless, because the frame may have arrived long before.
+//! * Lost before the XDP program, which did not count the frame: unknown if only lossy frames arrived, otherwise lossless.
+//! * Lost on transmit: lossy if only lossy frames were sent, otherwise lossless.
 //!
-//! * Frame lost behind the XDP program, which counts frames by PCP and DSCP before the drop: lossy if no lossless
-//!   frame arrived, otherwise lossless.
-//! * Unreadable frame lost: lossless, because the frame may have arrived long before.
-//! * Frame lost before the XDP program, which did not count the frame: unknown if only lossy frames arrived;
-//!   otherwise, also if no frame arrived, lossless.
-//! * Frame lost on transmit: lossy if only lossy frames were sent, otherwise lossless.
-//!
-//! A counter may show a loss later than other counters show the frame, so frames since a reading at least [`SPAN`]
-//! old count. A loss keeps its first classification. Pause frames and unreadable heads count as lossless.
+//! A counter may show a loss later than the frame, so frames since a reading at least [`SPAN`] old count. A loss
+//! keeps its first classification. Pause frames and unreadable heads count as lossless.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -20,7 +20,7 @@ pub struct GroupStatus {
     pub low_bytes: Option<u64>,
     /// Queue length in bytes below which an adaptive group uses a port if none is below `low_bytes`; `None` for other groups.
     pub high_bytes: Option<u64>,
-    /// True if the group consists of uplinks; the switch forwards no frame from one uplink to another.
+    /// True if the ports are uplinks; the switch forwards no frame from one uplink to another.
     pub uplinks: bool,
     /// LACP mode: `active` or `passive`; `None` without LACP.
     #[serde(default)]

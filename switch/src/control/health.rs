@@ -1,4 +1,4 @@
-//! `/healthz`: reports whether ports, workers and host interfaces work. A link that is down is no fault, because the peer may be off.
+//! `/healthz`: reports faults of ports, workers and host interfaces. A link that is down is no fault, because the peer may be off.
 
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};

@@ -1,7 +1,4 @@
-//! Host interfaces: the thread of the [host path](crate::host_path) passes frames between the workers and the router's TAPs.
-//!
-//! A TAP that is down refuses frames, which the switch counts. Frames from the kernel stay in the TAP while the
-//! workers have no free memory for them.
+//! Host interfaces: the thread of the [host path](crate::host_path) passes frames between workers and the router's TAPs.
 
 use std::collections::HashMap;
 use std::io;
@@ -73,7 +70,7 @@ impl HostInterfaces {
         }
     }
 
-    /// Reports each port's link to the kernel as the carrier of the port's TAP, because routing daemons rely on the carrier.
+    /// Reports each port's link to the kernel as carrier of its TAP, because routing daemons rely on the carrier.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {

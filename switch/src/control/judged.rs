@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 
-/// Name of the event that reports a host which sends frames with unfinished checksums.
 pub const UNFINISHED_CHECKSUM: &str = "unfinished-checksum";
 
 /// Fault that exists now; docs/log.md lists all kinds.
@@ -75,7 +74,7 @@ pub struct ResponseStatus {
     pub late_frames: u64,
 }
 
-/// Frames of a port lost outside the switch. Each frame is counted once.
+/// Frames of a port lost outside the switch, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
     /// Lost frames that count as lossless, because lossless frames may be among them.

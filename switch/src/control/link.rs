@@ -1,6 +1,6 @@
-//! Follows the links of the ports by netlink. It also checks the devices every second, because the kernel does not
-//! report all changes of XDP programs. It closes a port when its device vanishes, and reopens it when a device of the
-//! same name appears ([`super::opener`]).
+//! Follows the links of the ports by netlink, and checks the devices every second, because the kernel does not report
+//! all changes of XDP programs. Closes a port when its device vanishes; reopens it when a device of that name appears
+//! ([`super::opener`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -197,7 +197,6 @@ impl Links {
         }
     }
 
-    /// Closes the ports of a deleted device. The kernel has already unbound their sockets.
     fn lost(&self, ifindex: u32) {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
@@ -279,8 +278,7 @@ impl Links {
         }
     }
 
-    /// Reopens ports whose number of receive queues changed, or may have changed. Even with the same number, new
-    /// queues may lack the XDP program.
+    /// Reopens ports whose receive queues may have changed. Even with the same number, new queues may lack the XDP program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {

@@ -1,6 +1,4 @@
-//! HTTP listener at an address, which may be in another network namespace, or at a Unix socket.
-//!
-//! If a killed switch left a socket file, to which nothing listens, the new listener replaces the file.
+//! HTTP listener at an address or a Unix socket. It replaces a socket file to which nothing listens, as a killed switch leaves it.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -21,9 +19,9 @@ use super::caller::Caller;
 use super::{ControlError, trust};
 use crate::client;
 
-/// Mode of the socket file. Users who may write to the file may change the running switch: its owner and its group.
+/// Mode of the socket file: its owner and its group may change the running switch.
 const MODE: u32 = 0o660;
-/// Maximum time to wait for the name of a switch that already listens at the address. The error message shows this name.
+/// Maximum time to ask a switch that already listens at the address for its name, for the error message.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

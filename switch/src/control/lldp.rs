@@ -40,7 +40,7 @@ pub struct LldpStatus {
     pub shortened: u64,
     /// LLDP neighbors of the port, the oldest first.
     pub neighbors: Vec<NeighborStatus>,
-    /// Differences between the settings of the port and those of the only neighbor that announces DCBX.
+    /// Differences to the settings of the only neighbor that announces DCBX.
     pub mismatches: Vec<MismatchStatus>,
     /// Reason why the port is not compared with a neighbor; `None` if it is compared.
     #[serde(default)]
@@ -120,7 +120,7 @@ pub struct EtsStatus {
 pub struct MismatchStatus {
     /// Subject of the difference: `pfc`, `dscp`, `application`, `ets` or `lossy`.
     pub kind: String,
-    /// True if lossless frames can be lost because of the difference; false if the difference is harmless.
+    /// True if the difference can cause loss of lossless frames.
     #[serde(default)]
     pub can_lose: bool,
     /// Description of the difference, with the values of both ends.

@@ -1,5 +1,5 @@
-//! Queue of log lines to a writing thread, so that logging never blocks. A line is dropped if the queue is full or
-//! the line cannot be written; a later line reports the number of dropped lines. `/log` shows the last lines.
+//! Queue of log lines to a writing thread, so that logging never blocks. Lines that do not fit or cannot be written
+//! are dropped and counted in a later line.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -58,7 +58,6 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// Starts the thread that writes log lines; `dropped` counts the lines that it could not write.
     pub fn new(
         out: impl Write + Send + 'static,
         dropped: &'static AtomicU64,

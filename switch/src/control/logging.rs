@@ -1,4 +1,4 @@
-//! Log of the process, on standard error. `RUST_LOG` sets its filter; without `RUST_LOG`, the setting `log` does. Panics are logged, too.
+//! Log of the process, on standard error. `RUST_LOG` precedes the setting `log` as its filter.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
@@ -68,7 +68,6 @@ pub enum LogError {
         "{given_as} = {filter:?} is no log filter ({error}); give error, warn, info, debug or trace, or TARGET=LEVEL pairs"
     )]
     Filter {
-        /// Name of the setting or environment variable that contains the filter.
         given_as: &'static str,
         filter: String,
         error: tracing_subscriber::filter::ParseError,

@@ -1,6 +1,5 @@
 //! Counts losses of lossless classes across reloads. A loss counts forever, even if a reload makes its class lossy or
-//! removes its port. For a port that is being removed, only losses of frames that it still has to send count, not
-//! losses of frames that it received.
+//! removes its port. After the removal of a port began, only losses of frames that it still had to send count.
 
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
@@ -10,9 +9,9 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
 #[derive(Debug)]
 pub struct LossBooks {
-    /// Losses not to count, by port and class: losses from before the class became lossless, and losses already in `closed`.
+    /// Losses not to count, by port and class: from before the class became lossless, or already in `closed`.
     before: Vec<[Counter; CLASSES]>,
-    /// Losses of classes that were lossless at that time, but became lossy, or whose port was removed.
+    /// Losses of classes that became lossy or whose port was removed, from the time when they were lossless.
     closed: Counter,
     leaving: Vec<Leaving>,
     /// Minimum free headroom of classes that became lossy, in bytes plus one; 0 if no class became lossy.

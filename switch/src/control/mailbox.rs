@@ -1,5 +1,5 @@
-//! Requests from the control thread to a worker. The worker polls its [`Inbox`] once per loop, and answers through a
-//! channel in the request. At most one query of each kind is pending at a worker.
+//! Requests from the control thread to a worker, which polls its [`Inbox`] once per loop. At most one query of each
+//! kind is pending at a worker.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};
@@ -88,7 +88,6 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
     Given(T),
-    /// The worker did not answer before the deadline.
     Silent,
     Ended,
 }
@@ -120,7 +119,7 @@ impl AddressesRequest {
         let AddressesRequest { from, wanted, room: mut addresses, answer } = self;
         let end = (from + PLACES_AT_ONCE).min(places);
         addresses.extend(at(from.min(end)..end).filter(|address| wanted.contains(&address.key())));
-        // Ignore a failure to send, because it only means that the client has gone.
+        // Ignore a failure to send: the client has gone.
         let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) });
     }
 }

@@ -1,6 +1,4 @@
 //! HTTP server and control of a running switch, outside the forwarding threads.
-//!
-//! The HTTP thread has no privileges ([`crate::confine`]); the control thread follows the links of the ports.
 
 pub mod acknowledge;
 mod addresses;
@@ -147,7 +145,7 @@ impl Service {
 }
 
 impl ControlHandle {
-    /// Returns the address of the HTTP server, with the port that is really open; `None` for a Unix socket.
+    /// Returns the address of the HTTP server with the actual port; `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.at.as_ref()?.at() {
@@ -224,7 +222,6 @@ pub(crate) fn start(
     Ok(ControlHandle { at, running })
 }
 
-/// Serves `routes` over HTTP in a thread without privileges.
 pub fn serve_routes(http: Http, routes: Router) -> Result<ControlHandle, ControlError> {
     let ((listener, names), place) = http.apart();
     let service = serve(listener, http::by_name(routes, names), &Confinement::default(), ())?;

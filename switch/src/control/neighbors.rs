@@ -1,6 +1,3 @@
-//! LLDP of all ports, run in the thread of the host path as a [`Host`]. It stores the announcements of neighbors in
-//! [`SwitchView::neighbors`], and logs their changes.
-
 use std::sync::Arc;
 
 use xoff_flow_control::punt_reason::PuntReason;

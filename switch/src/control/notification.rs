@@ -13,7 +13,7 @@ pub struct CongestionPointStatus {
     pub feedback_last: u64,
     /// CNMs sent by the congestion point.
     pub cnms_sent: u64,
-    /// CNMs not sent, because the link was down, no frame memory was free, or the source address of the sampled frame was no station.
+    /// CNMs not sent: the link was down, no frame memory was free, or the sampled frame's source was no station.
     pub cnms_not_sent: u64,
     /// Sum of the quantized feedback of all CNMs sent.
     #[serde(default)]

@@ -1,5 +1,4 @@
-//! Thread that opens and closes ports while the switch runs, because these calls are slow, and opening needs
-//! capabilities that no other thread keeps.
+//! Thread that opens and closes ports, because these calls are slow, and need capabilities that no other thread keeps.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -61,8 +60,7 @@ impl Opener {
         self.configured.set(Arc::clone(config));
     }
 
-    /// Signals that an added port is ready. The control thread then checks its device, because earlier notifications
-    /// did not yet find the port.
+    /// Signals that an added port is ready, so that the control thread checks its device.
     pub fn joined(&self) {
         self.joined.notify_one();
     }

@@ -1,5 +1,3 @@
-//! Live page at `/` for browsers; other clients get a list of paths.
-
 use axum::Router;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -50,7 +48,7 @@ async fn root(headers: HeaderMap) -> Response {
     }
 }
 
-/// Returns a response that browsers must revalidate, so that they never show the page of an older switch version.
+/// Returns a response that browsers must revalidate, so that they never show the page of an older switch.
 pub fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

@@ -18,14 +18,14 @@ pub struct PipelineStatus {
     pub when_full: String,
 }
 
-/// Times when the pipeline stood still because an egress queue was full (`when_full = "stop"`).
+/// Halts of the pipeline because an egress queue was full (`when_full = "stop"`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HaltStatus {
-    /// Number of times that the pipeline was halted because this egress queue was full.
+    /// Number of halts because this egress queue was full.
     pub count: u64,
     /// True if the pipeline is halted because this egress queue is full.
     pub now: bool,
-    /// Total time of halts because this egress queue was full, including a current halt.
+    /// Time of halts because this egress queue was full, including a current halt.
     pub nanos: u64,
 }
 

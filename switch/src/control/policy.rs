@@ -1,5 +1,4 @@
-//! `/policy`: shows the flow-control policy of each class. `PUT`, from this machine only ([`super::trust`]), replaces
-//! policies, one request after the other.
+//! `/policy`: shows the flow-control policy of each class. `PUT`, from this machine only ([`super::trust`]), replaces policies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +76,7 @@ pub(super) async fn put(
             return Err((StatusCode::CONFLICT, message));
         }
     }
-    // Replace in a separate task, because the change must be completed even if the client aborts its request.
+    // Replace in a separate task, because a change must be completed even if the client aborts.
     let changed = tokio::spawn(async move { replace(&view, &classes, kind).await }).await;
     let failed =
         |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the policy was not changed: {error}\n"));
@@ -99,7 +98,6 @@ pub(super) async fn read(request: extract::Request, example: &str) -> Result<Byt
     }
 }
 
-/// Replaces the policy of `classes`. Concurrent changes of policies wait.
 pub(super) async fn replace(
     view: &SwitchView,
     classes: &[Class],

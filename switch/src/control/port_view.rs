@@ -1,5 +1,3 @@
-//! State of a port that the control and HTTP threads read and write.
-
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,7 +25,7 @@ pub struct PortView {
     pub program_detached: Counter,
     pub returns: Counter,
     pub requeued: Counter,
-    /// Reason why the port's sockets do not match the receive queues of its device; `None` if they match.
+    /// Reason why the port's sockets do not match its device's receive queues, if they do not.
     pub unfollowed: Reason,
     /// Text of the fault if the device's MTU is less than the port's.
     pub short_mtu: Reason,
@@ -35,7 +33,6 @@ pub struct PortView {
     pub acknowledged: Acknowledged,
     unseen: LossClassifier,
     devices: Mutex<Devices>,
-    /// Bytes that the peer sent in excess of the port's line rate.
     pub overspeed_bytes: Counter,
     /// Recent share of the time, in percent, for which the peer paused each class.
     pub paused_percent: [Counter; CLASSES],
@@ -159,7 +156,7 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // Read the device before its sockets: a socket counts a loss before its device does. Thus the sockets' values
+        // Read the device before its sockets. A socket counts a loss before its device does, so the sockets' values
         // include every socket loss that the device counted.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
@@ -175,7 +172,6 @@ impl Devices {
         Ok(read)
     }
 
-    /// Reads all counters, and keeps the last values of unreadable ones. Returns whether all were readable.
     fn read(&mut self) -> bool {
         let _ = (self.losses(), self.arrivals());
         let (sockets, device) = (self.sockets(), self.device());
@@ -262,8 +258,7 @@ impl PortView {
         self.devices().device()
     }
 
-    /// Returns the losses of all sockets and devices that the port has had; each frame counts once. If a device
-    /// cannot be read, its last values count.
+    /// Returns the losses of all sockets and devices that the port has had. An unreadable device keeps its last values.
     pub(super) fn losses(&self) -> io::Result<Losses> {
         self.devices().losses()
     }
@@ -272,7 +267,7 @@ impl PortView {
         self.devices().arrivals()
     }
 
-    /// Stores the port's reopened device. Returns true if the device had vanished, false if only its receive queues had changed.
+    /// Stores the port's reopened device. Returns true if the device had vanished, false if only its queues had changed.
     pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
         let was_missing = self.unfollowed.replace(None).is_none();
@@ -362,8 +357,7 @@ pub enum Link {
     Up,
     /// The link has no carrier, or is set down by the administrator.
     Down,
-    /// The device was deleted or moved to another network namespace, and the port's sockets are closed. This state
-    /// lasts until a device of the same name is opened.
+    /// The device was deleted or moved to another network namespace; the port is closed until a device of the same name is opened.
     Gone,
 }
 
@@ -457,8 +451,7 @@ impl PortView {
     }
 }
 
-/// Largest total pause time that was returned so far. Because of it, readers never see the time decrease, although a
-/// worker ends a pause in two steps.
+/// Largest total pause time returned so far, so that readers never see it decrease, although a worker ends a pause in two steps.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

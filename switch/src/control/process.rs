@@ -1,5 +1,3 @@
-//! Metrics of the process's resource usage, with the names used by Prometheus' client libraries.
-
 use std::sync::OnceLock;
 
 use nix::time::{ClockId, clock_gettime};
@@ -18,10 +16,9 @@ pub fn write(text: &mut Exposition) {
     }
 }
 
-/// Boot time in seconds since 1970, calculated once, because clock corrections must not change the process's start time.
+/// Boot time in seconds since 1970, read once, so that clock corrections do not change the process's start time.
 static BOOTED: OnceLock<f64> = OnceLock::new();
 
-/// Returns the boot time in seconds since 1970, without reading /proc, where the HTTP thread may read only its own directory.
 fn booted() -> ProcResult<f64> {
     let [now, since] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME].map(|clock| {
         let time = clock_gettime(clock).map_err(|error| ProcError::Other(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Checks the ports' XDP programs. A removed program is attached again; if another owner's program has taken its place, that program stays.
+//! Checks the XDP programs of the ports. A removed program is attached again; another owner's program stays.
 
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;

@@ -1,4 +1,4 @@
-//! Gaps in the proof that the switch lost nothing, such as an unreadable counter. Past gaps that an operator acknowledged do not count.
+//! Gaps in the proof that the switch lost nothing, such as an unreadable counter, without past gaps that an operator acknowledged.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::PortId;

@@ -1,8 +1,5 @@
-//! Reopens ports whose number of receive queues changed (`ethtool -L`).
-//!
-//! A new queue of a veth has neither a socket nor an XDP program: the kernel's own stack gets its frames, uncounted.
-//! So the port is reopened with a socket for each queue, if the configuration permits. The proof of losslessness then
-//! has a gap.
+//! Reopens ports whose number of receive queues changed (`ethtool -L`). A new queue of a veth has no socket: the
+//! kernel's own stack gets its frames, uncounted, which is a gap in the proof of losslessness.
 
 use std::io;
 use std::time::Duration;
@@ -64,8 +61,8 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     port.requeued.add(1);
 }
 
-/// Reopens a port with a socket for each receive queue, and keeps its queued frames. Leaves the port open as it is if
-/// the device does not fit the configuration.
+/// Reopens a port with a socket for each receive queue, and keeps its queued frames. Changes nothing if the device
+/// does not fit the configuration.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,

@@ -1,5 +1,3 @@
-//! Router in `/status`, and its routes, in pages, at `/routes`.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,7 +18,7 @@ use crate::router::{InterfaceView, Presence, RouterView};
 
 const PAGE: usize = 1_000;
 const PAGE_MAX: usize = 10_000;
-/// Maximum time to wait for an answer of the route mirror, which may be busy building a table.
+/// Maximum time to wait for the route mirror, which may be building a table.
 const WITHIN: Duration = Duration::from_secs(3);
 
 /// Router of a switch.
@@ -36,7 +34,7 @@ pub struct RouterStatus {
     pub tables: u64,
     /// Duration of the last change of the workers' routing table.
     pub table_nanos: u64,
-    /// Number of times that all routes were read again because messages of the kernel were lost.
+    /// Number of times that all routes were read again because kernel messages were lost.
     pub resyncs: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Metrics that are fields of `/status`. A metric takes its help, unit and value from its field.
+//! Metrics that take their help, unit and value from fields of `/status`.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,7 +11,7 @@ use super::schema::schema_of;
 pub struct Series<T> {
     pub metric: &'static str,
     pub kind: Kind,
-    /// Path of the field in `/status`, such as `ingress.bytes`. The suffix of the name, such as `nanos`, is the unit.
+    /// Path of the field in `/status`, such as `ingress.bytes`; the suffix of its name is the unit.
     pub field: &'static str,
     pub value: fn(&T) -> Option<u64>,
     /// Help of the metric; `None` means the documentation of the field.
@@ -134,7 +134,7 @@ impl Unit {
         }
     }
 
-    /// Returns the value of a metric whose field is `None`: 0 for a rate, where `None` means no limit; for other units, none.
+    /// Returns the value of a metric whose field is `None`: 0 for a rate, where `None` means no limit; none for other units.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),

@@ -1,5 +1,3 @@
-//! Notifications to a service manager such as systemd, if one started the switch.
-
 use std::time::Duration;
 
 use sd_notify::NotifyState;

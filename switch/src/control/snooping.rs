@@ -1,5 +1,4 @@
-//! IGMP and MLD snooping, run in the thread of the host path as a [`Host`]. It receives copies of membership
-//! messages, sends its own queries, and publishes the table of groups to the workers.
+//! IGMP and MLD snooping in the thread of the host path.
 
 use std::sync::Arc;
 
@@ -20,13 +19,12 @@ use crate::host_path::ends::{Outbox, Punted};
 use crate::lacp::member::Standing;
 use crate::snooping::SnoopingFault;
 
-/// Maximum number of replaced tables that workers have not returned. With more, no table is published, so that a
-/// silent worker does not exhaust memory.
+/// Maximum number of replaced tables that workers have not returned, so that a silent worker does not exhaust memory.
 const UNRETURNED_MAX: usize = 64;
 /// Minimum interval between log lines of the same kind, because hosts could otherwise fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 const TRY_AGAIN: Nanos = Nanos::from_millis(1);
-/// Maximum delay until a report takes effect that changed no entry of the table, but may have moved a deadline forward.
+/// Maximum delay until a report takes effect that only moved a deadline forward.
 const SETTLE: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]
@@ -37,7 +35,6 @@ pub struct MulticastSnooper {
     unreturned: Vec<oneshot::Receiver<Arc<MulticastTable>>>,
     due: Nanos,
     is_stale: bool,
-    /// Times of the last log lines: the first about a full table, the second about two queriers.
     logged: [Option<Nanos>; 2],
 }
 
@@ -97,8 +94,7 @@ impl MulticastSnooper {
     }
 }
 
-/// Returns the ports that can send queries: those with a link. A port of an LACP group must also be in use, because
-/// the partner discards other frames.
+/// Returns the ports with a link; of an LACP group only the ports in use, because the partner discards other frames.
 fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     let lacp = view.lacp.lock();
     let has_lacp = |id: PortId| {
@@ -110,9 +106,8 @@ fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
     up.filter(|id| is_in_use(*id)).collect()
 }
 
-/// Sends a query from the usable ports of a VLAN, once for each group. `only` limits the query to one port, or to the
-/// group with that first member. Returns the ports and first members whose query was not sent, because no frame
-/// memory was free.
+/// Sends a query in a VLAN: to all usable ports, to each group once, or only to the port or first member `only`.
+/// Returns the ports and first members without free frame memory for the query.
 fn send(
     view: &SwitchView,
     settings: &SwitchSettings,

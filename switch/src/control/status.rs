@@ -1,6 +1,6 @@
 //! Content of `/status`, served as JSON. Later versions only add keys. The last word of a name is its unit; bytes include the FCS.
 //!
-//! Counters begin at the start of the switch; `_max` and `_min` are extremes since then. A map by reason contains every reason.
+//! Counters begin at the start of the switch, as do `_max` and `_min`. A map by reason contains every reason.
 
 use std::collections::BTreeMap;
 
@@ -126,7 +126,7 @@ pub struct PortStatus {
     pub pfc_frames_received: u64,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: u64,
-    /// Well-formed pause frames that were not obeyed, because the configuration forbids it.
+    /// Well-formed pause frames not obeyed, because the configuration forbids it.
     pub pause_frames_ignored: u64,
     /// Malformed MAC control frames received, by defect; they paused nothing.
     pub malformed_control: BTreeMap<String, u64>,
@@ -145,17 +145,17 @@ pub struct PortStatus {
     pub unfinished_checksums: u64,
     /// Addresses learned on the port.
     pub fdb_entries: u64,
-    /// Number of times that a learned address moved from another port to this port.
+    /// Number of moves of a learned address from another port to this port.
     pub station_moves: u64,
-    /// Frames whose source address was not learned, because the port's limit or the table was full.
+    /// Frames whose source was not learned, because the port's limit or the table was full.
     pub learn_refused: u64,
     /// Loops detected between this port and a lower-numbered port.
     pub loops: u64,
     /// Other port of the last loop; `None` before the first.
     #[serde(default)]
     pub loop_with: Option<String>,
-    /// True if a loop was detected at the port in the last 10 s. Meanwhile, with `loop_detection = "block"`, no
-    /// flooded frame enters or leaves by the port.
+    /// True if a loop was detected at the port in the last 10 s. Meanwhile, with `loop_detection = "block"`, the port
+    /// neither sends nor accepts flooded frames.
     pub looped: bool,
     /// Statistics of the XDP sockets; `None` if unreadable.
     pub xdp_statistics: Option<XdpStatistics>,
@@ -173,13 +173,13 @@ pub struct PortStatus {
     /// Number of times that the port's device came back.
     #[serde(default)]
     pub returns: u64,
-    /// Number of times that the device's receive queues became more or fewer than the port's sockets.
+    /// Number of changes after which the device's receive queues and the port's sockets differed.
     #[serde(default)]
     pub requeued: u64,
     /// Reason why the sockets do not match the device's receive queues; `None` if they match.
     #[serde(default)]
     pub unfollowed: Option<String>,
-    /// True if a loss at the port cannot be excluded, because a counter cannot be read, or frames bypassed the switch.
+    /// True if a loss at the port cannot be excluded, because a counter is unreadable, or frames bypassed the switch.
     #[serde(default)]
     pub unproved: bool,
     /// Frames that the kernel or the device lost, outside the switch.
@@ -192,7 +192,7 @@ pub struct PortStatus {
     #[serde(default)]
     pub lldp: LldpStatus,
     /// Slow-path frames by reason and outcome: copied to the host path (punted), over the allowed rate (over_rate),
-    /// or receiver's queue full (no_room).
+    /// or receiver full (no_room).
     #[serde(default)]
     pub punts: BTreeMap<String, PuntStatus>,
     /// Classes 0 to 7 of the port.
@@ -241,18 +241,18 @@ pub struct ClassStatus {
     /// Lost frames of a lossless class; `None` for a lossy class.
     #[serde(default)]
     pub lossless_lost: Option<u64>,
-    /// Frames flooded because their destination was unknown, counted at the receiving port. They are not lost.
+    /// Frames flooded because their destination was unknown, counted at the receiving port; not a loss.
     #[serde(default)]
     pub flooded_unknown: u64,
-    /// Time from the start of the switch to the first frame from this port lost because no memory was free; `None` without loss.
+    /// Time from the start to the first frame from this port lost because no memory was free; `None` without loss.
     pub first_loss_nanos: Option<u64>,
     /// Pauses sent to the peer.
     pub pause_sent: PauseStatus,
     /// Cause of the current or last pause of the peer; `None` before the first.
     pub cause: Option<CauseStatus>,
-    /// Number of times that the peer was paused, by trigger, and by whether the culprit queue was itself paused.
+    /// Number of pauses of the peer, by trigger, and by whether the culprit queue was itself paused.
     pub causes: BTreeMap<String, CauseCount>,
-    /// Egress queues that contain frames from this port, the fullest first; empty unless the peer is paused.
+    /// Egress queues with frames from this port, the fullest first; empty unless the peer is paused.
     pub culprits: Vec<CulpritStatus>,
     /// Decisions of each shadow policy.
     pub shadows: Vec<ShadowStatus>,
@@ -299,10 +299,10 @@ pub struct ClassStatus {
 /// Cause of a pause that the switch sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseStatus {
-    /// Event that started the pause: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is
-    /// congested), or another event of the policy.
+    /// Trigger of the pause: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or
+    /// another one of the policy.
     pub trigger: String,
-    /// Class of the full queues: the paused class, or another class whose full queues caused the pause.
+    /// Class of the full queues: the paused class, or another class that caused the pause.
     pub class: u8,
     /// Name of the port whose egress queue caused the pause.
     pub culprit: Option<String>,
@@ -348,7 +348,7 @@ pub struct ShadowStatus {
     pub finished_nanos: u64,
     /// Frames lost because no memory was free while the shadow policy requested no pause.
     pub lost: u64,
-    /// Time from the start of the switch to the first frame counted in `lost`; `None` if there was none.
+    /// Time from the start to the first frame counted in `lost`; `None` if there was none.
     pub first_loss_nanos: Option<u64>,
     /// Invalid requests (intents) of the custom policy.
     #[serde(default)]
@@ -362,11 +362,11 @@ pub struct ShadowStatus {
 /// Pauses of single flows that a policy requested of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRequestsStatus {
-    /// Number of times that the peer was asked to pause further flows.
+    /// Number of requests to the peer to pause further flows.
     pub pauses: u64,
     /// Flows that the peer was newly asked to pause.
     pub flow_pauses: u64,
-    /// Number of times that the peer was asked to resume all flows.
+    /// Number of requests to the peer to resume all flows.
     pub resumes: u64,
     /// Flows that the peer is asked to pause now.
     pub requested: u64,
@@ -379,7 +379,7 @@ pub struct RateRequestsStatus {
     pub changes: u64,
     /// Rate limit that would be requested of the peer; in metrics zero if there is no limit; `None`: no limit.
     pub requested_bits_per_second: Option<u64>,
-    /// Lowest rate limit that would ever have been requested of the peer; in metrics zero if there was none; `None`: there was none.
+    /// Lowest rate limit that would have been requested of the peer; in metrics zero if there was none; `None`: there was none.
     pub requested_min_bits_per_second: Option<u64>,
 }
 
@@ -446,7 +446,7 @@ pub struct FlowStatus {
     pub requests: FlowRequestsStatus,
     /// Flows of this port that the peer pauses now.
     pub paused: u64,
-    /// Number of times that the whole class was paused, because the flow table was full or the flows were unknown.
+    /// Number of pauses of the whole class because the flow table was full or the flows were unknown.
     pub fallbacks: u64,
 }
 

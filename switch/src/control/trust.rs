@@ -1,4 +1,4 @@
-//! Access to a running switch: only under its own host names, and changes only from this machine.
+//! Access to a running switch: under its own names only, and changes only from this machine.
 //!
 //! By DNS rebinding, a web page could make its own name lead to this machine. Therefore the header `Host` must be a
 //! name of the switch or an address. A client without that header is no browser.
@@ -12,8 +12,8 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns the header `Host`, or an empty name if its value is invalid. Several `Host` headers are an error, because
-/// a proxy may have read another of them.
+/// Returns the header `Host`, or an empty name if its value is invalid. Several such headers are an error, because a
+/// proxy may have read another one.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -48,7 +48,7 @@ impl Names {
         }
     }
 
-    /// Returns whether web pages from `origin` may read answers of `host` (CORS). This lets one page show several switches.
+    /// Returns whether web pages from `origin` may read answers of `host` (CORS), so that one page can show several switches.
     pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
         let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
         let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };
@@ -85,8 +85,7 @@ impl Names {
         }
     }
 
-    /// Returns whether the client is on this machine. Its source address proves that, because the kernel accepts no
-    /// frame from outside with one of its own addresses.
+    /// Returns whether the client is on this machine. Its address proves that, because the kernel accepts no own address from outside.
     fn is_here(&self, caller: Caller) -> bool {
         let Caller::Tcp { peer, here } = caller else { return true };
         let address = peer.ip().to_canonical();
@@ -173,7 +172,7 @@ mod tests {
             assert!(names().may_ask(Some(host)).is_err(), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
-        // Addresses are allowed for reading, because an attacker cannot make an address lead to another machine.
+        // Addresses are allowed for reading, because an attacker cannot redirect an address.
         for host in ["10.0.0.2", "[::2]:9464"] {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");

@@ -10,7 +10,7 @@ pub struct Verdict {
     /// State of the promise: `kept`, `not-kept` or `not-proved`.
     #[serde(default)]
     pub promise: Promise,
-    /// Gaps in the proof: reasons why a loss cannot be excluded, such as unreadable counters, past gaps, or losses of unknown class.
+    /// Gaps in the proof: reasons why a loss cannot be excluded, such as unreadable counters or past gaps.
     #[serde(default)]
     pub unproved: Vec<String>,
     /// Gaps in the proof that an operator acknowledged (`xoff acknowledge`); they no longer count.
@@ -18,7 +18,7 @@ pub struct Verdict {
     pub acknowledged: Vec<String>,
     /// Frames of lossless classes dropped although a path to their destination existed.
     pub lossless_lost: u64,
-    /// Frames of lossless classes flooded, because their destination was not learned, or was forgotten after a loss of link.
+    /// Frames of lossless classes flooded, because their destination was not learned, or forgotten after a loss of link.
     #[serde(default)]
     pub lossless_flooded_unknown: u64,
     /// Frames lost outside the switch that may be lossless. If `unproved` is empty, zero is exact.
@@ -29,7 +29,7 @@ pub struct Verdict {
     /// Frames lost outside the switch at ports that carried only lossy classes.
     #[serde(default)]
     pub unseen_lossy: u64,
-    /// True if the other `unseen` counts are lower bounds, because two counters may contain the same frames.
+    /// True if the other `unseen` counts are lower bounds.
     #[serde(default)]
     pub unseen_at_least: bool,
     /// Losses of frames that were certainly lossy, one text for each port.

@@ -116,11 +116,10 @@ pub struct WorkerFacts {
     pub longest_gap: Counter,
     pub stalls: Counter,
     pub gaps: FineHistogram,
-    /// Time from a crossed threshold until the kernel has the pause frame, in nanoseconds. As an upper bound, it is
-    /// measured from the start of the worker's loop.
+    /// Time from a crossed threshold until the kernel has the pause frame, in nanoseconds; an upper bound, measured
+    /// from the start of the loop.
     pub pause_reaction: FineHistogram,
-    /// Time from the arrival of a pause frame until the worker obeys it, in nanoseconds. As an upper bound, it is
-    /// measured from the preceding poll.
+    /// Time from the arrival of a pause frame until the worker obeys it, in nanoseconds; an upper bound, measured from the preceding poll.
     pub obey_reaction: FineHistogram,
     /// Number of frames unaccounted for, or in excess. Updated after frames have moved, and for each `/status`.
     pub frames_missing: Counter,

@@ -3,8 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use super::books::Books;
 
-/// Distribution of a time. Quantiles are upper bounds: at most one eighth too high for times of workers, at most
-/// twice too high for other times.
+/// Distribution of a time. Quantiles are upper bounds: at most one eighth too high for times of workers, twice for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Number of measured times.
@@ -30,15 +29,15 @@ pub struct WorkerStatus {
     pub loops: u64,
     /// Longest time between two iterations of the worker's loop since the start.
     pub longest_gap_nanos: u64,
-    /// Number of times that two iterations of the worker's loop were further apart than the stall budget.
+    /// Number of stalls: iterations of the worker's loop further apart than the stall budget.
     pub stalls: u64,
     /// Longest stall of the worker that causes no loss in a lossless class.
     pub stall_budget_nanos: u64,
     /// Time between two iterations of the worker's loop, without sleep.
     pub gaps: Spread,
-    /// Upper bound of the time from crossing a threshold to handing the pause frame to the kernel.
+    /// Time from crossing a threshold to passing the pause frame to the kernel, as an upper bound.
     pub send_reaction: Spread,
-    /// Upper bound of the time from receiving a pause frame to handing the last frame of its class to the kernel.
+    /// Time from receiving a pause frame to passing the last frame of its class to the kernel, as an upper bound.
     pub obey_reaction: Spread,
     /// Free frames in the worker's memory; a permanent decrease is a bug.
     pub frames_free: u64,

@@ -1,5 +1,4 @@
-//! Rings between the workers and the host path, one for each worker and direction. After punts, a worker wakes a
-//! sleeping host path at most once per loop.
+//! Rings between the workers and the host path, one for each worker and direction.
 
 use std::sync::Arc;
 
@@ -17,8 +16,7 @@ use crate::handoff::Bells;
 /// Size of a ring in bytes; holds more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// Counts for each port: frames from the host path that the port has sent, and frames that it could not send. Only
-/// the port's worker writes its counts.
+/// Counts for each port: frames from the host path that the port has sent, and frames that it could not send.
 #[derive(Debug)]
 pub struct SendCounts(Box<[(Counter, Counter)]>);
 

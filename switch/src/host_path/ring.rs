@@ -1,5 +1,3 @@
-//! Lock-free ring of frames between a worker and the host path, with one writer and one reader.
-
 use std::fmt;
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -106,7 +104,6 @@ impl RingReader {
     }
 
     pub fn take(&mut self) -> Option<(Head, &[u8])> {
-        // The frame that follows the head is complete, because the writer appends only whole records.
         let mut place = [0; HEAD];
         self.copy(0..HEAD)?;
         place.copy_from_slice(&self.bytes[..HEAD]);

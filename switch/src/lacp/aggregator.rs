@@ -14,7 +14,6 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// Creates the aggregator of a group. Members that `kept` returns keep their LACP state.
     #[must_use]
     pub fn new(
         system: MacAddr,
@@ -55,8 +54,8 @@ impl Aggregator {
         self.members.iter_mut().find(|(id, _)| *id == port).map(|(_, member)| member)
     }
 
-    /// Runs the LACP machines of all members, and selects members for the group. The first member with a partner
-    /// decides to which partner the group belongs.
+    /// Runs the LACP machines of all members, and selects members. The first member with a partner decides to which
+    /// partner the group belongs.
     pub fn advance(&mut self, now: Nanos) {
         self.members.iter_mut().for_each(|(_, member)| member.advance(now));
         let of = |member: &Member| member.candidate().map(link_group);

@@ -11,7 +11,7 @@ const SHORT_TIMEOUT: Nanos = Nanos::from_secs(3);
 const LONG_TIMEOUT: Nanos = Nanos::from_secs(90);
 /// Delay before a port joins its group, so that a flapping port does not join.
 const JOIN_DELAY: Nanos = Nanos::from_secs(2);
-/// Time for which a port that leaves its group still accepts data, which its partner may have queued.
+/// Time for which a leaving port still accepts data, which its partner may have queued.
 const LEAVE_DELAY: Nanos = Nanos::from_secs(1);
 /// Maximum number of LACP frames that a port may send in [`FAST_PERIOD`].
 const BURST: usize = 3;
@@ -52,7 +52,6 @@ enum Receive {
     Current,
 }
 
-/// State of the mux machine, which controls collecting and distributing independently (IEEE 802.1AX).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mux {
     Detached,
@@ -215,7 +214,6 @@ impl Member {
         Some(Lacpdu { actor: self.actor, partner: self.partner })
     }
 
-    /// Schedules the current state to be sent again, because a frame could not be sent.
     pub fn send_again(&mut self) {
         self.needs_to_send = true;
     }
@@ -264,7 +262,6 @@ impl Member {
         self.is_selected = !self.leaves;
     }
 
-    /// Makes the port leave its group (true), or lets it join again (false).
     pub fn set_leaves(&mut self, leaves: bool) {
         self.leaves = leaves;
         self.is_selected &= !leaves;
@@ -297,7 +294,7 @@ impl Member {
         (self.actor, self.partner)
     }
 
-    /// Returns whether LACP frames are sent: the link is up, and at least one end is in active mode.
+    /// Returns whether the port sends LACP frames: two passive ends do not.
     fn speaks(&self) -> bool {
         let either = State(self.actor.state.0 | self.partner.state.0);
         self.receive != Receive::Disabled && either.has(State::ACTIVITY)

@@ -43,7 +43,6 @@ impl LacpPorts {
 }
 
 impl LacpPort {
-    /// Returns whether the port still accepts data from its partner.
     #[must_use]
     pub fn is_collecting(&self) -> bool {
         matches!(self.standing, Standing::Collecting | Standing::Distributing)

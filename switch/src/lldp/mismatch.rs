@@ -156,8 +156,8 @@ fn applications_differ<'a>(
     })
 }
 
-/// Returns the class that this port gives to frames of the application. The outer `None` means unknown; the inner
-/// `None` means that only the DSCP of a frame determines its class.
+/// Returns the class that this port gives to frames of the application. `None` means unknown; `Some(None)` means that
+/// the DSCP of each frame decides.
 fn class_here(
     port: &PortSettings,
     classifier: &Classifier,

@@ -1,5 +1,4 @@
-//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O. The host path's thread writes the state into
-//! [`Neighbors`]. Because stations are not trusted, the amount of stored content is bounded, and strings are escaped.
+//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O. Stations are not trusted: stored content is bounded, and strings are escaped.
 
 pub mod announcement;
 pub mod dcbx;
@@ -28,7 +27,6 @@ pub struct Port {
     pub table: NeighborTable,
     pub counts: LldpCounts,
     pub mismatches: Vec<Mismatch>,
-    /// Number of neighbors that announced DCBX at the last comparison.
     speakers: usize,
 }
 
@@ -85,8 +83,8 @@ impl Port {
         aged
     }
 
-    /// Compares the port with its [peer](NeighborTable::peer). Mismatches stay as they are while several neighbors
-    /// announce DCBX. Returns whether a second such neighbor has just appeared.
+    /// Compares the port with its [peer](NeighborTable::peer). While several neighbors announce DCBX, mismatches stay
+    /// unchanged. Returns whether a second such neighbor has just appeared.
     pub fn compare(&mut self, settings: &PortSettings) -> bool {
         let speakers = if settings.dcbx == Dcbx::Off { 0 } else { self.table.speakers().count() };
         let was = std::mem::replace(&mut self.speakers, speakers);
@@ -103,7 +101,7 @@ impl Port {
         false
     }
 
-    /// Returns the reason why the port is compared with no neighbor; `None` if it is compared.
+    /// Returns the reason why the port is compared with no neighbor, if any.
     #[must_use]
     pub fn not_compared(&self, settings: &PortSettings) -> Option<String> {
         let speakers: Vec<&Neighbor> = self.table.speakers().collect();
@@ -134,7 +132,6 @@ impl LineLimit {
     const MAX: u32 = 20;
     const EVERY: Nanos = Nanos::from_secs(10);
 
-    /// Counts a log line, and returns whether it may be logged.
     pub fn is_allowed(&mut self, now: Nanos) -> bool {
         if now.since(self.since) >= Self::EVERY {
             *self = LineLimit { since: now, lines: 0 };

@@ -1,5 +1,4 @@
-//! LLDP neighbors of a port, up to a maximum number. A neighbor is removed when its time to live ends, or when it
-//! announces a time to live of zero.
+//! LLDP neighbors of a port, up to a maximum number, until they expire or announce a time to live of zero.
 
 use xoff_wire::lldp::{Id, Lldpdu, Understands};
 use xoff_wire::units::{MacAddr, Nanos};
@@ -52,7 +51,6 @@ pub enum NeighborChange {
 pub struct NeighborTable(Vec<Neighbor>);
 
 impl NeighborTable {
-    /// Returns all neighbors, the oldest first.
     #[must_use]
     pub fn all(&self) -> &[Neighbor] {
         &self.0

@@ -1,4 +1,4 @@
-//! LLDP transmit timer (IEEE 802.1AB, clause 9.2). Sending costs credit, which limits a port to one frame per second, with bursts of five.
+//! LLDP transmit timer (IEEE 802.1AB, clause 9.2). A credit limits a port to one frame per second, with bursts of five.
 
 use xoff_wire::units::Nanos;
 
@@ -49,7 +49,6 @@ impl Timer {
         }
     }
 
-    /// Schedules another attempt, because the frame could not be sent.
     pub fn again(&mut self, now: Nanos) {
         self.due = self.due.min(now.after(CREDIT));
     }
@@ -69,7 +68,6 @@ impl Timer {
         }
     }
 
-    /// Returns whether to send a frame now. If so, the frame counts as sent.
     pub fn sends(&mut self, now: Nanos) -> bool {
         let seconds = now.since(self.earned).0 / CREDIT.0;
         self.earned = self.earned.after(Nanos(seconds * CREDIT.0));

@@ -1,5 +1,3 @@
-//! Memory limits of this process's cgroups, in cgroup versions 1 and 2.
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,8 +6,7 @@ use procfs::{FromRead as _, ProcessCGroups};
 use xoff_config::AvailableMemory;
 use xoff_wire::units::Bytes;
 
-/// Pairs of files in a cgroup's directory: a memory limit, and the memory in use. Above `memory.high`, a process
-/// waits until the kernel has reclaimed memory.
+/// Memory limit and memory in use: files of a cgroup. Above `memory.high`, a process waits until the kernel has reclaimed memory.
 const LIMITS: [(&str, &str); 3] = [
     ("memory.max", "memory.current"),
     ("memory.high", "memory.current"),
@@ -20,7 +17,7 @@ pub(super) fn available() -> Option<AvailableMemory> {
     least(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
 }
 
-/// Reads the mounts of this process. Paths that are not UTF-8 are converted first, because procfs refuses them.
+/// Reads the mounts of this process. Paths are converted to UTF-8 first, because procfs refuses others.
 fn mounts() -> Option<MountInfos> {
     let text = fs::read("/proc/self/mountinfo").ok()?;
     MountInfos::from_read(String::from_utf8_lossy(&text).as_bytes()).ok()

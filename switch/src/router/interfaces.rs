@@ -1,5 +1,4 @@
-//! Creates the host interfaces of the router: TAPs in the namespace of the routing kernel. Each TAP has the name,
-//! address and MTU configured for its port or VLAN.
+//! Host interfaces of the router: TAPs with the name, address and MTU of a port or VLAN, in the namespace of the routing kernel.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,5 +1,4 @@
-//! Mirror of the kernel's routing tables in a network namespace. It follows netlink notifications, and reads
-//! everything again if notifications were lost. After a change, all workers get the same new table.
+//! Mirror of the kernel's routing tables in a network namespace, by netlink. After a change, all workers get the same new table.
 //!
 //! The kernel does not report all of its own changes: IPv4 routes vanish with a link or its last address, and next
 //! hops vanish with a next-hop object or a carrier. After such events the mirror reads all routes again.
@@ -32,7 +31,7 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Inverse of the maximum share of time for building tables: the mirror builds for at most one eighth of the time.
+/// Inverse of the maximum share of time spent on building tables.
 const SHARE: u32 = 8;
 
 const USED_EVERY: Duration = Duration::from_secs(20);
@@ -104,8 +103,8 @@ impl MirrorHandle {
         self.wake();
     }
 
-    /// Makes the kernel resolve the neighbour towards `address`. If [`REQUESTS_MAX`] requests are queued, this
-    /// request is dropped, because workers repeat requests.
+    /// Makes the kernel resolve the neighbour towards `address`. Beyond [`REQUESTS_MAX`] queued requests, the request
+    /// is dropped, because workers repeat requests.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.requests.len() < REQUESTS_MAX {
             let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
@@ -185,7 +184,7 @@ impl Mirror {
         let mut sleeper = Sleeper::new(&events);
         let (mut ask, mut used) = (Instant::now() + ASK_EVERY, Instant::now() + USED_EVERY);
         loop {
-            // Reset the event before everything else, so that an event during this loop ends the next sleep.
+            // Reset the event first, so that an event during this loop ends the next sleep.
             let _ = self.event.read(); // fails if nobody has woken the mirror
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(());
@@ -260,8 +259,8 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // Read the routes again after the first notification: it may be older than the complete reading, and restore a route that the
-        // kernel has removed silently while its link seems unchanged.
+        // Read the routes again: the first notification may be older than the complete reading, and restore a route
+        // that the kernel has removed silently.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }
@@ -352,7 +351,7 @@ impl MirrorState {
     fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
             None => ReadScope::Nothing,
-            // Remove the route only if no other route has the same key; otherwise the kernel puts that other route in its place.
+            // Remove the route only if no other route has the same key; otherwise the kernel puts that route in its place.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
@@ -396,7 +395,7 @@ impl MirrorState {
             ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
         // Query a link before the dump. The kernel reports a link as down before it removes the routes of the link. A
-        // dump does not wait for this removal, but the query of a link does.
+        // dump does not wait for the removal, but the query of a link does.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
@@ -408,8 +407,8 @@ impl MirrorState {
         Ok(true)
     }
 
-    /// Reports neighbours as used to the kernel, if `which` returns true for them. Permanent neighbours are left out,
-    /// because the kernel would begin to verify them.
+    /// Reports the neighbours for which `which` returns true to the kernel as used. Permanent neighbours are left
+    /// out, because the kernel would begin to verify them.
     fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
@@ -438,7 +437,6 @@ fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> 
     Ok(links && neighbours)
 }
 
-/// Reads all routes of the kernel. Returns false if they changed during the reading.
 fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     kernel.routes(|route| {
         if let Some((key, kind)) = messages::route(&route) {

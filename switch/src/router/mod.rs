@@ -1,4 +1,4 @@
-//! Slow path of the router: Linux determines the routes; the workers get copies of its routing tables.
+//! Slow path of the router: Linux determines the routes; the workers get copies of its tables.
 
 mod interfaces;
 mod messages;

@@ -1,6 +1,4 @@
-//! Copies of the kernel's routing tables, from which [`Tables::fib`] builds the workers' table.
-//!
-//! The entries have the kernel's keys, so that each message replaces or removes one entry. They apply as in the kernel:
+//! Copies of the kernel's routing tables, from which [`Tables::fib`] builds the workers' table. The kernel's rules apply:
 //!
 //! * Of several routes to a prefix, the route with the lowest metric and a usable next hop applies.
 //! * For an interface without VRF, table local precedes main, and main precedes default. For an interface of a VRF,
@@ -61,7 +59,7 @@ pub struct Via {
     pub mtu: Option<u32>,
 }
 
-/// Router interfaces by interface index, because the index stays when an interface is renamed.
+/// Router interfaces by interface index, which stays when an interface is renamed.
 pub type Configured = HashMap<u32, RouterInterface>;
 
 pub type Prefix = (IpAddr, u8);
@@ -71,7 +69,7 @@ pub type RouteKey = (u32, Prefix, u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
     pub mac: MacAddr,
-    /// True if the neighbour entry is permanent; the kernel never verifies it.
+    /// True if the neighbour entry is permanent: the kernel never verifies it.
     pub is_permanent: bool,
 }
 
@@ -80,7 +78,7 @@ pub struct Tables {
     links: BTreeMap<u32, KernelLink>,
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, RouteKind>,
-    /// Keys that several routes of the kernel have; only the first of these routes is stored and applies.
+    /// Keys that several routes of the kernel have; only the first of these routes is stored.
     several: BTreeSet<RouteKey>,
 }
 
@@ -108,7 +106,7 @@ impl Tables {
         self.links.get(&index)
     }
 
-    /// Stores the station of a neighbour; `None` removes it. Returns whether the neighbour's MAC address changed.
+    /// Stores a neighbour's station; `None` removes it. Returns whether the neighbour's MAC address changed.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),
@@ -242,9 +240,9 @@ pub struct Row {
     pub table: u32,
     /// Destination prefix: address and length.
     pub prefix: String,
-    /// Metric; of several routes to a prefix, the route with the lowest metric applies.
+    /// Metric; the lowest one has precedence.
     pub metric: u32,
-    /// Treatment of packets: `unicast`, `local`, `blackhole` (dropped silently), or `refused` (dropped, and the sender is notified).
+    /// Treatment of packets: `unicast`, `local`, `blackhole` (dropped silently), or `refused` (the sender is notified).
     pub kind: String,
     /// Equal-cost paths of the route.
     pub via: Vec<RowVia>,
@@ -354,8 +352,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // Count all usable paths. If only the kernel can use one of them, the kernel gets all packets, because it
-        // must balance them over all paths.
+        // Count all usable paths: if only the kernel can use one of them, it gets all packets, because it must balance over all paths.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

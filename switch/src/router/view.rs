@@ -17,7 +17,7 @@ pub struct RouterView {
 }
 
 impl RouterView {
-    /// Creates the view of a router. Frames of a VLAN's interface (SVI) count at the first port of the VLAN.
+    /// Creates the view of a router. An SVI's frames count at the first port of the VLAN.
     pub fn new<'a>(
         interfaces: impl IntoIterator<Item = &'a RouterInterface>,
         settings: &SwitchSettings,

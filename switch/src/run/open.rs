@@ -9,7 +9,7 @@ use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
 use crate::port_options;
 
-/// Open ports of all workers, still without receive chunks, because the switch does not forward frames that arrive during its start.
+/// Open ports of all workers, without receive chunks, because frames that arrive during the start are not forwarded.
 pub(super) struct OpenedPorts {
     pub stores: Vec<Store>,
     pub ports: Vec<Vec<(PortId, Port)>>,

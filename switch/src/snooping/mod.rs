@@ -1,4 +1,4 @@
-//! IGMP and MLD snooping (RFC 4541) without I/O. The host path's thread runs it, and publishes the table of groups to the workers.
+//! IGMP and MLD snooping (RFC 4541) without I/O, in the host path's thread.
 
 mod segment;
 
@@ -17,7 +17,7 @@ pub use segment::Segment;
 /// Interval between the first queries in different VLANs, because a port queues only a few such frames.
 const STAGGER: Nanos = Nanos::from_millis(20);
 
-/// IP version. Each version has its own membership protocol, querier and routers.
+/// IP version, with its own membership protocol, querier and routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     Ipv4,
@@ -45,11 +45,10 @@ pub struct SnoopingCounts {
     pub refused: u64,
 }
 
-/// Fault of a VLAN, to be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnoopingFault {
     TableFull,
-    /// VLAN with two queriers: the querier with this address, at this port, does not give way to the elected one.
+    /// VLAN with a second querier, at this port and address, which does not give way to the elected one.
     TwoQueriers(u16, PortId, Address),
 }
 
@@ -59,7 +58,7 @@ pub struct Snooper {
     pub counts: SnoopingCounts,
     groups_max: usize,
     fast: PortSet,
-    /// First member of each port's group. In segments, this port represents its whole group.
+    /// First member of each port's group, which represents the whole group.
     first_members: Vec<PortId>,
     up: PortSet,
     is_full: bool,
@@ -76,7 +75,7 @@ impl Snooping {
 }
 
 impl Snooper {
-    /// Applies settings. The link-local address made from `mac` becomes the source of the switch's own MLD queries.
+    /// Applies settings. The switch's own MLD queries come from the link-local address made from `mac`.
     pub fn configure(&mut self, now: Nanos, settings: &SwitchSettings, mac: MacAddr) {
         let multicast = &settings.multicast;
         self.groups_max = multicast.groups_max;
@@ -99,7 +98,7 @@ impl Snooper {
         }
     }
 
-    /// Returns the port that represents `port` in segments: the first member of its group, or `port` itself.
+    /// Returns the port that represents `port`: the first member of its group, or `port` itself.
     #[must_use]
     pub fn first_member(&self, port: PortId) -> PortId {
         self.first_members.get(port.index()).copied().unwrap_or(port)
@@ -109,8 +108,8 @@ impl Snooper {
         ports.iter().map(|port| self.first_member(port)).collect()
     }
 
-    /// Sets the ports that can send. A query becomes due when a single port, or the first port of a group, becomes
-    /// able to send. Returns whether a single port or group gained or lost that ability.
+    /// Sets the ports that can send; a new one, or a group's first new one, makes a query due. Returns whether such
+    /// ports or groups changed.
     pub fn set_up(&mut self, now: Nanos, up: PortSet) -> bool {
         let up = self.with_first_members(up);
         let before = std::mem::replace(&mut self.up, up);
@@ -136,7 +135,7 @@ impl Snooper {
         self.segments.values().map(|segment| segment.groups().len()).sum()
     }
 
-    /// Handles a frame received in a snooped VLAN. Returns whether the table of groups may have changed. Passes faults to `fault`.
+    /// Handles a frame received in a snooped VLAN. Returns whether the table of groups may have changed.
     pub fn receive(
         &mut self,
         now: Nanos,
@@ -186,8 +185,8 @@ impl Snooper {
         }
     }
 
-    /// Removes expired entries, and sends due queries. `send` gets the VLAN, the port (`None` for all) and the query,
-    /// and returns the ports that could not queue the query. Returns whether the table of groups may have changed.
+    /// Removes expired entries, and sends due queries. `send` gets VLAN, port (`None` for all) and query; it returns
+    /// ports that could not queue the query. Returns whether the table of groups may have changed.
     pub fn advance(
         &mut self,
         now: Nanos,
@@ -235,7 +234,7 @@ impl Snooper {
     }
 }
 
-/// Returns the IPv6 link-local address made from a MAC address (RFC 4291 appendix A).
+/// Returns the IPv6 link-local address of a MAC address (RFC 4291 appendix A).
 fn link_local(mac: MacAddr) -> u128 {
     let [a, b, c, d, e, f] = mac.0;
     let identifier = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);

@@ -1,7 +1,7 @@
 //! Members, routers and querier of a VLAN for one IP version. Constants and timers are those of RFC 3376 section 8 and RFC 3810 section 9.
 //!
-//! Without a querier memberships would expire, so all ports get the frames of all groups. A port whose link came up
-//! also gets them until its hosts have had time to answer a query.
+//! Without a querier memberships would expire, so all ports get the frames of all groups. So does a port whose link
+//! came up, until its hosts have had time to answer a query.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,15 @@ use xoff_wire::ip::Address;
 use xoff_wire::multicast::{Change, Query, is_flooded};
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
-/// Tolerance added to a response time, for delays of frames.
+/// Tolerance for delays, added to a response time.
 const GRACE: Nanos = Nanos::from_millis(500);
-/// Default holdtime of a PIM hello, after which the router expires (RFC 7761 section 4.11).
+/// Default holdtime of a PIM hello (RFC 7761 section 4.11).
 const HELLO_HOLD: Nanos = Nanos::from_secs(105);
 const LAST_MEMBER_RESPONSE: Nanos = Nanos::from_secs(1);
-/// Delay after which a query that could not be sent is repeated.
 const RETRY: Nanos = Nanos::from_secs(1);
 /// Maximum number of pending group-specific queries of a VLAN.
 const QUERIES_MAX: usize = 64;
-/// Number of queries after which a second querier counts as a fault. A good querier sends fewer before it receives a
-/// query of the elected one.
+/// Number of queries from which a second querier is a fault. A good querier sends fewer before it receives a query of the elected one.
 const RIVAL_QUERIES: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +68,6 @@ struct GroupQuery {
     group: Address,
 }
 
-/// Query that is due at one port, or at all ports of the VLAN (`None`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     pub port: Option<PortId>,
@@ -84,14 +81,14 @@ pub struct Segment {
     /// Source address of the switch's own queries; `None` if the switch is configured as no querier.
     source: Option<Address>,
     query_due: Nanos,
-    /// Number of own queries left that are sent at the short startup interval.
+    /// Number of own queries left at the short startup interval.
     startup_left: u8,
     pending: Vec<GroupQuery>,
     other_querier: Option<Querier>,
-    /// Second querier: its address, the number of its queries, and the time of the last one.
+    /// Second querier, the number of its queries, and the time of the last one.
     rival: Option<(Address, u32, Nanos)>,
     times: Times,
-    /// Times by which the hosts at each port will have answered a query. Ports that got no query have no entry.
+    /// Times by which the hosts at each port will have answered a query; no entry for a port without query.
     answered: Members,
     /// Time until which the VLAN counts as having a querier.
     queried_until: Nanos,
@@ -125,7 +122,6 @@ impl Segment {
         }
     }
 
-    /// Sets the source address of own queries. The first query is due at `due`.
     pub fn set_source(&mut self, source: Option<Address>, due: Nanos) {
         if source != self.source {
             self.startup_left = Times::DEFAULT.robustness - 1;
@@ -145,7 +141,7 @@ impl Segment {
         self.other_querier.as_ref().filter(|querier| now < querier.until)
     }
 
-    /// Returns the source address of own queries while this switch is the elected querier. The querier with the lowest address is elected.
+    /// Returns the source address of own queries while this switch, with the lowest address, is the elected querier.
     pub fn own_source(&self, now: Nanos) -> Option<Address> {
         let own = self.source?;
         let other = self.other_querier(now).map(|other| other.address);
@@ -157,8 +153,7 @@ impl Segment {
         self.answered.retain(|port, _| !ports.contains(*port));
     }
 
-    /// Schedules the query `unsent` again, because `ports` did not get it. Until then these ports get the frames of
-    /// all groups, or keep their membership.
+    /// Schedules `unsent` again, because `ports` did not get it. Until then they get all groups, or keep their membership.
     pub fn retry(&mut self, now: Nanos, unsent: &Due, ports: &PortSet) {
         let due = now.after(RETRY);
         let (Some(port), Some(group)) = (unsent.port, unsent.query.group) else {
@@ -206,7 +201,7 @@ impl Segment {
         self.queried_until = now.after(times.querier_present());
     }
 
-    /// Handles the query of another querier. Returns the querier's address if it has become a second querier.
+    /// Handles another querier's query. Returns the querier's address if it has become a second querier.
     pub fn query(&mut self, now: Nanos, port: PortId, query: &Query, up: &PortSet) -> Option<Address> {
         if let Some(group) = query.group {
             if !query.has_sources && !query.suppresses {
@@ -217,8 +212,7 @@ impl Segment {
             return None;
         }
         let times = Times::of(query);
-        // Count the port as a router port even if the query has no source address: a bridge that is no querier sends
-        // it, and may be the only path to members.
+        // Count the port as a router port even if the query has no source address: the bridge that sent it may be the only path to members.
         self.routers.insert(port, now.after(times.querier_present()));
         let elected = self.other_querier(now).copied();
         let is_second = elected.is_some_and(|elected| {
@@ -245,7 +239,6 @@ impl Segment {
         (count == RIVAL_QUERIES).then_some(query.source)
     }
 
-    /// Handles a PIM hello. Returns whether the port is new as a router port.
     pub fn hello(&mut self, now: Nanos, port: PortId) -> bool {
         let until = now.after(HELLO_HOLD);
         let before = self.routers.get(&port).copied();
@@ -253,8 +246,8 @@ impl Segment {
         before.is_none()
     }
 
-    /// Handles a membership change at a port. `has_room` is false if the table is full. Returns whether a port or
-    /// group is new or gone, or a query due; `None` if a group was refused.
+    /// Handles a membership change at a port; `has_room` is false if the table is full. Returns whether ports, groups
+    /// or due queries changed; `None` if a group was refused.
     pub fn change(
         &mut self,
         now: Nanos,
@@ -301,12 +294,11 @@ impl Segment {
         true
     }
 
-    /// Returns the times at which the ports of groups change for other reasons than the end of a member or router.
     fn bounds(&self) -> impl Iterator<Item = Nanos> {
         [self.queried_until, self.incomplete_until].into_iter().chain(self.answered.values().copied())
     }
 
-    /// Removes expired members and routers, and appends due queries to `queries`. Returns whether the ports of groups may have changed.
+    /// Removes expired members and routers, and appends due queries. Returns whether the ports of groups may have changed.
     pub fn advance(&mut self, now: Nanos, up: &PortSet, queries: &mut Vec<Due>) -> bool {
         let before = std::mem::replace(&mut self.advanced_at, now);
         let mut is_changed = self.bounds().any(|bound| before < bound && bound <= now);
@@ -345,7 +337,6 @@ impl Segment {
         is_changed
     }
 
-    /// Returns the next time at which the segment changes without receiving a frame.
     pub fn next_deadline(&self, now: Nanos) -> Nanos {
         let ends = self.groups.values().flat_map(Members::values).chain(self.routers.values()).copied();
         let other = self.other_querier(now).filter(|_| self.own_source(now).is_none());
@@ -355,7 +346,7 @@ impl Segment {
         ends.chain(queries).chain(bounds).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Returns the ports for membership reports and for unknown groups. Calls `put` for each known group with its ports.
+    /// Returns the ports for membership reports and for unknown groups. Calls `put` for each known group.
     pub fn ports(
         &self,
         now: Nanos,

@@ -1,4 +1,4 @@
-//! Tests of snooping; all run with IGMP and with MLD. Port 0 leads to a querier, unless a test says otherwise.
+//! Tests of snooping, with IGMP and with MLD. Port 0 leads to a querier, unless a test says otherwise.
 
 // proves: snooping
 
@@ -27,7 +27,6 @@ struct Bench {
     version: Version,
     faults: Vec<SnoopingFault>,
     sent: Vec<(Nanos, Option<PortId>, Query)>,
-    /// Ports that cannot send queries.
     unsent: PortSet,
     now: Nanos,
 }
@@ -117,7 +116,7 @@ impl Bench {
         self.receive(port, &frame)
     }
 
-    /// Returns the ports that get frames of the group, frames of an unknown group, and reports; `all` means all ports.
+    /// Returns the ports that get frames of the group, of an unknown group, and reports; `all` means all ports.
     fn ports(&self, group: u8) -> [String; 3] {
         let table = self.snooper.table(self.now, &self.settings);
         let exits = |frame: Vec<u8>| {
@@ -305,7 +304,7 @@ fn querier_with_lowest_address_is_elected() {
         };
         bench.until(160.0);
         assert_eq!(sent_at(&mut bench), [0, 31, 156], "not two at first, and one every 125 s");
-        // The switch makes its own MLD source from its MAC address, which is above the addresses of the hosts in this test.
+        // The switch's own MLD source, made from its MAC address, is above the addresses of the hosts in this test.
         let [higher, lower] = match bench.version {
             Version::Ipv4 => [bench.address(9), bench.address(1)],
             Version::Ipv6 => [Address::V6((0xfe80 << 112) | u128::from(u64::MAX)), bench.address(1)],
@@ -389,7 +388,6 @@ fn port_with_pim_hello_gets_reports() {
     });
 }
 
-/// Makes a LAG of ports 1 and 3.
 fn group_ports(bench: &mut Bench) {
     let members = [3, 1].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
     let (name, spread) = ("g".into(), Spread::Flow);

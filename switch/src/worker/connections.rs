@@ -180,8 +180,7 @@ impl Connections {
         }
     }
 
-    /// Removes the port from the worker and returns it, once the kernel has no more of its frames to send. Frames
-    /// that the kernel has not yet taken are dropped.
+    /// Removes and returns the port, once the kernel has no more of its frames to send. Frames that the kernel has not taken are dropped.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
@@ -207,7 +206,7 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        // The loop ends even if the device keeps receiving, because the receive ring is not refilled.
+        // The loop ends even under traffic, because the receive ring is not refilled.
         loop {
             let out = ports[at].1.chunks_out();
             driver::receive(*by, &mut batch, &mut ports[at], *store);

@@ -1,7 +1,4 @@
-//! `/capture`: sends frames of some ports as pcapng, until the client stops reading.
-//!
-//! Only permitted clients get frames ([`caller`](super::caller)). A task of the HTTP thread installs probes
-//! ([`crate::capture`]) in the workers, and sends their records to the client.
+//! `/capture`: sends frames of some ports as pcapng to a permitted client ([`caller`](super::caller)), until it stops reading.
 
 mod request;
 
@@ -223,8 +220,7 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
-    /// Sends captured frames to the client until the capture ends. The last frames stay in `writer`. Returns false if
-    /// the client has disconnected.
+    /// Sends captured frames until the capture ends; the last frames stay in `writer`. Returns false if the client has disconnected.
     async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {
@@ -313,7 +309,6 @@ async fn put_probes(
     Ok(readers)
 }
 
-/// Removes the probes from the workers. This thread, not a worker, frees their memory.
 async fn take_probes(view: &SwitchView, id: TapId) {
     for worker in &view.workers {
         let (done, answer) = oneshot::channel();

@@ -46,7 +46,6 @@ fn control_thread_reports_every_link_change_to_workers() {
     let (view, inbox) = view_on([index("l0"), index("r0")]);
     let (left, right) = (PortId(0), PortId(1));
     let peer = lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
-    // Set the link down before the control thread first reads its state.
     peer.set_up(false).unwrap();
     let _control =
         switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();

@@ -158,7 +158,6 @@ fn write_lacp(text: &mut Exposition, status: &Status) {
 
 type LacpCounter = (&'static str, &'static str, fn(&LacpStatus) -> u64);
 
-/// Writes the LLDP neighbors and DCBX mismatches of ports; each port is given with its name.
 pub fn write_neighbors(text: &mut Exposition, ports: &[(&str, &LldpStatus)]) {
     let mut family = text.family("xoff_lldp_neighbors", Kind::Gauge, "LLDP neighbors at the port.");
     for (port, lldp) in ports {
@@ -215,7 +214,7 @@ pub(super) fn write_classes(
     for (labels, class) in classes(status) {
         for reason in DropReason::ALL {
             let count = class.drops[reason.name()];
-            // Write the counter of storm limits even at zero, because its alert needs to see the first drop as growth.
+            // Write storm limits even at zero, because their alert must see the first drop as growth.
             if count > 0 || reason == DropReason::StormLimit {
                 let labels = with(&labels, ("reason", reason.name()));
                 family.sample(&with(&labels, ("kind", reason.kind().name())), count);
@@ -233,7 +232,7 @@ pub(super) fn write_classes(
     write_culprits(text, view, only);
 }
 
-/// Writes the bytes of each port with a paused peer in each egress queue (`culprit`). `/status` lists only queues that caused a pause.
+/// Writes the bytes of each port with a paused peer in each egress queue (`culprit`).
 fn write_culprits(text: &mut Exposition, view: &SwitchView, only: Option<PortId>) {
     let help = "Bytes in the egress queue `culprit` that arrived through this port, whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);

@@ -49,7 +49,6 @@ pub(super) fn write(
     }
 }
 
-/// Returns whether the histogram has samples. Empty histograms are not written, because most classes have no traffic.
 fn has_samples(histogram: &Histogram) -> bool {
     histogram.count() > 0
 }

@@ -1,5 +1,4 @@
-//! Ports that a reload removes from LACP groups. They leave their group before the reload, because their partner may
-//! still send queued frames to them.
+//! Ports that a reload removes from LACP groups. They leave first, because their partner may still send queued frames to them.
 
 use std::time::Duration;
 
@@ -10,12 +9,11 @@ use xoff_wire::units::PortId;
 
 use super::super::view::SwitchView;
 
-/// Maximum time to wait until partners stop sending; a leaving member accepts data for one second.
+/// Maximum time until partners stop sending; a leaving member accepts data for one second.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Makes the ports that are no LACP members in `next` leave their groups. Waits until their partners stop sending, or
-/// [`LEAVE_WITHIN`] has passed. Returns these ports.
+/// Makes the ports that are no LACP members in `next` leave their groups, waits until their partners stop sending, and returns these ports.
 pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) -> Vec<PortId> {
     let leaving = leaving(&running.switch, &next.switch);
     if leaving.is_empty() {

@@ -2,10 +2,7 @@
 //! them and changes nothing.
 //!
 //! Each worker exchanges its settings ([`Revision`]) between two batches. With several workers, larger egress limits
-//! apply first, because other workers may already hand over frames under the new limits. A reload begins only if all
-//! workers answer.
-//!
-//! Frames admitted under the old limits may still be queued, so the memory of a worker must suffice for both old and new limits.
+//! apply first, because other workers may already hand over frames under the new limits.
 
 mod follow;
 pub(super) mod http;
@@ -192,7 +189,7 @@ pub(crate) struct Reloader {
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
     unfollowed: Arc<AtomicBool>,
-    /// Token of which each thread that reads the file holds a clone; the number of clones limits the threads.
+    /// Token that each thread which reads the file clones; the number of clones limits the threads.
     readers: Arc<()>,
 }
 
@@ -288,7 +285,7 @@ impl Reloader {
         self.reserved.fit(&former, next, changes);
     }
 
-    /// Returns whether all queues are within the limits of `running`, without using headroom. Former configurations then need no memory.
+    /// Returns whether all queues are within the limits of `running`, without headroom, so that former configurations need no memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -369,8 +366,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Sends the settings to all workers, and waits without a time limit. Returns the old settings, so that this
-    /// thread, not a worker, frees their memory.
+    /// Sends the settings to all workers without a time limit, and returns the old settings, so that this thread frees their memory.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -387,8 +383,8 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Returns the settings of `next`, completed by values of the running switch and of LLDP neighbors. Removed ports
-    /// keep their limits for late arrivals and for queued frames.
+    /// Completes the settings of `next` by values of the running switch and of LLDP neighbors. Removed ports keep
+    /// their limits for queued frames.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -415,8 +411,8 @@ impl Reloader {
     }
 }
 
-/// Returns `was` with those egress limits of `next` that are larger; `None` if none is larger. They admit frames from
-/// workers that already have the new settings.
+/// Returns `was` with the larger egress limits of `next`, for frames from workers that already have the new settings;
+/// `None` if no limit is larger.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {

@@ -1,8 +1,7 @@
 //! Ports that a reload adds or removes.
 //!
-//! A new port is opened before any change, so that a refused device changes nothing. A removed port first gets
-//! settings without VLANs and pauses. Then it sends its queued frames for at most [`DRAIN`], because a peer's pause
-//! must not delay the removal forever. Frames that remain are dropped.
+//! A removed port first gets settings without VLANs and pauses. Then it sends its queued frames for at most
+//! [`DRAIN`], because a peer's pause must not delay the removal forever. Frames that remain are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +56,7 @@ impl Added {
     }
 }
 
-/// Removes the ports `ids`. Slow removals continue in the background. Returns remarks for the operator.
+/// Removes the ports `ids`, slow ones in the background. Returns remarks for the operator.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));

@@ -1,5 +1,4 @@
-//! Thread that reads the configuration file. Because a read may block forever, the control thread waits at most
-//! [`READ_WITHIN`], and never joins this thread.
+//! Thread that reads the configuration file. Because a read may block forever, the control thread waits at most [`READ_WITHIN`].
 
 use std::io;
 use std::pin::pin;

@@ -10,7 +10,6 @@ pub struct Source {
     pub(super) load: Arc<Load>,
 }
 
-/// Function that reads the configuration file and checks it for a given machine.
 pub(super) type Load = dyn Fn(&Path, Machine) -> Result<Config, ConfigError> + Send + Sync;
 
 impl Source {

@@ -59,7 +59,6 @@ impl PolicyFactory for NoPolicy {
     }
 }
 
-/// Returns an LACP group whose only member is the port `left`.
 pub(super) fn group_with_lacp() -> GroupSettings {
     GroupSettings {
         name: "up".into(),

@@ -53,7 +53,7 @@ pub(super) struct Condition {
     pub count: Box<Count>,
     /// Returns whether the fault exists now, even if its counter has not grown.
     pub lasts: Box<Lasts>,
-    /// Returns the number of events at which the fault would show again. If given, the fault ends only after a further such event.
+    /// Returns the number of events that would show the fault again. If given, the fault ends only after a further such event.
     pub tests: Option<Box<Tests>>,
     pub detail: Box<Detail>,
 }

@@ -1,5 +1,4 @@
-//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket. The bucket leaks at the line rate,
-//! and holds the bytes of the longest stall.
+//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket at the line rate that holds the bytes of the longest stall.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
@@ -8,7 +7,7 @@ use super::super::view::{PortView, SwitchView};
 
 /// Tolerated difference between the clock rates of peer and switch, in percent.
 const TOLERANCE_PERCENT: u64 = 1;
-/// Maximum duration of reading the counters once. A reading that took longer is ignored.
+/// Maximum duration of a reading of the counters; longer readings are ignored.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 

@@ -1,7 +1,6 @@
 //! Logs each fault when it begins, while it lasts, and when it is over.
 //!
-//! A fault ([`Episode`]) begins when the counter of a [`Condition`] grows or its state exists. It ends after a quiet
-//! time; a fault of a paused peer needs another pause without fault first.
+//! A fault ([`Episode`]) begins when the counter of a [`Condition`] grows or its state exists. It ends after a quiet time.
 
 mod conditions;
 mod meter;
@@ -167,7 +166,7 @@ impl ConditionMonitor {
 }
 
 impl ConditionState {
-    /// Updates the state of a fault. Returns the phase to log, or `None` if there is nothing to log.
+    /// Updates the state of a fault. Returns the phase to log, if any.
     fn follow(
         &mut self,
         now: Nanos,

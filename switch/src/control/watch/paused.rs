@@ -1,10 +1,7 @@
-//! Measures the share of the time for which a peer pauses a class, in one pause or many.
-
 use xoff_wire::units::{CLASSES, Class, Nanos, PortId};
 
 use super::super::view::SwitchView;
 
-/// Duration of a window, after which the share is computed anew.
 pub(super) const WINDOW: Nanos = Nanos::from_secs(5);
 /// Minimum share in percent of a window that is reported as a fault.
 pub(super) const PERCENT_MIN: u64 = 95;

@@ -159,7 +159,7 @@ fn storm_end_is_logged_as_soon_as_it_ends() {
     has(over_again, &["phase=over", "storms: 2", "the last storm took 200.0 ms"]);
 }
 
-/// A peer that pauses nearly always must be logged, because a watchdog waits for an unbroken pause and does not find it.
+/// A watchdog waits for an unbroken pause, so it does not find a peer that pauses nearly all the time.
 #[test]
 fn nearly_permanent_pauses_are_logged() {
     let lines = logged(|look, view| {

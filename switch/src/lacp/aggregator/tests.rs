@@ -38,7 +38,6 @@ fn aggregator(system: u8, ports: &[u8], lacp: Lacp) -> Aggregator {
 struct Wires {
     now: Nanos,
     ends: Vec<Aggregator>,
-    /// Both ends of each wire: index of the system, and port.
     wires: Vec<[(usize, u8); 2]>,
     cut: Vec<u8>,
     on_wire: VecDeque<(Nanos, (usize, u8), Lacpdu)>,
