@@ -1,4 +1,4 @@
-//! Parsers and output shared by all commands.
+//! Parsers and output functions that several commands share.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -20,7 +20,7 @@ pub const EXIT_NOT_PROVED: u8 = 3;
 /// Environment variable that replaces a missing `--url`.
 pub const URL_VARIABLE: &str = "XOFF_URL";
 
-/// Returns 0 without loss, 1 with lossless frames lost, 3 if a loss cannot be excluded.
+/// Returns the exit code: 0 without loss, 1 if lossless frames were lost, 3 if a loss cannot be excluded.
 #[must_use]
 pub fn exit_code(promise: Promise) -> ExitCode {
     match promise {
@@ -70,7 +70,7 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Prints on standard output. A closed pipe is no error.
+/// Prints on standard output. A pipe closed by its reader is no error.
 pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
@@ -95,7 +95,7 @@ pub fn refuse_terminal(file: &str) -> miette::Result<()> {
     }
 }
 
-/// Prints a line on standard error; ignores failures.
+/// Prints a line on standard error; ignores a failure to write it.
 pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Tests of the alert rules with Prometheus' `promtool` (Debian package prometheus).
+//! Tests of the alert rules with `promtool` of Prometheus (Debian package prometheus).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -133,7 +133,7 @@ fn check_merges_equal_warnings_of_many_ports() {
     assert_eq!(report["warnings"].as_array().unwrap().len(), 64);
 }
 
-/// The merged warnings differ in the last word of their message.
+/// Tests warnings that differ only in the last word of their message.
 // proves: check
 #[test]
 fn check_separates_merged_warning_from_its_help() {
@@ -213,7 +213,7 @@ fn lab_check_prints_switches_and_errors_as_json() {
 
 // proves: check
 #[test]
-fn check_fits_80_columns_despite_long_names() {
+fn check_output_fits_80_columns_despite_long_names() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let ports = (0..20).map(|number| {
         port(&format!("a-name-that-is-long-{number}-x"), "400G", "lossless = [3, 4]")
@@ -235,7 +235,7 @@ fn check_prints_busy_time_and_delay_of_congested_line() {
     let (printed, report) = checked(&config);
     for part in [
         "A congested line (us): ",
-        // slow: 200 Mb/s carry 49,472 + 1,526 bytes in 2 ms; b: 1 Gb/s carry 500,000 bytes in 4 ms
+        // Line a (1 Gb/s) sends XON of `slow`, 49,472 + 1,526 bytes, in 408 us, and XOFF of `b`, 500,000 bytes, in 4000 us.
         "│ a    ┆     3 ┆     408 ┆    2008 ┆  4000 ┆  4816 ┆ 8000 │",
         "│ slow ┆     3 ┆    5001 ┆   13001 ┆ 20000 ┆ 30001 ┆ 5000 │",
     ] {

@@ -1,7 +1,6 @@
-//! Checks that modules of each crate depend on each other without cycles.
+//! Checks that the modules of each crate depend on each other without cycles.
 //!
-//! A module may use its parent, and a parent may use its children. A cycle is one of sibling modules, each of which stands for all modules
-//! below it.
+//! A module may use its parent, and a parent its children. A cycle consists of sibling modules, each with all modules below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -149,7 +148,7 @@ impl Reader<'_> {
         match names.peek().map(|name| name.as_str()) {
             Some("crate") => path.clear(),
             Some("super" | "self") => (),
-            // Other `use` paths begin with another crate or with a child module.
+            // Ignore other `use` paths, which begin with another crate or with a child module.
             Some(_) => {
                 return self.modules.uses.entry(path.clone()).or_default().push({
                     path.extend(names.cloned());
@@ -244,7 +243,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Returns the modules in dependency cycles: repeatedly removes modules without dependencies or without dependents.
+/// Returns the modules in dependency cycles, by repeatedly removing modules without dependencies or without dependents.
 fn cycle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();

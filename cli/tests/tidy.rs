@@ -2,21 +2,21 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Maximum characters of a line of code. Strings do not count, because rustfmt does not break them.
+/// Maximum characters of a line of code. Lines with strings do not count, because rustfmt does not break strings.
 const LINE_MAX: usize = 140;
 
-/// Maximum lines of a source file, without lines that begin with [`PROOF`].
+/// Maximum lines of a source file, not counting lines that begin with [`PROOF`].
 const FILE_MAX: usize = 550;
 
-/// Beginning of a line above a test that names the promises of SPECIFICATION.md which the test proves.
+/// Begin of a comment above a test that names the promises of SPECIFICATION.md which the test proves.
 const PROOF: &str = "// proves: ";
 
-/// Words forbidden in names, because they say how a value came about and not what it is.
+/// Words forbidden in names, because they do not describe the content of a value.
 const WORDS: [&str; 8] = ["told", "untold", "said", "unsaid", "asked", "heard", "seen", "news"];
 
 const TEST_MAX: usize = 60;
 
-/// Beginnings of doc comments that readers cannot understand without the line before.
+/// First words of doc comments that readers cannot understand without the line before.
 const RELATIVES: [&str; 26] = [
     "What",
     "Who",
@@ -48,7 +48,7 @@ const RELATIVES: [&str; 26] = [
 
 const SENTENCE_MAX: usize = 35;
 
-/// Files absent from the repository, to which no text may refer.
+/// Files that are not in the repository; no text may refer to them.
 const ABSENT_FILES: [&str; 8] =
     ["design.md", "papers/", "cases.md", "wire.md", "afxdp.md", "style.md", "ofc.txt", "capfc.txt"];
 

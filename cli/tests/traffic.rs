@@ -91,7 +91,7 @@ fn hosts_sending_both_ways_at_line_rate_lose_nothing() {
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // A host makes up for delays within its catch-up time. `last` is the begin of its last frame, so add this frame.
+        // Add the length of the last frame, because `last` is the time of its begin. A host makes up for delays within its catch-up time.
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");
@@ -147,7 +147,7 @@ fn traffic_hosts_use_devices_with_four_queues() {
 fn longest_frames_with_two_tags_arrive_at_every_mtu() {
     for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
         let pair = pair(mtu);
-        // Beyond the MTU, a NIC accepts two tags and a veth device one; a packet socket accepts no 802.1ad tag.
+        // Use tags beyond the MTU: a NIC accepts two, a veth device one. A packet socket accepts no 802.1ad tag.
         let report = receive_ten(&pair, mtu + 8);
         assert_eq!((report.unsorted.other, report.drops.total), (10, 0), "MTU {mtu}: {:?}", report.drops);
     }
@@ -192,8 +192,8 @@ fn flows_with_given_size_run_to_completion() {
     assert!(flows.by_size[0].completion_ns.count > flows.by_size[1].completion_ns.count, "{flows:?}");
 }
 
-/// Returns the frames sent in class 3, which is paused, and in class 4. At 10 Mb/s the longest pause lasts 3.3 s, longer than any stall of
-/// the machine.
+/// Returns the number of frames sent in class 3, which is paused, and in class 4. At 10 Mb/s the longest pause lasts
+/// 3.3 s, longer than any stall of the machine.
 fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64; 2] {
     let pair = pair(1500);
     let options = HostOptions { obedience, duration: Some(duration), ..options(10) };
@@ -359,7 +359,7 @@ fn expect_lossless_sets_exit_code_of_traffic_host() {
 
 // proves: traffic
 #[test]
-fn frames_sent_before_receiver_starts_do_not_count_as_lost() {
+fn frames_before_start_of_receiver_do_not_count_as_lost() {
     let pair = pair(1500);
     let stream = format!("class=3,{TO_B},rate=1M");
     let mut sender = xoff(&pair.a, &["--device", "eth0", "--speed", "100M", "--stream", &stream]);

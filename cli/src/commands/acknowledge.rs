@@ -1,5 +1,3 @@
-//! `xoff acknowledge`: excludes known gaps in the proof of losslessness from the verdict.
-
 use std::time::Duration;
 
 use miette::IntoDiagnostic as _;
@@ -12,8 +10,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Exclude known gaps in a switch's proof of losslessness.
 ///
-/// A gap arises when a device disappears with its last drop counters, or an XDP program is detached. An acknowledged gap stays in the
-/// status, but no longer affects verdict, exit code and metrics. Losses cannot be acknowledged, nor can gaps that still last.
+/// A gap arises when a device disappears with its last drop counters, or an XDP program is detached. An acknowledged
+/// gap stays in the status, but no longer affects verdict, exit code and metrics. Losses and lasting gaps cannot be
+/// acknowledged.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Address of the switch: a URL or unix:PATH.

@@ -15,7 +15,7 @@ use crate::cli::{URL_VARIABLE, number, refuse_terminal, tell, whole_seconds};
 use xoff_switch::client::{self, DEFAULT_URL, Silent};
 use xoff_switch::control::capture::ID_HEADER;
 
-/// Timeout of the HTTP requests that begin and end a capture.
+/// Timeout of the requests that begin and end a capture.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 const EXAMPLES: &str = "\
 Examples:
@@ -27,9 +27,9 @@ const PIECE: usize = 256 << 10;
 
 /// Capture frames of a running switch's ports as pcapng.
 ///
-/// The capture has both directions, including MAC control (PFC, GFC, CNM). A comment on each frame names its class and
-/// its fate. The capture ends at Ctrl-C or at a given limit. The switch never waits for a capture: missed frames are
-/// counted in the file and reported at the end. Requires root, or the user that the switch runs as.
+/// The capture has both directions, including MAC control (PFC, GFC, CNM). A comment on each frame names its class
+/// and whether it was sent or dropped. The capture ends at Ctrl-C or at a given limit. Missed frames are counted in
+/// the file and reported at the end. Requires root, or the user that the switch runs as.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -41,16 +41,15 @@ pub struct Args {
     class: Vec<u8>,
     /// Capture only dropped frames. May be repeated.
     ///
-    /// Without a value, all drop reasons; with one, that reason only (`--dropped=egress_full`).
+    /// Without a value, all drop reasons; with a value, only that reason (`--dropped=egress_full`).
     #[arg(long, value_name = "REASON", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     dropped: Vec<String>,
     /// Capture control frames.
     ///
-    /// These are frames that the switch consumes or makes itself, and CNMs. Without --class and --dropped, only control frames are
-    /// captured.
+    /// These are frames that the switch consumes or creates, and CNMs. Without --class and --dropped, only control frames are captured.
     #[arg(long)]
     control: bool,
-    /// Maximum bytes kept of each frame, 14 to 262144.
+    /// Maximum number of bytes kept of each frame, 14 to 262144.
     #[arg(long, value_name = "BYTES", value_parser = number(14..=262_144_u32))]
     snap: Option<u32>,
     /// End after this number of frames.
@@ -110,7 +109,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 
 fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let url = args.url.as_str();
-    // All threads block these signals, so that no signal interrupts a read. Only `end_on` waits for them.
+    // Block these signals in all threads, so that they do not interrupt a read. Only `end_on` waits for them.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     let waited_for = signals.thread_block();
     let mut answer = begin(url, args)?;
@@ -157,7 +156,7 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
-/// Ends the capture at the first signal; ends this process at the second, or if the request fails.
+/// Ends the capture at the first signal. A second signal, or a failure to end the capture, ends this process.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end = || {
@@ -217,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads at most five bytes per call, then returns the given error or the end of file.
+    /// Input that returns at most five bytes per read, then the given error or the end of file.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
 
     impl Read for Trickle<'_> {

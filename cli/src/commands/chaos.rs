@@ -9,8 +9,8 @@ use crate::cli;
 /// Check every promise of a switch in random simulated fabrics.
 ///
 /// Each seed gives a random fabric with loads, policies and faults; promises are checked after every event. The first
-/// broken promise ends the command with exit code 1. It prints the promise, the seed, the event, the events before it,
-/// and the smallest failing scenario found. A seed gives the same run every time.
+/// broken promise ends the command with exit code 1. It prints the promise, the seed, the event, the events before
+/// it, and the smallest failing scenario found. A seed gives the same run every time.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Seeds of the runs, from the first to the last.
@@ -59,7 +59,7 @@ fn render(report: &Report, events: u64) -> String {
     if let Some(found) = &report.found {
         let seed = found.seed;
         let length = if events == chaos::EVENTS_MAX { String::new() } else { format!(" --events {events}") };
-        text.push_str(&format!("\nrun the same again with: xoff sim chaos --seeds {seed}..{seed}{length}\n"));
+        text.push_str(&format!("\nrepeat this run with: xoff sim chaos --seeds {seed}..{seed}{length}\n"));
     }
     text
 }
@@ -96,7 +96,7 @@ mod tests {
         {
             assert!(text.contains(part), "the report lacks {part}: {text}");
         }
-        assert!(text.ends_with("\nrun the same again with: xoff sim chaos --seeds 53..53\n"), "{text}");
+        assert!(text.ends_with("\nrepeat this run with: xoff sim chaos --seeds 53..53\n"), "{text}");
         assert!(render(&report, 500).ends_with("--seeds 53..53 --events 500\n"));
         let clean = render(&Report::default(), 500);
         assert!(clean.contains("no promise was broken") && !clean.contains("the same again"), "{clean}");

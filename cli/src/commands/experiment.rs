@@ -18,23 +18,23 @@ use xoff_wire::units::BitRate;
 
 use crate::cli;
 
-/// Compare policies under one load, in namespaces or simulated.
+/// Compare policies under the same load, in namespaces or simulated.
 ///
 /// `list` prints the experiments; namespaces are removed afterwards. Exits with 0 if every frame is accounted for and
-/// no policy that promises losslessness lost a lossless frame. Exits with 1 if not, and with 3 if a counter that would
-/// show a loss cannot be read.
+/// no policy that promises losslessness lost a lossless frame. Exits with 1 if not, and with 3 if a counter that
+/// would show a loss cannot be read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the experiment, or `list`.
     name: String,
     /// Replace switches by routers, if the experiment supports this.
     ///
-    /// `xoff experiment list --routed` lists those that do. Requires FRR, unless the experiment is simulated.
+    /// `xoff experiment list --routed` prints the experiments that do. Requires FRR, unless the experiment is simulated.
     #[arg(long)]
     routed: bool,
     /// Policies to compare [default: those of the experiment].
     ///
-    /// May be repeated, or a list with commas.
+    /// May be repeated, or be a list separated by commas.
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = names())]
     policy: Vec<String>,
     /// Number of runs for each policy.
@@ -50,15 +50,15 @@ pub struct Args {
     simulated: bool,
     /// Simulate stalls of hosts and switches; requires --simulated.
     ///
-    /// Hosts and switches are then programs on a simulated machine. It stalls each of them for up to LENGTH, every
+    /// Hosts and switches then run as programs on a simulated machine. It stalls each of them for up to LENGTH, every
     /// EVERY on average [default: 1s]; a LENGTH of 0 means no stalls. Waking a program takes WAKE, at most 1ms
     /// [default: 0].
     #[arg(long, value_name = "LENGTH[/EVERY[/WAKE]]")]
     stall: Option<Stall>,
     /// Speed of lines [default: 50 Mb/s per core; 100M with --simulated].
     ///
-    /// From 5M to 1G; up to 400G with --simulated and without --stall. In namespaces thresholds grow with the speed. In the simulator
-    /// thresholds stay, and times shrink.
+    /// From 5M to 1G; up to 400G with --simulated and without --stall. In namespaces, thresholds are scaled with the
+    /// speed. In the simulator, thresholds stay the same, and times become shorter.
     #[arg(long, value_name = "RATE", value_parser = line_speed)]
     speed: Option<BitRate>,
     /// Configuration key for all compared switches, such as class.3.xoff=80KB.

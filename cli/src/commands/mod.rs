@@ -1,5 +1,3 @@
-//! Commands of `xoff`, one file each.
-
 pub mod acknowledge;
 pub mod capture;
 #[cfg(feature = "experiments")]
@@ -49,17 +47,17 @@ pub fn main() -> ExitCode {
     main_of(None)
 }
 
-/// Runs `xoff` in a program with its own flow-control policy, called `"custom"`.
+/// Runs the command `xoff` in a program that has its own flow-control policy, called `"custom"`.
 #[must_use]
 pub fn main_with(own: OwnPolicy) -> ExitCode {
     main_of(Some(&own))
 }
 
 fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
-    // Each message names its cause. Unwrapped lines can be copied and searched for.
+    // Do not print a chain of causes, because each message names its cause. Do not wrap lines, so that they can be copied and searched for.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build())))
-        .expect("another error report hook is installed");
+        .expect("another hook for error reports is installed already");
     match Cli::parse().command.run(own) {
         Ok(code) => code,
         Err(report) => {

@@ -10,9 +10,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reload the configuration of a running switch.
 ///
-/// The switch reads its file again and applies the changes; ports that stay lose no frame. The whole file is checked
-/// first. If it is invalid or a change requires a restart, the problems are printed, nothing changes, and the exit code
-/// is 2.
+/// The switch reads its file again and applies the changes; ports that stay lose no frame. If the file is invalid or
+/// a change requires a restart, the problems are printed, nothing changes, and the exit code is 2.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Change nothing: print the changes, or why they are impossible.

@@ -9,13 +9,13 @@ use crate::cli;
 
 /// Replay a recording of `xoff run --record` and compare.
 ///
-/// Needs neither root nor devices. A dataplane with the same settings gets the recorded calls. Its results are compared
-/// with the recorded ones: sent frames, bytes of pause frames, drops with their reasons, counters.
+/// Needs neither root nor devices. A dataplane with the same settings gets the recorded calls. Its results are
+/// compared with the recorded ones: sent frames, bytes of pause frames, drops with their reasons, counters.
 ///
-/// Exits with 0 if all is identical. Exits with 1 and the first difference if not, and with 2 if the file cannot be replayed.
+/// Exits with 0 if all results are identical, with 1 and the first difference if not, and with 2 if the file cannot be replayed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Recording to replay.
+    /// Recording file to replay.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

@@ -1,5 +1,3 @@
-//! `xoff run`: runs the switch until SIGINT, SIGTERM, or a SIGHUP that is not configured to reload.
-
 use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,7 +19,7 @@ use xoff_switch::control::status::{Status, Verdict};
 use xoff_switch::machine;
 use xoff_switch::run::{self, Privileges, ThreadError};
 
-/// Exit code of a switch whose control thread ended unexpectedly.
+/// Exit code if the control thread of the switch ended unexpectedly.
 const EXIT_CONTROL_ENDED: u8 = 4;
 
 /// Run a switch from a configuration until it gets a signal.

@@ -16,8 +16,8 @@ use xoff_experiments::simulate::{
 
 /// Simulate a fabric of switches under the loads of a scenario.
 ///
-/// Each switch is the real dataplane; needs neither root nor devices. The result depends on the scenario and the seeds
-/// alone. docs/simulation.md lists the keys of a scenario and the columns of the output.
+/// Each switch is the real dataplane; needs neither root nor devices. The result depends only on the scenario and the
+/// seeds. docs/simulation.md lists the keys of a scenario and the columns of the output.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
@@ -26,7 +26,7 @@ pub struct Args {
     file: Option<PathBuf>,
     /// Import topology and flows of the simulators of HPCC, ConWeave or SimAI.
     ///
-    /// The files replace [topology] of the scenario, which may be omitted.
+    /// The files replace [topology] of the scenario, which may then be left out.
     #[arg(long, num_args = 2, value_names = ["TOPOLOGY", "FLOWS"])]
     import: Option<Vec<PathBuf>>,
     /// Seed of a single run [default: seed of the scenario].
@@ -46,7 +46,7 @@ pub struct Args {
     /// Write rows (CSV, JSON lines), summary and plots (SVG) to DIR.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run only shard K of N, from 1; `xoff sim merge` joins shards.
+    /// Run only shard K of N, counted from 1; `xoff sim merge` joins shards.
     #[arg(long, value_name = "K/N", value_parser = shard, requires = "out")]
     shard: Option<Shard>,
     /// Print the summary as one JSON object.
@@ -66,7 +66,7 @@ enum SimCommand {
 
 /// Calculate the mean of a column over seeds, with its 95 % interval.
 ///
-/// Each seed gives one number; the result is their mean, with half of its 95 % interval.
+/// Each seed gives one number; the result is the mean of these numbers, with half of its 95 % interval.
 ///
 /// Example, the longest completion time of each load: xoff sim mean DIR flows.fct_ns --by load --take most
 #[derive(Debug, clap::Args)]
@@ -82,10 +82,10 @@ struct MeanArgs {
     by: Vec<String>,
     /// Use only rows with this value in this column. May be repeated.
     ///
-    /// `COLUMN<NUMBER` selects lower values, `COLUMN>=NUMBER` the others.
+    /// `COLUMN<NUMBER` selects lower values; `COLUMN>=NUMBER` selects equal and higher values.
     #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = condition)]
     only: Vec<Condition>,
-    /// Statistic per seed: mean, sum, least, most, or such as p99.
+    /// Statistic per seed: mean, sum, least, most, or a percentile such as p99.
     #[arg(long, value_name = "WHAT", default_value = "mean", value_parser = take)]
     take: Statistic,
     /// Print one JSON object, in the units of the table.
@@ -98,7 +98,7 @@ struct MeanArgs {
 /// The files are identical to those of one run over all seeds.
 #[derive(Debug, clap::Args)]
 struct MergeArgs {
-    /// Output directory of each shard.
+    /// Output directories of the shards.
     #[arg(value_name = "DIR", required = true)]
     parts: Vec<PathBuf>,
     /// Output directory.
@@ -293,7 +293,7 @@ mod tests {
         let stub = place.join("xoff");
         fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("the stub cannot be written");
         fs::set_permissions(&stub, fs::Permissions::from_mode(0o755))
-            .expect("the stub cannot be made executable");
+            .expect("the stub of xoff cannot be made executable");
         let path = format!("{}:/usr/bin:/bin", place.display());
         let mut command = std::process::Command::new("bash");
         command.args(["-ec", script]).env_clear().env("PATH", path).envs(environment.iter().copied());
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 20, count: 20 })));
         assert_eq!(args.out, Some(out.join("shard-20")));
 
-        // sbatch reads its options up to the first command.
+        // sbatch reads its options only up to the first command.
         let head: Vec<&str> = slurm.lines().take_while(|line| line.starts_with('#')).collect();
         let options = |lines: &[&str]| lines.iter().filter(|line| line.starts_with("#SBATCH --")).count();
         assert_eq!(options(&head), options(&slurm.lines().collect::<Vec<_>>()));

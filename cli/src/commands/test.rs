@@ -1,5 +1,3 @@
-//! `xoff test`: examines switches and NICs that claim PFC.
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,8 +20,9 @@ use crate::cli::{self, EXIT_NOT_PROVED};
 
 /// Examine a switch or NIC that claims PFC (IEEE 802.1Qbb).
 ///
-/// Interfaces of this machine are connected to ports of the device. The tester sends, pauses, and judges what arrives. Exits with 0 if all
-/// cases pass, with 1 if one fails, and with 3 if one has no verdict because the machine disturbed it.
+/// Interfaces of this machine are connected to ports of the device. The tester sends, pauses, and judges the frames
+/// that arrive. Exits with 0 if all cases pass, with 1 if one fails, and with 3 if one has no verdict because the
+/// machine disturbed it.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -45,8 +44,8 @@ enum TestCommand {
 ///
 /// Example: xoff test nic eth0 --peer eth1 --speed 10G
 ///
-/// The interfaces are connected by a cable. The tester sends through the kernel's queues of the NIC, so `xoff nic` can take part, and
-/// pauses from the other end.
+/// A cable connects the two interfaces. The tester sends through the kernel's queues of the NIC, so that `xoff nic`
+/// can take part, and sends pauses from the other end.
 #[derive(Debug, clap::Args)]
 struct NicArgs {
     /// Interface of the NIC that must obey PFC.
@@ -63,7 +62,7 @@ struct NicArgs {
     /// Header field that gives the class of a frame.
     #[arg(long, value_name = "dscp|pcp", default_value = "dscp", value_parser = trust)]
     trust: Trust,
-    /// Time to stop beyond that of the standard; 0s for hardware.
+    /// Time to stop in excess of the standard's; 0s for hardware.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
     response_allowance: Nanos,
     #[command(flatten)]
@@ -164,7 +163,7 @@ fn run_compare(args: &CompareArgs) -> miette::Result<ExitCode> {
     Ok(if comparison.is_worse() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Returns the selected cases.
+/// Returns the cases that `options` selects.
 fn chosen(
     all: impl IntoIterator<Item = &'static Case>,
     options: &Options,
@@ -206,7 +205,7 @@ fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result
     })
 }
 
-/// Returns a flag that the first signal sets. A second signal ends the process.
+/// Returns a flag that the first signal sets. The second signal ends the process.
 fn interrupted() -> miette::Result<Arc<AtomicBool>> {
     let interrupt: Arc<AtomicBool> = Arc::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -66,11 +66,11 @@ struct HostArgs {
     duration: Option<Nanos>,
     /// End if no data arrives for this time [default: 500ms].
     ///
-    /// The time begins when the last stream has ended. Without streams it begins with the first received frame, and by default the host
-    /// never ends.
+    /// The time begins when the last stream has ended. Without streams it begins with the first received frame, and
+    /// without this option the host never ends.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     linger: Option<Nanos>,
-    /// Host number in its frames [default: last two address bytes].
+    /// Host number written to sent frames [default: last two address bytes].
     #[arg(long)]
     id: Option<u16>,
     /// MAC address of the host [default: the interface's].
@@ -79,7 +79,7 @@ struct HostArgs {
     /// Count pause frames but do not obey them.
     #[arg(long, conflicts_with = "late")]
     ignore_pause: bool,
-    /// Obey pauses later by this time (50us) or these quanta (100q).
+    /// Delay obedience to pauses by this time (50us) or these quanta (100q).
     ///
     /// A quantum is 512 bit times.
     #[arg(long, value_name = "TIME|QUANTA", value_parser = lateness)]
@@ -93,7 +93,7 @@ struct HostArgs {
     /// Obey the rates that the switch requests (GFC), class by class.
     #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
     obey_rates: bool,
-    /// Longest delay of the host that it catches up on afterwards.
+    /// Longest delay of the host for which it makes up by a burst.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
     /// Count frames to other hosts too.
@@ -158,13 +158,13 @@ struct PauseArgs {
     device: String,
     /// Content of a frame: pauses, rates or flows; see below.
     ///
-    /// If the option is repeated, the frames are sent in turn.
+    /// If the option is repeated, the frames are sent in this order.
     #[arg(long = "pause", value_name = "CLASS=QUANTA,...", required = true, value_parser = parse_control)]
     pauses: Vec<Control>,
     /// Interval between frames.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::duration)]
     every: Nanos,
-    /// Rounds through all frames [default: 1; no limit with --duration].
+    /// Number of rounds through all frames [default: 1; no limit with --duration].
     #[arg(long)]
     count: Option<u64>,
     /// Stop after this time.
@@ -222,14 +222,14 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which signals are ignored, because terminal and wrapper may send one each.
+/// Time after a run for which further signals are ignored, because the terminal and a wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Signals: the first one ends the run, and a later one ends the process.
+/// Handlers of signals: the first signal ends the run, a later signal ends the process.
 struct Signals {
-    /// Raised by SIGINT, SIGTERM and SIGHUP.
+    /// Set by SIGINT, SIGTERM and SIGHUP.
     stop: Arc<AtomicBool>,
-    /// True when these signals have their default effect, which ends the process.
+    /// True when the signals have their default effect, which ends the process.
     is_over: Arc<AtomicBool>,
 }
 
@@ -244,8 +244,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. A second later, signals end the process,
-    /// because its report may block on a pipe that nobody reads.
+    /// Ends the run. One second later, signals end the process, because the report may block on a pipe that nobody reads.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Tables of JSON objects: a column for each key; objects that differ only in their names share a row.
+//! Tables of JSON objects, with a column for each key. Objects that differ only in their names share a row.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
@@ -12,8 +12,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each of the space-separated `keys`; an object as value has a
-    /// column for each of its keys.
+    /// Creates a row for each object, and a column for each of the space-separated `keys`. A key whose value is an
+    /// object gives a column for each key of that object.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -40,8 +40,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in column `class`, then in port and device.
-    /// Merged devices have consecutive numbers.
+    /// Merges rows that differ only in the column `class`, and then rows that differ only in port and device. Devices
+    /// are merged only if their numbers are consecutive.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -53,8 +53,8 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in the columns `folded`.
-    /// In these columns `joins` decides whether a cell may follow that of the last merged row.
+    /// Merges rows that differ only in the columns `folded`, if `joins` accepts the last merged cell and the next
+    /// cell in each of these columns.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -99,8 +99,7 @@ impl Rows {
     }
 }
 
-/// Returns a key as a heading with one word per line.
-/// The unit `_bps` is omitted, because the cells contain it.
+/// Returns a key as a heading with one word per line, without the unit `_bps`, because the cells contain it.
 fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }

@@ -1,4 +1,4 @@
-//! Checks that the JSON of `xoff check` has every documented key of a configuration.
+//! Tests that the JSON of `xoff check` contains every key that docs/configuration.md documents.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -10,8 +10,7 @@ use super::view::view;
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
-/// Tables of keys: heading, text that must precede the keys,
-/// and keys with values that are not their defaults.
+/// Documented tables of keys: heading, TOML text before the keys, and the keys with values other than their defaults.
 const KEYS: &[(&str, &str, &str)] = &[
     (
         "[switch]",

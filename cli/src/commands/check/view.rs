@@ -1,4 +1,4 @@
-//! JSON description of a checked configuration, also the source of `xoff check`'s tables.
+//! JSON description of a checked configuration, from which `xoff check` also prints its tables.
 
 use serde_json::{Value, json};
 use xoff_config::shell::Chunks;
@@ -14,7 +14,7 @@ use xoff_flow_control::settings::{
 };
 use xoff_wire::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, Nanos, PortId};
 
-/// Returns every setting, derived or given.
+/// Returns every setting of the configuration, given or derived.
 #[must_use]
 pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
     let Config { switch, shell, headroom, cables, warnings, notes } = config;
@@ -443,7 +443,6 @@ fn class_view(
         },
         "max_rate_bps": max_rate.map(|rate| rate.bits_per_second()),
         "policy": policy.name(),
-        // Thresholds of the policy other than XOFF and XON.
         "policy_thresholds": thresholds.filter(|_| *lossless).map(named).collect::<Value>(),
         "congested": congested(port, class, switch),
         "ecn": ecn.map(|EcnSettings { min, max, probability, wred }| json!({
@@ -461,10 +460,9 @@ fn class_view(
     })
 }
 
-/// Returns how long a congested line stays busy, and how long its frames wait,
-/// by the thresholds of other ports.
+/// Returns how long a congested line stays busy, and how long its frames wait, as given by the thresholds of the ports that send to it.
 ///
-/// Returns `None` if these times depend on more: on free shared memory, or on another policy than PFC.
+/// Returns `None` if free shared memory or a policy other than PFC also influences these times.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);
@@ -480,11 +478,11 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
     let lowest = feeding().map(|class| class.xon).min().filter(|_| decides)?;
     let highest = feeding().map(|class| class.xoff).max()?;
     Some(json!({
-        // Time for which bytes queued below XON keep the line busy until peers resume.
+        // Time for which the bytes queued at XON keep the line busy until peers resume.
         "covered_us": { "one": time(lowest), "all": all(|class| class.xon) },
-        // Queueing delay of a frame that finds as many bytes queued as XOFF allows.
+        // Queueing delay of a frame that finds as many bytes queued as XOFF permits.
         "delay_us": { "one": time(highest), "all": all(|class| class.xoff) },
-        // Longest stall of the port's worker for which a burst makes up afterwards.
+        // Longest stall of the port's worker that the port can make up for by a burst afterwards.
         "made_up_us": time(port.burst),
     }))
 }

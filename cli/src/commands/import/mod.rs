@@ -27,7 +27,7 @@ pub struct Args {
 enum From {
     /// Convert the QoS tables of a SONiC switch to a configuration of xoff.
     ///
-    /// Comments at the top of the output name the settings that have no counterpart.
+    /// Comments at the top of the output name the settings that xoff does not have.
     Sonic {
         /// File config_db.json of SONiC.
         file: PathBuf,
@@ -40,7 +40,7 @@ pub fn run(Args { from: From::Sonic { file } }: &Args) -> miette::Result<()> {
         .map_err(|error| miette!("{name} is not JSON, which a config_db.json has to be: {error}"))?;
     let text = sonic::converted(&db).map_err(|why| miette!("{name}: {why}"))?;
     cli::print(&text)?;
-    // Validate for any machine, because the devices of the other switch are not here.
+    // Validate for any machine, because the devices of the other switch do not exist here.
     Config::from_toml("the converted configuration", &text, Machine::default()).into_diagnostic()?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! QoS tables of SONiC's `config_db.json`: SONiC's traffic classes become classes.
+//! Converts the QoS tables of SONiC's `config_db.json`. SONiC's traffic classes become classes of xoff.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ const READ: [&str; 15] = [
     "SCHEDULER",
     "WRED_PROFILE",
 ];
-/// Keys that are read, by table. Entries of all other tables that are read are maps.
+/// Keys that the import reads, by table. Other tables that it reads are maps.
 const KEYS: [(&str, &[&str]); 9] = [
     ("DEVICE_METADATA", &["hostname"]),
     ("PORT", &["admin_status", "mtu", "pfc_asym", "speed"]),
@@ -49,17 +49,17 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Keys and tables of maps that are the identity in a switch whose classes each have a queue, a buffer and a PFC priority of their own.
+/// Maps that must be the identity, because each class of xoff has its own queue, buffer and PFC priority: key in PORT_QOS_MAP, and table.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
     ("pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE"),
 ];
 
-/// Converts the tables to a configuration as TOML.
+/// Converts the tables to a configuration in TOML.
 ///
 /// # Errors
-/// The document is no `config_db.json`.
+/// If the document is no `config_db.json`.
 pub(super) fn converted(db: &Value) -> Result<String, String> {
     let db = Db {
         tables: db.as_object().ok_or("the file has to be an object of tables")?,
@@ -279,7 +279,7 @@ impl<'a> Db<'a> {
         number
     }
 
-    /// Returns the classes of a list; notes other entries.
+    /// Returns the classes of a comma-separated list. Other entries become notes.
     fn list(&mut self, port: &str, key: &str, text: &str) -> Vec<u8> {
         let mut classes = Vec::new();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -291,7 +291,7 @@ impl<'a> Db<'a> {
         classes
     }
 
-    /// Writes those entries of a map from codes to classes as TOML that differ from `default`. SONiC gives unnamed codes class 0.
+    /// Returns a map from codes to classes as TOML, without entries equal to `default`. SONiC gives unnamed codes class 0.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
         let entries = self.entry(table, map);
         if entries.is_none() {
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn other_json_is_refused_and_odd_values_are_named() {
+    fn sonic_import_refuses_other_json_and_names_odd_values() {
         for other in [json!([]), json!({}), json!({ "PORT": {} })] {
             converted(&other).unwrap_err();
         }
@@ -462,7 +462,7 @@ mod tests {
             assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
         }
     }
-    /// Values with line breaks and control characters add no keys, and keys that are not read are noted.
+    /// Tests that line breaks and control characters in values add no keys, and that keys without counterpart become comments.
     #[test]
     fn hostile_sonic_values_stay_values() {
         let mut odd = db();

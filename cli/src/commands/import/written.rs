@@ -1,4 +1,4 @@
-//! A configuration as text: settings that all ports share are written once, as defaults.
+//! Writes a configuration as TOML. Settings that all ports share are written once, as defaults.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ pub(super) struct Written {
     pub name: Option<String>,
     pub memory: Vec<String>,
     pub ports: Vec<(String, Settings)>,
-    /// Settings without counterpart, which become comments.
+    /// Settings that xoff does not have; they become comments.
     pub notes: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ fn comment(note: &str) -> String {
     format!("# Not converted: {}\n", note.replace(char::is_control, " "))
 }
 
-/// Returns text as a TOML string. JSON's escapes are valid TOML, but JSON does not escape DEL.
+/// Returns `text` as a TOML string. JSON's escapes are valid TOML, but JSON does not escape DEL.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }

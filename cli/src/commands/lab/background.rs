@@ -1,6 +1,6 @@
 //! `xoff lab up`: runs the network in a background process with its own session.
 //!
-//! Its standard output reports start or error; later output goes to its log.
+//! This process reports start or error on its standard output, and writes later messages to its log.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +17,7 @@ use crate::cli;
 use xoff_lab::network::control::make_directory;
 use xoff_lab::network::{NetworkError, log_file};
 
-/// Output of a successful start.
+/// Text that the background process writes to standard output when the network is up.
 const UP: &str = "up\n";
 
 pub(super) fn start(network: &Network, file: Option<&Path>) -> Result<(), NetworkError> {
@@ -56,7 +56,7 @@ pub(super) fn start(network: &Network, file: Option<&Path>) -> Result<(), Networ
 
 pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miette::Result<ExitCode> {
     let _ = nix::unistd::setsid(); // fails only for a session leader
-    // Until the network is up, SIGTERM ends this process when `xoff lab up` ends.
+    // End this process by SIGTERM if `xoff lab up` ends before the network is up.
     set_pdeathsig(Signal::SIGTERM).into_diagnostic()?;
     let made = load().map_err(miette::Report::from).and_then(Kept::new);
     let kept = match made {
@@ -69,7 +69,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     set_pdeathsig(None).into_diagnostic()?;
     let mut stdout = io::stdout();
     if stdout.write_all(UP.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-        // `xoff lab up` has ended, so nobody would learn that the network is up.
+        // End the network, because `xoff lab up` has ended, and nobody would notice that the network is up.
         return Ok(ExitCode::from(cli::EXIT_CANNOT));
     }
     if let Ok(nowhere) = File::options().write(true).open("/dev/null") {

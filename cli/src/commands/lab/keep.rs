@@ -1,4 +1,4 @@
-//! Runs a network: makes it, answers clients, waits for its end, and accounts for its frames.
+//! Runs a lab network in this process: creates it, answers clients, waits for its end, and accounts for its frames.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,12 +31,12 @@ const LOG: &str = "warn";
 const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
 
 pub(super) struct Kept {
-    // Dropped first: its thread reads the network's counters.
+    // Drop the page first, because its thread reads the counters of the network.
     _page: Option<ControlHandle>,
     up: RunningNetwork,
     events: Receiver<Event>,
     tell: mpsc::Sender<Event>,
-    // Dropped last: the name must not become free before the rest of the network is gone.
+    // Drop the claim last: the name must not become free before the rest of the network is gone.
     _claim: Claim,
     _log: Log,
 }
@@ -87,7 +87,7 @@ impl Kept {
     fn end(self, mut clients: Vec<UnixStream>) -> Account {
         drop(self._page);
         let account = self.up.down();
-        // Free the name before clients get their reply, because they may start the network again.
+        // Free the name before clients get their reply, because they may then start the network again.
         drop(self._claim);
         clients.extend(self.events.try_iter().filter_map(|event| match event {
             Event::Down(stream) => Some(stream),
@@ -130,7 +130,7 @@ pub(super) fn run(
     let pid = Pid::from_raw(i32::try_from(child.id()).into_diagnostic()?);
     let tell = kept.tell.clone();
     spawn(move || {
-        // WNOWAIT leaves the ended process as a zombie, so that no other process gets its PID.
+        // Leave the ended process as a zombie (WNOWAIT), so that no other process gets its PID.
         let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         let _ = tell.send(Event::Ended); // fails if the receiver is gone
     })?;
@@ -141,7 +141,7 @@ pub(super) fn run(
         let within = kill_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         match kept.events.recv_timeout(within) {
             Ok(Event::Signal(SIGINT)) if terminal_sends_sigint() => {}
-            // A second signal means that the user does not want to wait any longer.
+            // Kill the command at the second signal, because the user does not want to wait any longer.
             Ok(Event::Signal(_)) if was_signalled => _ = kill(pid, Signal::SIGKILL),
             Ok(Event::Signal(signal)) => {
                 was_signalled = true;
@@ -151,7 +151,7 @@ pub(super) fn run(
             Ok(Event::Down(stream)) => {
                 down.push(stream);
                 kill_at.get_or_insert_with(|| {
-                    // A stopped process handles SIGTERM only after SIGCONT.
+                    // Continue the command (SIGCONT), because a stopped process does not handle SIGTERM.
                     [Signal::SIGTERM, Signal::SIGCONT].into_iter().for_each(|signal| _ = kill(pid, signal));
                     Instant::now() + TERM_WITHIN
                 });
@@ -203,11 +203,10 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Returns whether this process is in the terminal's foreground group.
-/// The terminal then sends SIGINT to the command, too.
+/// Returns whether this process is in the terminal's foreground group. If so, the terminal sends SIGINT to the command, too.
 fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields after the name are state, parent, process group, session, terminal and foreground process group.
+    // The fields after the name are state, parent, process group, session, terminal and foreground process group.
     let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, after)| after).split_whitespace().collect();
     matches!(fields[..], [_, _, group, _, _, foreground, ..] if group == foreground)
 }

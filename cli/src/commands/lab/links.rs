@@ -22,7 +22,7 @@ pub struct LinkArgs {
     which: LabArgs,
     /// Switch port (s1:h1), two nodes (h1-s1, s1:port-s2), or a node with one link [default: show all].
     link: Option<String>,
-    /// Line rate, such as 100M, up to the file's; ports follow with their headroom.
+    /// Line rate, such as 100M, up to the file's; headroom of the ports follows.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     speed: Option<u64>,
     /// One-way delay, such as 5ms.
@@ -37,7 +37,7 @@ pub struct LinkArgs {
     /// Apply delay, jitter and loss also to MAC control frames.
     #[arg(long, value_name = "BOOL")]
     mac_control: Option<bool>,
-    /// Change only frames from this node [default: both directions].
+    /// Change only frames sent by this node [default: both directions].
     #[arg(long, value_name = "NODE")]
     from: Option<String>,
     /// Take the link down, as if its cable were pulled.

@@ -52,9 +52,8 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns node and command of a capture:
-/// `xoff capture` at a named switch port, otherwise `tcpdump` at the link's host.
-/// At a link of two switches, it is `xoff capture` at the first one.
+/// Returns the node and the command of a capture. At a named switch port or a link of two switches, the command is
+/// `xoff capture` (at the first switch); at other links, `tcpdump` at the host.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,
@@ -137,7 +136,7 @@ mod tests {
         assert_eq!(at("h2:eth1").unwrap(), "h2 -i eth1 -U -w file");
         assert!(
             matches!(at("h2"), Err(NetworkError::AmbiguousLink { .. })),
-            "the only link of a host with two links was found"
+            "a host's name selects a link although the host has two"
         );
         assert_eq!(at("s1:h1").unwrap(), "s1 capture h1 -w file");
         assert_eq!(at("s2-s1").unwrap(), "s1 capture s2 -w file");

@@ -30,7 +30,7 @@ use xoff_lab::network::{Account, NetworkError, enter};
 use xoff_switch::control::reload::Reloaded;
 use xoff_switch::machine;
 
-/// Maximum wait of `lab list` for each network.
+/// Maximum time that `lab list` waits for each network.
 const LIST_WAIT: Duration = Duration::from_secs(1);
 
 /// Run a network of hosts and switches from one file.
@@ -62,9 +62,9 @@ enum LabCommand {
     ///
     /// Example: xoff lab run --on h1 -- ping -c 3 h2
     ///
-    /// Makes the network, runs the command, takes the network down, and prints what became of every frame. Exits with 2 if the network
-    /// cannot be made, and with the command's code if the command fails. Otherwise exits with 0 if no lossless frame was lost, with 1 if
-    /// one was, and with 3 if that is unknown.
+    /// Creates the network, runs the command, takes the network down, and prints the outcome of every frame. Exits
+    /// with 2 if the network cannot be created, and with the command's code if the command fails. Otherwise exits
+    /// with 0 if no lossless frame was lost, with 1 if one was, and with 3 if that is unknown.
     Run {
         /// Network file (TOML) [default: two hosts and a switch].
         file: Option<PathBuf>,
@@ -73,12 +73,12 @@ enum LabCommand {
         on: Option<String>,
         /// Print the account of all frames as one JSON object.
         ///
-        /// It goes to standard output, and the command's output to standard error.
+        /// The object goes to standard output, and the command's output to standard error.
         #[arg(long)]
         json: bool,
         /// Command and its arguments.
         ///
-        /// Without --on the command can run further commands at nodes, by `xoff lab exec`.
+        /// Without --on, the command can run further commands at nodes by `xoff lab exec`.
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
@@ -95,7 +95,7 @@ enum LabCommand {
     Exec {
         #[command(flatten)]
         which: LabArgs,
-        /// Host or switch.
+        /// Host or switch where the command runs.
         node: String,
         /// Command and its arguments.
         #[arg(last = true, required = true)]
@@ -168,7 +168,7 @@ enum LabCommand {
     Restart {
         #[command(flatten)]
         which: LabArgs,
-        /// Host or switch.
+        /// Host or switch to restart.
         node: String,
         /// Restart only the agent of a host.
         #[arg(long)]
@@ -223,7 +223,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             keep::run(load(file.as_deref(), &here(own))?, on.as_deref(), command, *json)
         }
         LabCommand::Up { file } => {
-            // Check the file here, so that its errors are printed in colour: the background process has no terminal.
+            // Check the file in this process, which has a terminal, so that errors are printed in colour.
             let network = load(file.as_deref(), &here(own))?;
             background::start(&network, file.as_deref())?;
             let Description { page, .. } = control::ask(&network.name, Request::Describe)?;
@@ -260,7 +260,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let description: Description = control::ask(&lab, Request::Describe)?;
             let (node, mut command) = look::capture_command(&description, link, out)?;
             command.extend(arguments.iter().cloned());
-            // Enter only the network namespace of the node, so that the command writes the file in the caller's file system.
+            // Enter only the network namespace of the node, so that the command writes to the caller's file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
         }
         LabCommand::Link(args) => links::link(args),
@@ -280,7 +280,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Child { which, parent, on, command } => {
             prctl::set_pdeathsig(Signal::SIGKILL).into_diagnostic()?;
-            // If the parent ended before `prctl`, no signal comes, so compare its PID.
+            // Compare the parent's PID, because no signal comes if the parent ended before `prctl`.
             if getppid().as_raw() != *parent {
                 return Ok(ExitCode::from(cli::EXIT_CANNOT));
             }
@@ -293,8 +293,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Returns this machine with its available memory and the program's own policy.
-/// Devices and namespaces are not checked, because a lab makes its own.
+/// Describes this machine for a check: available memory, and the custom policy if the program has one. Devices and
+/// namespaces are not listed, because a lab creates its own.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     Machine { own_policy: own.cloned(), ..machine::here().without_networks() }
 }

@@ -1,4 +1,4 @@
-//! `xoff nic`: an agent that makes this host obey pauses; its subcommands.
+//! `xoff nic`: an agent that makes this host obey pauses, and its subcommands.
 //!
 //! Exit codes: 0 no lossless frame lost (`nic check`: the agent would start); 1 lossless frames dropped or still
 //! queued, or obedience not proved; 2 bad usage, or a device unusable or gone.
@@ -78,10 +78,10 @@ struct AgentArgs {
     /// Class by DSCP, as in 26=3,40-47=5 [default: class = DSCP / 8].
     #[arg(long, value_name = "DSCP=CLASS,...", value_parser = class_map::<64>)]
     dscp_map: Option<[Option<Class>; 64]>,
-    /// Announce classes by LLDP, compare or take those of the switch [default: off].
+    /// Announce classes by LLDP; compare them with the switch's, or adopt those [default: off].
     ///
-    /// With compare, the agent reports differences to the switch (DCBX). With willing, lossless classes and DSCP map are those of the
-    /// switch, as long as exactly one neighbor announces DCBX.
+    /// With compare, the agent reports differences to the switch (DCBX). With willing, lossless classes and DSCP map
+    /// are those of the switch, as long as exactly one neighbor announces DCBX.
     #[arg(long, value_name = "off|compare|willing", value_parser = dcbx)]
     dcbx: Option<Dcbx>,
     /// Let congestion notifications (CNMs) set the rate of their class.
@@ -101,7 +101,7 @@ struct AgentArgs {
     pause_time: Option<u16>,
     /// Response time configured at the switch's port; warn above it.
     ///
-    /// The agent warns if this host takes longer than the peer_response of the switch's port.
+    /// This is `peer_response` of the switch's port. The agent warns if this host takes longer to obey a pause.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     peer_response: Option<Nanos>,
     /// Run without real-time priority and locked memory.
@@ -162,8 +162,7 @@ pub struct GuardArgs {
 
 const GUARD: &str = "nic-guard";
 
-/// Refuses a file that has the name of a subcommand.
-/// The user probably wrote the subcommand after its options.
+/// Refuses a file with the name of a subcommand: the user probably wrote the subcommand after its options.
 fn no_action(file: PathBuf) -> Result<PathBuf, String> {
     match file.to_str() {
         Some(name @ ("check" | "restore" | "status")) => Err(format!(

@@ -9,9 +9,9 @@ use xoff_switch::control::{AddressPage, RoutePage};
 use xoff_switch::router::Row;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum bytes of a reply; even the status of the largest switch is smaller.
+/// Maximum bytes of a reply; more than the status of the largest switch.
 const BODY_MAX: u64 = 64 << 20;
-/// Maximum characters quoted from an error reply.
+/// Maximum number of characters quoted from an error reply.
 const QUOTED_MAX: usize = 200;
 
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub(super) struct SwitchReply {
     pub status: Result<Status, StatusError>,
 }
 
-/// Queries `urls`, and with `all` every other switch that has a socket.
+/// Queries the switches at `urls`; with `all`, also every other switch that has a socket.
 pub(super) fn ask(urls: &[String], all: bool, what: Option<What>) -> Result<Vec<SwitchReply>, StatusError> {
     let sockets = if all { sockets()? } else { Vec::new() };
     let sockets = sockets.into_iter().filter(|url| !urls.contains(url));
@@ -108,7 +108,7 @@ fn get(url: &str, path: &str) -> Result<String, StatusError> {
     Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), message })
 }
 
-/// Returns the first non-empty line without control characters, cut to [`QUOTED_MAX`].
+/// Returns the first non-empty line without control characters, cut to [`QUOTED_MAX`] characters.
 fn first_line(body: &str) -> Option<String> {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control()).take(QUOTED_MAX).collect::<String>();
     body.lines().map(plain).find(|line| !line.trim().is_empty())
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn error_for_unreachable_switch_suggests_to_start_one() {
-        // Nothing can listen on port 0.
+        // Use port 0, where nothing can listen.
         let message = fetch("http://127.0.0.1:0").map_err(|error| error.to_string());
         let message = message.expect_err("a server answered on port 0");
         assert!(message.starts_with("no switch answers at http://127.0.0.1:0: "), "{message}");

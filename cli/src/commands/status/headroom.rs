@@ -1,5 +1,3 @@
-//! Table of the headroom of each lossless class: available, needed if the peer behaves as configured, and used so far.
-
 use super::layout::table;
 use xoff_config::format::{bytes, span};
 use xoff_switch::control::status::{ClassStatus, PortStatus};

@@ -1,5 +1,3 @@
-//! `xoff status`: shows a running switch.
-
 mod ask;
 mod groups;
 mod headroom;
@@ -106,9 +104,9 @@ enum What {
     Mac,
     /// Routes of the kernel, by which a routed switch forwards.
     Routes,
-    /// Pauses of single flows (OFC): requested, obeyed, and those that shadow policies would request.
+    /// Pauses of single flows (OFC): requested, obeyed, and requests that shadow policies would send.
     Flows,
-    /// Causes of pauses over all queried switches, with each cycle.
+    /// Causes of pauses across all queried switches, with each cycle.
     Causes,
     /// JSON Schema of /status and of `--json`; queries no switch.
     Schema,
@@ -201,7 +199,7 @@ impl Args {
         if self.what.is_some() {
             return Ok(Look::Text(self.answer(past)?));
         }
-        // Select only ports here: the screen itself selects classes and congested ports.
+        // Select only ports here, because the screen itself selects classes and congested ports.
         let selection = Selection { ports: self.port.clone(), ..Selection::default() };
         let mut switches = Vec::new();
         for reply in self.ask()? {
@@ -296,7 +294,7 @@ impl Args {
 fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
     let SwitchReply { url, status } = reply;
     let picked = status.and_then(|status| {
-        // A restarted switch has no previous status, because its counters begin at zero.
+        // Do not compare with an earlier status after a restart, because the switch's counters begin at zero.
         let before = past.insert(url.clone(), status.clone());
         let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
         Ok((selection.of(&status, before.as_ref())?, before))

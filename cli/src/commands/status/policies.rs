@@ -1,4 +1,4 @@
-//! Tables of QCN, GFC, OFC and shadow policies. Ports and classes without data are omitted.
+//! Tables of QCN, GFC, OFC and shadow policies, without ports and classes that have no data.
 
 use xoff_config::written::grouped;
 

@@ -1,5 +1,3 @@
-//! Screen of a single port, on 80 columns: a line for each class, then further facts.
-
 use xoff_config::written::grouped;
 
 use super::super::layout::has_traffic;

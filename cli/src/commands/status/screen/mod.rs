@@ -1,7 +1,7 @@
 //! `xoff status --watch` on a terminal: a table of ports, and a screen for a single port.
 //!
-//! Querying, reading keys and drawing have a thread each: so keys work while a switch does not reply, and the command ends when it loses
-//! its terminal. Columns that do not fit are omitted, beginning with the last one.
+//! There is a thread each for queries, keys and drawing. So keys work while a switch does not reply, and the command
+//! ends when it loses its terminal. Columns that do not fit are left out, beginning with the last one.
 
 mod detail;
 mod ports;
@@ -85,9 +85,9 @@ struct Screen {
     chosen: Option<Place>,
     is_open: bool,
     table: TableState,
-    /// First visible line and column of a text.
+    /// First visible line and column of the text.
     scroll: (u16, u16),
-    /// Lines of a page, as last drawn.
+    /// Number of lines per page when the screen was last drawn.
     page: u16,
 }
 
@@ -239,7 +239,7 @@ impl Screen {
     fn draw_port(&mut self, frame: &mut Frame<'_>) {
         let width = usize::from(frame.area().width);
         let Look::Switches(switches) = &self.look else { return };
-        // Show the port even if it is not congested.
+        // Show the port even if it is not congested, because the user has chosen it.
         let all = Selection { congested: false, ..self.selection.clone() };
         let rows = ports::rows(switches, &all);
         let mut lines = match self.chosen(&rows) {

@@ -28,7 +28,7 @@ impl Row {
         self.past.as_ref().map(|(port, seconds)| Before { port, seconds: *seconds })
     }
 
-    /// Returns received and sent rates of these classes, in bits and frames per second; `None` at the first query.
+    /// Returns the received and sent rates of these classes, in bits and frames per second; `None` at the first query.
     pub fn rates(&self, classes: &[ClassStatus]) -> Option<[[f64; 2]; 2]> {
         let before = self.before()?;
         let [rx, tx] = sums(classes.iter());
@@ -69,7 +69,7 @@ pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection
     let mut rows = Vec::new();
     for (url, picked) in switches {
         let Ok((status, before)) = picked else { continue };
-        // A port that `--port` names may have been removed in the meantime.
+        // Skip a port named by `--port` that has been removed in the meantime.
         let Ok(picked) = selection.of(status, before.as_ref()) else { continue };
         for port in picked.ports {
             let past = Before::of(&port, status, before.as_ref()).map(|it| (it.port.clone(), it.seconds));
@@ -141,7 +141,7 @@ const fn number(header: &'static str, width: u16, cell: fn(&Row) -> String) -> C
     Column { header, width, is_word: false, cell }
 }
 
-/// Columns in order of importance. On 80 characters `lost` is the last that fits.
+/// Columns in order of importance. On a terminal of 80 characters, `lost` is the last that fits.
 const COLUMNS: [Column; 16] = [
     word("port", 11, |row| row.name.clone()),
     word("link", 4, |row| link(row.port.link).into()),
