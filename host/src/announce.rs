@@ -1,4 +1,4 @@
-//! Gratuitous ARP frames. From them switches learn a host's address, so that they need not flood frames to it.
+//! Gratuitous ARP frames, from which switches learn a host's address, so that they need not flood frames to it.
 
 use pnet_packet::arp::{ArpHardwareTypes, ArpOperations, MutableArpPacket};
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
@@ -6,10 +6,10 @@ use xoff_wire::units::MacAddr;
 
 use crate::payload::ip_address;
 
-/// Length of the frame in bytes, without FCS.
+/// Length of a gratuitous ARP frame in bytes, without FCS.
 pub const LEN: u32 = 60;
 
-/// Builds a gratuitous ARP frame for `address`, without FCS.
+/// Builds a gratuitous ARP frame that announces `address`, without FCS.
 #[must_use]
 pub fn gratuitous_arp(address: MacAddr) -> [u8; LEN as usize] {
     let mut bytes = [0; LEN as usize];

@@ -1,14 +1,13 @@
-//! Builds control frames for tests: well-formed ones, or ones with intended errors.
+//! Builds control frames for tests: well-formed frames, or frames with intended errors.
 
 use std::net::SocketAddr;
 
 use xoff_wire::units::{Class, ClassSet, MacAddr, Quanta, RateStep};
 use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc};
 
-/// MAC control frame to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// PFC frame or 802.3x PAUSE frame.
+    /// PFC frame, or 802.3x PAUSE frame.
     Pause(MacControl),
     /// Frame that requests sending rates of classes (GFC).
     Rates(Rates),
@@ -39,7 +38,7 @@ impl Control {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
     pub overwrites: Vec<Overwrite>,
-    /// Length in bytes to which the frame is cut; `None` does not cut it.
+    /// Length in bytes to which the frame is cut; `None` keeps the whole frame.
     pub truncate: Option<usize>,
 }
 
@@ -59,11 +58,11 @@ pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Ve
     bytes
 }
 
-/// Parses a control frame:
+/// Parses a control frame given on the command line:
 ///
 /// * `3=65535,4=0`, `all=100`, `802.3x=100`: pauses, in quanta;
-/// * `gfc:3=2@65535`: class 3 at a quarter of the line for 65535 quanta;
-/// * `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: pause of a flow of class 3; 0 quanta resume it.
+/// * `gfc:3=2@65535`: limits class 3 to a quarter of the line for 65535 quanta;
+/// * `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: pauses a flow of class 3; 0 quanta resume it.
 pub fn parse_control(text: &str) -> Result<Control, String> {
     match text.split_once(':') {
         Some(("gfc", rates)) => parse_rates(rates).map(Control::Rates),
@@ -72,7 +71,7 @@ pub fn parse_control(text: &str) -> Result<Control, String> {
     }
 }
 
-/// Parses bytes to overwrite: `38=0203` overwrites two bytes from offset 38 on.
+/// Parses an option that overwrites bytes: `38=0203` writes two bytes from offset 38 on.
 pub fn parse_overwrite(text: &str) -> Result<Overwrite, String> {
     let read = || {
         let (offset, digits) = text.split_once('=')?;
@@ -128,7 +127,7 @@ fn parse_list(text: &str) -> Result<Control, String> {
     Err(format!("{} flows do not fit into a frame; list at most {}", flows.len(), writer.flows()))
 }
 
-/// Parses a flow: `udp/10.0.0.1:1000/10.0.0.2:4791`, or `88b5/02:00:00:00:00:01/02:00:00:00:00:02`.
+/// Parses a flow: `udp/10.0.0.1:1000/10.0.0.2:4791` (IPv4), or `88b5/02:00:00:00:00:01/02:00:00:00:00:02` (EtherType and MAC addresses).
 fn parse_flow(text: &str) -> Option<FlowKey> {
     let mut parts = text.split('/');
     let [kind, src, dst] = [parts.next()?, parts.next()?, parts.next()?];

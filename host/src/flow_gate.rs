@@ -1,4 +1,4 @@
-//! Pauses of single flows (OFC).
+//! Obeys pauses of single flows (OFC).
 
 use xoff_wire::units::{BitRate, Class, Nanos};
 use xoff_wire::{FlowKey, FlowPause, Operation};
@@ -11,13 +11,13 @@ pub struct FlowGate {
 }
 
 impl FlowGate {
-    /// Creates a gate without paused flows; `line` determines the duration of a quantum.
+    /// Creates a gate without paused flows. `line` determines the duration of a quantum.
     #[must_use]
     pub const fn new(line: BitRate) -> FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Pauses or resumes the flows that a received frame lists. The last frame that lists a flow counts.
+    /// Pauses or resumes the flows listed in a received frame. It replaces earlier pauses of these flows.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));
@@ -33,7 +33,7 @@ impl FlowGate {
         self.changed = true;
     }
 
-    /// Removes expired pauses; returns true if paused flows have changed since the last call.
+    /// Removes expired pauses. Returns true if the set of paused flows has changed since the last call.
     pub fn take_change(&mut self, now: Nanos) -> bool {
         let before = self.paused.len();
         self.paused.retain(|&(.., until)| until > now);

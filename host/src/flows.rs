@@ -1,7 +1,7 @@
-//! Random flows, which a seed determines: sizes of a measured distribution, Poisson arrivals (open loop).
+//! Random flows, reproducible by a seed: sizes of a measured distribution, and Poisson arrivals (open loop).
 //!
-//! A distribution is a list of points (size in bytes, cumulative percent), joined by straight lines. `edu1` and `edu2`
-//! are the university data centers of Benson, Akella and Maltz (IMC 2010).
+//! A distribution is a list of points (size in bytes, cumulative percent), joined by straight lines. `edu1` and
+//! `edu2` are the university data centers of Benson, Akella and Maltz (IMC 2010).
 
 use fastrand::Rng;
 use xoff_config::visible;
@@ -27,13 +27,13 @@ pub enum FlowSizesError {
     Falls { line: usize },
     #[error("the last cumulative percent is {last}; it must be 100")]
     Incomplete {
-        /// Last cumulative percent in the list.
+        /// Last cumulative percent in the list, which should be 100.
         last: f64,
     },
 }
 
 impl FlowSizes {
-    /// Returns the built-in distribution `edu1` or `edu2`.
+    /// Returns the built-in distribution `edu1` or `edu2`; `None` for other names.
     #[must_use]
     pub fn named(name: &str) -> Option<FlowSizes> {
         let text = match name {
@@ -44,7 +44,7 @@ impl FlowSizes {
         Some(FlowSizes::parse(text).expect("a built-in distribution is malformed"))
     }
 
-    /// Parses lines of "bytes percent". Skips empty lines and lines that begin with #.
+    /// Parses a distribution: lines of "bytes percent". Skips empty lines and lines that begin with #.
     pub fn parse(text: &str) -> Result<FlowSizes, FlowSizesError> {
         let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
         for (index, found) in text.lines().enumerate() {
@@ -66,7 +66,7 @@ impl FlowSizes {
         }
     }
 
-    /// Returns the size in bytes at `quantile` (0 to 1); at least 1 byte.
+    /// Returns the flow size in bytes at `quantile` (0 to 1); at least 1 byte.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> u32 {
         let above = self.points.partition_point(|point| point.1 < quantile).clamp(1, self.points.len() - 1);
@@ -75,7 +75,7 @@ impl FlowSizes {
         whole(size_a + (size_b - size_a) * along)
     }
 
-    /// Returns the mean of `cost(size)` over all flow sizes.
+    /// Returns the mean of `cost(size)` over the distribution of flow sizes.
     #[must_use]
     pub fn mean(&self, cost: impl Fn(u32) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several steps per straight line, each evaluated at its middle
@@ -102,14 +102,14 @@ fn whole(size: f64) -> u32 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of the flow in its stream, from 0.
+    /// Number of the flow in its stream, counted from 0.
     pub id: u32,
     pub bytes: u32,
-    /// Time from which the flow's frames can be sent.
+    /// Time from which frames of the flow can be sent.
     pub began: Nanos,
 }
 
-/// Endless random sequence of flows in the order of arrival.
+/// Endless random sequence of flows, in the order of arrival.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     sizes: FlowSizes,
@@ -119,7 +119,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates the sequence. All flows arrive after `start`.
+    /// Creates a sequence whose flows all arrive after `start`.
     #[must_use]
     pub fn new(sizes: FlowSizes, interval_mean: Nanos, start: Nanos, seed: u64) -> Arrivals {
         let mut arrivals = Arrivals {
@@ -137,7 +137,6 @@ impl Arrivals {
         self.next
     }
 
-    /// Removes and returns the next flow.
     pub fn take(&mut self) -> Flow {
         let flow = self.next;
         self.next.id = flow.id.wrapping_add(1);

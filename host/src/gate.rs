@@ -1,4 +1,4 @@
-//! Reaction of a host to pauses: at once, never, or after a fixed delay.
+//! Reaction of a host to pauses: it obeys them at once, never, or after a fixed delay.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum number of delayed pause frames. If one more arrives, the oldest takes effect early.
+/// Maximum number of delayed pause frames. If a further frame arrives, the oldest takes effect early.
 const PENDING_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Obedience {
     #[default]
     Obey,
-    /// The host obeys each pause only when this time has passed since receipt.
+    /// The host obeys each pause frame this time after its receipt.
     Late(Nanos),
     Ignore,
 }
@@ -32,20 +32,20 @@ pub struct ClassPauses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseCounts {
     pub pfc_frames: u64,
-    /// Frames that pause or resume single flows (OFC), obeyed by the host.
+    /// Frames received and obeyed that pause or resume single flows (OFC).
     pub flow_frames: u64,
-    /// Frames that request rates (GFC), obeyed by the host.
+    /// Frames received and obeyed that request rates (GFC).
     pub rate_frames: u64,
-    /// 802.3x PAUSE frames.
+    /// 802.3x PAUSE frames received.
     pub pause_frames: u64,
-    /// Well-formed pause frames without effect, because none of their classes obeys pauses.
+    /// Well-formed pause frames without effect, because the host lets none of their classes obey pauses.
     pub ignored: u64,
     /// Malformed or unknown MAC control frames, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
     pub classes: [ClassPauses; CLASSES],
 }
 
-/// Pause state of a host, which determines the classes that must not send.
+/// Pause state of a host: which classes must not send.
 #[derive(Debug)]
 pub struct Gate {
     obedience: Obedience,
@@ -59,8 +59,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate without pauses. `line` determines the duration of a quantum. With `obey_802_3x`, a PAUSE frame
-    /// pauses all classes.
+    /// Creates a gate without pauses. `line` determines the duration of a quantum. With `obey_802_3x`, an 802.3x
+    /// PAUSE frame pauses all classes.
     #[must_use]
     pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
         let pending = match obedience {
@@ -79,53 +79,50 @@ impl Gate {
         }
     }
 
-    /// Makes only `classes` obey pauses.
+    /// Restricts obedience to `classes`.
     #[must_use]
     pub fn obeying_classes(mut self, classes: ClassSet) -> Gate {
         self.classes = classes;
         self
     }
 
-    /// Makes only `classes` obey pauses from now on, and ends the pauses and rate limits of others.
+    /// Restricts obedience to `classes` from now on. Pauses and rate limits of other classes end.
     pub fn set_classes(&mut self, now: Nanos, classes: ClassSet) {
         self.classes = classes;
         self.release(now, ClassSet(!classes.0));
     }
 
-    /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses, or does not obey OFC, pauses the
-    /// flow's class instead.
+    /// Makes the gate obey pauses of single flows (OFC). A gate that delays pauses pauses the whole class instead.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
         self
     }
 
-    /// Makes the gate obey requested rates (GFC). Gates that delay pauses ignore them.
+    /// Makes the gate obey requested rates (GFC). A gate that delays pauses ignores them.
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
         self
     }
 
-    /// Returns the rate limit of a class, as it was at the last call of [`Gate::paused`].
+    /// Returns the rate limit of a class at the last call of [`Gate::paused`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
     }
 
-    /// Returns when the current pause of a class began.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.paused.since(class)
     }
 
-    /// Returns when the current pause of a class expires.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.paused.until(class)
     }
 
-    /// Counts a sent frame (`bytes` with preamble and gap) against its class's rate limit.
+    /// Counts a sent frame against the rate limit of its class. `bytes` include preamble and gap.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -133,7 +130,7 @@ impl Gate {
         }
     }
 
-    /// Returns the paused flows if they have changed since the last call.
+    /// Returns the paused flows, but only if they have changed since the last call.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
         flows.take_change(now).then_some(flows)
@@ -175,7 +172,7 @@ impl Gate {
         ClassSet(self.paused.classes().0 | slowed.0)
     }
 
-    /// Returns when [`Gate::paused`] may next change without a received frame.
+    /// Returns the next time at which [`Gate::paused`] may change without a received frame.
     #[inline]
     #[must_use]
     pub fn next_change(&self) -> Nanos {
@@ -185,7 +182,7 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// Ends all pauses and rate limits, because the link was lost.
+    /// Ends all pauses and rate limits, because the link is down.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         self.release(now, ClassSet::ALL);
@@ -202,7 +199,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counts. Current pauses are included up to `now`.
+    /// Returns the counts. Durations include current pauses up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;

@@ -1,4 +1,4 @@
-//! Rate limiter of a stream: a reaction point of QCN (802.1Qau), which also samples its rate.
+//! Rate limiter of a stream: a reaction point of QCN (802.1Qau) that also samples its rate.
 
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
@@ -8,7 +8,7 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum number of samples, beyond which every second one is dropped and the interval doubles.
+/// Maximum number of samples. At this number, every second sample is dropped, and the sampling interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Limiter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Time since the host began, ns.
+    /// Time since the host began, in nanoseconds.
     pub at_ns: u64,
     /// Rate in Mb/s on the line (with preamble and gap).
     pub mbps: f64,
@@ -39,7 +39,7 @@ pub struct LimiterReport {
     pub cnms: u64,
     /// Quantized feedback (0 to 63) of the last CNM.
     pub feedback_last: u8,
-    /// Mean quantized feedback of CNMs; 0 without CNMs.
+    /// Mean quantized feedback (0 to 63) of all CNMs; 0 without CNMs.
     pub feedback_mean: f64,
     pub rates: Vec<RateSample>,
 }
@@ -60,21 +60,21 @@ impl Limiter {
         }
     }
 
-    /// Returns the time from which a frame may be sent.
+    /// Returns the time from which the stream may send its next frame.
     #[inline]
     #[must_use]
     pub const fn free_at(&self) -> Nanos {
         self.pace.free_at()
     }
 
-    /// Returns true if the limit is below line rate.
+    /// Returns true if the limit is lower than the line rate.
     #[inline]
     #[must_use]
     pub fn is_limiting(&self) -> bool {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Counts a frame against the limit, as if sent at `earliest`, the first possible time.
+    /// Counts a frame against the limit, as if the stream had sent it at `earliest`.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -82,7 +82,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Lowers the rate by the feedback of a congestion notification (CNM).
+    /// Lowers the rate according to the feedback of a congestion notification (CNM).
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;
@@ -91,7 +91,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Advances to `now`, and takes a sample if due.
+    /// Advances the reaction point to `now`, and takes a sample of the rate if one is due.
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.point.next_deadline() {
             self.point.advance(now);
@@ -102,7 +102,7 @@ impl Limiter {
         }
     }
 
-    /// Returns when [`Limiter::advance`] must next be called.
+    /// Returns the time at which [`Limiter::advance`] must be called.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         self.point.next_deadline().min(self.next_sample)
@@ -137,7 +137,7 @@ impl Limiter {
     }
 }
 
-/// Parses reaction point settings such as `ai=1M,hai=10M,time=15ms`. Defaults are the standard's.
+/// Parses reaction point settings such as `ai=1M,hai=10M,time=15ms`. Other settings have the defaults of the standard.
 pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
     const KEYS: &str =
         "gd (divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent), seed";
@@ -189,7 +189,7 @@ mod tests {
         assert!(limiter.is_limiting());
         assert!(
             (29_000..30_000).contains(&limiter.free_at().0),
-            "next frame at {:?}: the rate is not half",
+            "next frame at {:?}: the rate is not halved",
             limiter.free_at()
         );
         limiter.advance(Nanos::from_secs(10));

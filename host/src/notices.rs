@@ -1,5 +1,4 @@
-//! Receives congestion notification messages (CNMs). Malformed CNMs are only counted, by reason; the first
-//! well-formed ones are kept.
+//! Receives congestion notification messages (CNMs). Malformed CNMs are only counted, by reason; the first well-formed CNMs are kept.
 
 use std::collections::BTreeMap;
 
@@ -41,19 +40,19 @@ impl CapturedCnm {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CnmReport {
     pub received: u64,
-    /// Well-formed CNMs for a stream that does not exist or has no rate limiter.
+    /// Well-formed CNMs for a stream that does not exist, or has no rate limiter.
     pub unknown: u64,
     /// Malformed CNMs by reason.
     pub refused: BTreeMap<String, u64>,
-    /// The first 4096 well-formed CNMs, in order.
+    /// First 4096 well-formed CNMs, in the order of receipt.
     #[serde(skip)]
     pub captured: Vec<CapturedCnm>,
 }
 
-/// Maximum number of kept CNMs, at most 500 KB.
+/// Maximum number of CNMs kept; they take at most 500 KB.
 const CAPTURED_MAX: usize = 4096;
 
-/// Content of a CNM: number of the rate limiter, and quantized feedback.
+/// CNM in short: number of the rate limiter, and quantized feedback.
 pub type Notice = (u16, u8);
 
 impl Notices {
@@ -63,13 +62,13 @@ impl Notices {
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Processes a CNM; returns the number of its rate limiter, and the feedback.
+    /// Processes a CNM. Returns the number of its rate limiter, and the feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
     }
 
-    /// Processes a CNM; returns it if well-formed and for this host.
+    /// Processes a CNM. Returns the CNM if it is well-formed and addressed to this host.
     pub fn read(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Cnm> {
         if header.dst != address && !header.dst.is_group() {
             return None;
@@ -94,13 +93,13 @@ impl Notices {
         self.received
     }
 
-    /// Returns the numbers of malformed CNMs, by [`CnmError::index`].
+    /// Returns the number of malformed CNMs, by [`CnmError::index`].
     #[must_use]
     pub const fn refused(&self) -> &[u64; CnmError::COUNT] {
         &self.refused
     }
 
-    /// Counts the last CNM as addressed to a stream that this host does not have.
+    /// Counts the last CNM as one for a stream that this host does not have.
     pub fn note_unknown(&mut self) {
         self.unknown += 1;
     }

@@ -1,4 +1,4 @@
-//! Spaces frames as a line of a given rate would. Fractions of a nanosecond carry over to the next frame.
+//! Spaces frames in the way of a line with a given rate. Fractions of a nanosecond are carried over to the next frame.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -6,7 +6,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 pub struct Pacer {
     rate: BitRate,
     free_at: Nanos,
-    /// Time after `free_at` until the line is free, in units of 1 ns / `rate`.
+    /// Time from `free_at` until the line is free, in units of 1 ns / `rate`.
     fraction: u64,
 }
 
@@ -28,14 +28,13 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with a frame of `bytes` (with preamble and gap), from `earliest` on, or when the line is
-    /// free.
+    /// Occupies the line with a frame of `bytes` (with preamble and gap), from the time when the line is free, but not before `earliest`.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // The product cannot overflow, because a frame has at most 9 KB.
+        // This product cannot overflow, because a frame has at most 9 KB.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));

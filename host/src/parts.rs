@@ -7,7 +7,7 @@ use crate::sender::Sender;
 use crate::sink::Sink;
 use crate::stream::Stream;
 
-/// Parts of a live or simulated host from which its report is made.
+/// Parts of a live or simulated host, from which its report is made.
 #[derive(Debug)]
 pub struct HostParts<'host> {
     pub address: MacAddr,

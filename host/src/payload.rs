@@ -1,4 +1,4 @@
-//! Content of a data frame: Ethernet (tag and CN-TAG if configured), IPv4, and UDP with a [`Stamp`].
+//! Content of a data frame: Ethernet (with tag and CN-TAG if configured), IPv4, and UDP with a [`Stamp`].
 //!
 //! Bytes behind the stamp are arbitrary. The stamp is big-endian and fits into a 64-byte frame:
 //!
@@ -48,7 +48,7 @@ pub struct Headers {
     pub tag: Option<Tci>,
     pub cn_tag: Option<CnTag>,
     pub dscp: u8,
-    /// ECN bits, 0 to 3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
+    /// ECN bits: 0 is not capable, 1 is ECT(1), 2 is ECT(0), 3 is marked.
     pub ecn: u8,
     pub source_port: u16,
     pub destination_port: u16,
@@ -62,26 +62,25 @@ pub struct Stamp {
     pub class: Class,
     /// True in an end marker, which carries no data.
     pub end: bool,
-    /// Position of the frame in its stream from 0, 48 bits; in an end marker: number of data frames.
+    /// Position of the frame in its stream, from 0, 48 bits; in an end marker, the number of data frames.
     pub sequence: u64,
-    /// Time of sending, 48 bits; in an end marker: that of the first frame.
+    /// Time of sending, 48 bits, in nanoseconds; in an end marker, the time of the first frame.
     pub sent: Nanos,
     pub flow: Option<FlowStamp>,
 }
 
-/// Part of a frame that identifies its flow. A flow is a group of bytes that complete together.
+/// Part of a stamp that identifies the frame's flow: a group of bytes that complete together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
-    /// Number of the flow in its stream.
     pub id: u32,
-    /// UDP payload of the flow in bytes.
+    /// Bytes of UDP payload in the flow.
     pub bytes: u32,
     pub frames: u32,
-    /// Time from which the flow could be sent, 48 bits.
+    /// Time from which the flow could be sent, 48 bits, in nanoseconds.
     pub began: Nanos,
 }
 
-/// Returns the time from `then` (48 bits) to `now`; zero if `then`, of another machine's clock, is later.
+/// Returns the time from `then` (48 bits) to `now`; zero if `then` is later, as by the clock of another machine.
 #[must_use]
 pub const fn span_48(now: Nanos, then: Nanos) -> Nanos {
     let span = now.0.wrapping_sub(then.0) & MASK_48;
@@ -94,7 +93,7 @@ pub struct Template {
     head: [u8; HEAD_MAX],
     ip_at: usize,
     stamp_at: usize,
-    /// Checksum over the IP header without the total length, which differs by frame.
+    /// Checksum over the IP header without the total length, which differs between frames.
     ip_sum: u32,
 }
 
@@ -114,27 +113,26 @@ impl Template {
         Template { head, ip_at, stamp_at, ip_sum }
     }
 
-    /// Returns the minimum frame length, without FCS.
+    /// Returns the minimum frame length in bytes, without FCS.
     #[must_use]
     pub fn len_min(&self, with_flow: bool) -> usize {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
     }
 
-    /// Returns the bytes of UDP payload in a frame of `frame_len` bytes (without FCS).
+    /// Returns the bytes of UDP payload in a frame of `frame_len` bytes, without FCS.
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
     }
 
-    /// Returns the key by which a switch identifies the frames' flow.
+    /// Returns the key by which a switch identifies the flow of these frames.
     #[must_use]
     pub fn flow(&self) -> FlowKey {
         let header = Header::parse(&self.head).expect("the prepared header is invalid");
         FlowKey::of(&header, &self.head)
     }
 
-    /// Writes headers and stamp of a frame of `frame_len` bytes (without FCS). The minimum length is
-    /// [`Template::len_min`].
+    /// Writes headers and stamp of a frame of `frame_len` bytes, without FCS, and at least [`Template::len_min`].
     #[inline]
     pub fn write(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp) {
         frame[..self.stamp_at].copy_from_slice(&self.head[..self.stamp_at]);
@@ -142,7 +140,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Writes a frame's head as [`Template::write`] does, but with another UDP source port.
+    /// Writes headers and stamp as [`Template::write`] does, but with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);
@@ -193,7 +191,7 @@ pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Writes the IPv4 and UDP headers, except lengths and IPv4 checksum.
+/// Writes the IPv4 and UDP headers, except their lengths and the IPv4 checksum.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     let mut ip = MutableIpv4Packet::new(head).expect("the head is too short for an IPv4 header");
     ip.set_version(4);
@@ -233,9 +231,8 @@ pub struct Arrival {
     pub dst: MacAddr,
     pub tag: Option<Tci>,
     pub dscp: u8,
-    /// True if the frame has the ECN mark "congestion experienced".
+    /// True if the frame has the ECN mark "congestion experienced" (CE).
     pub congested: bool,
-    /// Bytes of UDP payload.
     pub payload: usize,
 }
 
@@ -452,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn times_in_stamps_wrap_at_48_bits() {
+    fn span_between_stamps_survives_48_bit_wrap() {
         assert_eq!(span_48(Nanos(MASK_48 + 11), Nanos(MASK_48 - 9)), Nanos(20));
         assert_eq!(span_48(Nanos(100), Nanos(101)), Nanos(0));
         assert_eq!(span_48(Nanos(101), Nanos(100)), Nanos(1));

@@ -3,7 +3,7 @@
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::{Bytes, CLASSES};
 
-/// Totals of a host, which only the host's own thread writes.
+/// Totals of a host. Only the thread of the host writes them.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Data frames sent, by the class of their stream.
@@ -11,19 +11,19 @@ pub struct Progress {
     /// Data frames received, by the class whose pauses their sender obeys.
     pub received: [Volume; CLASSES],
     pub(super) senders: Box<[(u16, Volume)]>,
-    /// Flag that becomes 1 when all streams are complete.
+    /// Flag: 1 when all streams are complete.
     pub all_sent: Counter,
 }
 
 impl Progress {
-    /// Creates totals that also count frames from each of these senders separately.
+    /// Creates totals that also count the frames of each of these senders separately.
     #[must_use]
     pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
         let senders = numbers.into_iter().map(|number| (number, Volume::default()));
         Progress { senders: senders.collect(), ..Progress::default() }
     }
 
-    /// Returns the frames received from a sender, if these totals count that sender separately.
+    /// Returns the frames received from a sender; `None` if this sender is not counted separately.
     #[must_use]
     pub fn received_from(&self, sender: u16) -> Option<&Volume> {
         self.place_of(sender).map(|place| &self.senders[place].1)

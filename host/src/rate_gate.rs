@@ -12,7 +12,7 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// Creates a gate without rate limits. Requested rates are fractions of `line`.
+    /// Creates a gate without rate limits. Rates will be requested as fractions of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
         RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
@@ -33,7 +33,7 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// Returns the limit of `class`, as of the last call of [`RateGate::slowed`].
+    /// Returns the rate limit of `class` at the last call of [`RateGate::slowed`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)
@@ -45,7 +45,7 @@ impl RateGate {
         }
     }
 
-    /// Returns when [`RateGate::slowed`] may next change without a frame.
+    /// Returns the next time at which [`RateGate::slowed`] may change without a received frame.
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         let waiting = self.pacers.iter().flatten().map(Pacer::free_at).filter(|&at| at > self.now);

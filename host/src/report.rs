@@ -3,8 +3,8 @@
 //! * `bytes` include FCS.
 //! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions. Rates
 //!   are measured from the end of the first frame to the end of the last.
-//! * `lost` frames never arrived. Until an end marker arrives, or [`settle`] is called, `sent_known` is false, and
-//!   `sent` is the highest sequence number received plus one.
+//! * `lost` frames never arrived. Until an end marker arrives or [`settle`] is called, `sent_known` is false, and
+//!   `sent` is the highest received sequence number plus one.
 //! * `missed_at_start` frames were sent before the host was ready ([`Incoming::missed_at_start`]).
 
 use std::collections::BTreeMap;
@@ -29,13 +29,13 @@ pub struct HostReport {
     pub sender: u16,
     pub line_mbps: f64,
     pub elapsed_ns: u64,
-    /// Longest time for which the host's program was not scheduled, ns.
+    /// Longest time for which the host's program was not scheduled, in nanoseconds.
     pub longest_gap_ns: u64,
-    /// Median delay of wakeups, ns.
+    /// Median delay of the program's wakeups, in nanoseconds.
     #[serde(default)]
     pub usual_gap_ns: u64,
     pub sent: Vec<SentStream>,
-    /// Received streams, by sender and stream.
+    /// Received streams, in the order of sender and stream.
     pub received: Vec<ReceivedStream>,
     pub pauses: PauseReport,
     pub cnms: CnmReport,
@@ -82,10 +82,10 @@ pub struct ReceivedStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub latency_ns: Distribution,
-    /// Frames by their PCP at receipt, or `untagged`.
+    /// Frames by their PCP at receipt, or under `untagged`.
     pub pcp: BTreeMap<String, u64>,
     pub dscp: BTreeMap<String, u64>,
-    /// Frames with the ECN mark "congestion experienced".
+    /// Frames with the ECN mark "congestion experienced" (CE).
     pub congested: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flows: Option<FlowReport>,
@@ -101,16 +101,16 @@ pub struct FlowReport {
     pub by_size: Vec<FlowBucket>,
 }
 
-/// Flows of one range of sizes.
+/// Flows in one range of sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
-    /// Exclusive upper limit of sizes in bytes, if any.
+    /// Upper limit of the sizes in bytes (exclusive); `None` for the last range.
     pub below_bytes: Option<u32>,
-    /// Completion times, ns.
+    /// Completion times of the flows, in nanoseconds.
     pub completion_ns: Distribution,
 }
 
-/// Summary of a histogram, with values accurate to one percent.
+/// Summary of a histogram; its values are accurate to one percent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     pub count: u64,
@@ -126,11 +126,11 @@ pub struct Distribution {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PauseReport {
     pub pfc_frames: u64,
-    /// Frames that request rates (GFC), obeyed by the host.
+    /// Frames received and obeyed that request rates (GFC).
     pub rate_frames: u64,
-    /// Frames that pause or resume single flows (OFC), obeyed by the host.
+    /// Frames received and obeyed that pause or resume single flows (OFC).
     pub flow_frames: u64,
-    /// 802.3x PAUSE frames.
+    /// 802.3x PAUSE frames received.
     pub pause_frames: u64,
     /// MAC control frames without effect, by reason.
     pub refused: BTreeMap<String, u64>,
@@ -148,7 +148,7 @@ pub struct ClassPauseReport {
 /// Received frames that belong to no stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnsortedReport {
-    /// Data frames to another host.
+    /// Data frames addressed to another host.
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
@@ -159,14 +159,14 @@ pub struct UnsortedReport {
     pub announcements_sent: u64,
 }
 
-/// Frames lost between wire and host.
+/// Frames lost between the wire and the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
-    /// Increases of XDP and device counters, by counter.
+    /// Increase of each XDP and device counter during the run.
     pub counters: BTreeMap<String, u64>,
-    /// Sum of the counters except `rx_too_long`, some of which overlap.
+    /// Sum of `counters` without `rx_too_long`; a frame may be in several counters.
     pub total: u64,
-    /// Counters that could not be read, so that they may hide losses.
+    /// Counters that could not be read, and may therefore hide losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unread: Vec<String>,
 }
@@ -237,19 +237,18 @@ fn lost(sent: u64, frames: u64, repeated: u64) -> u64 {
 }
 
 impl ReceivedStream {
-    /// Returns the number of received frames without repetitions.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the arrival of the last frame if all `count` frames have arrived.
+    /// Returns the arrival time of the last frame, if all `count` frames have arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost`, given that the sender has sent `frames` frames.
+    /// Corrects `sent` and `lost`: the sender has sent `frames` frames.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -260,14 +259,14 @@ impl ReceivedStream {
         );
     }
 
-    /// Describes losses, repetitions and reordering, if any.
+    /// Describes losses, repetitions and reordering; `None` if there are none.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let wrong: Vec<String> = [
             ("lost", self.lost),
             ("duplicated", self.duplicated),
             ("reordered", self.reordered),
-            ("arrived too late to be told from repetitions", self.beyond_window),
+            ("arrived too late to be distinguished from repetitions", self.beyond_window),
             ("sent before this host was ready", self.missed_at_start),
         ]
         .into_iter()
@@ -289,7 +288,7 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Lists why the run was not lossless in `classes`.
+    /// Lists the reasons why the run was not lossless in `classes`.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =
@@ -323,7 +322,7 @@ pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Corrects the reports of receivers by the reports of senders, and adds streams of which no frame arrived.
+/// Corrects the reports of receivers by those of senders, and adds streams of which no frame arrived.
 pub fn settle(reports: &mut [HostReport]) {
     let sent: Vec<(u16, SentStream)> = reports
         .iter()

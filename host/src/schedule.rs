@@ -8,11 +8,11 @@ const FLOWS_ACTIVE_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// A frame has been due since this time.
+    /// A frame is due, and has been since this time.
     Since(Nanos),
-    /// No frame is due before this time.
+    /// The next frame is due at this time at the earliest.
     At(Nanos),
-    /// No frame will be due.
+    /// The stream has ended.
     Over,
 }
 
@@ -58,7 +58,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates the schedule. A delayed stream catches up at most the time `catch_up`.
+    /// Creates the schedule of a stream. After a delay, the stream catches up for at most the time `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -106,7 +106,7 @@ impl Schedule {
         if due <= now { Due::Since(due) } else { Due::At(due) }
     }
 
-    /// Returns the next frame. Call this only after [`Due::Since`].
+    /// Returns the next frame. Call this only if [`Due::Since`] was returned.
     #[inline]
     #[must_use]
     pub fn next_frame(&self) -> NextFrame {
@@ -116,7 +116,7 @@ impl Schedule {
         }
     }
 
-    /// Counts a frame as sent, which was due since the time `since`.
+    /// Counts the frame that was due since the time `since` as sent.
     #[inline]
     pub fn sent(&mut self, now: Nanos, since: Nanos) {
         if let Some(rate) = &mut self.rate {

@@ -1,10 +1,9 @@
 //! Sending half of a host: chooses and writes frames.
 //!
-//! Streams with a configured rate come first, in the order of waiting time. Others share the line round robin. After
-//! a pause, only a stream with a configured rate catches up, within bounds.
+//! Streams with a configured rate come first, the longest waiting one before others. Streams without rate share the
+//! rest of the line round robin. After a pause, only streams with a rate catch up, within bounds.
 //!
-//! A completed stream sends end markers in its class. They contain its number of frames, from which sinks compute
-//! losses.
+//! A completed stream sends end markers in its class. They contain its number of frames, from which sinks compute losses.
 
 use std::mem;
 use std::sync::Arc;
@@ -19,23 +18,22 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey};
 
-/// Number of end markers that a stream sends, because some may be lost.
+/// Number of end markers that a stream sends; more than one, because some may be lost.
 pub const END_MARKERS: u8 = 3;
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
-/// UDP source port of flow 0 of stream 0: the first dynamic port.
+/// UDP source port of the first flow of stream 0: the first dynamic port.
 const PORT_BASE: u16 = 49152;
 
-/// Next step of a sender.
+/// Next step of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Send(Turn),
-    /// Wait until this time, or until pauses change.
+    /// Wait until this time, or until a pause begins or ends.
     Wait(Nanos),
-    /// All streams are complete.
     Done,
 }
 
-/// Chosen frame of a stream, not yet sent.
+/// Frame of a stream, chosen but not yet sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     stream: usize,
@@ -45,7 +43,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns the length in bytes, without FCS.
+    /// Returns the length of the frame in bytes, without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.frame.len
@@ -58,10 +56,10 @@ pub struct SenderSettings {
     /// Number that identifies the host in its frames.
     pub id: u16,
     pub line: BitRate,
-    /// Maximum time that streams catch up after the host itself delayed them.
+    /// Maximum of delay, caused by the host itself, for which its streams catch up.
     pub catch_up: Nanos,
     pub end_markers: u8,
-    /// Settings of rate limiters; if given, every stream has one, and a CN-TAG.
+    /// Settings of rate limiters; if given, every stream has a rate limiter and a CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -86,8 +84,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Rank of a stream; the lowest sends first. Streams with a rate go by waiting time, and before all others (round
-/// robin).
+/// Rank of a stream; the lowest rank sends first. Streams with a rate precede others, in the order of their waiting time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -101,11 +98,12 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream. Flows with different source ports cannot be paused one by one.
+    /// Key by which a switch identifies the stream's flow. If the flows of a stream have different source ports, they
+    /// cannot be paused one by one.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,
-    /// End of the stream's last pause.
+    /// Time at which the stream's last pause ended.
     let_go: Nanos,
     end_markers: u8,
     next_marker: Option<Nanos>,
@@ -168,7 +166,7 @@ impl Sender {
         self.streams[turn.stream].class
     }
 
-    /// Writes a chosen frame's head, and counts it as sent.
+    /// Writes the headers of the chosen frame, and counts the frame as sent.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
         let stream = &mut self.streams[turn.stream];
@@ -196,14 +194,14 @@ impl Sender {
             .for_each(|limiter| limiter.advance(now));
     }
 
-    /// Returns when [`Sender::advance`] must next be called.
+    /// Returns the time at which [`Sender::advance`] must be called.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let limiters = self.streams.iter().filter_map(|stream| stream.limiter.as_ref());
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Passes a CNM to the stream with the CN-TAG `rpid`; returns false without such a stream.
+    /// Passes a CNM to the stream whose CN-TAG is `rpid`. Returns false if there is no such stream.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
@@ -214,14 +212,14 @@ impl Sender {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
-    /// Pauses exactly the streams for whose flow `holds` returns true.
+    /// Pauses the streams for whose flow `holds` returns true, and resumes all others.
     pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
         for stream in &mut self.streams {
             stream.held = holds(stream.class, &stream.flow);
         }
     }
 
-    /// Ends all streams, after which only end markers are sent.
+    /// Ends all streams. Afterwards only end markers are sent.
     pub fn stop(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
     }
@@ -435,7 +433,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn host_asleep_during_pause_does_not_catch_up_that_time() {
+    fn stream_of_sleeping_host_does_not_catch_up_paused_time() {
         let c3 = ClassSet(1 << 3);
         for flow in [false, true] {
             let mut sender = sender(&["class=3,size=105"]);
@@ -451,12 +449,12 @@ mod tests {
             assert_eq!(
                 (sent.len(), next),
                 (1, Choice::Wait(at(1_001))),
-                "frames of a stream whose pause has ended"
+                "frames sent by a stream after its pause"
             );
             assert_eq!(
                 drain(&mut sender, at(1_010), again).0.len(),
                 10,
-                "frames that the stream catches up after the pause"
+                "frames caught up by the stream after the pause"
             );
         }
     }

@@ -1,10 +1,8 @@
-//! Receiving half of a host: counts the frames of each stream.
+//! Receiving half of a host: counts the frames of each stream. After the first frame of a stream, no memory is allocated.
 //!
-//! After a stream's first frame nothing is allocated.
-//!
-//! Frames sent before the sink was ready count as missed at the start, not as lost. To detect them, the sink compares
-//! two durations: from its own start to the first arrival, and from the sender's first frame to the sending of that
-//! arrival. If the second is longer, all frames below the lowest received number were missed.
+//! Frames sent before the sink was ready count as missed at the start, not as lost. The sink compares two durations:
+//! from its own start to the first arrival, and from the sender's first frame to the sending of that arrival. If the
+//! second is longer, all frames below the lowest received number were missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +38,7 @@ pub struct Sink {
 /// Received frames that belong to no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsorted {
-    /// Data frames to other hosts that reached this host.
+    /// Data frames addressed to other hosts.
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
@@ -57,7 +55,7 @@ pub struct Incoming {
     /// Class whose pauses the sender obeys.
     pub class: Class,
     progress_place: Option<usize>,
-    /// Data frames, repetitions included.
+    /// Data frames received, repetitions included.
     pub frames: u64,
     /// Bytes with FCS.
     pub bytes: Bytes,
@@ -67,24 +65,23 @@ pub struct Incoming {
     pub payload: Bytes,
     pub tracker: Tracker,
     lowest: u64,
-    /// Time at which the first received frame was sent.
+    /// Time of sending of the first received frame, by the sender's clock.
     first_sent: Nanos,
     began: Option<Nanos>,
-    /// Time from the start of the sink to the first arrival.
     watched: Nanos,
-    /// Number of frames sent, known from an end marker.
+    /// Number of frames sent, from an end marker; `None` before one arrives.
     pub total: Option<u64>,
     pub first: Nanos,
-    /// Line bytes of the first frame, which rates do not include.
+    /// Bytes of the first frame on the line, which are left out of rates.
     pub first_line_bytes: Bytes,
     pub first_payload: Bytes,
     pub last: Nanos,
-    /// Latencies, ns.
+    /// Latencies in nanoseconds.
     pub latency: Histogram<u64>,
     /// Frames by PCP; the last element counts untagged frames.
     pub pcp: [u64; CLASSES + 1],
     pub dscp: [u64; 64],
-    /// Frames that have the ECN mark "congestion experienced".
+    /// Frames with the ECN mark "congestion experienced" (CE).
     pub congested: u64,
     pub flows: Option<Box<FlowsReceived>>,
 }
@@ -93,12 +90,12 @@ pub struct Incoming {
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
     refused: Tracker,
-    /// Completion times (ns) by range of [`FLOW_BUCKETS`].
+    /// Completion times in nanoseconds, for each range of [`FLOW_BUCKETS`].
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
 }
 
 impl Sink {
-    /// Creates a sink that receives from `ready` on. If `promiscuous`, it also accepts frames to other addresses.
+    /// Creates a sink that is ready to receive from `ready` on. If `promiscuous`, it also accepts frames to other addresses.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -113,7 +110,7 @@ impl Sink {
         }
     }
 
-    /// Processes a frame of `frame_len` bytes (without FCS); returns true if it is data for this host.
+    /// Processes a frame of `frame_len` bytes (without FCS). Returns true if the frame is data for this host.
     #[inline]
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8], frame_len: u32) -> bool {
         match parse(header, head, frame_len as usize) {
@@ -129,7 +126,7 @@ impl Sink {
         }
     }
 
-    /// Returns the received streams in the order of their first frames.
+    /// Returns the received streams, in the order of their first frames.
     #[must_use]
     pub fn streams(&self) -> &[Incoming] {
         &self.streams
@@ -241,26 +238,26 @@ impl Incoming {
         }
     }
 
-    /// Returns a lower bound of the number of frames that the sender has sent.
+    /// Returns a lower bound of the number of frames sent by the sender.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// Returns how many frames were sent before the sink was ready.
+    /// Returns the number of frames sent before the sink was ready.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;
         if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
-    /// Returns the rate on the line between first and last arrival, b/s.
+    /// Returns the rate on the line between the first and the last arrival, in b/s.
     #[must_use]
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
 
-    /// Returns the rate of UDP payload without repetitions, b/s.
+    /// Returns the rate of UDP payload, without repetitions, in b/s.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
@@ -293,12 +290,11 @@ impl FlowsReceived {
         }
     }
 
-    /// Returns whether the flow can be tracked: never if its first frame was not.
+    /// Returns whether the flow can be tracked. A flow whose first frame was refused is never tracked.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
 
-    /// Returns the number of flows that were not tracked.
     #[must_use]
     pub const fn untracked(&self) -> u64 {
         self.refused.distinct()
@@ -310,7 +306,7 @@ impl FlowsReceived {
     }
 }
 
-/// Returns the rate in b/s; 0 for an empty span.
+/// Returns the rate in b/s; 0 if `span` is zero.
 #[must_use]
 pub fn rate(bytes: Bytes, span: Nanos) -> f64 {
     if span == Nanos::ZERO { 0.0 } else { bytes.0 as f64 * 8e9 / span.0 as f64 }
@@ -388,8 +384,7 @@ mod tests {
     // proves: traffic
     #[test]
     fn frames_sent_before_sink_start_count_as_missed() {
-        // The sender's clock is 1000 ns ahead. Frame 5 is sent at 4000 ns; by then the sink has been ready for
-        // `watched`.
+        // Frame 5 is sent 3000 ns after frame 0. When it arrives, the sink has been ready for `watched` ns.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());
@@ -442,7 +437,7 @@ mod tests {
         assert_eq!(
             (flows.times[0].len(), flows.times[1].len()),
             (1, 1),
-            "number of completed flows below and above 10 KB"
+            "numbers of completed flows below and above 10 KB"
         );
         assert!(flows.times[0].equivalent(flows.times[0].max(), 503));
         assert!(flows.times[1].equivalent(flows.times[1].max(), 501));

@@ -10,7 +10,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 
-/// Maximum number of a sender's streams: a stream's number has one byte in frames.
+/// Maximum number of streams of a sender, because the number of a stream has one byte in a frame.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -24,43 +24,41 @@ pub struct Stream {
     pub class: Class,
     pub tag: Option<Tci>,
     pub dscp: u8,
-    /// ECN bits: 0 not capable, 1 ECT(1), 2 ECT(0).
+    /// ECN bits: 0 is not capable, 1 is ECT(1), 2 is ECT(0).
     pub ecn: u8,
     pub dst: MacAddr,
-    /// MAC address of the next router, if the stream is routed.
+    /// MAC address of the next router; `None` if the stream is not routed.
     pub via: Option<MacAddr>,
     /// Source MAC address; `None` means the host's address.
     pub src: Option<MacAddr>,
-    /// UDP source port; `None`: 49152 plus the stream's number, and another port for each flow.
+    /// UDP source port; `None` means 49152 plus the stream's number, and another port for each flow.
     pub source_port: Option<u16>,
     pub destination_port: u16,
-    /// Frame size in bytes with FCS (RFC 2544), with flows the maximum: 64 to 9018, four more with a tag.
+    /// Frame size in bytes with FCS (RFC 2544), 64 to 9018, four more with a tag. In a stream of flows, the maximum frame size.
     pub size: u32,
-    /// Rate on the line (with FCS, preamble and gap); `None` for line rate.
+    /// Rate on the line (with FCS, preamble and gap); `None` means line rate.
     pub rate: Option<BitRate>,
-    /// Maximum number of frames, or of flows in a stream of flows.
+    /// Maximum number of frames; in a stream of flows, of flows.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
-    /// Delay after the host's start.
+    /// Delay of the stream after the start of the host.
     pub start: Nanos,
     pub pattern: Pattern,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Pattern {
-    /// Evenly spaced frames.
     #[default]
     Constant,
     /// Evenly spaced frames during `on`, then silence during `off`.
     OnOff { on: Nanos, off: Nanos },
-    /// Bursts at multiples of `every` on the machine's clock, so simultaneous for its hosts.
+    /// Bursts at multiples of `every` on the machine's clock, and thus at the same time for all hosts of the machine.
     Incast {
-        /// Bytes of a burst with FCS, rounded up to whole frames.
+        /// Bytes of a burst, with FCS, rounded up to whole frames.
         burst: Bytes,
         every: Nanos,
     },
-    /// Flows that arrive at random, with the stream's rate as mean load. Up to 256 are sent at a time, in round
-    /// robin.
+    /// Flows that arrive at random; the stream's rate is their mean load. Up to 256 flows are sent at a time, round robin.
     Flows { sizes: FlowSizes, seed: u64 },
 }
 
@@ -94,7 +92,7 @@ impl Stream {
     }
 }
 
-/// Errors in streams, displayed one per line.
+/// Errors in the streams of a command line, displayed one per line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamErrors(Vec<String>);
 
@@ -106,7 +104,6 @@ impl fmt::Display for StreamErrors {
 
 impl std::error::Error for StreamErrors {}
 
-/// Parses streams.
 pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamErrors> {
     let mut errors = Vec::new();
     let mut streams = Vec::new();

@@ -1,8 +1,8 @@
 //! Counts received sequence numbers, with a bitmap of the last [`WINDOW`] numbers.
 //!
-//! * A *reordered* frame arrives after a higher number (RFC 4737).
-//! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]): it may be
-//!   new or repeated.
+//! * A *reordered* frame arrives after a frame with a higher number (RFC 4737).
+//! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]), because
+//!   it may be new or repeated.
 
 pub const WINDOW: u64 = 1 << 16;
 
@@ -31,7 +31,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Records an arrival; returns true if it is certainly the first of this number.
+    /// Records an arrival. Returns true if this is certainly the first frame with this number.
     #[inline]
     pub fn record(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -55,14 +55,13 @@ impl Tracker {
         true
     }
 
-    /// Returns true if `sequence` has arrived, or is so old that this is unknown.
+    /// Returns true if `sequence` has arrived, or is too old to know.
     #[inline]
     #[must_use]
     pub fn may_know(&self, sequence: u64) -> bool {
         sequence < self.next && (sequence + WINDOW < self.next || self.is_marked(sequence))
     }
 
-    /// Returns the number of received frames without repetitions.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.distinct
@@ -73,13 +72,13 @@ impl Tracker {
         self.duplicated
     }
 
-    /// Returns how many frames arrived after a higher number.
+    /// Returns the number of frames that arrived after a higher number.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Returns how many frames arrived so late that they may be repetitions.
+    /// Returns the number of frames that arrived so late that they may be repetitions.
     #[must_use]
     pub const fn beyond_window(&self) -> u64 {
         self.beyond_window
@@ -148,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn frame_a_window_below_highest_is_beyond_tracker_window() {
+    fn frame_far_below_highest_number_is_beyond_tracker_window() {
         assert_eq!(counts([WINDOW - 1, 0]), (2, 0, 1, 0));
         assert_eq!(counts([WINDOW, 0]), (1, 0, 0, 1));
     }
 
     #[test]
-    fn tracker_cannot_exclude_arrival_below_its_window() {
+    fn tracker_may_know_every_number_below_its_window() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));

@@ -1,4 +1,4 @@
-//! Parses values of a command line, in the syntax of a configuration. Errors describe the allowed values.
+//! Parses values of a command line, in the syntax of a configuration. Error messages describe the allowed values.
 
 use xoff_config::quantity;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
@@ -8,10 +8,9 @@ pub fn rate(text: &str) -> Result<BitRate, String> {
         .ok_or_else(|| "a rate is a number of bits per second such as 200M or 2.5G, at most 1.6T".into())
 }
 
-/// Maximum duration, so short that sums of durations cannot overflow a clock.
+/// Maximum duration, so that sums of durations cannot overflow a clock.
 const YEAR: Nanos = Nanos::from_millis(365 * 24 * 3600 * 1000);
 
-/// Parses a duration of at most a year.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     quantity::parse_time(text)
         .filter(|&span| span <= YEAR)
@@ -23,13 +22,11 @@ pub fn bytes(text: &str) -> Result<Bytes, String> {
         .ok_or_else(|| "an amount of data is a number and a unit: 1500B, 64KB, 64KiB".into())
 }
 
-/// Parses a MAC address, or `broadcast`.
 pub fn mac(text: &str) -> Result<MacAddr, String> {
     let address = if text == "broadcast" { Some(MacAddr::BROADCAST) } else { MacAddr::parse(text) };
     address.ok_or_else(|| "an address is six bytes such as 02:00:00:00:00:01, or broadcast".into())
 }
 
-/// Parses classes: `3`, `3,4`, or `all`.
 pub fn classes(text: &str) -> Result<ClassSet, String> {
     if text == "all" {
         return Ok(ClassSet::ALL);

@@ -1,14 +1,14 @@
 //! TCP endpoints as state machines, without socket and clock. A driver passes in the time and received segments.
 //!
 //! ```text
-//!   Sender ----- Transmission, as TcpFrame ----> Receiver
-//!   scoreboard      (data, window, CWR)          reassembly
-//!   rtt, control                                 delayed acknowledgements
-//!      ^                                             |
-//!      +--- Ack, as TcpFrame (blocks, ECE) ----------+
+//! Sender ----- Transmission, as TcpFrame ----> Receiver
+//! scoreboard      (data, window, CWR)          reassembly
+//! rtt, control                                 delayed acknowledgements
+//!   ^                                             |
+//!   +--- Ack, as TcpFrame (blocks, ECE) ----------+
 //! ```
 //!
-//! Endpoints count segments of the maximum segment size from zero; [`wire`] has bytes. Data flows in one direction.
+//! Endpoints count in segments of the maximum segment size, from zero; only [`wire`] counts bytes. Data flow in one direction.
 
 pub mod control;
 mod receiver;

@@ -1,16 +1,16 @@
-//! Receiver: reassembly, acknowledgements and the echo of congestion marks.
+//! TCP receiver: reassembles segments, acknowledges them, and echoes congestion marks.
 
 use xoff_wire::units::Nanos;
 
 use super::control::Algorithm;
 use super::settings::TcpSettings;
 
-/// Maximum number of blocks in an acknowledgement beside a timestamp.
+/// Maximum number of SACK blocks in an acknowledgement with a timestamp.
 const BLOCKS: usize = 3;
-/// Segments acknowledged at once after a first congestion mark, as in Linux.
+/// Number of segments acknowledged at once after a first congestion mark, as in Linux.
 const QUICK_AFTER_MARK: u32 = 2;
 
-/// Blocks of received segments, each with its first segment and the one after its last; the most recent block first.
+/// SACK blocks, the most recent first. Each has its first segment, and the segment after its last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
     all: [(u32, u32); BLOCKS],
@@ -18,7 +18,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Adds a block, unless there is no room.
+    /// Adds a block, unless there are already three.
     pub fn push(&mut self, block: (u32, u32)) {
         if let Some(free) = self.all.get_mut(usize::from(self.len)) {
             *free = block;
@@ -26,7 +26,8 @@ impl Blocks {
         }
     }
 
-    /// Returns true if the first block reports a segment received twice (RFC 2883): it is below `next`, or part of the second.
+    /// Returns true if the first block reports a segment received twice (RFC 2883). Such a block is below `next`, or
+    /// part of the second block.
     #[must_use]
     pub fn has_duplicate(&self, next: u32) -> bool {
         match self.as_slice() {
@@ -37,30 +38,29 @@ impl Blocks {
         }
     }
 
-    /// Returns the blocks in ascending order.
     #[must_use]
     pub fn sorted(mut self) -> Blocks {
         self.all[..usize::from(self.len)].sort_unstable();
         self
     }
 
-    /// Returns the blocks.
     #[must_use]
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.all[..usize::from(self.len)]
     }
 }
 
-/// Acknowledgement.
+/// Acknowledgement with SACK blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ack {
-    /// Segment before which all have arrived.
+    /// First segment that has not arrived.
     pub next: u32,
     pub blocks: Blocks,
-    /// Echo of a congestion mark (ECE).
+    /// True if the acknowledgement echoes a congestion mark (ECE).
     pub is_marked: bool,
-    /// Timestamp of the first segment that this answers, even out of order, where RFC 7323 has an earlier one.
+    /// Timestamp of the first segment that this acknowledgement answers. If that segment is out of order, RFC 7323
+    /// would echo an earlier timestamp.
     pub echo: u32,
 }
 
@@ -71,16 +71,15 @@ pub struct Arrival {
     pub segment: u32,
     /// True if a switch marked the segment (CE).
     pub is_marked: bool,
-    /// True if the sender has reduced its window (CWR).
+    /// True if the sender reports a reduced window (CWR).
     pub is_reduced: bool,
     pub timestamp: u32,
 }
 
-/// Receiver of a flow.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     expected: u32,
-    /// Blocks beyond `expected`, disjoint, the most recent one last.
+    /// Disjoint blocks of segments after `expected`, the most recent last.
     blocks: Vec<(u32, u32)>,
     pending: u32,
     quick: u32,
@@ -91,7 +90,6 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Creates the receiver of a new flow.
     #[must_use]
     pub fn new(settings: &TcpSettings) -> Receiver {
         Receiver {
@@ -106,19 +104,19 @@ impl Receiver {
         }
     }
 
-    /// Returns the segment before which all have arrived.
+    /// Returns the first segment that has not arrived.
     #[must_use]
     pub const fn expected(&self) -> u32 {
         self.expected
     }
 
-    /// Returns when a delayed acknowledgement is due.
+    /// Returns the time at which a delayed acknowledgement is due.
     #[must_use]
     pub const fn deadline(&self) -> Nanos {
         self.due
     }
 
-    /// Receives a segment. Returns true if it is new, and up to two acknowledgements.
+    /// Receives a segment. Returns whether it is new, and up to two acknowledgements.
     pub fn receive(
         &mut self,
         settings: &TcpSettings,
@@ -151,13 +149,13 @@ impl Receiver {
         (is_new, [first, None])
     }
 
-    /// Returns the acknowledgement that is due, if any.
+    /// Returns the delayed acknowledgement if it is due.
     pub fn expire(&mut self, settings: &TcpSettings, now: Nanos) -> Option<Ack> {
         (self.due <= now && self.pending > 0).then(|| self.acknowledge(settings, None))
     }
 
-    /// Updates the echo. With DCTCP (RFC 8257 section 3.2), the first segment with another mark than its predecessor
-    /// causes an acknowledgement of the predecessors.
+    /// Updates the echo of marks. With DCTCP (RFC 8257 section 3.2), a segment whose mark differs from its
+    /// predecessor's causes an acknowledgement of the predecessors.
     fn note_mark(&mut self, settings: &TcpSettings, arrival: &Arrival) -> Option<Ack> {
         if self.is_dctcp {
             let first = (arrival.is_marked != self.echoes && self.pending > 0)
@@ -240,7 +238,7 @@ mod tests {
         assert_eq!(take(0), (false, Some((6, 100, vec![(0, 1), (9, 10)]))));
     }
 
-    /// RFC 2883 section 4: the first block is below the acknowledgement, or part of the second block.
+    /// RFC 2883 section 4: a block that reports a duplicate comes first, and is below the acknowledgement or part of the second block.
     #[test]
     fn duplicate_is_recognized_by_first_block() {
         for (all, has_duplicate) in [
@@ -267,7 +265,8 @@ mod tests {
         assert_eq!((receiver.deadline(), receiver.expire(&settings, due)), (Nanos::NEVER, None));
     }
 
-    /// Expected echoes: RFC 3168 keeps ECE until CWR; DCTCP acknowledges at each change, with the old mark first.
+    /// Checks the echo of marks: by RFC 3168, ECE lasts until CWR; by DCTCP, each change of marks is acknowledged at
+    /// once, with the old mark first.
     #[test]
     fn echo_follows_rfc_3168_and_dctcp() {
         for (control, expected) in [

@@ -1,10 +1,9 @@
-//! Round-trip time and retransmission time-out (RFC 6298).
+//! Estimates the round-trip time, and computes the retransmission time-out (RFC 6298).
 
 use xoff_wire::units::Nanos;
 
 use super::settings::TcpSettings;
 
-/// Estimator of the round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rtt {
     smoothed: Option<Nanos>,
@@ -15,14 +14,13 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// Creates an estimator without samples.
     #[must_use]
     pub const fn new(settings: &TcpSettings) -> Rtt {
         let (none, timeout) = (Nanos::ZERO, settings.rto_initial);
         Rtt { smoothed: None, variation: none, timeout, backoff: 0 }
     }
 
-    /// Adds a sample, which ends the backoff.
+    /// Adds a sample of the round-trip time, which ends the backoff.
     pub fn sample(&mut self, settings: &TcpSettings, sample: Nanos) {
         let smoothed = match self.smoothed {
             None => {
@@ -45,20 +43,19 @@ impl Rtt {
         self.backoff += 1;
     }
 
-    /// Returns true if a time-out has expired since the last sample.
+    /// Returns true if a time-out has occurred since the last sample.
     #[must_use]
     pub const fn is_backed_off(&self) -> bool {
         self.backoff > 0
     }
 
-    /// Returns the current retransmission time-out.
     #[must_use]
     pub fn timeout(&self, settings: &TcpSettings) -> Nanos {
         let factor = 1_u64.checked_shl(self.backoff).unwrap_or(u64::MAX);
         Nanos(self.timeout.0.saturating_mul(factor)).min(settings.rto_max)
     }
 
-    /// Returns the smoothed round-trip time, if there is a sample.
+    /// Returns the smoothed round-trip time; `None` before the first sample.
     #[must_use]
     pub const fn smoothed(&self) -> Option<Nanos> {
         self.smoothed
@@ -70,7 +67,7 @@ impl Rtt {
 mod tests {
     use super::*;
 
-    /// Values computed by hand from RFC 6298 section 2.
+    /// Checks against values computed by hand from RFC 6298 section 2.
     #[test]
     fn timeout_follows_rfc_6298_samples_and_backoff() {
         let settings = TcpSettings { rto_min: Nanos(10), rto_max: Nanos(100_000), ..TcpSettings::default() };

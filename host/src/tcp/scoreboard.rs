@@ -1,4 +1,4 @@
-//! Segments that were sent and are not acknowledged cumulatively, each with its state.
+//! Scoreboard of a TCP sender: the state of each segment that was sent, but is not acknowledged cumulatively.
 
 use std::collections::VecDeque;
 
@@ -6,22 +6,23 @@ use xoff_wire::units::Nanos;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Time of the last transmission.
+    /// Time of the segment's last transmission.
     pub(super) at: Nanos,
     pub(super) is_sacked: bool,
     pub(super) is_lost: bool,
-    /// True while a retransmission is under way.
+    /// True while a retransmission of the segment is in flight.
     pub(super) is_resent: bool,
     pub(super) was_resent: bool,
 }
 
-/// Segments removed by an acknowledgement.
+/// Segments that an acknowledgement removed from the scoreboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) segments: u32,
-    /// Segments among them that had not been acknowledged selectively.
+    /// Number of these segments that had not been acknowledged selectively before.
     pub(super) fresh: u32,
-    /// Transmission time of the first segment, unless one was sent again: it may have held back the acknowledgement.
+    /// Transmission time of the first of these segments. `None` if one was retransmitted, because waiting for it may
+    /// have delayed the acknowledgement.
     pub(super) sent: Option<Nanos>,
 }
 
@@ -30,11 +31,11 @@ pub(super) struct Scoreboard {
     first: u32,
     sent: VecDeque<Sent>,
     sacked: u32,
-    /// Duplicate acknowledgements, each of which stands for a delivered segment.
+    /// Number of duplicate acknowledgements. Each stands for a delivered segment.
     duplicates: u32,
     lost: u32,
     resent: u32,
-    /// No segment before this one is lost and waits for retransmission.
+    /// First segment that may be lost and not yet retransmitted.
     repair_from: u32,
 }
 
@@ -51,7 +52,7 @@ impl Scoreboard {
         u32::try_from(self.sent.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns an estimate of the number of segments in the network (RFC 6675).
+    /// Estimates the number of segments in the network (RFC 6675).
     pub(super) fn in_flight(&self) -> u32 {
         (self.len() + self.resent).saturating_sub(self.sacked + self.duplicates + self.lost)
     }
@@ -93,7 +94,7 @@ impl Scoreboard {
         self.sent.get(segment.checked_sub(self.first)? as usize)
     }
 
-    /// Removes all segments before `ack`.
+    /// Removes all segments before `ack`, and calls `each` for them.
     pub(super) fn acknowledge(&mut self, ack: u32, mut each: impl FnMut(u32, &Sent)) -> Delivered {
         let mut delivered = Delivered::default();
         let mut has_repair = false;
@@ -116,7 +117,7 @@ impl Scoreboard {
             delivered.sent = None;
         }
         self.repair_from = self.repair_from.max(self.first);
-        // All segments but the first that an acknowledgement covers had been counted as duplicates (RFC 6582).
+        // Of the segments that an acknowledgement covers, all but the first had been counted as duplicates (RFC 6582).
         let duplicates = self.duplicates.min(delivered.segments.saturating_sub(1));
         self.duplicates -= duplicates;
         delivered.fresh -= duplicates.min(delivered.fresh);
@@ -124,7 +125,7 @@ impl Scoreboard {
         delivered
     }
 
-    /// Counts a duplicate acknowledgement without blocks.
+    /// Counts a duplicate acknowledgement without SACK blocks.
     pub(super) fn add_duplicate(&mut self) {
         self.duplicates += 1;
         self.limit_duplicates();
@@ -138,7 +139,7 @@ impl Scoreboard {
         self.duplicates = self.duplicates.min(self.len().saturating_sub(self.lost.max(1)));
     }
 
-    /// Marks a segment as acknowledged selectively; returns it if it is new.
+    /// Marks a segment as acknowledged selectively. Returns its former state if it was not marked yet.
     pub(super) fn sack(&mut self, segment: u32) -> Option<Sent> {
         let sent = self.get_mut(segment).filter(|sent| !sent.is_sacked)?;
         let before = *sent;
@@ -149,7 +150,7 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// Marks a segment as lost, or its retransmission; returns true if it was in flight.
+    /// Marks a segment or its retransmission as lost. Returns true if it was in flight.
     pub(super) fn lose(&mut self, segment: u32) -> bool {
         let Some(sent) = self.get_mut(segment).filter(|sent| !sent.is_sacked) else { return false };
         let (was_lost, was_resent) = (sent.is_lost, sent.is_resent);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_never_exceed_segments_behind_a_hole() {
+    fn duplicate_acks_never_exceed_segments_behind_hole() {
         let mut board = Scoreboard::default();
         (0..4).for_each(|at| board.push(Nanos(at)));
         (0..9).for_each(|_| board.add_duplicate());

@@ -1,4 +1,4 @@
-//! Sender: window, loss recovery and retransmission timer.
+//! TCP sender: congestion window, loss recovery and retransmission timer.
 
 mod recovery;
 
@@ -11,10 +11,10 @@ use super::scoreboard::Scoreboard;
 use super::settings::{Detection, TcpSettings};
 use recovery::{Proportional, Rack};
 
-/// Segment to send, or SYN.
+/// Segment to send: data, or a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
-    /// Number of the data segment; `None` for SYN.
+    /// Number of the data segment; `None` for a SYN.
     pub segment: Option<u32>,
     /// True for a retransmission.
     pub is_again: bool,
@@ -24,7 +24,7 @@ pub struct Transmission {
     pub is_reduced: bool,
 }
 
-/// State of a connection that outlives a flow.
+/// State of a connection that is kept from one flow to the next.
 #[derive(Clone, Debug)]
 pub struct Path {
     window: u32,
@@ -36,21 +36,21 @@ pub struct Path {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// SYN must be sent, or is unanswered.
+    /// The SYN must be sent, or is unanswered.
     Connecting {
         is_sent: bool,
         at: Nanos,
     },
     Open,
-    /// The window has shrunk after a mark.
+    /// A congestion mark has reduced the window.
     Reducing,
-    /// Lost segments are sent again after their detection.
+    /// Loss recovery: segments found to be lost are sent again.
     Recovering,
-    /// Lost segments are sent again after a time-out.
+    /// A time-out has expired, and lost segments are sent again.
     TimedOut,
 }
 
-/// Sender of a flow.
+/// TCP sender of one flow.
 #[derive(Clone, Debug)]
 pub struct Sender {
     settings: TcpSettings,
@@ -61,9 +61,9 @@ pub struct Sender {
     threshold: u32,
     control: Control,
     rtt: Rtt,
-    /// First new segment when the state was entered; its acknowledgement ends the state.
+    /// Next new segment when the state was entered. Its acknowledgement ends the state.
     high: u32,
-    /// Value of `high` in the last recovery.
+    /// Value of `high` in the last loss recovery.
     repaired: Option<u32>,
     proportional: Proportional,
     rack: Rack,
@@ -76,7 +76,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates the sender of a flow on a new connection (`None`) or on an idle one.
+    /// Creates the sender of a flow: on a new connection, or on the idle connection `path`.
     #[must_use]
     pub fn new(settings: &TcpSettings, segments: u32, now: Nanos, path: Option<Path>) -> Sender {
         let is_new = path.is_none();
@@ -113,38 +113,37 @@ impl Sender {
         }
     }
 
-    /// Returns the connection's state for its next flow.
+    /// Returns the state that the connection keeps for its next flow.
     #[must_use]
     pub fn into_path(self, now: Nanos) -> Path {
         let Sender { window, threshold, control, rtt, .. } = self;
         Path { window, threshold, control, rtt, used: now }
     }
 
-    /// Returns true if all segments are acknowledged.
+    /// Returns true if all segments of the flow are acknowledged.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         self.board.first() == self.segments
     }
 
-    /// Returns the first unacknowledged segment.
     #[must_use]
     pub const fn first(&self) -> u32 {
         self.board.first()
     }
 
-    /// Returns how many segments were sent, without retransmissions.
+    /// Returns the number of segments sent, without retransmissions.
     #[must_use]
     pub fn sent(&self) -> u32 {
         self.board.next()
     }
 
-    /// Returns how many retransmissions were sent.
+    /// Returns the number of retransmissions sent.
     #[must_use]
     pub const fn resent(&self) -> u32 {
         self.resent
     }
 
-    /// Returns how many retransmission timers expired.
+    /// Returns the number of expired retransmission timers.
     #[must_use]
     pub const fn timeouts(&self) -> u32 {
         self.timeouts
@@ -162,19 +161,18 @@ impl Sender {
         self.threshold
     }
 
-    /// Returns the state of the congestion control algorithm.
     #[must_use]
     pub const fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Returns when a timer expires, or [`Nanos::NEVER`].
+    /// Returns the time at which a timer expires, or [`Nanos::NEVER`].
     #[must_use]
     pub fn deadline(&self) -> Nanos {
         self.timeout_at.min(self.rack.reorder_at)
     }
 
-    /// Returns true if the window allows a segment.
+    /// Returns true if there is a segment to send, and the windows permit it.
     #[must_use]
     pub fn can_send(&mut self) -> bool {
         if let State::Connecting { is_sent, .. } = self.state {
@@ -188,7 +186,7 @@ impl Sender {
         has_data || self.board.next_repair().is_some()
     }
 
-    /// Returns the next segment, which then counts as sent now.
+    /// Returns the next segment, and counts it as sent now.
     pub fn send(&mut self, now: Nanos) -> Option<Transmission> {
         if !self.can_send() {
             return None;
@@ -219,13 +217,13 @@ impl Sender {
         if self.timeout_at == Nanos::NEVER {
             self.timeout_at = now.after(self.rtt.timeout(&self.settings));
         }
-        // RFC 3168 section 6.1.2: CWR is on the first new segment.
+        // Set CWR on the first new segment (RFC 3168 section 6.1.2).
         let is_reduced = !is_again && std::mem::take(&mut self.is_reduced);
         let is_ecn_capable = self.settings.ecn && !is_again;
         Some(Transmission { segment: Some(segment), is_again, is_ecn_capable, is_reduced })
     }
 
-    /// Notes the answer to SYN.
+    /// Processes the answer to the SYN.
     pub fn connected(&mut self, now: Nanos) {
         if let State::Connecting { is_sent: true, at } = self.state {
             if self.timeouts == 0 {
@@ -238,7 +236,7 @@ impl Sender {
         }
     }
 
-    /// Receives an acknowledgement. `round_trip` is the age of the echoed timestamp.
+    /// Processes an acknowledgement. `round_trip` is the age of the timestamp that it echoes.
     pub fn acknowledged(&mut self, now: Nanos, ack: &Ack, round_trip: Nanos) {
         if ack.next < self.board.first() || ack.next > self.board.next() {
             return;
@@ -256,7 +254,7 @@ impl Sender {
         if ack.blocks.has_duplicate(ack.next) {
             self.rack.received_twice([ack.next, self.board.next()]);
         }
-        // In the order of transmission, since a lower segment after a higher one means reordering.
+        // Process blocks in ascending order, the order of transmission: a lower segment after a higher one would count as reordering.
         for &(from, to) in ack.blocks.sorted().as_slice() {
             for segment in from.max(ack.next)..to.min(self.board.next()) {
                 if let Some(sent) = self.board.sack(segment) {
@@ -281,7 +279,7 @@ impl Sender {
             let none = self.board.len() == 0;
             self.timeout_at = if none { Nanos::NEVER } else { now.after(self.rtt.timeout(&settings)) };
         }
-        // An acknowledgement of exactly the segments before a reduction may still have ECE.
+        // An acknowledgement of exactly the segments sent before a reduction may still have ECE.
         let ends = match self.state {
             State::Reducing => ack.next > self.high || self.board.len() == 0,
             State::Open => true,
@@ -308,7 +306,7 @@ impl Sender {
         }
     }
 
-    /// Processes a timer that has expired.
+    /// Processes all timers that have expired at `now`.
     pub fn expire(&mut self, now: Nanos) {
         if self.rack.reorder_at <= now
             && self.detect(now, false)
@@ -328,7 +326,7 @@ impl Sender {
             *is_sent = false;
             return;
         }
-        // RFC 5681: the threshold shrinks once per window of data, and again for a time-out after progress.
+        // Reduce the threshold once per window of data, and again for a time-out after progress (RFC 5681).
         let is_new_window = self.board.first() >= self.high;
         let reduces = match self.state {
             State::Open => true,
@@ -346,7 +344,7 @@ impl Sender {
         (self.board.first()..self.board.next()).for_each(|segment| _ = self.board.lose(segment));
     }
 
-    /// Returns true if the congestion window, not the sender, limits its rate.
+    /// Returns true if the congestion window limits the rate, and not the amount of data.
     fn is_window_full(&self) -> bool {
         let (sent, _) = self.usage;
         if self.window < self.threshold { sent.saturating_mul(2) > self.window } else { sent >= self.window }

@@ -2,18 +2,17 @@ use xoff_wire::units::{Bytes, Nanos};
 
 use super::control::Algorithm;
 
-/// Detection of lost segments before the retransmission timer expires.
+/// Method to detect lost segments before the retransmission timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
-    /// Time of delivery of later segments (RFC 8985, without tail loss probes). It needs selective acknowledgements.
+    /// By the delivery time of later segments (RFC 8985, without tail loss probes). It needs selective acknowledgements.
     Rack,
-    /// Number of duplicate acknowledgements, or of segments acknowledged selectively beyond a missing one.
+    /// By the number of duplicate acknowledgements, or of later segments acknowledged selectively.
     Duplicates(u32),
-    /// None: only time-outs repair losses, as in `DeTail`.
+    /// Not at all: only time-outs repair losses, as in `DeTail`.
     Never,
 }
 
-/// Settings of both endpoints of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpSettings {
     /// Maximum payload of a segment in bytes.
@@ -22,31 +21,30 @@ pub struct TcpSettings {
     pub initial_window: u32,
     /// Congestion control algorithm.
     pub control: Algorithm,
-    /// True if data segments are ECN-capable (RFC 3168). DCTCP needs it.
+    /// True if data segments are ECN-capable (RFC 3168), as DCTCP needs.
     pub ecn: bool,
     /// True if receivers acknowledge selectively (RFC 2018).
     pub sack: bool,
-    /// Detection of losses.
     pub detection: Detection,
     /// Minimum retransmission time-out.
     pub rto_min: Nanos,
     /// Retransmission time-out before the first round-trip sample.
     pub rto_initial: Nanos,
-    /// Maximum retransmission time-out, backoff included.
+    /// Maximum retransmission time-out, including backoff.
     pub rto_max: Nanos,
-    /// Number of segments in order per acknowledgement.
+    /// Number of segments received in order for each acknowledgement.
     pub ack_every: u32,
     /// Maximum delay of an acknowledgement.
     pub ack_delay: Nanos,
-    /// Number of first segments that the receiver acknowledges at once.
+    /// Number of segments at the begin of a flow that the receiver acknowledges at once.
     pub quick_acks: u32,
     /// Receive window in bytes.
     pub window: Bytes,
-    /// True if a connection sends data one round trip after SYN.
+    /// True if a SYN must be answered before data are sent, which takes one round trip.
     pub handshake: bool,
-    /// True if flows between two hosts reuse idle connections, with their congestion windows.
+    /// True if flows between two hosts reuse idle connections with their congestion windows.
     pub persistent: bool,
-    /// True if a connection that was idle for a retransmission time-out starts with at most the initial window (RFC 5681).
+    /// True if a connection that was idle for a retransmission time-out restarts with at most the initial window (RFC 5681).
     pub idle_restart: bool,
 }
 
@@ -59,8 +57,8 @@ impl TcpSettings {
 }
 
 impl Default for TcpSettings {
-    /// Returns Linux's defaults at an MTU of 1500: CUBIC, initial window 10, RACK, time-outs from 200 ms, and a receive
-    /// window of 6 MiB. ECN, handshakes and reuse of connections are off.
+    /// Returns Linux's defaults at an MTU of 1500: CUBIC, initial window 10, RACK, time-outs from 200 ms, and a
+    /// receive window of 6 MiB. ECN, handshakes and reuse of connections are off.
     fn default() -> TcpSettings {
         TcpSettings {
             mss: 1_448,

@@ -1,12 +1,12 @@
-//! Header of TCP over IPv4, as bytes on the wire.
+//! TCP header over IPv4, as bytes on the wire.
 //!
 //! ```text
 //!   0         14      34    54           66         (66 + 4 + 8 n)
 //!   | Ethernet | IPv4 | TCP | timestamps | blocks   | payload
 //! ```
 //!
-//! The IPv4 identification and the urgent pointer, which receivers ignore, have the number of the flow at its
-//! destination. Payload consists of zeros.
+//! The IPv4 identification and the urgent pointer, which receivers ignore, contain the flow's number at its
+//! destination. The payload consists of zeros.
 
 use xoff_wire::units::Nanos;
 
@@ -14,11 +14,11 @@ use super::receiver::{Ack, Arrival, Blocks};
 use super::sender::Transmission;
 use super::settings::TcpSettings;
 
-/// Maximum length of a TCP header with timestamps and three blocks in bytes.
+/// Maximum length in bytes of a TCP header, with timestamps and three SACK blocks.
 pub const HEADER_MAX: usize = 60;
-/// Bytes of Ethernet, IPv4 and TCP headers of a data segment, timestamps included.
+/// Bytes of Ethernet, IPv4 and TCP headers of a data segment, with timestamps.
 pub const AROUND: u32 = 66;
-/// Destination port of data.
+/// Destination port of data segments.
 pub const PORT: u16 = 5001;
 
 const FIXED: usize = 20;
@@ -26,12 +26,11 @@ const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;
-/// First sequence number of data in both directions. SYN has the number before it.
+/// First sequence number of data, in both directions. The SYN has the number before it.
 const DATA_FROM: u32 = 1;
-/// Scale of the receive window (RFC 7323).
+/// Window scale of the receive window (RFC 7323), in bits.
 const WINDOW_SHIFT: u32 = 9;
 
-/// Content of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct TcpHeader {
@@ -41,13 +40,12 @@ pub struct TcpHeader {
     pub flags: u8,
     pub window: u16,
     pub number: u32,
-    /// Timestamp in microseconds, and its echo.
+    /// Own timestamp and echoed timestamp, in microseconds.
     pub timestamps: [u32; 2],
-    /// Blocks of sequence numbers.
+    /// SACK blocks, as sequence numbers.
     pub blocks: Blocks,
 }
 
-/// Kind of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Kind {
@@ -57,7 +55,7 @@ pub enum Kind {
     Ack,
 }
 
-/// Returns the Internet checksum of a header, with the sum of other words.
+/// Returns the Internet checksum over `bytes` and `others`, the sum of further 16-bit words.
 #[must_use]
 pub fn checksum(bytes: &[u8], others: u32) -> [u8; 2] {
     let words = bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
@@ -67,7 +65,7 @@ pub fn checksum(bytes: &[u8], others: u32) -> [u8; 2] {
     (!u16::from_be_bytes([high, low])).to_be_bytes()
 }
 
-/// Returns the timestamp of a time, in microseconds.
+/// Returns the TCP timestamp of a time, in microseconds; it wraps around.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)] // timestamps wrap around
 pub const fn timestamp(now: Nanos) -> u32 {
@@ -79,7 +77,7 @@ fn window(settings: &TcpSettings) -> u16 {
 }
 
 impl TcpHeader {
-    /// Returns the header of a segment from the sender, whose own port is `port`.
+    /// Returns the header of a segment from the sender. `port` is the sender's own port.
     #[must_use]
     pub fn of(
         sent: &Transmission,
@@ -106,7 +104,7 @@ impl TcpHeader {
         }
     }
 
-    /// Returns the header of an acknowledgement, which counts whole segments, or of the answer to SYN (`None`).
+    /// Returns the header of an acknowledgement in whole segments; `None` makes the answer to a SYN.
     #[must_use]
     pub fn answer(
         ack: Option<&Ack>,
@@ -135,7 +133,6 @@ impl TcpHeader {
         }
     }
 
-    /// Returns the kind of the segment.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match (self.flags & (SYN | ACK), self.ports[1]) {
@@ -146,7 +143,7 @@ impl TcpHeader {
         }
     }
 
-    /// Returns a data segment as its receiver counts it; `expected` is the next segment in order.
+    /// Converts the header to a data segment. `expected` is the next segment in order.
     #[must_use]
     pub fn arrival(&self, settings: &TcpSettings, expected: u32, is_marked: bool) -> Arrival {
         Arrival {
@@ -157,7 +154,7 @@ impl TcpHeader {
         }
     }
 
-    /// Returns an acknowledgement as the sender counts it; `first` is its first unacknowledged segment.
+    /// Converts the header to an acknowledgement. `first` is the first unacknowledged segment.
     #[must_use]
     pub fn ack(&self, settings: &TcpSettings, first: u32) -> Ack {
         let at = |sequence| segment_at(sequence, settings.mss, first);
@@ -171,14 +168,14 @@ impl TcpHeader {
         }
     }
 
-    /// Returns the header's length in bytes.
+    /// Returns the length of the header in bytes, with options.
     #[must_use]
     pub fn header_len(&self) -> usize {
         let blocks = self.blocks.as_slice().len();
         FIXED + 12 + if blocks > 0 { 4 + 8 * blocks } else { 0 }
     }
 
-    /// Returns the header, and its length, for a packet between two addresses; a SYN has no further options.
+    /// Returns the bytes of the header, and its length, for a packet between two IPv4 addresses. A SYN has no further options.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // at most 60 bytes
     pub fn encode(&self, addresses: [[u8; 4]; 2], payload: u32) -> ([u8; HEADER_MAX], usize) {
@@ -211,7 +208,7 @@ impl TcpHeader {
         (bytes, len)
     }
 
-    /// Returns the upper half of the number, which belongs into the IPv4 identification.
+    /// Returns the upper half of the flow's number, for the IPv4 identification.
     #[must_use]
     pub const fn identification(&self) -> [u8; 2] {
         let [high, low, ..] = self.number.to_be_bytes();
@@ -250,7 +247,7 @@ const fn sequence_of(segment: u32, mss: u32) -> u32 {
     DATA_FROM.wrapping_add(segment.wrapping_mul(mss))
 }
 
-/// Returns the segment that begins at a sequence number, near segment `near`.
+/// Returns the segment, near the segment `near`, that begins at a sequence number.
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // wraps around
 fn segment_at(sequence: u32, mss: u32, near: u32) -> u32 {
     let distance = i64::from(sequence.wrapping_sub(sequence_of(near, mss)) as i32);
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_and_acks_survive_the_wire_beyond_four_gigabytes() {
+    fn segments_and_acks_are_parsed_right_beyond_4_gigabytes() {
         let settings = TcpSettings::default();
         let now = Nanos(5_000_000_000_000);
         for segment in [0, 1, 2_966_000, 90_000_000] {

@@ -1,4 +1,4 @@
-//! Sends single frames repeatedly by a packet socket, which leaves the interface usable for a host.
+//! Sends single frames repeatedly by a packet socket, so that a host can use the same interface.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,7 +11,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 use xoff_wire::units::{MacAddr, Nanos};
 
-/// Maximum time until the sender notices that it was stopped.
+/// Maximum time until the sender notices that it should stop.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens `device`, an interface in the calling thread's network namespace.
+    /// Opens the interface `device` of the calling thread's network namespace.
     pub fn open(device: &str) -> Result<Link, LinkError> {
         let (to, address) = link_address(device).ok_or_else(|| LinkError::NoDevice(device.to_owned()))?;
         let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)
@@ -56,7 +56,7 @@ impl Link {
         self.send_with(frame, MsgFlags::empty()).map_err(|source| self.refused(source))
     }
 
-    /// Sends a frame unless the kernel's queues are full; returns whether it was sent.
+    /// Sends a frame, unless the kernel's queues are full. Returns whether the frame was sent.
     pub fn try_send(&self, frame: &[u8]) -> Result<bool, LinkError> {
         match self.send_with(frame, MsgFlags::MSG_DONTWAIT) {
             Ok(()) => Ok(true),
@@ -84,12 +84,12 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub every: Nanos,
-    /// Maximum number of rounds. A round sends each frame once.
+    /// Maximum number of rounds. Each round sends every frame once.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn until `timing` ends or `stop` is set, without catching up; returns how many were sent.
+/// Sends `frames` in turn until `timing` ends or `stop` is set; it does not catch up after delays. Returns the number of frames sent.
 pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool) -> Result<u64, LinkError> {
     let begin = Instant::now();
     let end = timing.duration.map(|duration| begin + Duration::from_nanos(duration.0));

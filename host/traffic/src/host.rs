@@ -1,10 +1,10 @@
-//! Host: an interface, a sender, a sink, and their loop.
+//! Traffic host: an interface, a sender, a sink, and the loop that drives them.
 //!
-//! While data is moving, the loop sleeps a little longer, so that frames move in batches and the switch under test
-//! keeps its core.
+//! While data arrive or leave, the loop sleeps a little longer, so that frames are processed in batches and the
+//! switch under test keeps its core.
 //!
-//! Frames in the kernel can no longer be paused, so the loop hands over few at a time, and processes pause frames in
-//! between.
+//! Frames in the kernel can no longer be paused. Therefore the loop passes only a few at a time to the kernel, and
+//! processes pause frames in between.
 
 use std::io;
 use std::sync::Arc;
@@ -27,50 +27,49 @@ use super::station::{Station, nap};
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
 
-/// Maximum time until the host notices that it was stopped.
+/// Maximum time until the host notices that it should stop.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Time for which a stopped host still sends end markers and pending frames.
+/// Time for which a host that should stop still sends end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time for which a host still receives after its last stream and the last frame.
+/// Time for which a host still receives after the end of its last stream and after the last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a choice of its own
 pub struct HostOptions {
-    /// Interface name, in the thread's network namespace.
+    /// Name of the interface in the network namespace of the thread.
     pub device: String,
-    /// MAC address; `None` for the interface's.
+    /// MAC address; `None` for the interface's address.
     pub address: Option<MacAddr>,
-    /// Number that identifies the host in its frames; `None`: the last two bytes of its address.
+    /// Number that identifies the host in its frames; `None` for the last two bytes of its address.
     pub id: Option<u16>,
     pub line: BitRate,
-    /// Maximum duration of the run; `None`: until its last stream ends, or it is stopped.
+    /// Maximum duration of the run; `None`: until the last stream ends, or the host is stopped.
     pub duration: Option<Nanos>,
     /// Time without data after which the host ends; `None`: 500 ms after its last stream.
     pub linger: Option<Nanos>,
     pub obedience: Obedience,
-    /// True if PAUSE frames (802.3x) also pause all classes, instead of only being counted.
+    /// True if 802.3x PAUSE frames pause all classes; false if they are only counted.
     pub obey_802_3x: bool,
     /// True if the host obeys pauses of single flows (OFC).
     pub obey_flows: bool,
     /// True if the host obeys requested rates (GFC).
     pub obey_rates: bool,
-    /// Maximum time that streams catch up after the host itself delayed them.
+    /// Maximum of delay, caused by the host itself, for which its streams catch up.
     pub catch_up: Nanos,
-    /// True if frames to other hosts are accepted.
+    /// True if the host also accepts frames addressed to other hosts.
     pub promiscuous: bool,
-    /// True if the host announces its address to switches.
+    /// True if the host announces its address to switches (gratuitous ARP).
     pub announce: bool,
-    /// True if streams send end markers, which reports corrected by [`settle`](xoff_host::report::settle) do not
-    /// need.
+    /// True if streams send end markers. Reports corrected by [`settle`](xoff_host::report::settle) do not need them.
     pub end_markers: bool,
     /// True if the host polls instead of sleeping.
     pub busy: bool,
-    /// Minimum sleep while there is traffic: longer sleeps batch more, but obey pauses later.
+    /// Minimum sleep under traffic. Longer sleeps process larger batches, but obey pauses later.
     pub nap: Nanos,
-    /// Settings of rate limiters; if given, all streams have CN-TAGs; otherwise received CNMs are only counted.
+    /// Settings of rate limiters; if given, all streams have CN-TAGs. `None`: received CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     /// Number of entries of each AF_XDP ring.
     pub ring: u32,
@@ -116,7 +115,7 @@ pub struct Host {
     station: Station,
     address: MacAddr,
     id: u16,
-    /// Time from which the host receives.
+    /// Time from which the host can receive.
     ready: Nanos,
 }
 
@@ -202,9 +201,9 @@ enum Transmitted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Received {
-    /// The maximum number of frames was received, and more may be pending.
+    /// The maximum number of frames was received; more may be pending.
     More,
-    /// All pending frames were received, some of them data.
+    /// All pending frames were received; at least one was data.
     Data,
     NoData,
 }

@@ -1,6 +1,5 @@
-//! A host on one interface over AF_XDP: sender and sink in one, with the decisions of `xoff_host`.
-//!
-//! Linux' own hosts neither obey pause frames nor account for every frame.
+//! Traffic host on one interface over AF_XDP: sender and sink in one, with the decisions of `xoff_host`. Unlike
+//! Linux' own stack, it obeys pause frames and accounts for every frame.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

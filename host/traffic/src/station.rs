@@ -1,4 +1,4 @@
-//! An interface over AF_XDP with its own packet memory, for programs that send and receive whole frames.
+//! Interface over AF_XDP with its own frame memory, for programs that send and receive whole frames.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,8 +24,8 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries. There are as many chunks for each queue, for frames to send, and
-    /// for received frames in use.
+    /// Opens `device` with rings of `ring` entries. The frame memory has `ring` chunks for each receive queue, `ring`
+    /// for frames to send, and `ring` for received frames in use.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
         let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
         let options = PortOptions {
@@ -71,7 +71,7 @@ impl Station {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Appends received frames, and refills the receive ring; returns true if more may be pending.
+    /// Appends received frames to `frames`, and refills the receive ring. Returns true if more frames may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
@@ -79,7 +79,7 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// Allocates a frame; returns `None` while too many frames are in the kernel.
+    /// Allocates a frame. Returns `None` while too many frames are in the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
         self.port.compose(&mut self.store, len)
@@ -115,13 +115,12 @@ impl Station {
         self.committed = self.committed.saturating_sub(bytes);
     }
 
-    /// Returns true if a send failed because the interface was deleted.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.port.is_removed()
     }
 
-    /// Returns the bytes in the kernel, with preambles and gaps, which can no longer be paused.
+    /// Returns the number of bytes in the kernel, with preambles and gaps. They can no longer be paused.
     #[must_use]
     pub const fn committed(&self) -> Bytes {
         self.committed

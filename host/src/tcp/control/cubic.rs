@@ -2,18 +2,18 @@
 
 use xoff_wire::units::Nanos;
 
-/// Growth in segments per cubic second.
+/// CUBIC's constant C: growth in segments per cubic second.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// Growth per window that gives Reno's mean window with a decrease by [`BETA`].
+/// Growth per window that gives the same mean window as Reno, with the decrease [`BETA`].
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Maximum growth per round trip.
+/// Maximum factor of growth per round trip.
 const GROWTH_MAX: f64 = 1.5;
 
 /// State of CUBIC. Windows are in segments, times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cubic {
-    /// Window at which growth is slowest.
+    /// Window at which the curve is flat (W_max).
     plateau: f64,
     /// Window before the last reduction.
     before: f64,
@@ -23,10 +23,10 @@ pub struct Cubic {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     begin: Nanos,
-    /// Time from the beginning to the plateau.
+    /// Time from the begin of the curve to the plateau (K).
     rise: f64,
     plateau: f64,
-    /// Window that Reno would have.
+    /// Window that Reno would have now.
     reno: f64,
     window: f64,
 }
@@ -34,7 +34,7 @@ struct Epoch {
 impl Cubic {
     pub(super) fn reduce(&mut self, window: u32) -> u32 {
         let whole = f64::from(window);
-        // Fast convergence: the flow leaves capacity to new flows.
+        // Fast convergence: a flow that did not reach its former window leaves capacity to new flows.
         self.plateau = if whole < self.plateau { whole * (1.0 + BETA) / 2.0 } else { whole };
         self.before = whole;
         self.epoch = None;
@@ -52,7 +52,7 @@ impl Cubic {
     pub(super) fn grow(&mut self, window: u32, acknowledged: u32, now: Nanos, round_trip: Nanos) -> u32 {
         let plateau = self.plateau;
         let epoch = self.epoch.get_or_insert_with(|| Epoch::new(f64::from(window), plateau, now));
-        // Slow start or an idle restart may have changed the window.
+        // Begin a new curve if slow start or an idle restart has changed the window.
         if floor(epoch.window) != window {
             *epoch = Epoch::new(f64::from(window), plateau, now);
         }
@@ -96,7 +96,7 @@ fn floor(window: f64) -> u32 {
 mod tests {
     use super::*;
 
-    /// The window follows W(t) of RFC 9438 section 4.2 at round trips of 100 ms, where Reno is slower.
+    /// Checks that the window follows W(t) of RFC 9438 section 4.2, at round trips of 100 ms, where Reno is slower.
     #[test]
     fn cubic_window_follows_its_curve_within_a_segment() {
         let mut cubic = Cubic::default();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!((cubic.reduce(75), cubic.plateau), (52, 75.0), "above the last maximum");
     }
 
-    /// RFC 9438 section 4.8: the curve begins with its plateau at the window of that time.
+    /// RFC 9438 section 4.8: after a time-out, the curve begins with its plateau at the current window.
     #[test]
     fn cubic_after_timeout_begins_at_its_plateau() {
         let mut cubic = Cubic::default();

@@ -1,30 +1,29 @@
-//! DCTCP (RFC 8257): the window shrinks by half of the share of marked segments.
+//! DCTCP (RFC 8257): a mark reduces the window by half of the share of marked segments.
 
 use super::{Congestion, Reno};
 
-/// Weight of a new observation (g).
+/// Weight of a new observation in the mean (g).
 const GAIN: f64 = 1.0 / 16.0;
 
-/// State of DCTCP.
 #[derive(Clone, Copy, Debug)]
 pub struct Dctcp {
     pub(super) growth: Reno,
     alpha: f64,
     acknowledged: u32,
     marked: u32,
-    /// Segment whose acknowledgement ends the observation.
+    /// Segment whose acknowledgement ends the current observation.
     end: u32,
 }
 
 impl Default for Dctcp {
-    /// Returns the state of a new connection, whose first reduction halves the window.
+    /// Returns the state of a new connection: its first reduction halves the window.
     fn default() -> Dctcp {
         Dctcp { growth: Reno::default(), alpha: 1.0, acknowledged: 0, marked: 0, end: 0 }
     }
 }
 
 impl Dctcp {
-    /// Returns the estimate of the share of marked segments.
+    /// Returns the estimated share of marked segments.
     #[must_use]
     pub const fn alpha(&self) -> f64 {
         self.alpha

@@ -1,4 +1,4 @@
-//! Congestion control algorithms of TCP: growth of the window, and its reduction.
+//! Congestion control algorithms of TCP: how the window grows, and how it is reduced.
 
 mod cubic;
 mod dctcp;
@@ -13,7 +13,6 @@ pub use reno::Reno;
 /// Minimum slow start threshold in segments.
 const THRESHOLD_MIN: u32 = 2;
 
-/// Choice of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// Additive increase and multiplicative decrease (RFC 5681).
@@ -24,7 +23,7 @@ pub enum Algorithm {
     Dctcp,
 }
 
-/// Cause of a reduction.
+/// Cause of a reduction of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     /// A congestion mark (ECE).
@@ -33,7 +32,7 @@ pub enum Congestion {
     Loss,
 }
 
-/// State of an algorithm. Windows are in segments.
+/// State of a congestion control algorithm. Windows are in segments.
 #[derive(Clone, Debug)]
 pub enum Control {
     #[allow(missing_docs)]
@@ -45,7 +44,6 @@ pub enum Control {
 }
 
 impl Control {
-    /// Creates the state of a new connection.
     #[must_use]
     pub fn new(algorithm: Algorithm) -> Control {
         match algorithm {
@@ -55,7 +53,7 @@ impl Control {
         }
     }
 
-    /// Returns the slow start threshold after congestion. As in Linux, it follows from the window, not from segments in flight.
+    /// Returns the slow start threshold after congestion. As in Linux, it is computed from the window, not from the segments in flight.
     pub fn reduce(&mut self, window: u32, congestion: Congestion) -> u32 {
         let reduced = match self {
             Control::Reno(reno) => reno.reduce(window),
@@ -65,14 +63,14 @@ impl Control {
         reduced.max(THRESHOLD_MIN)
     }
 
-    /// Forgets the curve of CUBIC after a time-out (RFC 9438 section 4.8).
+    /// Resets the curve of CUBIC after a time-out (RFC 9438 section 4.8).
     pub fn timed_out(&mut self) {
         if let Control::Cubic(cubic) = self {
             cubic.timed_out();
         }
     }
 
-    /// Returns the window in congestion avoidance after `acknowledged` segments.
+    /// Returns the window after `acknowledged` segments in congestion avoidance.
     pub fn grow(&mut self, window: u32, acknowledged: u32, now: Nanos, round_trip: Nanos) -> u32 {
         match self {
             Control::Reno(reno) => reno.grow(window, acknowledged),
@@ -81,14 +79,14 @@ impl Control {
         }
     }
 
-    /// Notes an acknowledgement of `acknowledged` segments up to `first`, with or without ECE; `next` is the next new segment.
+    /// Records an acknowledgement of `acknowledged` segments before `first`, marked if it has ECE. `next` is the next new segment.
     pub fn acknowledged(&mut self, acknowledged: u32, is_marked: bool, [first, next]: [u32; 2]) {
         if let Control::Dctcp(dctcp) = self {
             dctcp.acknowledged(acknowledged, is_marked, [first, next]);
         }
     }
 
-    /// Returns DCTCP's estimate of the share of marked segments.
+    /// Returns DCTCP's estimated share of marked segments; `None` for other algorithms.
     #[must_use]
     pub const fn alpha(&self) -> Option<f64> {
         match self {
@@ -97,7 +95,7 @@ impl Control {
         }
     }
 
-    /// Forgets what depends on segment numbers and time, before a new flow of the same connection.
+    /// Resets values that depend on segment numbers and time, before a new flow on the same connection.
     pub fn restart(&mut self) {
         match self {
             Control::Reno(_) => {}

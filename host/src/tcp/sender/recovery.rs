@@ -1,4 +1,4 @@
-//! Loss detection, and the window during a reduction.
+//! Loss detection of a TCP sender, and its window during recovery.
 
 use xoff_wire::units::Nanos;
 
@@ -7,7 +7,7 @@ use super::super::scoreboard::{Scoreboard, Sent};
 use super::{Detection, Sender, State};
 
 const DUPLICATES: u32 = 3;
-/// Number of recoveries for which a wider reordering window persists (RFC 8985).
+/// Number of recoveries for which a widened reordering window is kept (RFC 8985).
 const PERSISTENCE: u32 = 16;
 
 /// Proportional rate reduction (RFC 6937): spreads segments over the round trip after a reduction.
@@ -27,7 +27,8 @@ impl Proportional {
         self.sent += 1;
     }
 
-    /// Returns the window after `fresh` delivered segments; `is_advance`: an acknowledgement advances without new losses.
+    /// Returns the window after `fresh` newly delivered segments. `is_advance` is true if the acknowledgement
+    /// advances and reveals no new loss.
     pub(super) fn window(
         &mut self,
         threshold: u32,
@@ -55,17 +56,17 @@ impl Proportional {
 /// Loss detection by delivery times (RFC 8985).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rack {
-    /// Transmission time of the most recently sent delivered segment, and the segment after it.
+    /// Of the delivered segment that was sent last: its transmission time, and the segment after it.
     sent: (Nanos, u32),
     round_trip: Nanos,
     round_trip_min: Nanos,
-    /// Segment after the highest delivered one.
+    /// Segment after the highest delivered segment.
     highest: u32,
     is_reordered: bool,
-    /// Reordering window in quarters of the minimum round trip.
+    /// Reordering window in quarters of the minimum round-trip time.
     steps: u32,
     persistence: u32,
-    /// Segment whose acknowledgement allows another step.
+    /// Segment whose acknowledgement permits the next widening of the window.
     next_step: u32,
     pub(super) reorder_at: Nanos,
 }
@@ -103,7 +104,7 @@ impl Rack {
         }
     }
 
-    /// Widens the reordering window after a needless retransmission, once a round trip.
+    /// Widens the reordering window after a needless retransmission, at most once per round trip.
     pub(super) const fn received_twice(&mut self, [first, next]: [u32; 2]) {
         if first >= self.next_step {
             self.steps += 1;
@@ -156,7 +157,7 @@ impl Rack {
 }
 
 impl Sender {
-    /// Marks lost segments; returns true if there are new ones.
+    /// Marks lost segments. Returns true if new losses were found.
     pub(super) fn detect(&mut self, now: Nanos, advances: bool) -> bool {
         self.rack.reorder_at = Nanos::NEVER;
         let has_sack = self.settings.sack;
@@ -169,7 +170,7 @@ impl Sender {
         }
     }
 
-    /// RFC 6675: a segment is lost if `limit` later ones are acknowledged selectively.
+    /// Marks a segment as lost if `limit` later segments are acknowledged selectively (RFC 6675).
     fn detect_by_sacks(&mut self, limit: u32) -> bool {
         if self.board.sacked() < limit {
             return false;
@@ -187,7 +188,7 @@ impl Sender {
         is_lost
     }
 
-    /// RFC 6582: duplicates reveal the first lost segment, and an acknowledgement of only a part the next one.
+    /// Marks the first segment as lost after `limit` duplicates, and the next one after an acknowledgement of only a part (RFC 6582).
     fn detect_by_duplicates(&mut self, limit: u32, advances: bool) -> bool {
         let first = self.board.first();
         let is_lost = match self.state {

@@ -1,4 +1,4 @@
-//! Scripts of segments and acknowledgements, and closed forms over an ideal pipe.
+//! Tests of the TCP sender: scripts of segments and acknowledgements, and formulas of the literature on an ideal path.
 
 // proves: tcp
 
@@ -18,9 +18,12 @@ fn range(text: &str) -> (u32, u32) {
     (from.parse().expect("not a number"), to.parse().expect("not a number"))
 }
 
-/// Runs a script with one step a line: `w 9` lets the application write up to segment 9, `+5` waits 5 ms, `> 0-3` expects
-/// transmissions of segments 0 to 3, `< 2 4-6` acknowledges segments before 2 and those from 4 to 6, `window 7` and
-/// `threshold 7` check the sender.
+/// Runs a script with one step per line:
+///
+/// * `w 9`: the application writes up to segment 9; `+5`: 5 ms pass;
+/// * `> 0-3`: transmissions of segments 0 to 3 are expected;
+/// * `< 2 4-6`: segments before 2, and 4 to 6, are acknowledged;
+/// * `window 7`, `threshold 7`: the sender must have these values.
 fn run_script(name: &str, settings: &TcpSettings, script: &str) {
     let mut now = Nanos::from_secs(1);
     let mut sender = Sender::new(settings, 0, now, None);
@@ -60,7 +63,7 @@ fn run_script(name: &str, settings: &TcpSettings, script: &str) {
     assert!(sent.is_empty(), "{name}: unexpected transmissions at the end: {sent:?}");
 }
 
-/// Sequences of packetdrill's scripts for Linux (`slow_start`, `fast_retransmit`, `fast_recovery`, `cubic`), in segments.
+/// Checks sequences of packetdrill's scripts for Linux (`slow_start`, `fast_retransmit`, `fast_recovery`, `cubic`), in segments.
 #[test]
 fn sender_repeats_sequences_of_linux() {
     let cubic = settings(Algorithm::Cubic);
@@ -108,7 +111,7 @@ fn sender_repeats_sequences_of_linux() {
     );
 }
 
-/// RFC 6582: a partial acknowledgement reveals the next loss; duplicates without SACK allow new segments.
+/// RFC 6582: a partial acknowledgement reveals the next loss; duplicates without SACK permit new segments.
 #[test]
 fn newreno_repairs_one_loss_per_round_trip() {
     let reno = TcpSettings { sack: false, detection: Detection::Duplicates(3), ..settings(Algorithm::Reno) };
@@ -118,7 +121,7 @@ fn newreno_repairs_one_loss_per_round_trip() {
 }
 
 #[test]
-fn no_duplicates_cause_a_retransmission_with_never() {
+fn detection_never_ignores_duplicate_acks() {
     let never = TcpSettings { sack: false, detection: Detection::Never, ..settings(Algorithm::Reno) };
     run_script("never", &never, "w 12\n> 0-9\n+ 100\n< 0\n> 10\n< 0\n> 11\n< 0\n< 0\n< 0\n< 0\n< 0\n< 12");
 }
@@ -129,7 +132,7 @@ fn marks_reduce_window_once_per_window_of_data() {
     let now = Nanos::from_secs(1);
     let mut sender = Sender::new(&reno, 100, now, None);
     assert!(std::iter::from_fn(|| sender.send(now)).all(|sent| sent.is_ecn_capable && !sent.is_reduced));
-    // Acknowledgements up to segment 10, which was sent before the first reduction, report the same congestion.
+    // Segments up to 10 were sent before the first reduction, so their marks report the same congestion.
     for (next, is_marked, window, sent) in [
         (2, true, 5, vec![]),
         (4, true, 5, vec![]),
@@ -162,7 +165,7 @@ fn timeouts_double_and_window_restarts_at_one() {
         assert_eq!((drain(&mut sender, now), sender.window(), sender.threshold()), (vec![0], 1, threshold));
     }
     assert_eq!((sender.timeouts(), sender.resent()), (5, 5));
-    // Slow start up to the threshold. The echoed timestamp gives a round trip, which ends the backoff.
+    // Acknowledge in slow start up to the threshold. The echoed timestamp gives a round-trip time, which ends the backoff.
     let ack = |next| Ack { next, ..Ack::default() };
     now = now.after(Nanos::from_millis(10));
     sender.acknowledged(now, &ack(1), Nanos::from_millis(10));
@@ -172,7 +175,7 @@ fn timeouts_double_and_window_restarts_at_one() {
     assert!(sender.is_done() && sender.deadline() == Nanos::NEVER);
 }
 
-/// RFC 5681 section 3.1: a time-out in recovery belongs to its window of data; one after progress is new congestion.
+/// RFC 5681 section 3.1: a time-out during recovery belongs to the same window of data; a time-out after progress is new congestion.
 #[test]
 fn timeout_during_recovery_keeps_threshold_until_progress() {
     let script =
@@ -190,7 +193,7 @@ fn window_grows_by_newly_delivered_segments() {
     run_script("SACK before the time-out", &never, script);
 }
 
-/// Blocks arrive with the most recent one first, which is no reordering: RACK sends the gaps again at once.
+/// SACK blocks come with the most recent first. RACK must not take that for reordering, and sends the gaps again at once.
 #[test]
 fn rack_reads_blocks_in_ascending_order() {
     run_script("three gaps", &settings(Algorithm::Cubic), "w 10\n> 0-9\n+ 100\n< 0 6 4 2\n> 0-1 3");
@@ -249,21 +252,20 @@ fn idle_connection_keeps_window_until_a_timeout_passes() {
     }
 }
 
-/// Path with one queue, whose acknowledgements take as long as its data.
+/// Path with one queue; acknowledgements are delayed as long as data.
 struct Pipe<'a> {
     settings: TcpSettings,
     sender: Sender,
     receiver: Receiver,
     now: Nanos,
-    /// Time of a segment on the line.
+    /// Transmission time of a segment on the line, in nanoseconds.
     span: u64,
     delay: u64,
     free: Nanos,
     data: VecDeque<(Nanos, Arrival)>,
     acks: VecDeque<(Nanos, Ack)>,
-    /// Queue length from which segments are marked.
+    /// Queue length in segments from which segments are marked.
     mark_from: u64,
-    /// Returns true for a segment that is lost.
     loses: Box<dyn FnMut(&Transmission) -> bool + 'a>,
 }
 
@@ -301,7 +303,7 @@ impl Pipe<'_> {
         }
     }
 
-    /// Processes the next event; returns false if there is none.
+    /// Processes the next event. Returns false if there is none.
     fn step(&mut self) -> bool {
         self.send();
         let first = |next: Option<Nanos>| next.unwrap_or(Nanos::NEVER);
@@ -335,7 +337,7 @@ impl Pipe<'_> {
     }
 }
 
-/// Windows of 10, 20 and 40 segments take three round trips. The last segment alone waits for the acknowledgement timer.
+/// Windows of 10, 20 and 40 segments take three round trips. A last, single segment waits for the delayed acknowledgement.
 #[test]
 fn lone_flow_takes_its_slow_start_rounds() {
     for (segments, ack_every, rounds, waits) in
@@ -349,7 +351,7 @@ fn lone_flow_takes_its_slow_start_rounds() {
     }
 }
 
-/// Mathis, Semke, Mahdavi and Ott (1997): with one loss per 1/p segments the mean window is sqrt(3/2p).
+/// Mathis, Semke, Mahdavi and Ott (1997): with one loss per 1/p segments, the mean window is sqrt(3/2p).
 #[test]
 fn reno_rate_follows_square_root_of_loss_within_5_percent() {
     for (detection, sack) in [(Detection::Rack, true), (Detection::Duplicates(3), false)] {
@@ -376,8 +378,8 @@ fn reno_rate_follows_square_root_of_loss_within_5_percent() {
     }
 }
 
-/// Returns the reduction in the steady cycle of one flow: `window * alpha / 2` segments, grown again by one a round trip.
-/// Two further round trips pass with marks and without growth, and each cycle has one round trip of marks.
+/// Returns the reduction in the steady cycle of one flow, `window * alpha / 2` segments. The window grows by one per
+/// round trip. A cycle has two further round trips without growth, and one round trip of marks.
 fn reduction_of_cycle(window: f64) -> f64 {
     let mut alpha = 1.0_f64;
     for _ in 0..200 {
@@ -388,8 +390,8 @@ fn reduction_of_cycle(window: f64) -> f64 {
 }
 
 /// For one flow, DCTCP's mean alpha is sqrt(2/W) (SIGCOMM 2010, section 3.3), where W is the window at the marking
-/// threshold. The queue oscillates by the reduction of a cycle, which is below the paper's sqrt(2W)/2, because alpha decays
-/// between reductions.
+/// threshold. The queue oscillates by the reduction of a cycle. This is less than the paper's sqrt(2W)/2, because
+/// alpha decays between reductions.
 #[test]
 fn dctcp_alpha_and_queue_follow_their_cycle() {
     let mut results = Vec::new();
