@@ -9,7 +9,6 @@ use crate::payload::ip_address;
 /// Length of a gratuitous ARP frame in bytes, without FCS.
 pub const LEN: u32 = 60;
 
-/// Builds a gratuitous ARP frame that announces `address`, without FCS.
 #[must_use]
 pub fn gratuitous_arp(address: MacAddr) -> [u8; LEN as usize] {
     let mut bytes = [0; LEN as usize];

@@ -1,5 +1,3 @@
-//! Obeys pauses of single flows (OFC).
-
 use xoff_wire::units::{BitRate, Class, Nanos};
 use xoff_wire::{FlowKey, FlowPause, Operation};
 
@@ -11,7 +9,6 @@ pub struct FlowGate {
 }
 
 impl FlowGate {
-    /// Creates a gate without paused flows. `line` determines the duration of a quantum.
     #[must_use]
     pub const fn new(line: BitRate) -> FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }

@@ -1,7 +1,7 @@
 //! Random flows, reproducible by a seed: sizes of a measured distribution, and Poisson arrivals (open loop).
 //!
 //! A distribution is a list of points (size in bytes, cumulative percent), joined by straight lines. `edu1` and
-//! `edu2` are the university data centers of Benson, Akella and Maltz (IMC 2010).
+//! `edu2` are university data centers (Benson, Akella and Maltz, IMC 2010).
 
 use fastrand::Rng;
 use xoff_config::visible;
@@ -33,7 +33,6 @@ pub enum FlowSizesError {
 }
 
 impl FlowSizes {
-    /// Returns the built-in distribution `edu1` or `edu2`; `None` for other names.
     #[must_use]
     pub fn named(name: &str) -> Option<FlowSizes> {
         let text = match name {
@@ -75,7 +74,6 @@ impl FlowSizes {
         whole(size_a + (size_b - size_a) * along)
     }
 
-    /// Returns the mean of `cost(size)` over the distribution of flow sizes.
     #[must_use]
     pub fn mean(&self, cost: impl Fn(u32) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several steps per straight line, each evaluated at its middle
@@ -109,7 +107,6 @@ pub struct Flow {
     pub began: Nanos,
 }
 
-/// Endless random sequence of flows, in the order of arrival.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     sizes: FlowSizes,
@@ -119,7 +116,6 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates a sequence whose flows all arrive after `start`.
     #[must_use]
     pub fn new(sizes: FlowSizes, interval_mean: Nanos, start: Nanos, seed: u64) -> Arrivals {
         let mut arrivals = Arrivals {

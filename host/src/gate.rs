@@ -1,5 +1,3 @@
-//! Reaction of a host to pauses: it obeys them at once, never, or after a fixed delay.
-
 use std::collections::VecDeque;
 
 use xoff_flow_control::pause::{Paused, Resumed};
@@ -38,7 +36,7 @@ pub struct PauseCounts {
     pub rate_frames: u64,
     /// 802.3x PAUSE frames received.
     pub pause_frames: u64,
-    /// Well-formed pause frames without effect, because the host lets none of their classes obey pauses.
+    /// Well-formed pause frames without effect, because none of their classes obeys pauses.
     pub ignored: u64,
     /// Malformed or unknown MAC control frames, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
@@ -59,8 +57,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate without pauses. `line` determines the duration of a quantum. With `obey_802_3x`, an 802.3x
-    /// PAUSE frame pauses all classes.
+    /// Creates a gate without pauses. With `obey_802_3x`, an 802.3x PAUSE frame pauses all classes.
     #[must_use]
     pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
         let pending = match obedience {
@@ -79,7 +76,6 @@ impl Gate {
         }
     }
 
-    /// Restricts obedience to `classes`.
     #[must_use]
     pub fn obeying_classes(mut self, classes: ClassSet) -> Gate {
         self.classes = classes;
@@ -122,7 +118,7 @@ impl Gate {
         self.paused.until(class)
     }
 
-    /// Counts a sent frame against the rate limit of its class. `bytes` include preamble and gap.
+    /// Counts a sent frame (`bytes` with preamble and gap) against the rate limit of its class.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -172,7 +168,6 @@ impl Gate {
         ClassSet(self.paused.classes().0 | slowed.0)
     }
 
-    /// Returns the next time at which [`Gate::paused`] may change without a received frame.
     #[inline]
     #[must_use]
     pub fn next_change(&self) -> Nanos {
@@ -182,7 +177,7 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// Ends all pauses and rate limits, because the link is down.
+    /// Ends all pauses and rate limits.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         self.release(now, ClassSet::ALL);

@@ -1,8 +1,6 @@
-//! Default timing of hosts.
-
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Default maximum of delay, caused by the host itself, for which its streams catch up.
+/// Default maximum of delay by the host itself for which its streams catch up.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
 /// Default minimum sleep of a host while it has traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);

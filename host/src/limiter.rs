@@ -8,7 +8,7 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum number of samples. At this number, every second sample is dropped, and the sampling interval doubles.
+/// Maximum number of samples. Beyond it, every second sample is dropped, and the sampling interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
 #[derive(Debug)]
@@ -60,7 +60,6 @@ impl Limiter {
         }
     }
 
-    /// Returns the time from which the stream may send its next frame.
     #[inline]
     #[must_use]
     pub const fn free_at(&self) -> Nanos {
@@ -91,7 +90,6 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Advances the reaction point to `now`, and takes a sample of the rate if one is due.
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.point.next_deadline() {
             self.point.advance(now);
@@ -102,7 +100,6 @@ impl Limiter {
         }
     }
 
-    /// Returns the time at which [`Limiter::advance`] must be called.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         self.point.next_deadline().min(self.next_sample)
@@ -137,7 +134,7 @@ impl Limiter {
     }
 }
 
-/// Parses reaction point settings such as `ai=1M,hai=10M,time=15ms`. Other settings have the defaults of the standard.
+/// Parses reaction point settings such as `ai=1M,hai=10M,time=15ms`, with the standard's defaults.
 pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
     const KEYS: &str =
         "gd (divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent), seed";

@@ -1,4 +1,4 @@
-//! Receives congestion notification messages (CNMs). Malformed CNMs are only counted, by reason; the first well-formed CNMs are kept.
+//! Receives congestion notification messages (CNMs). Malformed CNMs are only counted.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,6 @@ pub struct CnmReport {
     pub received: u64,
     /// Well-formed CNMs for a stream that does not exist, or has no rate limiter.
     pub unknown: u64,
-    /// Malformed CNMs by reason.
     pub refused: BTreeMap<String, u64>,
     /// First 4096 well-formed CNMs, in the order of receipt.
     #[serde(skip)]
@@ -68,7 +67,7 @@ impl Notices {
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
     }
 
-    /// Processes a CNM. Returns the CNM if it is well-formed and addressed to this host.
+    /// Returns the CNM if it is well-formed and addressed to this host.
     pub fn read(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Cnm> {
         if header.dst != address && !header.dst.is_group() {
             return None;
@@ -93,7 +92,6 @@ impl Notices {
         self.received
     }
 
-    /// Returns the number of malformed CNMs, by [`CnmError::index`].
     #[must_use]
     pub const fn refused(&self) -> &[u64; CnmError::COUNT] {
         &self.refused

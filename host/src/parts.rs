@@ -7,7 +7,6 @@ use crate::sender::Sender;
 use crate::sink::Sink;
 use crate::stream::Stream;
 
-/// Parts of a live or simulated host, from which its report is made.
 #[derive(Debug)]
 pub struct HostParts<'host> {
     pub address: MacAddr,
@@ -21,7 +20,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// Returns the report of the host. For a live host, the caller adds the interface and its losses.
+    /// Returns the host's report, without interface and losses, which a live host adds.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

@@ -41,7 +41,7 @@ const FLAG_FLOW: u8 = 0x40;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// MAC address of the destination host, which determines its IPv4 address.
+    /// MAC address of the destination host, from which its IPv4 address is derived.
     pub dst: MacAddr,
     pub via: Option<MacAddr>,
     pub src: MacAddr,
@@ -58,7 +58,6 @@ pub struct Headers {
 pub struct Stamp {
     pub sender: u16,
     pub stream: u8,
-    /// Class whose pauses the stream obeys.
     pub class: Class,
     /// True in an end marker, which carries no data.
     pub end: bool,
@@ -80,20 +79,19 @@ pub struct FlowStamp {
     pub began: Nanos,
 }
 
-/// Returns the time from `then` (48 bits) to `now`; zero if `then` is later, as by the clock of another machine.
+/// Returns the time from `then` (48 bits) to `now`; zero if another machine's clock makes `then` later.
 #[must_use]
 pub const fn span_48(now: Nanos, then: Nanos) -> Nanos {
     let span = now.0.wrapping_sub(then.0) & MASK_48;
     if span > MASK_48 / 2 { Nanos(0) } else { Nanos(span) }
 }
 
-/// Prepared frame headers of a stream.
 #[derive(Clone, Debug)]
 pub struct Template {
     head: [u8; HEAD_MAX],
     ip_at: usize,
     stamp_at: usize,
-    /// Checksum over the IP header without the total length, which differs between frames.
+    /// Checksum over the IP header without the total length.
     ip_sum: u32,
 }
 
@@ -125,14 +123,13 @@ impl Template {
         frame_len.saturating_sub(self.stamp_at)
     }
 
-    /// Returns the key by which a switch identifies the flow of these frames.
     #[must_use]
     pub fn flow(&self) -> FlowKey {
         let header = Header::parse(&self.head).expect("the prepared header is invalid");
         FlowKey::of(&header, &self.head)
     }
 
-    /// Writes headers and stamp of a frame of `frame_len` bytes, without FCS, and at least [`Template::len_min`].
+    /// Writes headers and stamp of a frame of `frame_len` bytes, without FCS; at least [`Template::len_min`].
     #[inline]
     pub fn write(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp) {
         frame[..self.stamp_at].copy_from_slice(&self.head[..self.stamp_at]);
@@ -140,7 +137,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Writes headers and stamp as [`Template::write`] does, but with another UDP source port.
+    /// Writes headers and stamp with another UDP source port than [`Template::write`].
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);

@@ -1,9 +1,6 @@
-//! Totals of traffic by class, for display during a run.
-
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::{Bytes, CLASSES};
 
-/// Totals of a host. Only the thread of the host writes them.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Data frames sent, by the class of their stream.
@@ -16,14 +13,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Creates totals that also count the frames of each of these senders separately.
+    /// Creates totals that also count the frames of each of these senders.
     #[must_use]
     pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
         let senders = numbers.into_iter().map(|number| (number, Volume::default()));
         Progress { senders: senders.collect(), ..Progress::default() }
     }
 
-    /// Returns the frames received from a sender; `None` if this sender is not counted separately.
+    /// Returns the frames received from a sender; `None` if the sender is not counted separately.
     #[must_use]
     pub fn received_from(&self, sender: u16) -> Option<&Volume> {
         self.place_of(sender).map(|place| &self.senders[place].1)

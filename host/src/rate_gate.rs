@@ -12,7 +12,6 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// Creates a gate without rate limits. Rates will be requested as fractions of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
         RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
@@ -45,7 +44,6 @@ impl RateGate {
         }
     }
 
-    /// Returns the next time at which [`RateGate::slowed`] may change without a received frame.
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         let waiting = self.pacers.iter().flatten().map(Pacer::free_at).filter(|&at| at > self.now);

@@ -1,8 +1,8 @@
 //! Report of a host, also as JSON (`--json`) with stable keys.
 //!
 //! * `bytes` include FCS.
-//! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions. Rates
-//!   are measured from the end of the first frame to the end of the last.
+//! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions, from the
+//!   end of the first frame to the end of the last.
 //! * `lost` frames never arrived. Until an end marker arrives or [`settle`] is called, `sent_known` is false, and
 //!   `sent` is the highest received sequence number plus one.
 //! * `missed_at_start` frames were sent before the host was ready ([`Incoming::missed_at_start`]).
@@ -35,13 +35,11 @@ pub struct HostReport {
     #[serde(default)]
     pub usual_gap_ns: u64,
     pub sent: Vec<SentStream>,
-    /// Received streams, in the order of sender and stream.
     pub received: Vec<ReceivedStream>,
     pub pauses: PauseReport,
     pub cnms: CnmReport,
     pub unsorted: UnsortedReport,
     pub drops: DropReport,
-    /// True if the run ended because the interface was deleted.
     pub device_gone: bool,
 }
 
@@ -101,7 +99,6 @@ pub struct FlowReport {
     pub by_size: Vec<FlowBucket>,
 }
 
-/// Flows in one range of sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
     /// Upper limit of the sizes in bytes (exclusive); `None` for the last range.
@@ -145,7 +142,6 @@ pub struct ClassPauseReport {
     pub paused_ns: u64,
 }
 
-/// Received frames that belong to no stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnsortedReport {
     /// Data frames addressed to another host.
@@ -154,15 +150,12 @@ pub struct UnsortedReport {
     pub corrupt: u64,
     /// Data frames of streams beyond the maximum number that a host tracks.
     pub untracked: u64,
-    /// Frames that are not data of a stream.
     pub other: u64,
     pub announcements_sent: u64,
 }
 
-/// Frames lost between the wire and the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
-    /// Increase of each XDP and device counter during the run.
     pub counters: BTreeMap<String, u64>,
     /// Sum of `counters` without `rx_too_long`; a frame may be in several counters.
     pub total: u64,
@@ -248,7 +241,7 @@ impl ReceivedStream {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost`: the sender has sent `frames` frames.
+    /// Corrects `sent` and `lost`, given the number of frames sent.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -259,7 +252,6 @@ impl ReceivedStream {
         );
     }
 
-    /// Describes losses, repetitions and reordering; `None` if there are none.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let wrong: Vec<String> = [
@@ -288,7 +280,6 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Lists the reasons why the run was not lossless in `classes`.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =

@@ -58,7 +58,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates the schedule of a stream. After a delay, the stream catches up for at most the time `catch_up`.
+    /// Creates the schedule of a stream, which catches up for at most `catch_up` after a delay.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -116,7 +116,6 @@ impl Schedule {
         }
     }
 
-    /// Counts the frame that was due since the time `since` as sent.
     #[inline]
     pub fn sent(&mut self, now: Nanos, since: Nanos) {
         if let Some(rate) = &mut self.rate {

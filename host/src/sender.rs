@@ -1,9 +1,9 @@
 //! Sending half of a host: chooses and writes frames.
 //!
-//! Streams with a configured rate come first, the longest waiting one before others. Streams without rate share the
-//! rest of the line round robin. After a pause, only streams with a rate catch up, within bounds.
+//! Streams with a configured rate come first, the longest waiting one before others. Other streams share the line
+//! round robin. After a pause, only streams with a rate catch up, within bounds.
 //!
-//! A completed stream sends end markers in its class. They contain its number of frames, from which sinks compute losses.
+//! A completed stream sends end markers with its number of frames, from which sinks compute losses.
 
 use std::mem;
 use std::sync::Arc;
@@ -18,13 +18,12 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey};
 
-/// Number of end markers that a stream sends; more than one, because some may be lost.
+/// Number of end markers of a stream; several, because some may be lost.
 pub const END_MARKERS: u8 = 3;
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
 /// UDP source port of the first flow of stream 0: the first dynamic port.
 const PORT_BASE: u16 = 49152;
 
-/// Next step of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Send(Turn),
@@ -33,7 +32,6 @@ pub enum Choice {
     Done,
 }
 
-/// Frame of a stream, chosen but not yet sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     stream: usize,
@@ -53,10 +51,9 @@ impl Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderSettings {
     pub address: MacAddr,
-    /// Number that identifies the host in its frames.
     pub id: u16,
     pub line: BitRate,
-    /// Maximum of delay, caused by the host itself, for which its streams catch up.
+    /// Maximum of delay by the host itself for which its streams catch up.
     pub catch_up: Nanos,
     pub end_markers: u8,
     /// Settings of rate limiters; if given, every stream has a rate limiter and a CN-TAG.
@@ -84,7 +81,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Rank of a stream; the lowest rank sends first. Streams with a rate precede others, in the order of their waiting time.
+/// Rank of a stream; the lowest rank sends first. Streams with a rate precede others, by waiting time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -98,8 +95,7 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the stream's flow. If the flows of a stream have different source ports, they
-    /// cannot be paused one by one.
+    /// Key by which a switch identifies the stream's flow. Flows of a stream with different source ports cannot be paused one by one.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,
@@ -194,7 +190,6 @@ impl Sender {
             .for_each(|limiter| limiter.advance(now));
     }
 
-    /// Returns the time at which [`Sender::advance`] must be called.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let limiters = self.streams.iter().filter_map(|stream| stream.limiter.as_ref());

@@ -1,4 +1,4 @@
-//! Receiving half of a host: counts the frames of each stream. After the first frame of a stream, no memory is allocated.
+//! Receiving half of a host: counts the frames of each stream.
 //!
 //! Frames sent before the sink was ready count as missed at the start, not as lost. The sink compares two durations:
 //! from its own start to the first arrival, and from the sender's first frame to the sending of that arrival. If the
@@ -35,16 +35,13 @@ pub struct Sink {
     progress: Arc<Progress>,
 }
 
-/// Received frames that belong to no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsorted {
-    /// Data frames addressed to other hosts.
     pub foreign: u64,
     /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
     /// Data frames of streams beyond the maximum number that a sink tracks.
     pub untracked: u64,
-    /// Frames that are not data of a stream.
     pub other: u64,
 }
 
@@ -95,7 +92,7 @@ pub struct FlowsReceived {
 }
 
 impl Sink {
-    /// Creates a sink that is ready to receive from `ready` on. If `promiscuous`, it also accepts frames to other addresses.
+    /// Creates a sink that is ready from `ready` on. If `promiscuous`, it accepts frames to other addresses.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -126,7 +123,6 @@ impl Sink {
         }
     }
 
-    /// Returns the received streams, in the order of their first frames.
     #[must_use]
     pub fn streams(&self) -> &[Incoming] {
         &self.streams
@@ -238,7 +234,7 @@ impl Incoming {
         }
     }
 
-    /// Returns a lower bound of the number of frames sent by the sender.
+    /// Returns the minimum number of frames that the sender has sent.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
@@ -251,7 +247,7 @@ impl Incoming {
         if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
-    /// Returns the rate on the line between the first and the last arrival, in b/s.
+    /// Returns the rate on the line in b/s, from the first to the last arrival.
     #[must_use]
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))

@@ -1,6 +1,4 @@
-//! Streams from a sender to a destination in a class, and their command line:
-//!
-//! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`
+//! Streams from a sender to a destination, as in `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`.
 
 use std::fmt;
 
@@ -10,7 +8,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 
-/// Maximum number of streams of a sender, because the number of a stream has one byte in a frame.
+/// Maximum number of streams of a sender; the number has one byte in a frame.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -41,7 +39,6 @@ pub struct Stream {
     /// Maximum number of frames; in a stream of flows, of flows.
     pub count: Option<u64>,
     pub duration: Option<Nanos>,
-    /// Delay of the stream after the start of the host.
     pub start: Nanos,
     pub pattern: Pattern,
 }
@@ -52,13 +49,13 @@ pub enum Pattern {
     Constant,
     /// Evenly spaced frames during `on`, then silence during `off`.
     OnOff { on: Nanos, off: Nanos },
-    /// Bursts at multiples of `every` on the machine's clock, and thus at the same time for all hosts of the machine.
+    /// Bursts at multiples of `every` on the machine's clock, simultaneous for its hosts.
     Incast {
         /// Bytes of a burst, with FCS, rounded up to whole frames.
         burst: Bytes,
         every: Nanos,
     },
-    /// Flows that arrive at random; the stream's rate is their mean load. Up to 256 flows are sent at a time, round robin.
+    /// Flows that arrive at random, with the stream's rate as mean load; up to 256 are sent at a time, round robin.
     Flows { sizes: FlowSizes, seed: u64 },
 }
 
@@ -92,7 +89,6 @@ impl Stream {
     }
 }
 
-/// Errors in the streams of a command line, displayed one per line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamErrors(Vec<String>);
 
@@ -208,7 +204,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Lists all keys of a stream, for `--help`.
 #[must_use]
 pub fn keys_help() -> String {
     let default = |default: &str| match default {

@@ -1,5 +1,3 @@
-//! Report of a host as text.
-
 use std::fmt::{self, Display, Formatter};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};

@@ -1,8 +1,7 @@
 //! Counts received sequence numbers, with a bitmap of the last [`WINDOW`] numbers.
 //!
 //! * A *reordered* frame arrives after a frame with a higher number (RFC 4737).
-//! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]), because
-//!   it may be new or repeated.
+//! * A frame more than a window below the highest number may be new or repeated, and is counted separately ([`Tracker::beyond_window`]).
 
 pub const WINDOW: u64 = 1 << 16;
 
@@ -72,13 +71,11 @@ impl Tracker {
         self.duplicated
     }
 
-    /// Returns the number of frames that arrived after a higher number.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Returns the number of frames that arrived so late that they may be repetitions.
     #[must_use]
     pub const fn beyond_window(&self) -> u64 {
         self.beyond_window

@@ -1,5 +1,3 @@
-//! Parses values of a command line, in the syntax of a configuration. Error messages describe the allowed values.
-
 use xoff_config::quantity;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 

@@ -1,5 +1,3 @@
-//! TCP receiver: reassembles segments, acknowledges them, and echoes congestion marks.
-
 use xoff_wire::units::Nanos;
 
 use super::control::Algorithm;
@@ -50,7 +48,6 @@ impl Blocks {
     }
 }
 
-/// Acknowledgement with SACK blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ack {
@@ -64,7 +61,6 @@ pub struct Ack {
     pub echo: u32,
 }
 
-/// Received data segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Arrival {
@@ -110,7 +106,6 @@ impl Receiver {
         self.expected
     }
 
-    /// Returns the time at which a delayed acknowledgement is due.
     #[must_use]
     pub const fn deadline(&self) -> Nanos {
         self.due
@@ -149,13 +144,11 @@ impl Receiver {
         (is_new, [first, None])
     }
 
-    /// Returns the delayed acknowledgement if it is due.
     pub fn expire(&mut self, settings: &TcpSettings, now: Nanos) -> Option<Ack> {
         (self.due <= now && self.pending > 0).then(|| self.acknowledge(settings, None))
     }
 
-    /// Updates the echo of marks. With DCTCP (RFC 8257 section 3.2), a segment whose mark differs from its
-    /// predecessor's causes an acknowledgement of the predecessors.
+    /// Updates the echo of marks. In DCTCP (RFC 8257 section 3.2), a change of marks causes an acknowledgement of the earlier segments.
     fn note_mark(&mut self, settings: &TcpSettings, arrival: &Arrival) -> Option<Ack> {
         if self.is_dctcp {
             let first = (arrival.is_marked != self.echoes && self.pending > 0)
@@ -238,7 +231,7 @@ mod tests {
         assert_eq!(take(0), (false, Some((6, 100, vec![(0, 1), (9, 10)]))));
     }
 
-    /// RFC 2883 section 4: a block that reports a duplicate comes first, and is below the acknowledgement or part of the second block.
+    /// RFC 2883 section 4: a block that reports a duplicate comes first, and is below the acknowledgement or in the second block.
     #[test]
     fn duplicate_is_recognized_by_first_block() {
         for (all, has_duplicate) in [
@@ -265,8 +258,7 @@ mod tests {
         assert_eq!((receiver.deadline(), receiver.expire(&settings, due)), (Nanos::NEVER, None));
     }
 
-    /// Checks the echo of marks: by RFC 3168, ECE lasts until CWR; by DCTCP, each change of marks is acknowledged at
-    /// once, with the old mark first.
+    /// RFC 3168 keeps ECE until CWR. DCTCP acknowledges each change of marks at once, with the old mark first.
     #[test]
     fn echo_follows_rfc_3168_and_dctcp() {
         for (control, expected) in [

@@ -20,7 +20,6 @@ impl Rtt {
         Rtt { smoothed: None, variation: none, timeout, backoff: 0 }
     }
 
-    /// Adds a sample of the round-trip time, which ends the backoff.
     pub fn sample(&mut self, settings: &TcpSettings, sample: Nanos) {
         let smoothed = match self.smoothed {
             None => {
@@ -55,7 +54,6 @@ impl Rtt {
         Nanos(self.timeout.0.saturating_mul(factor)).min(settings.rto_max)
     }
 
-    /// Returns the smoothed round-trip time; `None` before the first sample.
     #[must_use]
     pub const fn smoothed(&self) -> Option<Nanos> {
         self.smoothed
@@ -67,7 +65,7 @@ impl Rtt {
 mod tests {
     use super::*;
 
-    /// Checks against values computed by hand from RFC 6298 section 2.
+    /// Values computed by hand from RFC 6298 section 2.
     #[test]
     fn timeout_follows_rfc_6298_samples_and_backoff() {
         let settings = TcpSettings { rto_min: Nanos(10), rto_max: Nanos(100_000), ..TcpSettings::default() };

@@ -1,4 +1,4 @@
-//! Scoreboard of a TCP sender: the state of each segment that was sent, but is not acknowledged cumulatively.
+//! State of each segment that was sent, but is not acknowledged cumulatively.
 
 use std::collections::VecDeque;
 
@@ -15,14 +15,12 @@ pub(super) struct Sent {
     pub(super) was_resent: bool,
 }
 
-/// Segments that an acknowledgement removed from the scoreboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) segments: u32,
     /// Number of these segments that had not been acknowledged selectively before.
     pub(super) fresh: u32,
-    /// Transmission time of the first of these segments. `None` if one was retransmitted, because waiting for it may
-    /// have delayed the acknowledgement.
+    /// Transmission time of the first of these segments; `None` if one was retransmitted, which may have delayed the acknowledgement.
     pub(super) sent: Option<Nanos>,
 }
 
@@ -94,7 +92,6 @@ impl Scoreboard {
         self.sent.get(segment.checked_sub(self.first)? as usize)
     }
 
-    /// Removes all segments before `ack`, and calls `each` for them.
     pub(super) fn acknowledge(&mut self, ack: u32, mut each: impl FnMut(u32, &Sent)) -> Delivered {
         let mut delivered = Delivered::default();
         let mut has_repair = false;
@@ -117,7 +114,7 @@ impl Scoreboard {
             delivered.sent = None;
         }
         self.repair_from = self.repair_from.max(self.first);
-        // Of the segments that an acknowledgement covers, all but the first had been counted as duplicates (RFC 6582).
+        // Of the segments covered, all but the first had been counted as duplicates (RFC 6582).
         let duplicates = self.duplicates.min(delivered.segments.saturating_sub(1));
         self.duplicates -= duplicates;
         delivered.fresh -= duplicates.min(delivered.fresh);
@@ -125,7 +122,6 @@ impl Scoreboard {
         delivered
     }
 
-    /// Counts a duplicate acknowledgement without SACK blocks.
     pub(super) fn add_duplicate(&mut self) {
         self.duplicates += 1;
         self.limit_duplicates();

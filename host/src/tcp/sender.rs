@@ -1,5 +1,3 @@
-//! TCP sender: congestion window, loss recovery and retransmission timer.
-
 mod recovery;
 
 use xoff_wire::units::Nanos;
@@ -11,12 +9,10 @@ use super::scoreboard::Scoreboard;
 use super::settings::{Detection, TcpSettings};
 use recovery::{Proportional, Rack};
 
-/// Segment to send: data, or a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
     /// Number of the data segment; `None` for a SYN.
     pub segment: Option<u32>,
-    /// True for a retransmission.
     pub is_again: bool,
     /// True if a switch may mark the segment (ECT).
     pub is_ecn_capable: bool,
@@ -50,7 +46,6 @@ enum State {
     TimedOut,
 }
 
-/// TCP sender of one flow.
 #[derive(Clone, Debug)]
 pub struct Sender {
     settings: TcpSettings,
@@ -67,7 +62,7 @@ pub struct Sender {
     repaired: Option<u32>,
     proportional: Proportional,
     rack: Rack,
-    /// Maximum number of outstanding segments in the current window of data, and the segment that ends this window.
+    /// Maximum number of outstanding segments in the current window of data, and the segment that ends it.
     usage: (u32, u32),
     timeout_at: Nanos,
     is_reduced: bool,
@@ -76,7 +71,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates the sender of a flow: on a new connection, or on the idle connection `path`.
+    /// Creates the sender of a flow, on an idle connection or a new one (`None`).
     #[must_use]
     pub fn new(settings: &TcpSettings, segments: u32, now: Nanos, path: Option<Path>) -> Sender {
         let is_new = path.is_none();
@@ -113,14 +108,12 @@ impl Sender {
         }
     }
 
-    /// Returns the state that the connection keeps for its next flow.
     #[must_use]
     pub fn into_path(self, now: Nanos) -> Path {
         let Sender { window, threshold, control, rtt, .. } = self;
         Path { window, threshold, control, rtt, used: now }
     }
 
-    /// Returns true if all segments of the flow are acknowledged.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         self.board.first() == self.segments
@@ -137,13 +130,11 @@ impl Sender {
         self.board.next()
     }
 
-    /// Returns the number of retransmissions sent.
     #[must_use]
     pub const fn resent(&self) -> u32 {
         self.resent
     }
 
-    /// Returns the number of expired retransmission timers.
     #[must_use]
     pub const fn timeouts(&self) -> u32 {
         self.timeouts
@@ -186,7 +177,6 @@ impl Sender {
         has_data || self.board.next_repair().is_some()
     }
 
-    /// Returns the next segment, and counts it as sent now.
     pub fn send(&mut self, now: Nanos) -> Option<Transmission> {
         if !self.can_send() {
             return None;
@@ -223,7 +213,6 @@ impl Sender {
         Some(Transmission { segment: Some(segment), is_again, is_ecn_capable, is_reduced })
     }
 
-    /// Processes the answer to the SYN.
     pub fn connected(&mut self, now: Nanos) {
         if let State::Connecting { is_sent: true, at } = self.state {
             if self.timeouts == 0 {
@@ -254,7 +243,7 @@ impl Sender {
         if ack.blocks.has_duplicate(ack.next) {
             self.rack.received_twice([ack.next, self.board.next()]);
         }
-        // Process blocks in ascending order, the order of transmission: a lower segment after a higher one would count as reordering.
+        // Process blocks in ascending order, as sent: a lower segment after a higher one would count as reordering.
         for &(from, to) in ack.blocks.sorted().as_slice() {
             for segment in from.max(ack.next)..to.min(self.board.next()) {
                 if let Some(sent) = self.board.sack(segment) {
@@ -306,7 +295,6 @@ impl Sender {
         }
     }
 
-    /// Processes all timers that have expired at `now`.
     pub fn expire(&mut self, now: Nanos) {
         if self.rack.reorder_at <= now
             && self.detect(now, false)

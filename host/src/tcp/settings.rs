@@ -5,11 +5,11 @@ use super::control::Algorithm;
 /// Method to detect lost segments before the retransmission timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
-    /// By the delivery time of later segments (RFC 8985, without tail loss probes). It needs selective acknowledgements.
+    /// Delivery time of later segments (RFC 8985, without tail loss probes), which needs selective acknowledgements.
     Rack,
-    /// By the number of duplicate acknowledgements, or of later segments acknowledged selectively.
+    /// Number of duplicate acknowledgements, or of later segments acknowledged selectively.
     Duplicates(u32),
-    /// Not at all: only time-outs repair losses, as in `DeTail`.
+    /// No detection: only time-outs repair losses, as in `DeTail`.
     Never,
 }
 
@@ -19,14 +19,12 @@ pub struct TcpSettings {
     pub mss: u32,
     /// Congestion window of a new connection in segments.
     pub initial_window: u32,
-    /// Congestion control algorithm.
     pub control: Algorithm,
     /// True if data segments are ECN-capable (RFC 3168), as DCTCP needs.
     pub ecn: bool,
     /// True if receivers acknowledge selectively (RFC 2018).
     pub sack: bool,
     pub detection: Detection,
-    /// Minimum retransmission time-out.
     pub rto_min: Nanos,
     /// Retransmission time-out before the first round-trip sample.
     pub rto_initial: Nanos,
@@ -34,13 +32,12 @@ pub struct TcpSettings {
     pub rto_max: Nanos,
     /// Number of segments received in order for each acknowledgement.
     pub ack_every: u32,
-    /// Maximum delay of an acknowledgement.
     pub ack_delay: Nanos,
     /// Number of segments at the begin of a flow that the receiver acknowledges at once.
     pub quick_acks: u32,
     /// Receive window in bytes.
     pub window: Bytes,
-    /// True if a SYN must be answered before data are sent, which takes one round trip.
+    /// True if data are sent only after the answer to a SYN.
     pub handshake: bool,
     /// True if flows between two hosts reuse idle connections with their congestion windows.
     pub persistent: bool,

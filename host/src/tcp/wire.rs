@@ -5,8 +5,7 @@
 //!   | Ethernet | IPv4 | TCP | timestamps | blocks   | payload
 //! ```
 //!
-//! The IPv4 identification and the urgent pointer, which receivers ignore, contain the flow's number at its
-//! destination. The payload consists of zeros.
+//! The IPv4 identification and the urgent pointer, which receivers ignore, contain the flow's number at its destination.
 
 use xoff_wire::units::Nanos;
 
@@ -77,7 +76,6 @@ fn window(settings: &TcpSettings) -> u16 {
 }
 
 impl TcpHeader {
-    /// Returns the header of a segment from the sender. `port` is the sender's own port.
     #[must_use]
     pub fn of(
         sent: &Transmission,
@@ -104,7 +102,7 @@ impl TcpHeader {
         }
     }
 
-    /// Returns the header of an acknowledgement in whole segments; `None` makes the answer to a SYN.
+    /// Returns the header of an acknowledgement, or of the answer to a SYN (`None`).
     #[must_use]
     pub fn answer(
         ack: Option<&Ack>,
@@ -168,14 +166,13 @@ impl TcpHeader {
         }
     }
 
-    /// Returns the length of the header in bytes, with options.
     #[must_use]
     pub fn header_len(&self) -> usize {
         let blocks = self.blocks.as_slice().len();
         FIXED + 12 + if blocks > 0 { 4 + 8 * blocks } else { 0 }
     }
 
-    /// Returns the bytes of the header, and its length, for a packet between two IPv4 addresses. A SYN has no further options.
+    /// Returns the header as bytes, and its length, for a packet between two IPv4 addresses.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // at most 60 bytes
     pub fn encode(&self, addresses: [[u8; 4]; 2], payload: u32) -> ([u8; HEADER_MAX], usize) {

@@ -39,7 +39,6 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens the interface `device` of the calling thread's network namespace.
     pub fn open(device: &str) -> Result<Link, LinkError> {
         let (to, address) = link_address(device).ok_or_else(|| LinkError::NoDevice(device.to_owned()))?;
         let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)
@@ -89,7 +88,7 @@ pub struct Timing {
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn until `timing` ends or `stop` is set; it does not catch up after delays. Returns the number of frames sent.
+/// Sends `frames` in turn until `timing` ends or `stop` is set, without catching up. Returns the number of frames sent.
 pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool) -> Result<u64, LinkError> {
     let begin = Instant::now();
     let end = timing.duration.map(|duration| begin + Duration::from_nanos(duration.0));

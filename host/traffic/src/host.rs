@@ -1,10 +1,7 @@
 //! Traffic host: an interface, a sender, a sink, and the loop that drives them.
 //!
-//! While data arrive or leave, the loop sleeps a little longer, so that frames are processed in batches and the
-//! switch under test keeps its core.
-//!
-//! Frames in the kernel can no longer be paused. Therefore the loop passes only a few at a time to the kernel, and
-//! processes pause frames in between.
+//! Under traffic, the loop sleeps a little longer, so that frames are processed in batches and the switch under test
+//! keeps its core. Frames in the kernel can no longer be paused, so the loop passes only a few at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -32,14 +29,13 @@ const SLEEP_MAX: Nanos = Nanos::from_millis(20);
 /// Time for which a host that should stop still sends end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time for which a host still receives after the end of its last stream and after the last frame.
+/// Time for which a host still receives after its last stream and after the last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a choice of its own
 pub struct HostOptions {
-    /// Name of the interface in the network namespace of the thread.
     pub device: String,
     /// MAC address; `None` for the interface's address.
     pub address: Option<MacAddr>,
@@ -53,25 +49,20 @@ pub struct HostOptions {
     pub obedience: Obedience,
     /// True if 802.3x PAUSE frames pause all classes; false if they are only counted.
     pub obey_802_3x: bool,
-    /// True if the host obeys pauses of single flows (OFC).
     pub obey_flows: bool,
-    /// True if the host obeys requested rates (GFC).
     pub obey_rates: bool,
-    /// Maximum of delay, caused by the host itself, for which its streams catch up.
+    /// Maximum of delay by the host itself for which its streams catch up.
     pub catch_up: Nanos,
-    /// True if the host also accepts frames addressed to other hosts.
     pub promiscuous: bool,
     /// True if the host announces its address to switches (gratuitous ARP).
     pub announce: bool,
-    /// True if streams send end markers. Reports corrected by [`settle`](xoff_host::report::settle) do not need them.
+    /// True if streams send end markers, which reports corrected by [`settle`](xoff_host::report::settle) do not need.
     pub end_markers: bool,
-    /// True if the host polls instead of sleeping.
     pub busy: bool,
-    /// Minimum sleep under traffic. Longer sleeps process larger batches, but obey pauses later.
+    /// Minimum sleep under traffic; longer sleeps process larger batches, but obey pauses later.
     pub nap: Nanos,
-    /// Settings of rate limiters; if given, all streams have CN-TAGs. `None`: received CNMs are only counted.
+    /// Settings of rate limiters; if given, all streams have CN-TAGs, otherwise received CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
-    /// Number of entries of each AF_XDP ring.
     pub ring: u32,
 }
 
@@ -115,7 +106,6 @@ pub struct Host {
     station: Station,
     address: MacAddr,
     id: u16,
-    /// Time from which the host can receive.
     ready: Nanos,
 }
 
@@ -134,13 +124,12 @@ impl Host {
         self.address
     }
 
-    /// Returns the number that identifies the host in its frames.
     #[must_use]
     pub const fn id(&self) -> u16 {
         self.id
     }
 
-    /// Returns the properties of the interface, and the settings that it refused.
+    /// Returns properties of the interface, and the settings that it refused.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.station.facts()

@@ -1,4 +1,4 @@
-//! Interface over AF_XDP with its own frame memory, for programs that send and receive whole frames.
+//! Interface over AF_XDP with its own frame memory, for whole frames.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -120,18 +120,16 @@ impl Station {
         self.port.is_removed()
     }
 
-    /// Returns the number of bytes in the kernel, with preambles and gaps. They can no longer be paused.
+    /// Returns the number of bytes in the kernel, with preambles and gaps, which can no longer be paused.
     #[must_use]
     pub const fn committed(&self) -> Bytes {
         self.committed
     }
 
-    /// Returns descriptors that become readable when a frame arrives.
     pub fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         duplicates(self.port.sockets())
     }
 
-    /// Returns the frames lost since the station was opened.
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();

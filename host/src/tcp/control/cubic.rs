@@ -34,7 +34,7 @@ struct Epoch {
 impl Cubic {
     pub(super) fn reduce(&mut self, window: u32) -> u32 {
         let whole = f64::from(window);
-        // Fast convergence: a flow that did not reach its former window leaves capacity to new flows.
+        // Fast convergence: a flow below its former window leaves capacity to new flows.
         self.plateau = if whole < self.plateau { whole * (1.0 + BETA) / 2.0 } else { whole };
         self.before = whole;
         self.epoch = None;
@@ -96,7 +96,7 @@ fn floor(window: f64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Checks that the window follows W(t) of RFC 9438 section 4.2, at round trips of 100 ms, where Reno is slower.
+    /// Window W(t) of RFC 9438 section 4.2 at round trips of 100 ms, where Reno is slower.
     #[test]
     fn cubic_window_follows_its_curve_within_a_segment() {
         let mut cubic = Cubic::default();

@@ -1,5 +1,3 @@
-//! Congestion control algorithms of TCP: how the window grows, and how it is reduced.
-
 mod cubic;
 mod dctcp;
 mod reno;
@@ -23,12 +21,10 @@ pub enum Algorithm {
     Dctcp,
 }
 
-/// Cause of a reduction of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// A congestion mark (ECE).
+    /// Congestion mark (ECE).
     Mark,
-    /// A lost segment.
     Loss,
 }
 
@@ -53,7 +49,7 @@ impl Control {
         }
     }
 
-    /// Returns the slow start threshold after congestion. As in Linux, it is computed from the window, not from the segments in flight.
+    /// Returns the slow start threshold after congestion. As in Linux, it depends on the window, not on segments in flight.
     pub fn reduce(&mut self, window: u32, congestion: Congestion) -> u32 {
         let reduced = match self {
             Control::Reno(reno) => reno.reduce(window),
@@ -70,7 +66,6 @@ impl Control {
         }
     }
 
-    /// Returns the window after `acknowledged` segments in congestion avoidance.
     pub fn grow(&mut self, window: u32, acknowledged: u32, now: Nanos, round_trip: Nanos) -> u32 {
         match self {
             Control::Reno(reno) => reno.grow(window, acknowledged),
@@ -79,7 +74,7 @@ impl Control {
         }
     }
 
-    /// Records an acknowledgement of `acknowledged` segments before `first`, marked if it has ECE. `next` is the next new segment.
+    /// Records an acknowledgement of `acknowledged` segments before `first`. `next` is the next new segment.
     pub fn acknowledged(&mut self, acknowledged: u32, is_marked: bool, [first, next]: [u32; 2]) {
         if let Control::Dctcp(dctcp) = self {
             dctcp.acknowledged(acknowledged, is_marked, [first, next]);
@@ -95,7 +90,6 @@ impl Control {
         }
     }
 
-    /// Resets values that depend on segment numbers and time, before a new flow on the same connection.
     pub fn restart(&mut self) {
         match self {
             Control::Reno(_) => {}

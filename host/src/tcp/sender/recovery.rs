@@ -1,5 +1,3 @@
-//! Loss detection of a TCP sender, and its window during recovery.
-
 use xoff_wire::units::Nanos;
 
 use super::super::rtt::Rtt;
@@ -27,8 +25,7 @@ impl Proportional {
         self.sent += 1;
     }
 
-    /// Returns the window after `fresh` newly delivered segments. `is_advance` is true if the acknowledgement
-    /// advances and reveals no new loss.
+    /// Returns the window after `fresh` newly delivered segments. `is_advance`: the acknowledgement advances, without new losses.
     pub(super) fn window(
         &mut self,
         threshold: u32,
@@ -56,7 +53,7 @@ impl Proportional {
 /// Loss detection by delivery times (RFC 8985).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rack {
-    /// Of the delivered segment that was sent last: its transmission time, and the segment after it.
+    /// Transmission time of the delivered segment that was sent last, and the segment after it.
     sent: (Nanos, u32),
     round_trip: Nanos,
     round_trip_min: Nanos,
@@ -157,7 +154,6 @@ impl Rack {
 }
 
 impl Sender {
-    /// Marks lost segments. Returns true if new losses were found.
     pub(super) fn detect(&mut self, now: Nanos, advances: bool) -> bool {
         self.rack.reorder_at = Nanos::NEVER;
         let has_sack = self.settings.sack;
@@ -188,7 +184,7 @@ impl Sender {
         is_lost
     }
 
-    /// Marks the first segment as lost after `limit` duplicates, and the next one after an acknowledgement of only a part (RFC 6582).
+    /// Marks the first segment as lost after `limit` duplicates, and the next one after a partial acknowledgement (RFC 6582).
     fn detect_by_duplicates(&mut self, limit: u32, advances: bool) -> bool {
         let first = self.board.first();
         let is_lost = match self.state {

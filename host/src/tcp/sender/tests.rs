@@ -1,5 +1,3 @@
-//! Tests of the TCP sender: scripts of segments and acknowledgements, and formulas of the literature on an ideal path.
-
 // proves: tcp
 
 use std::collections::VecDeque;
@@ -303,7 +301,6 @@ impl Pipe<'_> {
         }
     }
 
-    /// Processes the next event. Returns false if there is none.
     fn step(&mut self) -> bool {
         self.send();
         let first = |next: Option<Nanos>| next.unwrap_or(Nanos::NEVER);
@@ -379,7 +376,7 @@ fn reno_rate_follows_square_root_of_loss_within_5_percent() {
 }
 
 /// Returns the reduction in the steady cycle of one flow, `window * alpha / 2` segments. The window grows by one per
-/// round trip. A cycle has two further round trips without growth, and one round trip of marks.
+/// round trip. A cycle has two more round trips without growth, and marks in one round trip.
 fn reduction_of_cycle(window: f64) -> f64 {
     let mut alpha = 1.0_f64;
     for _ in 0..200 {
@@ -389,9 +386,8 @@ fn reduction_of_cycle(window: f64) -> f64 {
     window * alpha / 2.0
 }
 
-/// For one flow, DCTCP's mean alpha is sqrt(2/W) (SIGCOMM 2010, section 3.3), where W is the window at the marking
-/// threshold. The queue oscillates by the reduction of a cycle. This is less than the paper's sqrt(2W)/2, because
-/// alpha decays between reductions.
+/// For one flow, DCTCP's mean alpha is sqrt(2/W) (SIGCOMM 2010, section 3.3); W is the window at the marking
+/// threshold. The queue oscillates by less than the paper's sqrt(2W)/2, because alpha decays between reductions.
 #[test]
 fn dctcp_alpha_and_queue_follow_their_cycle() {
     let mut results = Vec::new();
