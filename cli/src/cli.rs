@@ -1,5 +1,3 @@
-//! Parsers and output functions that several commands share.
-
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::{ControlFlow, RangeInclusive};
@@ -42,7 +40,6 @@ where
     }
 }
 
-/// Returns a parser of whole seconds in `range`, such as `10s`.
 pub fn whole_seconds(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
     const SECOND: u64 = 1_000_000_000;
     move |text| {
@@ -75,7 +72,7 @@ pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
 
-/// Prints like [`print()`], but returns `Break` if the reader has closed the pipe.
+/// Prints as [`print()`] does; returns `Break` if the reader has closed the pipe.
 pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {

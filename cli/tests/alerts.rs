@@ -1,5 +1,3 @@
-//! Tests of the alert rules with `promtool` of Prometheus (Debian package prometheus).
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

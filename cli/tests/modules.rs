@@ -1,6 +1,4 @@
-//! Checks that the modules of each crate depend on each other without cycles.
-//!
-//! A module may use its parent, and a parent its children. A cycle consists of sibling modules, each with all modules below it.
+//! Checks that modules of a crate have no cyclic dependencies among siblings. A module may use its parent, and a parent its children.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -243,7 +241,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Returns the modules in dependency cycles, by repeatedly removing modules without dependencies or without dependents.
+/// Returns the modules in dependency cycles: those left after removing modules without dependencies or dependents.
 fn cycle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Maximum characters of a line of code. Lines with strings do not count, because rustfmt does not break strings.
+/// Maximum characters of a line of code, except lines with strings, which rustfmt does not break.
 const LINE_MAX: usize = 140;
 
 /// Maximum lines of a source file, not counting lines that begin with [`PROOF`].
@@ -90,7 +90,6 @@ fn files() -> Vec<File> {
     files
 }
 
-/// Returns whether a path is handwritten: not built, drawn or downloaded.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let made = ["target", ".git", "corpus", "plots", "Cargo.lock", "artifacts"];

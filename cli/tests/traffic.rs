@@ -1,5 +1,3 @@
-//! Tests of two traffic hosts on a veth pair; they require root.
-
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -91,7 +89,7 @@ fn hosts_sending_both_ways_at_line_rate_lose_nothing() {
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // Add the length of the last frame, because `last` is the time of its begin. A host makes up for delays within its catch-up time.
+        // Add the last frame, because `last` is the time of its begin. A host makes up for delays within its catch-up time.
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");
@@ -192,8 +190,8 @@ fn flows_with_given_size_run_to_completion() {
     assert!(flows.by_size[0].completion_ns.count > flows.by_size[1].completion_ns.count, "{flows:?}");
 }
 
-/// Returns the number of frames sent in class 3, which is paused, and in class 4. At 10 Mb/s the longest pause lasts
-/// 3.3 s, longer than any stall of the machine.
+/// Returns the numbers of frames sent in class 3, which is paused, and in class 4. At 10 Mb/s the longest pause lasts
+/// 3.3 s, longer than any stall.
 fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64; 2] {
     let pair = pair(1500);
     let options = HostOptions { obedience, duration: Some(duration), ..options(10) };

@@ -11,8 +11,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Exclude known gaps in a switch's proof of losslessness.
 ///
 /// A gap arises when a device disappears with its last drop counters, or an XDP program is detached. An acknowledged
-/// gap stays in the status, but no longer affects verdict, exit code and metrics. Losses and lasting gaps cannot be
-/// acknowledged.
+/// gap no longer affects verdict, exit code and metrics. Losses and lasting gaps cannot be acknowledged.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Address of the switch: a URL or unix:PATH.

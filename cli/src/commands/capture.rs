@@ -15,7 +15,6 @@ use crate::cli::{URL_VARIABLE, number, refuse_terminal, tell, whole_seconds};
 use xoff_switch::client::{self, DEFAULT_URL, Silent};
 use xoff_switch::control::capture::ID_HEADER;
 
-/// Timeout of the requests that begin and end a capture.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 const EXAMPLES: &str = "\
 Examples:
@@ -27,9 +26,9 @@ const PIECE: usize = 256 << 10;
 
 /// Capture frames of a running switch's ports as pcapng.
 ///
-/// The capture has both directions, including MAC control (PFC, GFC, CNM). A comment on each frame names its class
-/// and whether it was sent or dropped. The capture ends at Ctrl-C or at a given limit. Missed frames are counted in
-/// the file and reported at the end. Requires root, or the user that the switch runs as.
+/// The capture has both directions, including MAC control (PFC, GFC, CNM). A comment on each frame names its class,
+/// and whether it was sent or dropped. The file and the final message have the number of missed frames. Requires
+/// root, or the user that the switch runs as.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -109,7 +108,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 
 fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let url = args.url.as_str();
-    // Block these signals in all threads, so that they do not interrupt a read. Only `end_on` waits for them.
+    // Block these signals in all threads, so that they interrupt no read. Only `end_on` waits for them.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     let waited_for = signals.thread_block();
     let mut answer = begin(url, args)?;
@@ -156,7 +155,7 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
-/// Ends the capture at the first signal. A second signal, or a failure to end the capture, ends this process.
+/// Ends the capture at the first signal. A second signal, or a failed request, ends this process.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end = || {

@@ -9,8 +9,8 @@ use crate::cli;
 /// Check every promise of a switch in random simulated fabrics.
 ///
 /// Each seed gives a random fabric with loads, policies and faults; promises are checked after every event. The first
-/// broken promise ends the command with exit code 1. It prints the promise, the seed, the event, the events before
-/// it, and the smallest failing scenario found. A seed gives the same run every time.
+/// broken promise ends the command with exit code 1, and is printed with the seed, the events before it, and the
+/// smallest failing scenario found.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Seeds of the runs, from the first to the last.

@@ -8,8 +8,8 @@ use xoff_experiments::experiment::demo;
 /// Congest a switch in namespaces and account for every frame.
 ///
 /// Four senders congest one port; the namespaces are removed afterwards. Exits with 0 if every frame is accounted
-/// for, and the lossless class lost, duplicated and reordered nothing. Exits with 1 if not, and with 3 if a counter
-/// that would show a loss cannot be read.
+/// for, and the lossless class lost, duplicated and reordered nothing; with 1 if not; with 3 if a counter cannot be
+/// read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print one JSON object; progress goes to standard error.

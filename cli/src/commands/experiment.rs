@@ -21,8 +21,7 @@ use crate::cli;
 /// Compare policies under the same load, in namespaces or simulated.
 ///
 /// `list` prints the experiments; namespaces are removed afterwards. Exits with 0 if every frame is accounted for and
-/// no policy that promises losslessness lost a lossless frame. Exits with 1 if not, and with 3 if a counter that
-/// would show a loss cannot be read.
+/// no policy that promises losslessness lost a lossless frame; with 1 if not; with 3 if a counter cannot be read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the experiment, or `list`.
@@ -50,15 +49,14 @@ pub struct Args {
     simulated: bool,
     /// Simulate stalls of hosts and switches; requires --simulated.
     ///
-    /// Hosts and switches then run as programs on a simulated machine. It stalls each of them for up to LENGTH, every
-    /// EVERY on average [default: 1s]; a LENGTH of 0 means no stalls. Waking a program takes WAKE, at most 1ms
-    /// [default: 0].
+    /// Each of them stalls for up to LENGTH, every EVERY on average [default: 1s]; a LENGTH of 0 means no stalls.
+    /// Waking a program takes WAKE, at most 1ms [default: 0].
     #[arg(long, value_name = "LENGTH[/EVERY[/WAKE]]")]
     stall: Option<Stall>,
     /// Speed of lines [default: 50 Mb/s per core; 100M with --simulated].
     ///
     /// From 5M to 1G; up to 400G with --simulated and without --stall. In namespaces, thresholds are scaled with the
-    /// speed. In the simulator, thresholds stay the same, and times become shorter.
+    /// speed; in the simulator, times become shorter.
     #[arg(long, value_name = "RATE", value_parser = line_speed)]
     speed: Option<BitRate>,
     /// Configuration key for all compared switches, such as class.3.xoff=80KB.

@@ -47,14 +47,14 @@ pub fn main() -> ExitCode {
     main_of(None)
 }
 
-/// Runs the command `xoff` in a program that has its own flow-control policy, called `"custom"`.
+/// Runs `xoff` in a program with its own flow-control policy, called `"custom"`.
 #[must_use]
 pub fn main_with(own: OwnPolicy) -> ExitCode {
     main_of(Some(&own))
 }
 
 fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
-    // Do not print a chain of causes, because each message names its cause. Do not wrap lines, so that they can be copied and searched for.
+    // Print no chain of causes, because each message names its cause. Do not wrap lines, so that they can be searched for.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build())))
         .expect("another hook for error reports is installed already");

@@ -9,10 +9,10 @@ use crate::cli;
 
 /// Replay a recording of `xoff run --record` and compare.
 ///
-/// Needs neither root nor devices. A dataplane with the same settings gets the recorded calls. Its results are
-/// compared with the recorded ones: sent frames, bytes of pause frames, drops with their reasons, counters.
+/// Needs neither root nor devices. A dataplane with the same settings gets the recorded calls. Sent frames, bytes of
+/// pause frames, drops with their reasons, and counters must be identical.
 ///
-/// Exits with 0 if all results are identical, with 1 and the first difference if not, and with 2 if the file cannot be replayed.
+/// Exits with 0 if they are, with 1 and the first difference if not, and with 2 if the file cannot be replayed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Recording file to replay.

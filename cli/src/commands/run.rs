@@ -26,10 +26,9 @@ const EXIT_CONTROL_ENDED: u8 = 4;
 ///
 /// SIGINT, SIGTERM and SIGHUP end the switch; with `sighup = "reload"`, SIGHUP reloads the configuration.
 ///
-/// Exits with 0 if no lossless frame was lost and every frame is accounted for. Exits with 1 if not, or if a worker
-/// ended unexpectedly, and with 2 if the switch could not start. Exits with 3 if no loss is known, but a counter that
-/// would show one cannot be read (device gone, XDP program detached). Exits with 4 if HTTP and link monitoring ended
-/// unexpectedly.
+/// Exits with 0 if no lossless frame was lost and every frame is accounted for; with 1 if not, or if a worker ended
+/// unexpectedly; with 2 if the switch could not start; with 3 if no loss is known, but a counter cannot be read
+/// (device gone, XDP program detached); with 4 if HTTP and link monitoring ended unexpectedly.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Configuration file (TOML).
@@ -37,7 +36,7 @@ pub struct Args {
     /// Record all decisions of the switch for `xoff sim replay`.
     ///
     /// The recording has each call of the dataplane with its results, headers of frames, and all MAC control frames.
-    /// Wireshark opens it. Requires a switch with one worker and without routing.
+    /// Wireshark opens it. Requires one worker and no routing.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }

@@ -17,7 +17,7 @@ use xoff_experiments::simulate::{
 /// Simulate a fabric of switches under the loads of a scenario.
 ///
 /// Each switch is the real dataplane; needs neither root nor devices. The result depends only on the scenario and the
-/// seeds. docs/simulation.md lists the keys of a scenario and the columns of the output.
+/// seeds. docs/simulation.md describes scenarios and output.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
@@ -66,9 +66,7 @@ enum SimCommand {
 
 /// Calculate the mean of a column over seeds, with its 95 % interval.
 ///
-/// Each seed gives one number; the result is the mean of these numbers, with half of its 95 % interval.
-///
-/// Example, the longest completion time of each load: xoff sim mean DIR flows.fct_ns --by load --take most
+/// Each seed gives one number. Example, the longest completion time of each load: xoff sim mean DIR flows.fct_ns --by load --take most
 #[derive(Debug, clap::Args)]
 struct MeanArgs {
     /// Output directory of `xoff sim --out` or `xoff sim merge`.

@@ -163,7 +163,6 @@ fn run_compare(args: &CompareArgs) -> miette::Result<ExitCode> {
     Ok(if comparison.is_worse() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Returns the cases that `options` selects.
 fn chosen(
     all: impl IntoIterator<Item = &'static Case>,
     options: &Options,
@@ -205,7 +204,6 @@ fn run_cases(setup: Setup, cases: &[&Case], options: &Options) -> miette::Result
     })
 }
 
-/// Returns a flag that the first signal sets. The second signal ends the process.
 fn interrupted() -> miette::Result<Arc<AtomicBool>> {
     let interrupt: Arc<AtomicBool> = Arc::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -1,7 +1,3 @@
-//! `xoff traffic`: sender and sink on one interface; and `xoff traffic pause`.
-//!
-//! Exit codes: 0 the run ended; 1 not lossless, with `--expect-lossless`; 2 bad usage, or an interface unusable or gone.
-
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,8 +62,8 @@ struct HostArgs {
     duration: Option<Nanos>,
     /// End if no data arrives for this time [default: 500ms].
     ///
-    /// The time begins when the last stream has ended. Without streams it begins with the first received frame, and
-    /// without this option the host never ends.
+    /// The time begins when the last stream has ended, or without streams with the first received frame. Without
+    /// streams, the default is to run forever.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     linger: Option<Nanos>,
     /// Host number written to sent frames [default: last two address bytes].
@@ -110,7 +106,7 @@ struct HostArgs {
     nap: Nanos,
     /// Add a CN-TAG to streams and obey CNMs (802.1Qau).
     ///
-    /// The tag carries the stream's number. Parameters override those of the standard, as in
+    /// The tag carries the stream's number. Parameters override the standard's, as in
     /// gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15,seed=0
     #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "",
           require_equals = true, value_parser = parse_reaction)]
@@ -222,12 +218,11 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which further signals are ignored, because the terminal and a wrapper may each send one.
+/// Time after a run for which further signals are ignored: the terminal and a wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
-/// Handlers of signals: the first signal ends the run, a later signal ends the process.
+/// Signal handlers: the first signal ends the run, a later one the process.
 struct Signals {
-    /// Set by SIGINT, SIGTERM and SIGHUP.
     stop: Arc<AtomicBool>,
     /// True when the signals have their default effect, which ends the process.
     is_over: Arc<AtomicBool>,
@@ -244,7 +239,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. One second later, signals end the process, because the report may block on a pipe that nobody reads.
+    /// Ends the run. One second later, signals end the process, because the report may block on an unread pipe.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

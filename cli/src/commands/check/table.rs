@@ -12,8 +12,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each object, and a column for each of the space-separated `keys`. A key whose value is an
-    /// object gives a column for each key of that object.
+    /// Creates a row for each object, and a column for each of the space-separated `keys` or, if the value is an
+    /// object, for each of its keys.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -40,8 +40,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in the column `class`, and then rows that differ only in port and device. Devices
-    /// are merged only if their numbers are consecutive.
+    /// Merges rows that differ only in the column `class`, then rows that differ only in port and device. Merged
+    /// devices have consecutive numbers.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -53,8 +53,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in the columns `folded`, if `joins` accepts the last merged cell and the next
-    /// cell in each of these columns.
+    /// Merges rows that differ only in the columns `folded`, if `joins` accepts each pair of consecutive cells there.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -99,7 +98,7 @@ impl Rows {
     }
 }
 
-/// Returns a key as a heading with one word per line, without the unit `_bps`, because the cells contain it.
+/// Returns a key as a heading with one word per line, without the unit `_bps`, which the cells contain.
 fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }

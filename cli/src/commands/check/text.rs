@@ -10,7 +10,7 @@ use super::table::Rows;
 use crate::cli::wrapped;
 
 const WIDTH: usize = 80;
-/// Maximum lines of the table of ports without `--verbose`, so that the whole output fits 24 lines.
+/// Maximum lines of the table of ports without `--verbose`, so that all output fits 24 lines.
 const PORT_LINES_MAX: usize = 17;
 
 /// Tables with a row per port and class: title, JSON key that an object needs to get a row, and columns.
@@ -107,8 +107,7 @@ fn is_lossless(class: &&Value) -> bool {
     class["lossless"] == true
 }
 
-/// Formats the table of ports, in at most [`PORT_LINES_MAX`] lines. Rows with equal values are merged; classes with
-/// different thresholds have separate rows.
+/// Formats the table of ports, in at most [`PORT_LINES_MAX`] lines. Rows with equal values are merged.
 fn ports(classes: &[Value]) -> String {
     let lossless = |class: &Value| {
         let mut class = class.clone();
@@ -200,7 +199,7 @@ fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
     table("Switch", switch, std::slice::from_ref(view)).into_iter().chain(of_ports).chain(of_switch).collect()
 }
 
-/// Formats warnings or notes. Texts that differ in only one name are merged; the entry shows the position of the first.
+/// Formats warnings or notes. Texts that differ in only one name are merged, at the position of the first.
 fn remarks(file: &Value, problems: &[Value]) -> Vec<String> {
     let text = |problem: &Value| format!("{} \n {}", word(&problem["message"]), word(&problem["help"]));
     let entry = |(first, text): (usize, String)| {

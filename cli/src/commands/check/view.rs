@@ -1,4 +1,4 @@
-//! JSON description of a checked configuration, from which `xoff check` also prints its tables.
+//! JSON description of a checked configuration, also the source of `xoff check`'s tables.
 
 use serde_json::{Value, json};
 use xoff_config::shell::Chunks;
@@ -14,7 +14,6 @@ use xoff_flow_control::settings::{
 };
 use xoff_wire::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, Nanos, PortId};
 
-/// Returns every setting of the configuration, given or derived.
 #[must_use]
 pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
     let Config { switch, shell, headroom, cables, warnings, notes } = config;
@@ -460,9 +459,9 @@ fn class_view(
     })
 }
 
-/// Returns how long a congested line stays busy, and how long its frames wait, as given by the thresholds of the ports that send to it.
+/// Returns how long a congested line stays busy, and how long its frames wait, by the thresholds of the ports that send to it.
 ///
-/// Returns `None` if free shared memory or a policy other than PFC also influences these times.
+/// Returns `None` if free shared memory or a policy other than PFC also matters.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);
@@ -482,7 +481,7 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
         "covered_us": { "one": time(lowest), "all": all(|class| class.xon) },
         // Queueing delay of a frame that finds as many bytes queued as XOFF permits.
         "delay_us": { "one": time(highest), "all": all(|class| class.xoff) },
-        // Longest stall of the port's worker that the port can make up for by a burst afterwards.
+        // Longest stall of the port's worker for which a burst makes up afterwards.
         "made_up_us": time(port.burst),
     }))
 }

@@ -1,4 +1,4 @@
-//! Converts the QoS tables of SONiC's `config_db.json`. SONiC's traffic classes become classes of xoff.
+//! Converts the QoS tables of SONiC's `config_db.json`. SONiC's traffic classes become classes.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Maps that must be the identity, because each class of xoff has its own queue, buffer and PFC priority: key in PORT_QOS_MAP, and table.
+/// Maps that must be the identity, because each class of xoff has its own queue, buffer and PFC priority: key in PORT_QOS_MAP, table.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
@@ -462,7 +462,7 @@ mod tests {
             assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
         }
     }
-    /// Tests that line breaks and control characters in values add no keys, and that keys without counterpart become comments.
+    /// Line breaks and control characters in values must add no keys, and unknown keys must become comments.
     #[test]
     fn hostile_sonic_values_stay_values() {
         let mut odd = db();

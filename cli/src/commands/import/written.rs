@@ -1,4 +1,4 @@
-//! Writes a configuration as TOML. Settings that all ports share are written once, as defaults.
+//! Writes a configuration as TOML, with settings that all ports share as defaults.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,6 +1,4 @@
-//! `xoff lab up`: runs the network in a background process with its own session.
-//!
-//! This process reports start or error on its standard output, and writes later messages to its log.
+//! `xoff lab up`: runs the network in a background process, whose standard output reports the start or an error.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +15,6 @@ use crate::cli;
 use xoff_lab::network::control::make_directory;
 use xoff_lab::network::{NetworkError, log_file};
 
-/// Text that the background process writes to standard output when the network is up.
 const UP: &str = "up\n";
 
 pub(super) fn start(network: &Network, file: Option<&Path>) -> Result<(), NetworkError> {
@@ -69,7 +66,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     set_pdeathsig(None).into_diagnostic()?;
     let mut stdout = io::stdout();
     if stdout.write_all(UP.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-        // End the network, because `xoff lab up` has ended, and nobody would notice that the network is up.
+        // End the network, because `xoff lab up` has ended, and nobody would notice the network.
         return Ok(ExitCode::from(cli::EXIT_CANNOT));
     }
     if let Ok(nowhere) = File::options().write(true).open("/dev/null") {

@@ -1,5 +1,3 @@
-//! Runs a lab network in this process: creates it, answers clients, waits for its end, and accounts for its frames.
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -87,7 +85,7 @@ impl Kept {
     fn end(self, mut clients: Vec<UnixStream>) -> Account {
         drop(self._page);
         let account = self.up.down();
-        // Free the name before clients get their reply, because they may then start the network again.
+        // Free the name before clients get their reply, because they may start the network again.
         drop(self._claim);
         clients.extend(self.events.try_iter().filter_map(|event| match event {
             Event::Down(stream) => Some(stream),
@@ -141,7 +139,6 @@ pub(super) fn run(
         let within = kill_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         match kept.events.recv_timeout(within) {
             Ok(Event::Signal(SIGINT)) if terminal_sends_sigint() => {}
-            // Kill the command at the second signal, because the user does not want to wait any longer.
             Ok(Event::Signal(_)) if was_signalled => _ = kill(pid, Signal::SIGKILL),
             Ok(Event::Signal(signal)) => {
                 was_signalled = true;
@@ -203,7 +200,7 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Returns whether this process is in the terminal's foreground group. If so, the terminal sends SIGINT to the command, too.
+/// Returns whether this process is in the terminal's foreground group, to which the terminal sends SIGINT.
 fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The fields after the name are state, parent, process group, session, terminal and foreground process group.

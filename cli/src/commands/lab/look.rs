@@ -52,8 +52,8 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the node and the command of a capture. At a named switch port or a link of two switches, the command is
-/// `xoff capture` (at the first switch); at other links, `tcpdump` at the host.
+/// Returns node and command of a capture: `xoff capture` at a named switch port, or at the first of two switches;
+/// otherwise `tcpdump` at the link's host.
 pub(super) fn capture_command(
     network: &Description,
     link: &str,

@@ -63,8 +63,8 @@ enum LabCommand {
     /// Example: xoff lab run --on h1 -- ping -c 3 h2
     ///
     /// Creates the network, runs the command, takes the network down, and prints the outcome of every frame. Exits
-    /// with 2 if the network cannot be created, and with the command's code if the command fails. Otherwise exits
-    /// with 0 if no lossless frame was lost, with 1 if one was, and with 3 if that is unknown.
+    /// with 2 if the network cannot be created, with the command's code if the command fails, with 1 if a lossless
+    /// frame was lost, and with 3 if that is unknown.
     Run {
         /// Network file (TOML) [default: two hosts and a switch].
         file: Option<PathBuf>,
@@ -223,7 +223,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             keep::run(load(file.as_deref(), &here(own))?, on.as_deref(), command, *json)
         }
         LabCommand::Up { file } => {
-            // Check the file in this process, which has a terminal, so that errors are printed in colour.
+            // Check the file here, so that errors are printed in colour: the background process has no terminal.
             let network = load(file.as_deref(), &here(own))?;
             background::start(&network, file.as_deref())?;
             let Description { page, .. } = control::ask(&network.name, Request::Describe)?;
@@ -260,7 +260,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let description: Description = control::ask(&lab, Request::Describe)?;
             let (node, mut command) = look::capture_command(&description, link, out)?;
             command.extend(arguments.iter().cloned());
-            // Enter only the network namespace of the node, so that the command writes to the caller's file system.
+            // Enter only the network namespace of the node, so that the command uses the caller's file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
         }
         LabCommand::Link(args) => links::link(args),
@@ -293,8 +293,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Describes this machine for a check: available memory, and the custom policy if the program has one. Devices and
-/// namespaces are not listed, because a lab creates its own.
+/// Describes this machine for a check, without devices and namespaces, because a lab creates its own.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     Machine { own_policy: own.cloned(), ..machine::here().without_networks() }
 }

@@ -1,8 +1,3 @@
-//! `xoff nic`: an agent that makes this host obey pauses, and its subcommands.
-//!
-//! Exit codes: 0 no lossless frame lost (`nic check`: the agent would start); 1 lossless frames dropped or still
-//! queued, or obedience not proved; 2 bad usage, or a device unusable or gone.
-
 mod status;
 
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -86,7 +81,7 @@ struct AgentArgs {
     dcbx: Option<Dcbx>,
     /// Let congestion notifications (CNMs) set the rate of their class.
     ///
-    /// Parameters override those of the standard, as in gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
+    /// Parameters override the standard's, as in gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
     #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "", require_equals = true,
           value_parser = parse_reaction)]
     qcn: Option<ReactionSettings>,
@@ -162,7 +157,7 @@ pub struct GuardArgs {
 
 const GUARD: &str = "nic-guard";
 
-/// Refuses a file with the name of a subcommand: the user probably wrote the subcommand after its options.
+/// Refuses a file with the name of a subcommand, which the user probably wrote after its options.
 fn no_action(file: PathBuf) -> Result<PathBuf, String> {
     match file.to_str() {
         Some(name @ ("check" | "restore" | "status")) => Err(format!(

@@ -11,7 +11,6 @@ use xoff_switch::router::Row;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes of a reply; more than the status of the largest switch.
 const BODY_MAX: u64 = 64 << 20;
-/// Maximum number of characters quoted from an error reply.
 const QUOTED_MAX: usize = 200;
 
 #[derive(Debug, thiserror::Error)]

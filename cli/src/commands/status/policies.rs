@@ -1,5 +1,3 @@
-//! Tables of QCN, GFC, OFC and shadow policies, without ports and classes that have no data.
-
 use xoff_config::written::grouped;
 
 use super::layout::{has_traffic, table};

@@ -1,4 +1,4 @@
-//! Views of `xoff status`, as text and as JSON. The JSON of a view has some of the keys of `/status`, in the same structure.
+//! Views of `xoff status`, as text and as JSON with some of the keys of `/status`.
 
 use std::collections::BTreeMap;
 
@@ -246,7 +246,6 @@ mod tests {
                 );
                 assert!(classes.iter().zip(0..).all(|(class, at)| within(class, &whole["classes"][at])));
             }
-            // Check that `/status` has every key that the view selects.
             let [of_port, of_class] = keys(what);
             for (keys, has) in [(of_port, &part[0]), (of_class, &part[0]["classes"][3])] {
                 if let Keys::These(keys) = keys {

@@ -1,7 +1,7 @@
 //! `xoff status --watch` on a terminal: a table of ports, and a screen for a single port.
 //!
-//! There is a thread each for queries, keys and drawing. So keys work while a switch does not reply, and the command
-//! ends when it loses its terminal. Columns that do not fit are left out, beginning with the last one.
+//! Queries, keys and drawing have a thread each, so that keys work while a switch does not reply, and the command
+//! ends when it loses its terminal.
 
 mod detail;
 mod ports;
@@ -85,9 +85,7 @@ struct Screen {
     chosen: Option<Place>,
     is_open: bool,
     table: TableState,
-    /// First visible line and column of the text.
     scroll: (u16, u16),
-    /// Number of lines per page when the screen was last drawn.
     page: u16,
 }
 

@@ -141,7 +141,7 @@ const fn number(header: &'static str, width: u16, cell: fn(&Row) -> String) -> C
     Column { header, width, is_word: false, cell }
 }
 
-/// Columns in order of importance. On a terminal of 80 characters, `lost` is the last that fits.
+/// Columns in order of importance; on 80 characters, `lost` is the last that fits.
 const COLUMNS: [Column; 16] = [
     word("port", 11, |row| row.name.clone()),
     word("link", 4, |row| link(row.port.link).into()),
