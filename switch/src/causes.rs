@@ -39,7 +39,6 @@ pub struct ClassWaits {
     pub class: u8,
     /// True while the port pauses its peer.
     pub holds: bool,
-    /// Egress queues with frames from this port, the fullest first; empty unless `holds`.
     pub culprits: Vec<FullQueue>,
     /// True while the peer pauses the port's egress queue, or a flow in it.
     pub is_held: bool,
@@ -158,7 +157,6 @@ impl Causes {
         text
     }
 
-    /// Returns the graph for Graphviz, with cycles in red.
     #[must_use]
     pub fn dot(&self) -> String {
         let in_circle: Vec<NodeIndex> =

@@ -58,7 +58,7 @@ impl Silent {
     }
 }
 
-/// Formats the message for a failed request to `url`: failure, cause and remedy. `start` says how to start the `server`.
+/// Formats the message for a failed request: failure, cause and remedy. `start` says how to start the `server`.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -150,7 +150,7 @@ impl Connector for Socket {
     }
 }
 
-/// Resolver that returns a dummy address, which [`Socket`] ignores. The default resolver starts a thread, which a limit may refuse.
+/// Resolver that returns a dummy address, because the default resolver starts a thread, which a limit may refuse.
 #[derive(Debug)]
 struct NoAddress;
 

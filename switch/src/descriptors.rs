@@ -1,5 +1,3 @@
-//! Number of open files that a switch needs. If the process may not open that many, the start fails.
-
 use std::fs;
 
 use nix::errno::Errno;
@@ -53,7 +51,7 @@ impl Allowed {
     }
 }
 
-/// Returns the number of open files needed. The largest port counts twice, because its old sockets may be open while it is reopened.
+/// Returns the number of open files needed. The largest port counts twice, because its old sockets may be open when it is reopened.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS

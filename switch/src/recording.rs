@@ -1,5 +1,3 @@
-//! Thread that writes the recording of a worker (`xoff run --record FILE`).
-
 use std::fmt;
 use std::fs::File;
 use std::io;

@@ -13,7 +13,6 @@ impl TurnTimer {
         TurnTimer { expected: now, previous: now, current: now }
     }
 
-    /// Records a sleep after which the worker should have been running again at `at`.
     pub fn woken(&mut self, at: Nanos) {
         self.expected = at;
         self.current = at;

@@ -1,6 +1,3 @@
-//! Worker: a thread that owns some ports and forwards their frames by the loop in [`Driver`]. An idle worker may
-//! sleep until a frame, a message or the next deadline ([`SpinWindow`]).
-
 mod connections;
 
 use std::io;
@@ -121,7 +118,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // Update counters at once if a loop between ports was found, because a log line depends on them.
+            // Update counters at once if a loop was found between ports, because a log line depends on them.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();

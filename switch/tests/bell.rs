@@ -1,4 +1,4 @@
-//! Model check of `bell.rs` in every order that the memory model allows. Loom's atomics replace those of the processor.
+//! Model check of `bell.rs` in every order that the memory model allows, with Loom's atomics.
 #![allow(clippy::unwrap_used)]
 
 // proves: workers

@@ -1,5 +1,3 @@
-//! Ring that carries captured frames from a worker to the control thread.
-
 use std::fmt;
 use std::sync::Arc;
 

@@ -129,7 +129,7 @@ const HTTP: &[c_long] = &[
     libc::SYS_readlink,
 ];
 
-/// Forbidden calls: those that start, inspect or signal processes, leave namespaces, mount, or change the kernel, the clock or permissions.
+/// Forbidden calls: to start, inspect or signal processes, leave namespaces, mount, or change the kernel, the clock or permissions.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,

@@ -65,7 +65,7 @@ pub struct Confinement {
 
 #[derive(Clone, Debug)]
 pub enum Privileges {
-    /// All threads except HTTP keep their privileges. Use this for a switch that is embedded in a larger program.
+    /// All threads except HTTP keep their privileges, for a switch embedded in a larger program.
     Keep,
     Drop(Confinement),
 }
@@ -87,7 +87,6 @@ pub enum ConfineError {
 }
 
 impl Confinement {
-    /// Drops the privileges that `part` does not need, for the calling thread and threads that it starts later.
     pub(crate) fn enter(&self, part: Part) -> Result<(), ConfineError> {
         nix::sys::prctl::set_no_new_privs()?;
         files::limit(part, &self.readable, self.removable.as_deref())?;

@@ -15,7 +15,6 @@ use super::{SwitchView, proof};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedNow {
     pub acknowledged: Vec<String>,
-    /// Gaps in the proof that remain after the request.
     pub unproved: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ const PAGE_WITHIN: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPage {
     pub addresses: Vec<FdbEntry>,
-    /// Value of the parameter `after` that requests the next page; `None` on the last page.
+    /// Parameter `after` of the request for the next page; `None` on the last page.
     pub next: Option<String>,
     /// Number of all addresses in the database; may be one second old.
     pub total: u64,
@@ -41,7 +41,7 @@ pub struct FdbEntry {
     pub vid: u16,
     /// MAC address.
     pub mac: String,
-    /// Name of the port to which the address leads; for a group, name of the group's first port.
+    /// Name of the port that leads to the address; for a group, its first port.
     pub port: String,
     /// Name of the group that leads to the address; `None` for a single port.
     #[serde(default)]

@@ -1,5 +1,4 @@
-//! Permission to see frames: for root and the switch's user on this machine. A client is identified by peer
-//! credentials, or in `/proc/net/tcp`.
+//! Permission to see frames: for root and the switch's user on this machine.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -61,7 +60,7 @@ fn judge(users: &[u32], us: u32) -> Result<(), String> {
     }
 }
 
-/// Returns the user ids that own the client's socket, found by the addresses of both ends of its connection.
+/// Returns the user ids that own the client's socket.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {

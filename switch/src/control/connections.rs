@@ -17,7 +17,7 @@ use super::listen::{Registered, Stream};
 /// Maximum number of connections served at once. As many further clients get status 503; all others wait.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Maximum time for the head of a request to arrive, and maximum idle time of a connection.
+/// Maximum time for a request's head to arrive, and maximum idle time of a connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum time from the arrival of a request's head until the client has read the answer.
@@ -26,7 +26,7 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Deadline of an HTTP connection. An endless answer, such as a capture, suspends the deadline.
+/// Deadline of an HTTP connection, suspended during endless answers such as captures.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline(watch::Sender<Instant>);
 

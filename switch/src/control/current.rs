@@ -1,7 +1,6 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Value that is only replaced as a whole; a reader keeps the value that it got. Forwarding threads must not use this
-/// type, because access may block.
+/// Value that is replaced as a whole. Forwarding threads must not use it, because access may block.
 #[derive(Debug)]
 pub struct Current<T>(RwLock<Arc<T>>);
 

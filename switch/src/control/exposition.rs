@@ -1,5 +1,5 @@
-//! Writes metrics in the text formats of Prometheus and OpenMetrics. The recorder of metrics-exporter-prometheus is
-//! not used, because it stores each sample of a histogram.
+//! Writes metrics in the text formats of Prometheus and OpenMetrics, without the recorder of
+//! metrics-exporter-prometheus, which stores each sample of a histogram.
 
 use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
@@ -66,7 +66,6 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Creates an empty exposition. All its samples get the labels `everywhere`.
     pub fn new(format: Format, everywhere: Labels<'_>) -> Exposition {
         Exposition { format, text: String::new(), everywhere: owned(everywhere).collect() }
     }

@@ -14,13 +14,13 @@ use crate::lacp::{LacpCounts, LacpPort};
 pub struct GroupStatus {
     /// Name of the group.
     pub name: String,
-    /// Method that chooses the port of a frame: by `flow`, by `frame`, or `adaptive` to queue lengths.
+    /// Choice of the port of a frame: by `flow`, by `frame`, or `adaptive` to queue lengths.
     pub spread: String,
     /// Queue length in bytes below which an adaptive group prefers a port; `None` for other groups.
     pub low_bytes: Option<u64>,
     /// Queue length in bytes below which an adaptive group uses a port if none is below `low_bytes`; `None` for other groups.
     pub high_bytes: Option<u64>,
-    /// True if the ports are uplinks; the switch forwards no frame from one uplink to another.
+    /// True if the ports are uplinks, between which the switch forwards no frame.
     pub uplinks: bool,
     /// LACP mode: `active` or `passive`; `None` without LACP.
     #[serde(default)]

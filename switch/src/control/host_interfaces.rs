@@ -1,5 +1,3 @@
-//! Host interfaces: the thread of the [host path](crate::host_path) passes frames between workers and the router's TAPs.
-
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -70,7 +68,7 @@ impl HostInterfaces {
         }
     }
 
-    /// Reports each port's link to the kernel as carrier of its TAP, because routing daemons rely on the carrier.
+    /// Reports each port's link as carrier of its TAP, because routing daemons rely on the carrier.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {

@@ -27,7 +27,6 @@ pub struct OngoingStatus {
     pub began_nanos_ago: u64,
 }
 
-/// Faults that exist now, with the time when each began. The control thread writes them.
 #[derive(Debug, Default)]
 pub struct OngoingConditions(Mutex<Vec<(Nanos, OngoingStatus)>>);
 
@@ -45,7 +44,7 @@ impl OngoingConditions {
     }
 }
 
-/// Ways in which the peer of a port deviates from its declared behaviour.
+/// Deviations of a port's peer from its declared behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerStatus {
     /// True if the peer sent faster than the port's `speed`, at any time or after an XOFF.
@@ -57,7 +56,7 @@ pub struct PeerStatus {
     /// Sampled frames whose DSCP selects a lossy class, but whose PCP selects a lossless class.
     #[serde(default)]
     pub pcp_overruled: u64,
-    /// Declared time in which the peer stops sending after XOFF, in nanoseconds; `None` if not declared.
+    /// Declared time until the peer stops after XOFF, in nanoseconds; `None` if not declared.
     pub response_declared_nanos: Option<u64>,
 }
 
@@ -77,9 +76,9 @@ pub struct ResponseStatus {
 /// Frames of a port lost outside the switch, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnseenStatus {
-    /// Lost frames that count as lossless, because lossless frames may be among them.
+    /// Lost frames that may include lossless frames.
     pub lossless: u64,
-    /// Frames lost before the XDP program while only lossy classes arrived; lossless frames may be among them.
+    /// Frames lost before the XDP program while only lossy classes arrived; they may include lossless frames.
     pub unknown: u64,
     /// Frames lost while the port carried only lossy classes.
     pub lossy: u64,

@@ -1,6 +1,5 @@
 //! Follows the links of the ports by netlink, and checks the devices every second, because the kernel does not report
-//! all changes of XDP programs. Closes a port when its device vanishes; reopens it when a device of that name appears
-//! ([`super::opener`]).
+//! all changes of XDP programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -362,7 +361,7 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues with which to reopen the port once more; `None` if no event requires that.
+/// Returns the number of receive queues for reopening the port once more, if an event requires that.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -1,4 +1,4 @@
-//! HTTP listener at an address or a Unix socket. It replaces a socket file to which nothing listens, as a killed switch leaves it.
+//! HTTP listener at an address or a Unix socket. It replaces a socket file that a killed switch left.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -37,7 +37,7 @@ pub(super) enum Listener {
     Unix(UnixListener),
 }
 
-/// Address of a listener. Dropping it removes the listener's own socket file.
+/// Address of a listener. Dropping it removes the socket file.
 #[derive(Debug)]
 pub(super) struct BoundAddress {
     at: HttpAt,
@@ -53,8 +53,8 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Opens the listener for [`start`](super::start) in the network namespace `netns`; `None` means the namespace of the
-/// calling thread. For a port below 1024, the calling thread needs CAP_NET_BIND_SERVICE.
+/// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: the calling thread's). A port
+/// below 1024 needs CAP_NET_BIND_SERVICE.
 pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Http, ControlError> {
     bound(at, netns, names).map_err(|error| {
         let running_switch = if error.kind() == io::ErrorKind::AddrInUse {
@@ -193,7 +193,6 @@ impl Registered {
     }
 }
 
-/// Directory of HTTP sockets. `xoff status --all` shows the switches that listen there.
 pub const DIRECTORY: &str = "/run/xoff";
 
 #[must_use]

@@ -42,7 +42,7 @@ pub struct LldpStatus {
     pub neighbors: Vec<NeighborStatus>,
     /// Differences to the settings of the only neighbor that announces DCBX.
     pub mismatches: Vec<MismatchStatus>,
-    /// Reason why the port is not compared with a neighbor; `None` if it is compared.
+    /// Reason why the port is compared with no neighbor; `None` if it is compared.
     #[serde(default)]
     pub not_compared: Option<String>,
 }
@@ -80,10 +80,10 @@ pub struct NeighborStatus {
     pub ets: Option<EtsStatus>,
     /// Class of each DSCP, as the neighbor announced.
     pub dscp_map: BTreeMap<u16, u8>,
-    /// Class of each other application, such as `UDP port 4791`, as the neighbor announced.
+    /// Announced class of each other application, such as `UDP port 4791`.
     #[serde(default)]
     pub applications: BTreeMap<String, u8>,
-    /// DCBX versions that the neighbor announced: `ieee`, `cee`, `cin`. The settings shown are those of the first.
+    /// Announced DCBX versions: `ieee`, `cee`, `cin`. The settings are those of the first.
     #[serde(default)]
     pub dcbx: Vec<String>,
     /// True if the neighbor understands pauses of listed flows (OFC).

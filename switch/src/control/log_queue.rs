@@ -1,5 +1,4 @@
-//! Queue of log lines to a writing thread, so that logging never blocks. Lines that do not fit or cannot be written
-//! are dropped and counted in a later line.
+//! Queue of log lines to a writing thread, so that logging never blocks. Dropped lines are counted in a later line.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};

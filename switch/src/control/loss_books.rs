@@ -1,5 +1,4 @@
-//! Counts losses of lossless classes across reloads. A loss counts forever, even if a reload makes its class lossy or
-//! removes its port. After the removal of a port began, only losses of frames that it still had to send count.
+//! Counts losses of lossless classes across reloads. A loss counts forever, even if a reload makes its class lossy or removes its port.
 
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
@@ -98,7 +97,6 @@ impl LossBooks {
     }
 }
 
-/// Returns the losses of frames that the switch had accepted; frames refused on arrival do not count.
 fn lost_of_owed(counters: &ClassCounters) -> u64 {
     let came_in = [DropReason::IngressFull, DropReason::HeadroomExhausted];
     let refused: u64 = came_in.map(|reason| counters.drops[reason.index()].get()).iter().sum();

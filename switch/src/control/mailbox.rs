@@ -1,5 +1,4 @@
-//! Requests from the control thread to a worker, which polls its [`Inbox`] once per loop. At most one query of each
-//! kind is pending at a worker.
+//! Requests from the control thread to a worker; at most one query of each kind is pending.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};
@@ -111,7 +110,6 @@ pub struct AddressesRequest {
 }
 
 impl AddressesRequest {
-    /// Answers the request from a table of `places` entries; `at` returns the addresses in a range of entry numbers.
     pub fn answer<I>(self, places: usize, at: impl FnOnce(Range<usize>) -> I)
     where
         I: Iterator<Item = Address>,
@@ -201,7 +199,7 @@ impl Mailbox {
         self.ask(&self.addresses, deadline, request).await
     }
 
-    /// Sends a query to the worker as soon as the pending query of the same kind is answered.
+    /// Sends a query once the pending query of the same kind is answered.
     async fn ask<T>(
         &self,
         pending: &PendingQuery<T>,

@@ -1,5 +1,3 @@
-//! HTTP server and control of a running switch, outside the forwarding threads.
-
 pub mod acknowledge;
 mod addresses;
 mod adoption;
@@ -178,7 +176,7 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control and HTTP threads in the network namespace of the calling thread. Each thread drops its clone of `ended` when it ends.
+/// Starts the control and HTTP threads in the calling thread's network namespace. Each thread drops its clone of `ended` when it ends.
 pub(crate) fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,

@@ -1,4 +1,4 @@
-//! Thread that opens and closes ports, because these calls are slow, and need capabilities that no other thread keeps.
+//! Thread that opens and closes ports: these calls are slow, and need capabilities that no other thread keeps.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -33,7 +33,6 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
     pub policy: String,
-    /// Class whose policy changes; `None` for all classes.
     #[serde(default)]
     pub class: Option<u8>,
 }
@@ -140,7 +139,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // Send the policy even if it is unchanged, because an earlier change may not have reached all workers.
+    // Send even an unchanged policy, because an earlier change may not have reached all workers.
     if kind != before {
         tracing::info!("policy of class {class} changed: {} instead of {}", kind.name(), before.name());
     }

@@ -25,7 +25,6 @@ pub struct PortView {
     pub program_detached: Counter,
     pub returns: Counter,
     pub requeued: Counter,
-    /// Reason why the port's sockets do not match its device's receive queues, if they do not.
     pub unfollowed: Reason,
     /// Text of the fault if the device's MTU is less than the port's.
     pub short_mtu: Reason,
@@ -156,8 +155,8 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // Read the device before its sockets. A socket counts a loss before its device does, so the sockets' values
-        // include every socket loss that the device counted.
+        // Read the device before its sockets: a socket counts a loss first, so the sockets' values include every
+        // socket loss that the device counted.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -226,7 +225,6 @@ impl PortView {
         self
     }
 
-    /// Creates an unused entry, reserved for a port that a reload may add.
     #[must_use]
     pub fn spare(worker: usize) -> PortView {
         let place = PortView::new("", worker, PortDevice::none());
@@ -258,7 +256,7 @@ impl PortView {
         self.devices().device()
     }
 
-    /// Returns the losses of all sockets and devices that the port has had. An unreadable device keeps its last values.
+    /// Returns all losses that the port has had. An unreadable device keeps its last values.
     pub(super) fn losses(&self) -> io::Result<Losses> {
         self.devices().losses()
     }
@@ -451,7 +449,7 @@ impl PortView {
     }
 }
 
-/// Largest total pause time returned so far, so that readers never see it decrease, although a worker ends a pause in two steps.
+/// Largest total pause time returned so far, below which later readings must not fall; a worker ends a pause in two steps.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

@@ -1,5 +1,3 @@
-//! Checks the XDP programs of the ports. A removed program is attached again; another owner's program stays.
-
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;
 

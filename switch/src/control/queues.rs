@@ -1,5 +1,5 @@
-//! Reopens ports whose number of receive queues changed (`ethtool -L`). A new queue of a veth has no socket: the
-//! kernel's own stack gets its frames, uncounted, which is a gap in the proof of losslessness.
+//! Reopens ports whose number of receive queues changed (`ethtool -L`): frames in a new queue of a veth go uncounted
+//! to the kernel's own stack.
 
 use std::io;
 use std::time::Duration;

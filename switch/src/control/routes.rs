@@ -61,7 +61,7 @@ pub struct InterfaceStatus {
 pub struct RoutePage {
     /// Routes of this page, sorted by table, prefix and metric.
     pub routes: Vec<Row>,
-    /// Value of the parameter `from` that requests the next page; `None` on the last page.
+    /// Parameter `from` of the request for the next page; `None` on the last page.
     pub next: Option<usize>,
     pub total: usize,
 }

@@ -1,5 +1,3 @@
-//! Metrics that take their help, unit and value from fields of `/status`.
-
 use std::fmt::{self, Display, Formatter};
 
 use schemars::{JsonSchema, Schema};
@@ -11,10 +9,10 @@ use super::schema::schema_of;
 pub struct Series<T> {
     pub metric: &'static str,
     pub kind: Kind,
-    /// Path of the field in `/status`, such as `ingress.bytes`; the suffix of its name is the unit.
+    /// Path of the field in `/status`, such as `ingress.bytes`; its suffix is the unit.
     pub field: &'static str,
     pub value: fn(&T) -> Option<u64>,
-    /// Help of the metric; `None` means the documentation of the field.
+    /// Help of the metric; `None`: the documentation of the field.
     pub help: Option<&'static str>,
 }
 
@@ -134,7 +132,7 @@ impl Unit {
         }
     }
 
-    /// Returns the value of a metric whose field is `None`: 0 for a rate, where `None` means no limit; none for other units.
+    /// Returns the value of a metric whose field is `None`: 0 for a rate without limit; no value for other units.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),

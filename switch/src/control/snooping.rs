@@ -1,5 +1,3 @@
-//! IGMP and MLD snooping in the thread of the host path.
-
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -19,7 +17,7 @@ use crate::host_path::ends::{Outbox, Punted};
 use crate::lacp::member::Standing;
 use crate::snooping::SnoopingFault;
 
-/// Maximum number of replaced tables that workers have not returned, so that a silent worker does not exhaust memory.
+/// Maximum number of replaced tables that a silent worker may not have returned.
 const UNRETURNED_MAX: usize = 64;
 /// Minimum interval between log lines of the same kind, because hosts could otherwise fill the log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
@@ -47,7 +45,7 @@ impl MulticastSnooper {
         MulticastSnooper { view, settings: None, published, unreturned, due, is_stale, logged }
     }
 
-    /// Publishes the table of groups if it has changed. Returns false if too many replaced tables have not been returned.
+    /// Publishes the table of groups if it has changed. Returns false while too many replaced tables are not returned.
     fn publish(&mut self, now: Nanos, settings: &SwitchSettings) -> bool {
         self.unreturned.retain_mut(|table| matches!(table.try_recv(), Err(TryRecvError::Empty)));
         if self.unreturned.len() > UNRETURNED_MAX {
@@ -107,7 +105,7 @@ fn usable(view: &SwitchView, settings: &SwitchSettings) -> PortSet {
 }
 
 /// Sends a query in a VLAN: to all usable ports, to each group once, or only to the port or first member `only`.
-/// Returns the ports and first members without free frame memory for the query.
+/// Returns ports and first members without free frame memory.
 fn send(
     view: &SwitchView,
     settings: &SwitchSettings,

@@ -118,7 +118,7 @@ pub struct PortStatus {
     pub flow_control: String,
     /// PFC and 802.3x PAUSE frames sent.
     pub pause_frames_sent: u64,
-    /// PFC frames sent that contain rates (GFC); they are not counted as pause frames.
+    /// PFC frames sent that contain rates (GFC); they are no pause frames.
     pub rate_frames_sent: u64,
     /// PFC frames received that contain rates (GFC) and were obeyed.
     pub rate_frames_received: u64,
@@ -182,7 +182,7 @@ pub struct PortStatus {
     /// True if a loss at the port cannot be excluded, because a counter is unreadable, or frames bypassed the switch.
     #[serde(default)]
     pub unproved: bool,
-    /// Frames that the kernel or the device lost, outside the switch.
+    /// Frames lost outside the switch, by kernel or device.
     #[serde(default)]
     pub unseen: UnseenStatus,
     /// Ways in which the peer deviates from its declared behaviour.
@@ -302,7 +302,7 @@ pub struct CauseStatus {
     /// Trigger of the pause: `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or
     /// another one of the policy.
     pub trigger: String,
-    /// Class of the full queues: the paused class, or another class that caused the pause.
+    /// Class of the full queues that caused the pause: the paused class or another.
     pub class: u8,
     /// Name of the port whose egress queue caused the pause.
     pub culprit: Option<String>,
@@ -324,7 +324,7 @@ pub struct CauseCount {
 pub struct CulpritStatus {
     /// Name of the egress port.
     pub port: String,
-    /// Class of the queue, which is the class of the pause's cause.
+    /// Class of the queue.
     pub class: u8,
     /// Bytes in the queue that came in through the paused port.
     pub bytes: u64,
@@ -341,9 +341,9 @@ pub struct ShadowStatus {
     pub xoff: u64,
     /// True if the shadow policy would pause the peer now.
     pub now: bool,
-    /// Time that the peer would have been paused by the shadow policy, including a pause that still lasts.
+    /// Time of pauses by the shadow policy, including a pause that still lasts.
     pub nanos: u64,
-    /// Time that the peer would have been paused by the shadow policy, without a pause that still lasts.
+    /// Time of pauses by the shadow policy, without a pause that still lasts.
     #[serde(default)]
     pub finished_nanos: u64,
     /// Frames lost because no memory was free while the shadow policy requested no pause.
@@ -379,7 +379,7 @@ pub struct RateRequestsStatus {
     pub changes: u64,
     /// Rate limit that would be requested of the peer; in metrics zero if there is no limit; `None`: no limit.
     pub requested_bits_per_second: Option<u64>,
-    /// Lowest rate limit that would have been requested of the peer; in metrics zero if there was none; `None`: there was none.
+    /// Lowest rate limit that would have been requested; in metrics zero if there was none; `None`: there was none.
     pub requested_min_bits_per_second: Option<u64>,
 }
 
@@ -482,7 +482,7 @@ pub struct EgressStatus {
     pub bytes: u64,
     /// Maximum egress occupancy since the start.
     pub bytes_max: u64,
-    /// Maximum length of the queue. At this length, frames are dropped, or the pipeline halts.
+    /// Maximum length of the queue, at which frames are dropped or the pipeline halts.
     pub limit_bytes: u64,
     /// Halts of the pipeline because this queue was full.
     #[serde(default)]

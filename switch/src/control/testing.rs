@@ -95,7 +95,6 @@ pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])
 }
 
-/// Returns the switch of [`view()`], with devices that have these interface indexes.
 #[must_use]
 pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());

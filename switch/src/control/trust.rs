@@ -1,7 +1,7 @@
 //! Access to a running switch: under its own names only, and changes only from this machine.
 //!
 //! By DNS rebinding, a web page could make its own name lead to this machine. Therefore the header `Host` must be a
-//! name of the switch or an address. A client without that header is no browser.
+//! name of the switch or an address; a client without it is no browser.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,7 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns the header `Host`, or an empty name if its value is invalid. Several such headers are an error, because a
-/// proxy may have read another one.
+/// Returns the header `Host`, or an empty name if its value is invalid. Several are an error, because a proxy may have read another one.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -59,7 +58,7 @@ impl Names {
                 && (host == from_host || [&host, &from_host].into_iter().flatten().all(HostHeader::is_here))
     }
 
-    /// Checks that the client is on this machine, and that `host` is a name or address of the switch. `what` completes the error message.
+    /// Checks that the client is on this machine, and that `host` is a name or address of the switch.
     pub fn may(&self, caller: Caller, host: Option<&str>, what: &str) -> Result<(), String> {
         let reached = match caller {
             Caller::Tcp { here, .. } => Some(here.ip().to_canonical()),

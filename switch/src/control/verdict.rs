@@ -2,7 +2,7 @@ use crate::Promise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Verdict on the promise that lossless classes lose no frame, with the numbers of lost frames.
+/// Verdict on the promise that lossless classes lose no frame, with numbers of lost frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// True if it is proved that lossless classes lost no frame.
@@ -10,7 +10,7 @@ pub struct Verdict {
     /// State of the promise: `kept`, `not-kept` or `not-proved`.
     #[serde(default)]
     pub promise: Promise,
-    /// Gaps in the proof: reasons why a loss cannot be excluded, such as unreadable counters or past gaps.
+    /// Gaps in the proof: reasons why a loss cannot be excluded, such as unreadable counters.
     #[serde(default)]
     pub unproved: Vec<String>,
     /// Gaps in the proof that an operator acknowledged (`xoff acknowledge`); they no longer count.
@@ -23,7 +23,7 @@ pub struct Verdict {
     pub lossless_flooded_unknown: u64,
     /// Frames lost outside the switch that may be lossless. If `unproved` is empty, zero is exact.
     pub unseen_lost: u64,
-    /// Frames lost before the XDP program saw them, while only lossy classes arrived; lossless frames may be among them.
+    /// Frames lost before the XDP program saw them, while only lossy classes arrived; they may include lossless frames.
     #[serde(default)]
     pub unseen_unknown: u64,
     /// Frames lost outside the switch at ports that carried only lossy classes.

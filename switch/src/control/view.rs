@@ -26,7 +26,6 @@ pub struct SwitchView {
     pub(crate) configured: Current<SwitchSettings>,
     pub(crate) policies: PolicyCells,
     pub counters: Arc<Counters>,
-    /// Ports, and unused entries for ports that a reload may add.
     pub ports: Vec<PortView>,
     pub workers: Vec<WorkerView>,
     pub(crate) stall_budget: Nanos,
@@ -73,7 +72,6 @@ impl SwitchView {
         self.places().map(|(id, _)| self.unseen_at(id)).collect()
     }
 
-    /// Returns the minimum free headroom of all classes that are or were lossless, in bytes.
     #[must_use]
     pub fn headroom_least_free(&self) -> Option<u64> {
         let ports =

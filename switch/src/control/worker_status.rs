@@ -35,9 +35,9 @@ pub struct WorkerStatus {
     pub stall_budget_nanos: u64,
     /// Time between two iterations of the worker's loop, without sleep.
     pub gaps: Spread,
-    /// Time from crossing a threshold to passing the pause frame to the kernel, as an upper bound.
+    /// Upper bound of the time from crossing a threshold to passing the pause frame to the kernel.
     pub send_reaction: Spread,
-    /// Time from receiving a pause frame to passing the last frame of its class to the kernel, as an upper bound.
+    /// Upper bound of the time from receiving a pause frame to passing the last frame of its class to the kernel.
     pub obey_reaction: Spread,
     /// Free frames in the worker's memory; a permanent decrease is a bug.
     pub frames_free: u64,

@@ -1,5 +1,3 @@
-//! Rings between the workers and the host path, one for each worker and direction.
-
 use std::sync::Arc;
 
 use xoff_dataplane::frame::{Frame, FrameStore};

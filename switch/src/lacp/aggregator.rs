@@ -54,8 +54,7 @@ impl Aggregator {
         self.members.iter_mut().find(|(id, _)| *id == port).map(|(_, member)| member)
     }
 
-    /// Runs the LACP machines of all members, and selects members. The first member with a partner decides to which
-    /// partner the group belongs.
+    /// Runs the LACP machines of all members, and selects members: the first with a partner decides which partner the group has.
     pub fn advance(&mut self, now: Nanos) {
         self.members.iter_mut().for_each(|(_, member)| member.advance(now));
         let of = |member: &Member| member.candidate().map(link_group);

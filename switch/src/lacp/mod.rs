@@ -1,4 +1,4 @@
-//! LACP (IEEE 802.1AX) of port groups, without I/O. The host path's thread writes the state into [`LacpPorts`].
+//! LACP (IEEE 802.1AX) of port groups, without I/O.
 
 pub mod aggregator;
 pub mod member;
@@ -18,7 +18,6 @@ pub struct LacpPort {
     pub actor: End,
     pub partner: End,
     pub counts: LacpCounts,
-    /// True while a reload waits for the port to leave its group.
     pub leaves: bool,
 }
 

@@ -1,5 +1,3 @@
-//! DCBX of a port: builds its TLVs, and adapts the settings that follow the neighbor.
-
 use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
 use xoff_wire::lldp::{Id, LEN_MAX, TEXT_MAX, Tlv, Understands, Writer};
@@ -105,7 +103,7 @@ pub(super) fn pfc(port: &PortSettings) -> PfcState {
     PfcState { willing, needs_macsec: false, capability: CAPABILITY, classes }
 }
 
-/// Returns the port's ETS configuration. Each class is a traffic class of its own; its weight determines its share of the line.
+/// Returns the port's ETS configuration: each class is a traffic class, whose weight determines its share of the line.
 pub(super) fn ets(port: &PortSettings) -> Ets {
     let weights = port.classes.map(|class| match class.service {
         Service::Strict => None,

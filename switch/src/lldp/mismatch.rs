@@ -21,7 +21,7 @@ pub enum MismatchKind {
     Application,
     /// Shares of the line differ. This difference loses no frames.
     Ets,
-    /// A DSCP or an application has different classes at port and neighbor, but both classes are lossy.
+    /// A DSCP or an application has different classes at port and neighbor, but both are lossy.
     Lossy,
 }
 
@@ -180,7 +180,6 @@ fn class_here(
     }
 }
 
-/// Returns whether at least one DSCP belongs to `class` both at the port and at the neighbor.
 fn has_agreed_dscp(port: &PortSettings, announced: &Announcement, class: Class) -> bool {
     let dscps = announced.applications.iter().filter(|it| it.selector == selector::DSCP && it.class == class);
     dscps.into_iter().any(|it| port.dscp_to_class.get(usize::from(it.protocol)) == Some(&class))

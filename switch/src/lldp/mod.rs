@@ -101,7 +101,6 @@ impl Port {
         false
     }
 
-    /// Returns the reason why the port is compared with no neighbor, if any.
     #[must_use]
     pub fn not_compared(&self, settings: &PortSettings) -> Option<String> {
         let speakers: Vec<&Neighbor> = self.table.speakers().collect();

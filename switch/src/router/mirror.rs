@@ -259,8 +259,8 @@ impl MirrorState {
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // Read the routes again: the first notification may be older than the complete reading, and restore a route
-        // that the kernel has removed silently.
+        // Read the routes again: the first notification may be older than the reading, and restore a route that the
+        // kernel has removed silently.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }
@@ -386,7 +386,6 @@ impl MirrorState {
         }
     }
 
-    /// Reads the tables that `to_read` names. Returns false if they changed during the reading.
     fn read(&mut self, kernel: &mut Conversation) -> io::Result<bool> {
         let mut tables = Tables::default();
         let is_whole = match self.to_read {

@@ -15,7 +15,6 @@ pub enum Presence {
 impl Presence {
     pub(super) const ALL: [Presence; 4] = [Presence::Up, Presence::Down, Presence::Gone, Presence::Wide];
 
-    /// Returns the fault of the interface and its effect on packets, if any.
     #[must_use]
     pub const fn fault(self) -> Option<&'static str> {
         match self {

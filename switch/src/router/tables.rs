@@ -41,7 +41,7 @@ pub struct KernelLink {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteKind {
     Unicast(Vec<Via>),
-    /// Route to an own address of this host, or to a broadcast, anycast or multicast address.
+    /// Route to an address of this host, or to a broadcast, anycast or multicast address.
     Local,
     Blackhole,
     Refused,
@@ -78,7 +78,7 @@ pub struct Tables {
     links: BTreeMap<u32, KernelLink>,
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, RouteKind>,
-    /// Keys that several routes of the kernel have; only the first of these routes is stored.
+    /// Keys of several kernel routes, of which only the first is stored.
     several: BTreeSet<RouteKey>,
 }
 
@@ -106,7 +106,7 @@ impl Tables {
         self.links.get(&index)
     }
 
-    /// Stores a neighbour's station; `None` removes it. Returns whether the neighbour's MAC address changed.
+    /// Stores a neighbour's station; `None` removes it. Returns whether its MAC address changed.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),
@@ -352,7 +352,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // Count all usable paths: if only the kernel can use one of them, it gets all packets, because it must balance over all paths.
+        // Count all usable paths: if only the kernel can use one, it gets all packets, because it must balance over all.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {

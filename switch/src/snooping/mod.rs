@@ -1,5 +1,3 @@
-//! IGMP and MLD snooping (RFC 4541) without I/O, in the host path's thread.
-
 mod segment;
 
 use std::collections::BTreeMap;
@@ -58,7 +56,6 @@ pub struct Snooper {
     pub counts: SnoopingCounts,
     groups_max: usize,
     fast: PortSet,
-    /// First member of each port's group, which represents the whole group.
     first_members: Vec<PortId>,
     up: PortSet,
     is_full: bool,
@@ -98,7 +95,7 @@ impl Snooper {
         }
     }
 
-    /// Returns the port that represents `port`: the first member of its group, or `port` itself.
+    /// Returns the first member of the port's group, which represents the group, or `port` itself.
     #[must_use]
     pub fn first_member(&self, port: PortId) -> PortId {
         self.first_members.get(port.index()).copied().unwrap_or(port)

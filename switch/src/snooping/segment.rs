@@ -17,7 +17,6 @@ const GRACE: Nanos = Nanos::from_millis(500);
 const HELLO_HOLD: Nanos = Nanos::from_secs(105);
 const LAST_MEMBER_RESPONSE: Nanos = Nanos::from_secs(1);
 const RETRY: Nanos = Nanos::from_secs(1);
-/// Maximum number of pending group-specific queries of a VLAN.
 const QUERIES_MAX: usize = 64;
 /// Number of queries from which a second querier is a fault. A good querier sends fewer before it receives a query of the elected one.
 const RIVAL_QUERIES: u32 = 3;
@@ -81,7 +80,6 @@ pub struct Segment {
     /// Source address of the switch's own queries; `None` if the switch is configured as no querier.
     source: Option<Address>,
     query_due: Nanos,
-    /// Number of own queries left at the short startup interval.
     startup_left: u8,
     pending: Vec<GroupQuery>,
     other_querier: Option<Querier>,
@@ -90,7 +88,6 @@ pub struct Segment {
     times: Times,
     /// Times by which the hosts at each port will have answered a query; no entry for a port without query.
     answered: Members,
-    /// Time until which the VLAN counts as having a querier.
     queried_until: Nanos,
     /// Time until which a group may be missing, because the table was full.
     incomplete_until: Nanos,

@@ -69,7 +69,6 @@ impl Bench {
         }
     }
 
-    /// Passes a received frame to the snooper. Returns whether the table of groups may have changed.
     fn receive(&mut self, port: u8, frame: &[u8]) -> bool {
         let before = self.snooper.table(self.now, &self.settings);
         let faults = &mut self.faults;
@@ -140,7 +139,6 @@ fn checksum(sum: u32) -> [u8; 2] {
     u16::try_from(!(once + (once >> 16)) & 0xffff).unwrap().to_be_bytes()
 }
 
-/// Returns an IGMP, MLD or UDP frame from host 9, and computes its checksums.
 fn frame(dst: Address, protocol: u8, message: &[u8]) -> Vec<u8> {
     let mut message = message.to_vec();
     let len = u8::try_from(message.len()).unwrap();

@@ -109,7 +109,7 @@ pub(super) async fn get(
     let id = place.id;
     let (blocks, body) = mpsc::channel(1);
     let (report_start, start) = oneshot::channel();
-    // Run the capture in a separate task, so that the probes are removed even if the client aborts the request.
+    // Run the capture in a separate task, which removes the probes even if the client aborts the request.
     tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, report_start));
     let ended = |_| Err("the switch is stopping".to_owned());
     let begun = start.await.unwrap_or_else(ended);
@@ -220,7 +220,7 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
-    /// Sends captured frames until the capture ends; the last frames stay in `writer`. Returns false if the client has disconnected.
+    /// Sends captured frames until the capture ends, except the last ones. Returns false if the client has disconnected.
     async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {

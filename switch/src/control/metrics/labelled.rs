@@ -1,4 +1,4 @@
-//! Metrics with labels other than port and class, and metrics that do not come from a number in `/status`.
+//! Metrics with labels other than port and class.
 
 use std::collections::BTreeMap;
 

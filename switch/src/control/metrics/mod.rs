@@ -1,4 +1,4 @@
-//! `/metrics`: the numbers of `/status` that can be read without asking a worker.
+//! `/metrics`: numbers of `/status` that can be read without asking a worker.
 
 mod labelled;
 mod times;
@@ -237,7 +237,6 @@ static WORKERS: LazyLock<Table<WorkerStatus>> = LazyLock::new(|| {
     }
 });
 
-/// Renders all metrics. If `only` names a port, other ports and their classes are left out.
 pub(super) fn render(view: &SwitchView, format: Format, only: Option<PortId>) -> String {
     let no_answers: Vec<_> = view.workers.iter().map(|_| Answer::Silent).collect();
     let mut status = snapshot(view, &no_answers);

@@ -1,5 +1,3 @@
-//! Duration histograms in `/metrics`; `/status` shows only quantiles of them.
-
 use xoff_flow_control::counter::{FineHistogram, Histogram};
 use xoff_wire::units::PortId;
 

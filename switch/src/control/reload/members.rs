@@ -1,5 +1,3 @@
-//! Ports that a reload removes from LACP groups. They leave first, because their partner may still send queued frames to them.
-
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -13,7 +11,8 @@ use super::super::view::SwitchView;
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Makes the ports that are no LACP members in `next` leave their groups, waits until their partners stop sending, and returns these ports.
+/// Makes the ports that are no LACP members in `next` leave their groups before a reload, waits until their partners
+/// stop sending, and returns these ports.
 pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) -> Vec<PortId> {
     let leaving = leaving(&running.switch, &next.switch);
     if leaving.is_empty() {
@@ -31,7 +30,6 @@ pub(super) async fn leave(view: &SwitchView, running: &Config, next: &Config) ->
     leaving
 }
 
-/// Lets ports join their LACP groups again after a refused reload.
 pub(super) fn stay(view: &SwitchView, leaving: &[PortId]) {
     set(view, leaving, false);
 }

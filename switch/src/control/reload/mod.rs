@@ -45,7 +45,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Adds a change that needs a restart for each worker whose memory is too small for frames of all these configurations.
+    /// Adds a change that needs a restart for each worker whose memory is too small for frames of all configurations.
     fn fit(&self, former: &[&Config], next: &Config, changes: &mut Changes) {
         let Reserved { plans, shares, queues } = self;
         let held = |[frames, cells]: [u32; 2]| Held { frames: frames.into(), cells: cells.into() };
@@ -83,7 +83,6 @@ impl Reserved {
 pub struct Reloaded {
     pub dry_run: bool,
     pub changes: Vec<Changed>,
-    /// Warnings about the configuration, and remarks about ports that were removed.
     pub warnings: Vec<String>,
 }
 
@@ -165,7 +164,7 @@ impl Reloads {
         done
     }
 
-    /// Reloads the configuration, and waits until the reload ends.
+    /// Reloads the configuration, and waits for the end.
     ///
     /// # Errors
     /// The error says why nothing was changed.
@@ -285,7 +284,7 @@ impl Reloader {
         self.reserved.fit(&former, next, changes);
     }
 
-    /// Returns whether all queues are within the limits of `running`, without headroom, so that former configurations need no memory.
+    /// Returns whether all queues are within the limits of `running`, so that former configurations need no memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -366,7 +365,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Sends the settings to all workers without a time limit, and returns the old settings, so that this thread frees their memory.
+    /// Sends the settings to all workers without a time limit. Returns the old settings, whose memory this thread frees.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {

@@ -1,5 +1,3 @@
-//! Thread that reads the configuration file. Because a read may block forever, the control thread waits at most [`READ_WITHIN`].
-
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;

@@ -28,9 +28,9 @@ pub(super) struct ConditionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     AfterQuiet,
-    /// The fault is over as soon as its state ends. Its two log lines are at least a second apart.
+    /// The fault is over as soon as its state ends, but at least a second after its last log line.
     AtOnce,
-    /// The condition is no fault and never over: it is logged the first time only.
+    /// The condition is no fault: it is logged the first time only.
     LoggedOnce,
 }
 

@@ -1,4 +1,4 @@
-//! Detects a peer that sends faster than its port's `speed`, by a leaky bucket at the line rate that holds the bytes of the longest stall.
+//! Detects a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, as large as the longest stall.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};

@@ -1,6 +1,5 @@
-//! Logs each fault when it begins, while it lasts, and when it is over.
-//!
-//! A fault ([`Episode`]) begins when the counter of a [`Condition`] grows or its state exists. It ends after a quiet time.
+//! Logs each fault when it begins, while it lasts, and when it is over: a fault begins when the counter of a
+//! [`Condition`] grows or its state exists.
 
 mod conditions;
 mod meter;
@@ -166,7 +165,6 @@ impl ConditionMonitor {
 }
 
 impl ConditionState {
-    /// Updates the state of a fault. Returns the phase to log, if any.
     fn follow(
         &mut self,
         now: Nanos,

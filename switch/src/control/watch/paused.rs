@@ -6,7 +6,6 @@ pub(super) const WINDOW: Nanos = Nanos::from_secs(5);
 /// Minimum share in percent of a window that is reported as a fault.
 pub(super) const PERCENT_MIN: u64 = 95;
 
-/// Begin of a port's current window, with the total time for which each class had been paused by then.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PausedShares {
     window: Option<(Nanos, [u64; CLASSES])>,
