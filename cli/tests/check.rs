@@ -148,7 +148,7 @@ fn check_separates_merged_warning_from_its_help() {
 
 // proves: check
 #[test]
-fn check_prints_workers_with_as_many_ports_in_one_phrase() {
+fn check_groups_workers_with_equal_number_of_ports() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let worker = |number: u32| format!("{{ core = {number}, ports = [\"p{number}\"] }}, ");
     let ports = (0..5).map(|number| port(&format!("p{number}"), "1G", "")).collect::<String>();

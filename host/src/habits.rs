@@ -1,6 +1,6 @@
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Default maximum of delay by the host itself for which its streams catch up.
+/// Default maximum time that streams catch up after a delay by the host itself.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
 /// Default minimum sleep of a host while it has traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);

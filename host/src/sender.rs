@@ -53,7 +53,7 @@ pub struct SenderSettings {
     pub address: MacAddr,
     pub id: u16,
     pub line: BitRate,
-    /// Maximum of delay by the host itself for which its streams catch up.
+    /// Maximum time that streams catch up after a delay by the host itself.
     pub catch_up: Nanos,
     pub end_markers: u8,
     /// Settings of rate limiters; if given, every stream has a rate limiter and a CN-TAG.

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tracker_may_know_every_number_below_its_window() {
+    fn numbers_below_tracker_window_count_as_possibly_known() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn after_late_wakeup_frame_gap_is_wait_per_frame() {
+    fn late_wakeup_divides_wait_by_frames_found() {
         let slow = 300; // microseconds until the worker runs
         assert_eq!(
             polling_time(&[(51, 1), (slow, 300)]),

@@ -233,7 +233,7 @@ mod tests {
 
     /// RFC 2883 section 4: a block that reports a duplicate comes first, and is below the acknowledgement or in the second block.
     #[test]
-    fn duplicate_is_recognized_by_first_block() {
+    fn duplicate_segment_is_found_by_first_sack_block() {
         for (all, has_duplicate) in [
             (vec![], false),
             (vec![(12, 14), (20, 22)], false),
@@ -260,7 +260,7 @@ mod tests {
 
     /// RFC 3168 keeps ECE until CWR. DCTCP acknowledges each change of marks at once, with the old mark first.
     #[test]
-    fn echo_follows_rfc_3168_and_dctcp() {
+    fn ecn_echo_follows_rfc_3168_and_dctcp() {
         for (control, expected) in [
             (Algorithm::Cubic, vec![(1, false), (3, true), (4, true), (6, true), (8, false)]),
             (Algorithm::Dctcp, vec![(1, false), (2, false), (4, true), (6, false), (8, false)]),

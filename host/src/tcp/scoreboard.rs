@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_acks_never_exceed_segments_behind_hole() {
+    fn duplicate_acks_are_limited_to_segments_behind_gap() {
         let mut board = Scoreboard::default();
         (0..4).for_each(|at| board.push(Nanos(at)));
         (0..9).for_each(|_| board.add_duplicate());

@@ -5,11 +5,11 @@ use super::control::Algorithm;
 /// Method to detect lost segments before the retransmission timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
-    /// Delivery time of later segments (RFC 8985, without tail loss probes), which needs selective acknowledgements.
+    /// Detects losses by the delivery time of later segments (RFC 8985, without tail loss probes). Needs selective acknowledgements.
     Rack,
-    /// Number of duplicate acknowledgements, or of later segments acknowledged selectively.
+    /// Detects losses by the number of duplicate acknowledgements, or of later segments acknowledged selectively.
     Duplicates(u32),
-    /// No detection: only time-outs repair losses, as in `DeTail`.
+    /// Detects no losses: only time-outs repair them, as in `DeTail`.
     Never,
 }
 

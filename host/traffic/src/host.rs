@@ -51,7 +51,7 @@ pub struct HostOptions {
     pub obey_802_3x: bool,
     pub obey_flows: bool,
     pub obey_rates: bool,
-    /// Maximum of delay by the host itself for which its streams catch up.
+    /// Maximum time that streams catch up after a delay by the host itself.
     pub catch_up: Nanos,
     pub promiscuous: bool,
     /// True if the host announces its address to switches (gratuitous ARP).

@@ -270,7 +270,7 @@ mod tests {
 
     // proves: lacp
     #[test]
-    fn marker_is_answered_at_its_port() {
+    fn lacp_marker_is_answered_at_its_port() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let counts = SendCounts::new(2);

@@ -195,7 +195,7 @@ mod tests {
 
     // proves: snooping, lacp
     #[test]
-    fn queries_leave_by_distributing_lacp_member() {
+    fn queries_are_sent_by_distributing_lacp_member() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
         let (mut host, mut workers) =

@@ -66,8 +66,7 @@ impl NeighborTable {
         only(self.speakers())
     }
 
-    /// Returns the settings that the port may follow. PFC extensions are taken from the only neighbor that announces
-    /// DCBX or such extensions.
+    /// Returns the settings that the port may follow; with PFC extensions only if exactly one neighbor announces extensions or DCBX.
     #[must_use]
     pub fn followed(&self) -> Option<Announcement> {
         let extends = |it: &Announcement| it.has_dcbx() || it.understands != Understands::default();

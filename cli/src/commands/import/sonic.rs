@@ -464,7 +464,7 @@ mod tests {
     }
     /// Line breaks and control characters in values must add no keys, and unknown keys must become comments.
     #[test]
-    fn hostile_sonic_values_stay_values() {
+    fn hostile_sonic_values_add_no_keys() {
         let mut odd = db();
         odd["SCHEDULER"]["s1"] = json!({ "type": "DWRR", "weight": "15\nlossless = [4]", "pir": "7" });
         odd["PORT"]["Ethernet0"]["mtu"] = json!("9100\nlossless = [5]");

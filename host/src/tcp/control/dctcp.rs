@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alpha_averages_marked_share_of_each_window() {
+    fn dctcp_alpha_averages_share_of_marked_segments() {
         let mut dctcp = Dctcp::default();
         dctcp.acknowledged(1, false, [1, 11]); // the end of a first window of one segment
         assert!((dctcp.alpha() - 15.0 / 16.0).abs() < 1e-12);

@@ -63,7 +63,7 @@ fn run_script(name: &str, settings: &TcpSettings, script: &str) {
 
 /// Checks sequences of packetdrill's scripts for Linux (`slow_start`, `fast_retransmit`, `fast_recovery`, `cubic`), in segments.
 #[test]
-fn sender_repeats_sequences_of_linux() {
+fn tcp_sender_repeats_sequences_of_linux() {
     let cubic = settings(Algorithm::Cubic);
     let no_sack = TcpSettings { sack: false, detection: Detection::Duplicates(3), ..cubic };
     let by_sacks = TcpSettings { detection: Detection::Duplicates(3), ..cubic };
@@ -119,7 +119,7 @@ fn newreno_repairs_one_loss_per_round_trip() {
 }
 
 #[test]
-fn detection_never_ignores_duplicate_acks() {
+fn sender_without_loss_detection_ignores_duplicate_acks() {
     let never = TcpSettings { sack: false, detection: Detection::Never, ..settings(Algorithm::Reno) };
     run_script("never", &never, "w 12\n> 0-9\n+ 100\n< 0\n> 10\n< 0\n> 11\n< 0\n< 0\n< 0\n< 0\n< 0\n< 12");
 }
@@ -336,7 +336,7 @@ impl Pipe<'_> {
 
 /// Windows of 10, 20 and 40 segments take three round trips. A last, single segment waits for the delayed acknowledgement.
 #[test]
-fn lone_flow_takes_its_slow_start_rounds() {
+fn lone_flow_takes_expected_slow_start_rounds() {
     for (segments, ack_every, rounds, waits) in
         [(70, 1, 3, 0), (71, 1, 4, 0), (10, 2, 1, 0), (11, 2, 2, 40_000_000)]
     {

@@ -194,7 +194,7 @@ fn strange_but_harmless_frames_are_logged_once() {
 
 // proves: reload
 #[test]
-fn fault_ends_in_log_if_reload_ends_its_watch() {
+fn fault_is_logged_as_over_if_reload_ends_its_watch() {
     let lines = logged(|look, view| {
         let change = |change: &dyn Fn(&mut ClassSettings)| {
             let mut settings = (*view.settings()).clone();

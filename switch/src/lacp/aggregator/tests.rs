@@ -171,7 +171,7 @@ fn silent_partner_leaves_group_after_its_timeout() {
 
 // proves: lacp
 #[test]
-fn removed_member_leaves_without_refused_data() {
+fn removed_member_accepts_queued_data_until_it_leaves() {
     let mut wires = Wires::pair(ACTIVE, ACTIVE);
     wires.run(Nanos::from_secs(10));
     let last = wires.member((1, 1)).last_frame().unwrap();

@@ -77,7 +77,7 @@ fn ets_mismatch_with_ordinary_nic_is_harmless() {
 }
 
 #[test]
-fn application_is_compared_by_what_the_port_trusts() {
+fn application_is_compared_by_field_that_port_trusts() {
     use selector::{DSCP, ETHER_TYPE, UDP_PORT};
     let rocev2 = (3, UDP_PORT, 4791);
     let cases: [(Trust, &[Entry], Option<&str>); 10] = [
