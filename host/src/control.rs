@@ -7,7 +7,6 @@ use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// PFC frame, or 802.3x PAUSE frame.
     Pause(MacControl),
     /// Frame that requests sending rates of classes (GFC).
     Rates(Rates),

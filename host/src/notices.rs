@@ -1,5 +1,3 @@
-//! Receives congestion notification messages (CNMs). Malformed CNMs are only counted.
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

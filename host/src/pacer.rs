@@ -1,5 +1,3 @@
-//! Spaces frames in the way of a line with a given rate. Fractions of a nanosecond are carried over to the next frame.
-
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 #[derive(Clone, Debug)]

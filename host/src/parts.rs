@@ -20,7 +20,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// Returns the host's report, without interface and losses, which a live host adds.
+    /// Returns the host's report. The caller adds the interface and the losses of a live host.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

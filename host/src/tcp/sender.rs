@@ -58,7 +58,7 @@ pub struct Sender {
     rtt: Rtt,
     /// Next new segment when the state was entered. Its acknowledgement ends the state.
     high: u32,
-    /// Value of `high` in the last loss recovery.
+    /// Next new segment at the last loss recovery; earlier losses belong to that recovery.
     repaired: Option<u32>,
     proportional: Proportional,
     rack: Rack,

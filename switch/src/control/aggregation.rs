@@ -265,7 +265,7 @@ mod tests {
         view.configured.set(settings);
         at = run(&mut lacp, &[]);
         assert_eq!((at.counts.frames_in, member_states(&inbox)), (0, vec![]));
-        assert!(!lacp.handled[LEFT.index()].has_joined, "a later member seems to leave");
+        assert!(!lacp.handled[LEFT.index()].has_joined, "next member would be logged as leaving");
     }
 
     // proves: lacp

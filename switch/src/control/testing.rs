@@ -1,5 +1,3 @@
-//! Switch with counters set by hand, for tests of several crates.
-
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
 pub mod reference;

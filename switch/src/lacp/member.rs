@@ -24,7 +24,7 @@ pub enum Standing {
     NoPartner,
     /// The partner is this switch, or belongs to another system or group than the partners of the group's other ports.
     OtherPartner,
-    /// The port waits for [`JOIN_DELAY`] before it joins its group.
+    /// The port waits for `JOIN_DELAY` before it joins its group.
     Waiting,
     /// The port has joined its group, but its partner has not.
     Attached,

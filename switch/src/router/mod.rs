@@ -1,5 +1,3 @@
-//! Slow path of the router: Linux determines the routes; the workers get copies of its tables.
-
 mod interfaces;
 mod messages;
 pub(crate) mod mirror;

@@ -243,8 +243,8 @@ impl Segment {
         before.is_none()
     }
 
-    /// Handles a membership change at a port; `has_room` is false if the table is full. Returns whether ports, groups
-    /// or due queries changed; `None` if a group was refused.
+    /// Handles a membership change at a port; `has_room` is false if the table is full. Returns whether a port, group
+    /// or query is new or gone; `None` if a group was refused.
     pub fn change(
         &mut self,
         now: Nanos,

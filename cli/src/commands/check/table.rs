@@ -1,5 +1,3 @@
-//! Tables of JSON objects, with a column for each key. Objects that differ only in their names share a row.
-
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
 use xoff_config::quantity;

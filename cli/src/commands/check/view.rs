@@ -1,5 +1,3 @@
-//! JSON description of a checked configuration, also the source of `xoff check`'s tables.
-
 use serde_json::{Value, json};
 use xoff_config::shell::Chunks;
 use xoff_config::{

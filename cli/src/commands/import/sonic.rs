@@ -1,5 +1,3 @@
-//! Converts the QoS tables of SONiC's `config_db.json`. SONiC's traffic classes become classes.
-
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};

@@ -1,5 +1,3 @@
-//! Writes a configuration as TOML, with settings that all ports share as defaults.
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

@@ -1,5 +1,3 @@
-//! Views of `xoff status`, as text and as JSON with some of the keys of `/status`.
-
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};

@@ -1,5 +1,3 @@
-//! Metrics with labels other than port and class.
-
 use std::collections::BTreeMap;
 
 use xoff_flow_control::drop_reason::DropReason;
@@ -33,7 +31,7 @@ pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, stat
     }
     let states: [State; 3] = [
         ("xoff_port_up", "1 while the port's link is up.", |port| port.link == Link::Up),
-        ("xoff_port_gone", "1 while no device has the configured name of the port's device.", |port| {
+        ("xoff_port_gone", "1 while the device configured for the port does not exist.", |port| {
             port.link == Link::Gone
         }),
         ("xoff_xdp_program_attached", "1 while the port's XDP program is on its device.", |port| {

@@ -1,5 +1,3 @@
-//! `/metrics`: numbers of `/status` that can be read without asking a worker.
-
 mod labelled;
 mod times;
 
