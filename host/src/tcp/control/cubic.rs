@@ -13,7 +13,7 @@ const GROWTH_MAX: f64 = 1.5;
 /// State of CUBIC. Windows are in segments, times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cubic {
-    /// Window at which the curve is flat (W_max).
+    /// Window at which the curve is flat (`W_max`).
     plateau: f64,
     /// Window before the last reduction.
     before: f64,

@@ -230,7 +230,7 @@ pub(super) fn write_classes(
     write_culprits(text, view, only);
 }
 
-/// Writes the bytes of each port with a paused peer in each egress queue (`culprit`).
+/// Writes, for each port with a paused peer, the bytes in each egress queue (`culprit`) that came in through the port.
 fn write_culprits(text: &mut Exposition, view: &SwitchView, only: Option<PortId>) {
     let help = "Bytes in the egress queue `culprit` that arrived through this port, whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);
