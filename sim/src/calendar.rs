@@ -1,8 +1,8 @@
-//! Queue of pending events, ordered by time, then by subject (the encoded [`Event`](crate::event::Event)).
+//! Queue of pending events, ordered by time, then by the encoded [`Event`](crate::event::Event).
 //!
-//! The reach is the minimum time in which an event affects a neighboring place (node). [`Order::ByPlace`] takes all
-//! events of a place within one reach together, while its data is cached. Each place gets the same events as in the
-//! order by time.
+//! [`Order::ByPlace`] processes all events of a node (place) within one reach together, while the node's data is
+//! cached. The reach is the minimum time in which an event affects a neighboring node, so no node's events change their
+//! order.
 
 mod turns;
 mod wheel;
@@ -45,7 +45,8 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     ByTime,
-    /// Events grouped by place, and ordered by time within a place. The value is the reach: the span of a group.
+    /// Events grouped by node (place), and ordered by time within a node. The value is the reach: the minimum time in
+    /// which an event affects a neighboring node.
     ByPlace(Picos),
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Creates a calendar, fastest if few events of a part fall into a bucket of 2^`width_log2` picoseconds.
+    /// Creates a calendar with buckets of 2^`width_log2` picoseconds; it is fastest with few events per bucket.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {
@@ -129,8 +130,6 @@ impl Calendar {
                 self.horizons[turn.part] = turn.horizon;
                 self.gather(turn.part, turn.horizon);
                 self.ahead = next(self).map(|turn| self.parts.least(turn.part));
-                // In the order by place the key is the whole entry, so compare entries as plain numbers, which is
-                // faster.
                 self.current.sort_unstable_by(|one, other| other.cmp(one));
             }
         }
@@ -368,7 +367,7 @@ mod tests {
             assert_eq!(
                 events(&ends[19..], &[Taken::ByPlace]),
                 events(&ends[19..], &[Taken::ByTime]),
-                "in one turn, events differ between the orders"
+                "in a single turn, events differ between the orders"
             );
             let any = |end: &u64| match end % 3 {
                 0 => Taken::ByTime,

@@ -2,12 +2,12 @@ use xoff_wire::units::{BitRate, PortId};
 
 use crate::time::Picos;
 
-/// Number of a node in the order of the plan.
+/// Number of a node, in the order of the plan: switches first, then hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// Returns the number as an index.
+    /// Returns the number as an index into the nodes of the plan.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -19,16 +19,15 @@ impl NodeId {
 #[allow(missing_docs)] // the names say it
 pub struct End {
     pub node: NodeId,
-    /// Number of the port at the node; a host has only port 0.
+    /// Number of the port at the node; at a host, the number of the host's link.
     pub port: PortId,
 }
 
-/// Rate and delay of a link, in each direction.
+/// Rate and propagation delay of a link; both directions are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Line {
     pub rate: BitRate,
-    /// Propagation delay.
     pub delay: Picos,
 }
 

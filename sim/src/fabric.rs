@@ -30,8 +30,7 @@ const END: Picos = Picos(Picos::NEVER.0 - 1);
 
 const EVENTS_WANTED: u64 = 16;
 
-/// Running simulation, generic over switches and hosts ([`Node`]). All consequences that an event has at its own time
-/// are processed before the next event.
+/// Running simulation, generic over switches and hosts ([`Node`]).
 #[derive(Debug)]
 pub struct Fabric<S = SwitchNode, H = Host> {
     net: Net,
@@ -49,21 +48,20 @@ struct Visit {
     ahead: Option<(u32, usize)>,
 }
 
-/// Counts of processed events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Tally {
     pub events: u64,
-    /// Frames that reached the end of a link, including MAC control frames.
+    /// Number of frames that reached the end of a link, MAC control frames included.
     pub hops: u64,
 }
 
-/// Event that the simulation has processed.
+/// Event that the simulation has processed, with its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
-    /// The last bit of a frame left.
+    /// The last bit of a frame left this end of a link.
     Left(End),
-    /// A frame arrived, or was lost on the way.
+    /// A frame reached this end of a link, or was lost on the way to it.
     Arrived(End),
     /// A timer of this node expired.
     Due(NodeId),
@@ -96,17 +94,17 @@ impl Fabric {
     /// Starts a flow at a host.
     ///
     /// # Panics
-    /// Without such a host, or while the host has frames of another flow to send.
+    /// If the host does not exist, or still has frames of another flow to send.
     pub fn begin(&mut self, host: u32, flow: &Flow) {
         self.at_host(host, |at, net| at.begin(host, flow, net));
     }
 }
 
 impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
-    /// Installs the routing tables of `plan`, which must be the fabric's. Before, routers have none.
+    /// Installs the routing tables of `plan`, from which the fabric was built.
     ///
     /// # Panics
-    /// Without such a switch.
+    /// If a switch of `plan` does not exist.
     pub fn route(&mut self, plan: &Plan) {
         for (switch, forwarding) in (0..).zip(plan.forwarding()) {
             if let Some(fib) = &forwarding.fib {
@@ -115,23 +113,24 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Reloads a switch's settings, except forwarding.
+    /// Applies new settings to a running switch; its forwarding tables stay.
     ///
-    /// `plan` and `seed` must be those of the fabric, and settings that cannot change (see [`Revision`]) equal. The
-    /// packet memory must suffice for old and new settings.
+    /// `plan` and `seed` must be the fabric's. Settings that cannot change at run time (see [`Revision`]) must be
+    /// equal. The packet memory must suffice for old and new settings together.
     ///
     /// # Panics
-    /// Without such a switch.
+    /// If the switch does not exist.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
         let settings = Box::new(complete_settings(plan, seed, switch, settings));
         self.at_dataplane(switch, |node, net| node.request(Request::Revise(settings), net));
     }
 
-    /// Stops a switch after it has sent XON, and starts another at `begins`. Frames inside, or arriving meanwhile, are
-    /// lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and `seed` must be the fabric's.
+    /// Stops a switch after it has sent XON, and starts another one in its place at `begins`. Frames inside the old
+    /// switch, or arriving until the start, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and
+    /// `seed` must be the fabric's.
     ///
     /// # Panics
-    /// Without such a switch.
+    /// If the switch does not exist.
     pub fn restart(
         &mut self,
         plan: &Plan,
@@ -144,10 +143,10 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
         self.at_dataplane(switch, |node, net| node.request(Request::Restart(settings, begins), net));
     }
 
-    /// Calls a function that may change a switch, unless the switch has no dataplane.
+    /// Calls a function that may change a switch, unless it is one of a scheduled fabric.
     ///
     /// # Panics
-    /// Without such a switch.
+    /// If the switch does not exist.
     pub fn at_dataplane(&mut self, switch: u32, done: impl FnOnce(&mut SwitchNode, &mut Net)) {
         if let Some(node) = self.switches[switch as usize].dataplane() {
             done(node, &mut self.net);
@@ -167,10 +166,10 @@ fn draw(settings: &mut SwitchSettings, id: NodeId, seed: Seed) {
 }
 
 impl<S: Node, H: Node> Fabric<S, H> {
-    /// Builds the fabric of a plan, with custom switches and hosts.
+    /// Builds the fabric of a plan, with switches and hosts that the two functions create.
     ///
     /// # Panics
-    /// As [`Fabric::new`] does.
+    /// If [`Plan::check`] rejects the plan.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -216,7 +215,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.tally
     }
 
-    /// Returns a hash of all events; equal runs have equal hashes.
+    /// Returns a hash of all events.
     #[must_use]
     pub fn digest(&self) -> u64 {
         Trace::digest(&self.traces)
@@ -234,18 +233,18 @@ impl<S: Node, H: Node> Fabric<S, H> {
         &self.hosts
     }
 
-    /// Calls a function that may change a host.
+    /// Calls a function that may change a host, and returns its result.
     ///
     /// # Panics
-    /// Without such a host.
+    /// If the host does not exist.
     pub fn at_host<T>(&mut self, host: u32, done: impl FnOnce(&mut H, &mut Net) -> T) -> T {
         done(&mut self.hosts[host as usize], &mut self.net)
     }
 
-    /// Calls a function that may change a switch.
+    /// Calls a function that may change a switch, and returns its result.
     ///
     /// # Panics
-    /// Without such a switch.
+    /// If the switch does not exist.
     pub fn at_switch<T>(&mut self, switch: u32, done: impl FnOnce(&mut S, &mut Net) -> T) -> T {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
@@ -253,7 +252,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Takes a link down or up; frames in flight are lost.
     ///
     /// # Panics
-    /// Without such an end.
+    /// If no link ends at `at`.
     pub fn set_link(&mut self, at: At, is_up: bool) {
         let one = self.link_from(self.end(at));
         let other = self.net.links.back(one);
@@ -270,20 +269,19 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Drops all frames sent from this end for which `loses` returns true.
+    /// Drops all frames sent from one end of a link for which `loses` returns true, given the frame's first bytes.
     ///
     /// # Panics
-    ///
-    /// Without such an end.
+    /// If no link ends at `from`.
     pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let link = self.link_from(self.end(from));
         self.net.links.lose(link, Box::new(loses));
     }
 
-    /// Applies faults to MAC control sent from this end.
+    /// Applies faults to MAC control frames sent from one end of a link.
     ///
     /// # Panics
-    /// Without such an end.
+    /// If no link ends at `from`.
     pub fn harm_control(&mut self, from: At, faults: ControlFaults, seed: Seed) {
         let end = self.end(from);
         let stream =
@@ -291,13 +289,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.harm_control(self.link_from(end), faults, fastrand::Rng::with_seed(stream));
     }
 
-    /// Returns the fault counters of all links together.
+    /// Returns the fault counters, added up over all links.
     #[must_use]
     pub fn fault_counts(&self) -> FaultCounts {
         self.net.links.fault_counts()
     }
 
-    /// Yields the fault counters of each faulty link, with the sending end.
+    /// Yields the fault counters of each faulty link direction, by its sending end.
     pub fn fault_counts_by_end(&self) -> impl Iterator<Item = (At, FaultCounts)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.fault_counts_by_link().map(move |(link, fault_counts)| {
@@ -310,7 +308,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         })
     }
 
-    /// Returns the node and port at a link's end in the plan.
+    /// Converts a link end of the plan to node and port of the fabric.
     #[must_use]
     pub fn end(&self, at: At) -> End {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
@@ -324,13 +322,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.leaving(end).unwrap_or_else(|| panic!("the fabric has no {end:?}"))
     }
 
-    /// Processes all events due by `end`; [`Picos::NEVER`] means until none remains.
+    /// Processes all events due by `end`, or all events for [`Picos::NEVER`].
     pub fn run_until(&mut self, end: Picos) {
         while self.take_turn(end) {}
         self.wait_until(end);
     }
 
-    /// Runs until `end`, or until a node [reports](Net::report), and returns that node.
+    /// Runs until `end`, or until a node calls [`Net::report`](Net::report), and returns that node.
     pub fn run_until_report(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.reports.is_empty()
             && let Some(next) = self.take_by_time(end)
@@ -353,21 +351,21 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.lead
     }
 
-    /// Returns the reach, the minimum time until an event affects another node: an empty frame plus the delay, on the
-    /// fastest link.
+    /// Returns the reach, the minimum time until an event affects another node: transmission time of an empty frame
+    /// plus delay, on the fastest link.
     #[must_use]
     pub fn reach(&self) -> Picos {
         self.reach
     }
 
-    /// Advances the time to `end`, before which no event may be due.
+    /// Advances the time to `end`; no event may be due before.
     pub fn wait_until(&mut self, end: Picos) {
         if end <= END {
             self.net.links.now = self.net.now().max(end);
         }
     }
 
-    /// Processes events until none is left. After a deadlock it never returns.
+    /// Processes events until none is left. It never returns after a deadlock, in which pauses are refreshed forever.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }
@@ -388,7 +386,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         true
     }
 
-    /// Processes the next event due by `end`.
+    /// Processes the next event, if it is due by `end`, and returns it.
     pub fn step(&mut self, end: Picos) -> Option<FabricEvent> {
         let next = self.take_by_time(end)?;
         self.happen(next);
@@ -472,7 +470,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Returns how many frames of the pool are in no node and on no link; nonzero means a bug.
+    /// Returns how many frames of the pool are neither in a node nor on a link; not 0 only because of a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
@@ -492,8 +490,8 @@ impl FirstLinks {
 
 /// Returns the width of a calendar bucket, as a power of two in picoseconds.
 ///
-/// All buckets cover three times a long frame's duration and the largest delay, because a neighbor may be two such
-/// sums behind.
+/// All buckets together cover three times the sum of a long frame's transmission time and the largest delay, because a
+/// neighbor may be two such sums behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

@@ -6,31 +6,31 @@ use crate::time::Picos;
 
 pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// Faults of MAC control frames in one direction of a link, as shares of 1,024 frames.
+/// Faults of MAC control frames in one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlFaults {
-    /// Lost frames.
+    /// Share of lost frames, in 1/1024.
     pub lost: u16,
-    /// Frames delayed so much that later ones overtake them.
+    /// Share of frames so delayed that later frames overtake them, in 1/1024.
     pub late: u16,
-    /// Frames delivered on time, and once more later.
+    /// Share of frames that are delivered on time, and a second time later, in 1/1024.
     pub again: u16,
-    /// Frames with a changed byte that the FCS does not detect.
+    /// Share of frames with a changed byte that the FCS does not detect, in 1/1024.
     pub harmed: u16,
-    /// Maximum delay of late frames.
+    /// Maximum delay of late and duplicated frames.
     pub late_by: Picos,
 }
 
-/// Frames affected by link faults.
+/// Numbers of frames that link faults lost, delayed or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// Lost frames that are not MAC control.
+    /// Number of lost frames that are not MAC control.
     pub lost: u64,
-    /// Lost MAC control frames.
+    /// Number of lost MAC control frames.
     pub lost_control: u64,
-    /// Delayed or duplicated MAC control frames.
+    /// Number of delayed or duplicated MAC control frames.
     pub late: u64,
-    /// Corrupted MAC control frames.
+    /// Number of corrupted MAC control frames.
     pub harmed: u64,
 }
 

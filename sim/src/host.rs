@@ -8,11 +8,11 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Number of leading frame bytes that the host fills in.
+/// Number of a frame's first bytes that the host fills in.
 const HEAD: usize = 60;
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
-/// Flow of equal frames to another host, sent at line rate.
+/// Flow of equal frames to one host, sent at line rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Flow {
@@ -25,7 +25,7 @@ pub struct Flow {
     pub from: Picos,
 }
 
-/// Host that sends at most one flow at a time.
+/// Simulated host that sends at most one flow at a time.
 #[derive(Debug)]
 pub struct Host {
     place: Place,
@@ -86,19 +86,19 @@ impl Host {
         net.wake(self.place, flow.from);
     }
 
-    /// Returns how many frames were sent, including the one on the line.
+    /// Returns how many frames the host has sent, including one whose transmission is under way.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Returns the number of received frames.
+    /// Returns how many frames have arrived.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the received bytes, without FCS.
+    /// Returns how many bytes have arrived, without FCS.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.bytes_received

@@ -7,10 +7,10 @@
 //!   a b rate delay error_rate   for each link
 //! ```
 //!
-//! Switches and hosts share one numbering from 0. Interfaces count from 1 at each node, in the order of links.
+//! Switches and hosts share one numbering from 0. Interfaces count from 1 at each node.
 //!
-//! The first line of SimAI's topologies is `nodes gpus_per_server nvlink_switches switches links gpu_type`, and NVLink
-//! switches are listed before others. Flows of ConWeave's simulator have no port. The reader recognizes these forms.
+//! Two variants are recognized. SimAI's topologies begin with `nodes gpus_per_server nvlink_switches switches links
+//! gpu_type`, and list NVLink switches first. ConWeave's flows have no port.
 
 mod flows;
 mod tokens;
@@ -28,7 +28,7 @@ use tokens::{DELAY, RATE, RATES, TIMES, Tokens};
 /// Maximum number of nodes, because host addresses have 16 bits for a node's number.
 const NODES_MAX: u32 = 65_536;
 
-/// Error in an imported file, with the line number.
+/// Error in an imported topology or flow file, with the line number.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct ImportError {
@@ -36,22 +36,22 @@ pub struct ImportError {
     what: String,
 }
 
-/// Fabric that was read from a file.
+/// Fabric that was read from a topology file.
 #[derive(Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Imported {
     pub plan: Plan,
     pub nodes: Nodes,
-    /// Sending ends of lossy links, each with its share of lost frames.
+    /// Sending ends of lossy links, each with its share of lost frames (0 to 1).
     pub lossy: Vec<(At, f64)>,
-    /// Parts of the file that the plan lacks.
+    /// Messages about parts of the file that are not in the plan.
     pub notes: Vec<String>,
 }
 
-/// Translation of node numbers: the file numbers all nodes together, the plan hosts and switches separately.
+/// Table of node numbers. A file numbers all nodes together; a plan numbers hosts and switches separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
-    /// Nodes in the plan; NVLink switches are in none.
+    /// Name in the plan by number in the file; `None` for NVLink switches.
     names: Vec<Option<Name>>,
     hosts: Vec<FileNode>,
     switches: Vec<FileNode>,
@@ -95,19 +95,19 @@ impl Nodes {
         }
     }
 
-    /// Returns a node's number in the file.
+    /// Returns a node's number in the topology file.
     ///
     /// # Panics
-    /// Without such an end.
+    /// If the node does not exist.
     #[must_use]
     pub fn id(&self, at: At) -> u32 {
         self.node(end(at).0).id
     }
 
-    /// Returns an interface's number in the file, from 1 at each node.
+    /// Returns an interface's number in the topology file; each node counts from 1.
     ///
     /// # Panics
-    /// Without such an end.
+    /// If no link ends at `at`.
     #[must_use]
     pub fn interface(&self, at: At) -> u32 {
         let (name, port) = end(at);
@@ -137,13 +137,11 @@ fn end(at: At) -> (Name, u8) {
     }
 }
 
-/// First line of a topology.
 struct Header<'a> {
     count: u32,
     nvlink: u32,
     switches: u32,
     links: u32,
-    /// Type of all GPUs, in files of SimAI.
     gpu: Option<&'a str>,
 }
 
@@ -190,7 +188,7 @@ struct FileLink {
     lost: f64,
 }
 
-/// Reads a topology, with shortest paths.
+/// Reads a topology file, and forwards on shortest paths.
 ///
 /// # Errors
 /// Names the first invalid line.
@@ -259,7 +257,7 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     Ok(Imported { plan, nodes, lossy, notes })
 }
 
-/// Sets the interfaces of all nodes in the order of ports: to hosts, by host, then to switches.
+/// Stores the interface number behind each port. A node's ports lead to hosts first, by host number, then to switches.
 fn set_interfaces(nodes: &mut Nodes, links: &[FileLink]) {
     let mut ports = BTreeMap::<Name, Vec<(u32, u32)>>::new();
     for FileLink { ends: [a, b], .. } in links {
@@ -317,7 +315,6 @@ mod tests {
         assert_eq!((plan.hosts(), plan.switches(), plan.check()), (3, 2, Ok(())));
         assert_eq!([0, 1, 2].map(|host| nodes.id(At::Host(host, 0))), [0, 2, 3]);
         assert_eq!([0, 1].map(|switch| nodes.id(At::Switch(switch, 0))), [1, 4]);
-        // Host 0 is at port 0, although its link is the third one of switch 1 in the file.
         assert_eq!([0, 1, 2].map(|port| nodes.interface(At::Switch(0, port))), [3, 2, 1]);
         assert_eq!([0, 1].map(|port| nodes.interface(At::Switch(1, port))), [2, 1]);
         let line = |gbps, nanos| Line { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(nanos) };
@@ -348,7 +345,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|link| made.nodes.interface(At::Host(0, link))), [1, 2, 3]);
     }
 
-    /// Link 0 of each GPU leads to an NVLink switch.
+    /// The plan has no NVLink switches, and no link 0 of any GPU, which leads to one.
     #[test]
     fn simai_topology_is_read_without_nvlink() {
         let text = include_str!("../tests/field/simai-header.txt");

@@ -1,5 +1,5 @@
-//! Ideal switches: they never stall, put one frame at a time on a line, and have peers as fast as the standard requires
-//! ([`xoff_config::Hardware::Ideal`]).
+//! Ideal switches: they never stall, put one frame at a time on a line, and have peers that react as fast as the
+//! standard requires ([`xoff_config::Hardware::Ideal`]).
 
 use std::sync::Arc;
 
@@ -13,10 +13,9 @@ use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 
 const CONTROL: u32 = 8;
-/// Number of slots per port for rare frames of classes without planned traffic.
+/// Number of packet slots per port for classes in which no traffic is planned.
 const UNUSED: u32 = 64;
-/// Mean frame size in bytes for which lossy classes get slots. Queues of smaller frames run out of slots before they
-/// are full.
+/// Mean frame size in bytes for which lossy classes get packet slots.
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 
@@ -28,13 +27,13 @@ pub struct Ideal {
 }
 
 impl Ideal {
-    /// Creates an ideal switch with lines like `line`. Class 3 is lossless.
+    /// Creates an ideal switch whose ports have the line `line`, and whose class 3 is lossless.
     #[must_use]
     pub const fn beside(line: Line) -> Ideal {
         Ideal { line }
     }
 
-    /// Returns a lossless class's headroom at a port.
+    /// Returns the headroom of class 3 at a port.
     ///
     /// # Panics
     /// If the line is above 1.6 Tb/s, or longer than 20,000 km.
@@ -44,20 +43,20 @@ impl Ideal {
         self.config(1).headroom[0][class].expect("class 3 has no headroom")
     }
 
-    /// Returns the settings of the switch. XON is what a peer may send until it reacts, XOFF twice that.
+    /// Returns the settings of the switch. XON is what a peer may send until it reacts, XOFF twice as much.
     ///
     /// # Panics
-    /// As [`Ideal::headroom`] does.
+    /// If the line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn switch(&self, ports: u8) -> SwitchKind {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns the settings of an ideal switch with these `lines`, and with packet memory for the `lossy` classes.
+    /// Returns the settings of an ideal switch with a port for each of `lines`, and packet memory for the `lossy`
+    /// classes.
     ///
     /// # Panics
-    ///
-    /// As [`Ideal::headroom`] does.
+    /// If a line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn of(lines: &[Line], lossy: ClassSet) -> SwitchKind {
         kind(&Ideal::configured(lines), lossy)
@@ -79,9 +78,7 @@ impl Ideal {
     }
 }
 
-/// Returns the settings of a switch, with packet memory for full queues of the `lossy` classes.
-///
-/// If no port learns, the forwarding database has room only for static addresses.
+/// Returns the settings of a simulated switch, with packet memory for full queues of the `lossy` classes.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
@@ -105,7 +102,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
 }
 
-/// Returns the size of each port's ring, for arrivals while the driver is blocked, in frames.
+/// Returns the receive ring size of each port in frames.
 #[must_use]
 pub fn rings(config: &Config) -> Arc<[u32]> {
     config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()

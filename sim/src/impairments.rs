@@ -11,18 +11,18 @@ pub struct Impairments {
 }
 
 impl Impairments {
-    /// Blocks the whole driver.
+    /// Blocks the whole driver until the given time.
     pub fn stall(&mut self, until: Nanos) {
         self.looks_from = self.looks_from.max(until);
     }
 
-    /// Blocks transmission at a port.
+    /// Blocks transmission at a port until the given time.
     pub fn refuse(&mut self, port: PortId, until: Nanos) {
         let from = self.sends_from.entry(port).or_default();
         *from = (*from).max(until);
     }
 
-    /// Delays completions of sent frames.
+    /// Withholds completions of sent frames until the given time.
     pub fn complete_late(&mut self, until: Nanos) {
         self.completes_from = self.completes_from.max(until);
     }
@@ -33,7 +33,7 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns true if the driver is blocked, or its block ends right now: its next poll is scheduled.
+    /// Returns true if the driver is blocked, or its block ends right now, so that a poll is scheduled anyway.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
@@ -51,7 +51,7 @@ impl Impairments {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// Returns the time of the driver's next poll: `wanted`, or the end of a block.
+    /// Returns the time of the driver's next poll: `wanted`, or the end of the block if that is later.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)

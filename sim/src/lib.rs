@@ -1,4 +1,4 @@
-//! Simulator of lossless fabrics: xoff's own dataplane in every switch, and simulated links, hosts and time. One seed
+//! Simulator of lossless fabrics. Every switch runs xoff's own dataplane; links, hosts and time are simulated. One seed
 //! determines a run to the picosecond.
 
 #![forbid(unsafe_code)]

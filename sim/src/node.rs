@@ -8,25 +8,25 @@ use crate::link::Links;
 use crate::pool::{Chain, Packet, Pool};
 use crate::time::Picos;
 
-/// Switch or host of a fabric.
+/// Switch or host of a simulated fabric.
 pub trait Node {
-    /// Processes a completely arrived frame, which the node now owns.
+    /// Processes a frame whose last bit has arrived; the node now owns the frame.
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net);
 
-    /// Processes the departure of a frame's last bit, which frees the line.
+    /// Processes the departure of a frame's last bit; the line is now free.
     fn left(&mut self, port: PortId, net: &mut Net);
 
-    /// Processes a wakeup, of which several may be scheduled.
+    /// Processes a wakeup. Several wakeups may be scheduled at once.
     fn due(&mut self, net: &mut Net);
 
-    /// Processes a change of the link; frames in flight were lost.
+    /// Processes a change of the link, on which frames in flight were lost.
     ///
-    /// A frame that is sent on a down line, or starts there, is lost.
+    /// Frames that a node sends on a down line are lost.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
 
-    /// Prefetches data that is needed soon, in steps from 0; returns true if more steps follow.
+    /// Prefetches data that the node's next event needs, in steps from 0; returns true if more steps follow.
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         let _ = (step, net);
         false
@@ -36,11 +36,11 @@ pub trait Node {
     fn holds(&self) -> u64;
 }
 
-/// Identity of a node and its links.
+/// Number of a node, and of its first link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
-    /// Link of port 0. The links of the other ports follow it.
+    /// Number of port 0's link; the numbers of further ports follow.
     first_link: u32,
 }
 
@@ -61,12 +61,12 @@ impl Place {
     }
 }
 
-/// State shared by all nodes: time, links and frames.
+/// State that all nodes share: time, links and frames.
 #[derive(Debug)]
 pub struct Net {
     pub(crate) links: Links,
     pub(crate) reports: VecDeque<NodeId>,
-    /// Pool of all frames.
+    /// Memory of all frames in the fabric.
     pub pool: Pool,
 }
 
@@ -78,13 +78,13 @@ impl Net {
         self.links.now
     }
 
-    /// Starts to send a frame on a line, which must be free.
+    /// Starts to send a frame on a port's line, which must be free.
     #[inline]
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
         self.start_bytes(at, port, packet, Bytes::on_line(packet.len));
     }
 
-    /// Starts to send a packet that takes `bytes` of the line.
+    /// Starts to send a packet that takes `bytes` on the line.
     #[inline]
     pub(crate) fn start_bytes(&mut self, at: Place, port: PortId, packet: Packet, bytes: Bytes) {
         let link = at.link_out(port);
@@ -119,13 +119,13 @@ impl Net {
         self.links.prefetch(self.links.back(at.link_out(port)));
     }
 
-    /// Reports this node, which ends the current [`Fabric::run_until_report`](crate::Fabric::run_until_report).
+    /// Reports this node to [`Fabric::run_until_report`](crate::Fabric::run_until_report).
     #[inline]
     pub fn report(&mut self, at: Place) {
         self.reports.push_back(at.id);
     }
 
-    /// Schedules a wakeup at `time`, or now.
+    /// Schedules a wakeup of a node at `time`, or now if that is past.
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);

@@ -1,11 +1,11 @@
-//! Shortest paths, for plans without configured forwarding.
+//! Shortest paths from switches to hosts, for plans without configured forwarding.
 
 use xoff_wire::units::PortId;
 
 use crate::plan::{At, Plan};
 
 impl Plan {
-    /// Returns each switch's lowest-numbered port on a shortest path to a host.
+    /// Returns each switch's lowest-numbered port on a shortest path to a host, or `None` if there is no path.
     #[must_use]
     pub fn ways_to(&self, host: u32) -> Vec<Option<PortId>> {
         let switches = self.switches() as usize;

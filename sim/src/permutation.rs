@@ -1,4 +1,4 @@
-//! Permutation load, which compares the speed of simulators.
+//! Permutation load: each host sends to one other host. It is used to compare the speed of simulators.
 
 use xoff_wire::units::{Bytes, Class};
 
@@ -20,8 +20,8 @@ pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     to
 }
 
-/// Starts a permutation of flows. Each host begins at a random time within the first frame time. `frame_len` is
-/// without FCS.
+/// Starts one flow per host, to the receivers of a random permutation. Each host begins at a random time within the
+/// first frame time. `frame_len` is in bytes without FCS.
 pub fn begin(fabric: &mut Fabric, line: Line, class: Class, frame_len: u32, seed: Seed) {
     let hosts = u32::try_from(fabric.hosts().len()).expect("more hosts than 32 bits can count");
     let to = derangement(hosts, seed);

@@ -10,11 +10,11 @@ use crate::ends::{End, Line, NodeId};
 use crate::event::NUMBERS_MAX;
 use crate::switch_node::SlotCounts;
 
-/// Settings that several switches share.
+/// Settings that several switches of a fabric share.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchKind {
-    /// Initial settings of a switch, without forwarding tables.
+    /// Settings of a switch, without forwarding tables.
     pub settings: SwitchSettings,
     pub slots: SlotCounts,
 }
@@ -22,9 +22,9 @@ pub struct SwitchKind {
 /// Forwarding tables of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
-    /// Static MAC addresses, each with its port, or with the first port of its group.
+    /// Static MAC addresses, each with its port, or with the first port of its equal-cost group.
     pub statics: Vec<(MacAddr, PortId)>,
-    /// Groups of ports, each toward one destination over equal-cost paths.
+    /// Groups of ports that lead to the same destination over equal-cost paths.
     pub groups: Vec<GroupSettings>,
     /// Routing table of a switch with routed ports (see [`Router`](crate::Router)).
     pub fib: Option<Arc<Fib>>,
@@ -36,12 +36,12 @@ struct PlannedSwitch {
     forwarding: Forwarding,
 }
 
-/// End of a link in the plan.
+/// End of a link in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Port of a switch, by the numbers of the switch and the port.
+    /// Switch number, and number of the switch's port.
     Switch(u32, u8),
-    /// Link of a host, by the numbers of the host and of the link.
+    /// Host number, and number of the host's link.
     Host(u32, u8),
 }
 
@@ -72,10 +72,9 @@ pub enum PlanError {
 /// Plan of a fabric: kinds of switches, forwarding, hosts and links.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Smallest transmission, if smaller than an Ethernet frame.
+    /// Bytes of the smallest transmission, if they are fewer than those of an Ethernet frame.
     smallest: Option<Bytes>,
     switches: Vec<PlannedSwitch>,
-    /// Number of links of each host.
     hosts: Vec<u8>,
     links: Vec<(At, At, Line)>,
 }
@@ -95,10 +94,10 @@ impl Plan {
         host
     }
 
-    /// Adds another link of a host, to a switch's port.
+    /// Adds another link between a host and a switch's port.
     ///
     /// # Panics
-    /// Without such a host, or if it has 255 links.
+    /// If the host does not exist, or has 255 links.
     pub fn attach(&mut self, host: u32, switch: u32, port: u8, line: Line) {
         let links = &mut self.hosts[host as usize];
         let link = *links;
@@ -106,7 +105,7 @@ impl Plan {
         self.link(At::Host(host, link), At::Switch(switch, port), line);
     }
 
-    /// Adds a link, equal in both directions.
+    /// Adds a link; both directions have the same line.
     pub fn link(&mut self, a: At, b: At, line: Line) {
         self.links.push((a, b, line));
     }
@@ -115,7 +114,6 @@ impl Plan {
         self.smallest = Some(smallest);
     }
 
-    /// Returns the fewest bytes that a transmission takes of a line.
     pub(crate) fn smallest(&self) -> Bytes {
         self.smallest.unwrap_or(Bytes::on_line(0))
     }
@@ -126,7 +124,6 @@ impl Plan {
         number(self.hosts.len())
     }
 
-    /// Yields each host's number of links.
     pub(crate) fn links_of_hosts(&self) -> impl Iterator<Item = u8> {
         self.hosts.iter().copied()
     }
@@ -137,16 +134,16 @@ impl Plan {
         number(self.switches.len())
     }
 
-    /// Returns each link once.
+    /// Returns all links; each appears once, not once per direction.
     #[must_use]
     pub fn links(&self) -> &[(At, At, Line)] {
         &self.links
     }
 
-    /// Returns the shared settings (kind) of a switch.
+    /// Returns the settings that the switch shares with others of its kind.
     ///
     /// # Panics
-    /// Without such a switch.
+    /// If the switch does not exist.
     #[must_use]
     pub fn kind(&self, switch: u32) -> &SwitchKind {
         &self.switches[switch as usize].kind
@@ -188,18 +185,18 @@ impl Plan {
         settings
     }
 
-    /// Adds a static MAC address at a port. If the port is the first one of a group, the address is at the group.
+    /// Adds a static MAC address at a port, or at the whole equal-cost group whose first port it is.
     ///
     /// # Panics
-    /// Without such a switch.
+    /// If the switch does not exist.
     pub fn lead(&mut self, switch: u32, station: MacAddr, port: PortId) {
         self.switches[switch as usize].forwarding.statics.push((station, port));
     }
 
-    /// Checks that a fabric can be built.
+    /// Checks that a fabric can be built from this plan.
     ///
     /// # Errors
-    /// If a port has no link or several, a link ends nowhere, or there are too many.
+    /// If a port has no link or several, a link's end does not exist, or there are too many links.
     pub fn check(&self) -> Result<(), PlanError> {
         self.directions().map(drop)
     }

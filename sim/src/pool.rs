@@ -1,7 +1,5 @@
-//! Pool of all frames in the fabric.
-//!
-//! A frame stays in its cell, which keeps only the frame's first bytes, or all bytes if the sender wants that. Switches
-//! refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
+//! Memory of all frames in the fabric, divided into cells. A cell stores only a frame's first bytes, or all bytes if
+//! the sender wants that. Switches refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
 
@@ -14,17 +12,17 @@ use crate::time::Picos;
 pub(crate) use chain::Chain;
 
 const HEAD: usize = 128;
-/// Free bytes before a frame, for inserted tags.
+/// Number of free bytes before a frame, into which switches insert tags.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// Number of bytes up to the end of the UDP or TCP ports over IPv4. They must be in a cell's first cache line.
+/// Number of bytes up to the end of the UDP or TCP ports over IPv4. These bytes must be in a cell's first cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Number of a frame's first bytes that the trace includes: addresses and sequence numbers.
+/// Number of a frame's first bytes that enter the event hash; they have addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
@@ -32,7 +30,7 @@ const NONE: u32 = u32::MAX;
 const KEPT_WHOLE: u8 = u8::MAX;
 const _: () = assert!(BYTES < KEPT_WHOLE as usize);
 
-/// Reference to a pooled frame.
+/// Reference to a frame in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub(crate) number: u32,
@@ -69,9 +67,7 @@ impl Cell {
     }
 }
 
-/// Number of cells per block.
-///
-/// Blocks are reused only when they are empty, so that consecutive frames are adjacent in memory.
+/// Number of cells per block. Only empty blocks are reused, so that consecutive frames are adjacent in memory.
 const BLOCK: u8 = 8;
 
 /// Memory of the fabric's frames.
@@ -94,7 +90,7 @@ impl Pool {
         self.taken.iter().map(|taken| usize::from(*taken)).sum::<usize>() - self.next.len()
     }
 
-    /// Adds a frame of `len` bytes; `head` contains its first bytes.
+    /// Adds a frame of `len` bytes, of which `head` has the first ones.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most HEAD
     pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
@@ -106,7 +102,7 @@ impl Pool {
         packet
     }
 
-    /// Adds a frame with all its bytes; a long one then has no room for inserted tags.
+    /// Adds a frame with all its bytes. If it does not fit into a cell, switches cannot insert tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {
@@ -152,7 +148,7 @@ impl Pool {
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
-    /// Returns a frame's first bytes, or all its bytes if the pool keeps them.
+    /// Returns a frame's first bytes, or all of its bytes if the pool stores them.
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
@@ -192,7 +188,6 @@ impl Pool {
         Some(cell.len)
     }
 
-    /// Changes the length of a packet, whose kept bytes stay.
     pub(crate) fn resize(&mut self, packet: Packet, len: u32) -> Packet {
         self.cells[packet.index()].len = len;
         Packet { len, ..packet }
@@ -207,7 +202,6 @@ impl Pool {
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
-        // Prefetch the second cache line of the cell, because the cell is refilled soon, and nobody has read that line.
         prefetch(&cell.bytes[LINE - offset_of!(Cell, bytes)]);
         let block = packet.number / u32::from(BLOCK);
         let taken = &mut self.taken[block as usize];

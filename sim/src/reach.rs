@@ -7,13 +7,13 @@ use crate::calendar::Parts;
 use crate::ends::{End, Line};
 use crate::time::{Pace, Picos};
 
-/// Returns the reach of a fabric in which a transmission takes at least `smallest` of a line.
+/// Returns the reach: the minimum time in which a transmission of `smallest` bytes crosses a link.
 pub(crate) fn reach(directions: &[(End, End, Line)], smallest: Bytes) -> Picos {
     let empty = |line: &Line| Pace::of(line.rate).time_of(smallest).after(line.delay);
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Maximum number of links in a part, whose state (1 KB per link) must fit into a core's cache; changing it changes
+/// Maximum number of links in a part, whose state (1 KB per link) must fit into a core's cache. A change alters
 /// results.
 const LINKS: usize = 512;
 const PARTS: usize = 64;

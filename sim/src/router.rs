@@ -1,5 +1,5 @@
-//! Routing table of a simulated router, which runs no routing protocol. Slow-path traffic is dropped and counted by
-//! reason.
+//! Routing table of a simulated router. No routing protocol runs; packets for the router itself are dropped and counted
+//! by reason.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use xoff_flow_control::settings::{PortSettings, Spread, SwitchSettings};
 use xoff_wire::ip::Address;
 use xoff_wire::units::{ETHERNET_HEADER, MacAddr, PortId, Site};
 
-/// Interfaces and routes of a router.
+/// Interfaces and routes from which a router's routing table is built.
 #[derive(Clone, Debug)]
 pub struct Router {
     interfaces: Vec<Interface>,
@@ -37,7 +37,7 @@ impl Router {
     /// network is unreachable.
     ///
     /// # Panics
-    /// Without such a port.
+    /// If a next hop's port does not exist.
     pub fn lead(&mut self, network: (Ipv4Addr, u8), stations: impl IntoIterator<Item = (PortId, MacAddr)>) {
         let hop = |(port, station): (PortId, MacAddr)| {
             assert!(port.index() < self.interfaces.len(), "the router has no {port:?}");
@@ -47,7 +47,7 @@ impl Router {
         self.put(network, Target::Hops(hops));
     }
 
-    /// Builds the routing table, with flows spread over equal-cost paths.
+    /// Builds the routing table; `spread` chooses how flows are spread over equal-cost paths.
     #[must_use]
     pub fn fib(&self, spread: Spread) -> Fib {
         Fib::new(&self.interfaces, std::slice::from_ref(&self.routes), spread)

@@ -7,39 +7,39 @@ use crate::time::Picos;
 /// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Hashes for tables and paths, and the choice of frames to mark.
+    /// Hashes for tables and paths, and the choice of ECN-marked frames.
     Hash = 1,
-    /// Choice of receivers and flows.
+    /// Receivers and flows of loads.
     Load = 2,
-    /// Start times of hosts.
+    /// Start times of flows.
     Start = 3,
-    /// Samples of congestion points.
+    /// Sampling by congestion points (QCN).
     Sample = 4,
-    /// Faults of links.
+    /// Link faults.
     Faults = 5,
-    /// Stalls of drivers.
+    /// Driver stalls.
     Stalls = 6,
 }
 
-/// Seed of a run. Each node and purpose has its own random stream.
+/// Seed of a run, from which each node and purpose gets its own random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// Returns the seed of a node's random stream.
+    /// Returns the seed for a node's random stream.
     #[must_use]
     pub const fn number(self, node: NodeId, purpose: Purpose) -> u64 {
         mix(mix(mix(self.0) ^ node.0 as u64) ^ purpose as u64)
     }
 
-    /// Returns the hash seed of a switch.
+    /// Returns a switch's seed for hash functions.
     #[must_use]
     pub const fn words(self, node: NodeId, purpose: Purpose) -> HashSeed {
         let first = self.number(node, purpose);
         HashSeed([first, mix(!first)])
     }
 
-    /// Returns a run-wide random stream.
+    /// Returns the random stream that all nodes of a run share for a purpose.
     #[must_use]
     pub fn stream(self, purpose: Purpose) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.number(NodeId(u32::MAX), purpose))

@@ -22,8 +22,8 @@ use driver_backlog::DriverBacklog;
 pub use driver_backlog::ImpairmentCounts;
 pub(crate) use driver_backlog::Request;
 
-/// Simulated switch: the real dataplane with a simulated driver. Unless it is [impaired](SwitchNode::stall), the driver
-/// acts at once and gives each line one frame at a time.
+/// Simulated switch: the real dataplane with a simulated driver, which handles events at once unless it is
+/// [impaired](SwitchNode::stall).
 #[derive(Debug)]
 pub struct SwitchNode {
     pub(crate) place: Place,
@@ -40,13 +40,14 @@ pub struct SwitchNode {
     pub(crate) impairment_counts: ImpairmentCounts,
 }
 
-/// Packet memory of a switch, in frames.
+/// Number of frames for which a switch has packet memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct SlotCounts {
     pub data: u32,
     pub control: u32,
-    /// Size of each port's ring in data frames, for arrivals while the driver is blocked; unlimited beyond the list.
+    /// Receive ring size of each port in frames, which limits arrivals while the driver is blocked; without entry no
+    /// limit.
     pub rings: Arc<[u32]>,
 }
 
@@ -82,7 +83,7 @@ impl SwitchNode {
     /// Adds a tap, an observer of the switch's frames.
     ///
     /// # Errors
-    /// Returns the tap if there is no room for it.
+    /// Returns the tap if the switch has as many taps as it can have.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
         self.switch.batch(net.now().floor()).put_tap(id, tap)?;
         self.taps.push(id);
@@ -95,7 +96,7 @@ impl SwitchNode {
         &self.switch
     }
 
-    /// Returns how many arriving frames were lost because slots or ring were full.
+    /// Returns how many arriving frames were lost because packet slots or the receive ring were full.
     #[must_use]
     pub fn receive_drops(&self) -> u64 {
         self.impairment_counts.receive_drops
@@ -114,7 +115,7 @@ impl SwitchNode {
         self.step(net, |_, _| ());
     }
 
-    /// Installs a routing table at the driver's next poll.
+    /// Installs a routing table; it takes effect at the driver's next poll.
     pub fn set_fib(&mut self, fib: Arc<Fib>, net: &mut Net) {
         self.request(Request::Route(fib), net);
     }
@@ -130,8 +131,7 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Forwards and transmits after an event. Not inlined, so that the code for frames fits into the instruction
-    /// cache.
+    /// Forwards and transmits frames after an event; not inlined for the sake of the instruction cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();
@@ -165,7 +165,7 @@ impl SwitchNode {
         self.free.remove(port);
     }
 
-    /// Returns the number of frames inside the switch and on its lines.
+    /// Returns the number of frames inside the switch and on its outgoing lines.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held
@@ -210,7 +210,7 @@ impl Node for SwitchNode {
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         self.switch.prefetch(step);
-        // Data behind a pointer is prefetched one step later than the pointer.
+        // A pointer is prefetched one step earlier than the data behind it.
         let port = |ago| {
             let port = u8::try_from(step.checked_sub(ago)?).ok().map(PortId)?;
             (port.index() < self.sending.len()).then_some(port)

@@ -1,9 +1,9 @@
-//! Time in picoseconds, in which a byte takes a whole number at every usual rate. The dataplane gets nanoseconds,
-//! rounded down.
+//! Simulated time in picoseconds; at every usual rate a byte takes a whole number of them. The dataplane gets
+//! nanoseconds, rounded down.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Time since a run's start, or a span, in picoseconds; at most 213 days.
+/// Time since a run's start, or a duration, in picoseconds; at most 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -11,18 +11,18 @@ const PER_NANO: u64 = 1_000;
 const PER_SECOND: u64 = 1_000_000_000_000;
 
 impl Picos {
-    /// Start of a run, or an empty span.
+    /// Start of a run, or a duration of zero.
     pub const ZERO: Picos = Picos(0);
-    /// Time that is never reached.
+    /// Time that is later than any other; used for events that never happen.
     pub const NEVER: Picos = Picos(u64::MAX);
 
-    /// Returns a span of `n` nanoseconds.
+    /// Converts `n` nanoseconds to picoseconds.
     #[must_use]
     pub const fn from_nanos(n: u64) -> Picos {
         Picos(n.saturating_mul(PER_NANO))
     }
 
-    /// Returns a span of `n` microseconds.
+    /// Converts `n` microseconds to picoseconds.
     #[must_use]
     pub const fn from_micros(n: u64) -> Picos {
         Picos::from_nanos(n.saturating_mul(1_000))
@@ -35,14 +35,14 @@ impl Picos {
         Nanos(self.0 / PER_NANO)
     }
 
-    /// Returns the time `span` later.
+    /// Returns the time that is `span` later.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Picos) -> Picos {
         Picos(self.0.saturating_add(span.0))
     }
 
-    /// Returns the span since `earlier`; zero if that is later.
+    /// Returns the span since `earlier`, or zero if `earlier` is later.
     #[inline]
     #[must_use]
     pub const fn since(self, earlier: Picos) -> Picos {
@@ -57,16 +57,16 @@ impl From<Nanos> for Picos {
     }
 }
 
-/// Rate of a line, prepared to compute transmission times.
+/// Rate of a line, in a form from which transmission times are computed fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     rate: BitRate,
-    /// Picoseconds per byte, or zero if that is not a whole number.
+    /// Picoseconds per byte, or zero if a byte does not take a whole number.
     picos_per_byte: u64,
 }
 
 impl Pace {
-    /// Prepares a rate for computing transmission times.
+    /// Converts a rate.
     #[must_use]
     pub const fn of(rate: BitRate) -> Pace {
         let per_second = 8 * PER_SECOND;
@@ -75,13 +75,13 @@ impl Pace {
         Pace { rate, picos_per_byte }
     }
 
-    /// Returns the line's rate.
+    /// Returns the rate of the line.
     #[must_use]
     pub const fn rate(self) -> BitRate {
         self.rate
     }
 
-    /// Returns the transmission time of `bytes` (with preambles and gaps), rounded up.
+    /// Returns the transmission time of `bytes`, which include preambles and gaps; rounded up.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Picos {

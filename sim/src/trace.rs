@@ -1,8 +1,8 @@
-//! Digest of a node's events. Equal runs have equal digests.
+//! Hash over a node's events. Runs with equal events have equal hashes.
 
 use crate::time::Picos;
 
-/// Multiplier of the hash: the golden ratio's digits, odd and well-mixed.
+/// Multiplier of the hash: the digits of the golden ratio, which mix bits well.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]

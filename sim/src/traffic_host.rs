@@ -1,7 +1,5 @@
-//! Simulated host of `xoff traffic`, exact to the nanosecond.
-//!
-//! Like a real host, it sleeps and stalls, and hands frames to its driver in batches. So received frames wait, and
-//! frames in the driver ignore a pause.
+//! Simulated host that runs `xoff traffic`. Like the real program, it sleeps and stalls, and hands frames to its driver
+//! in batches. So received frames wait, and frames that are already in the driver ignore a pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,33 +23,31 @@ const LINE: PortId = PortId(0);
 const FRAME_MIN: usize = 60;
 const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 
-/// Settings of a host.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct TrafficSettings {
     pub address: MacAddr,
-    /// Number that identifies the host in its frames.
     pub id: u16,
-    /// Maximum time that streams with a rate catch up.
+    /// Maximum time for which a stream with a rate catches up after a delay.
     pub catch_up: Nanos,
-    /// Settings of QCN reaction points; if given, streams carry a CN-TAG.
+    /// Settings of QCN reaction points. If present, frames carry a CN-TAG.
     pub qcn: Option<ReactionSettings>,
     pub streams: Vec<Stream>,
     /// Totals of sent and received frames, which other threads can read.
     pub progress: Arc<Progress>,
-    /// Maximum sending rate, which may be below the line's.
+    /// Maximum sending rate; may be below the line rate.
     pub rate: BitRate,
     pub habits: Habits,
     /// Random stalls of the simulated host program, with their seed.
     pub stalls: Option<(Stalls, Seed)>,
 }
 
-/// Timing of a host's program.
+/// Timing of the traffic program on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// Minimum sleep after received data, and before a timer.
+    /// Minimum sleep after data was received, and before a timer expires.
     pub nap: Nanos,
-    /// Delay between wakeup and the program's start.
+    /// Delay between a wakeup and the time at which the program runs.
     pub wake: Nanos,
     /// Number of bytes in the driver at which the program stops handing over frames.
     pub commit: Bytes,
@@ -62,7 +58,7 @@ impl Habits {
     pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, wake: Nanos::ZERO, commit: Bytes(1) };
 }
 
-/// Simulated host of `xoff traffic`.
+/// Simulated host that runs `xoff traffic`.
 #[derive(Debug)]
 pub struct TrafficHost {
     place: Place,
@@ -91,13 +87,13 @@ struct Running {
 }
 
 impl TrafficHost {
-    /// Creates an idle host.
+    /// Creates a host that neither sends nor receives until [`TrafficHost::begin`].
     #[must_use]
     pub const fn new(place: Place, _: &[Line]) -> TrafficHost {
         TrafficHost { place, sending: VecDeque::new(), due: Nanos::NEVER, running: None }
     }
 
-    /// Starts sending the host's streams, and receiving.
+    /// Starts the traffic program, which sends the host's streams and receives.
     pub fn begin(&mut self, settings: TrafficSettings, net: &mut Net) {
         let TrafficSettings { address, id, catch_up, qcn, streams, progress, rate: line, habits, stalls } =
             settings;
@@ -127,7 +123,7 @@ impl TrafficHost {
         self.send(net);
     }
 
-    /// Sends a single frame before the start.
+    /// Sends a single frame before the traffic program starts.
     ///
     /// # Panics
     /// If the line is busy.
@@ -138,7 +134,7 @@ impl TrafficHost {
         self.sending.push_back(packet);
     }
 
-    /// Returns the report up to `now`.
+    /// Returns the host's report about the time up to `now`.
     #[must_use]
     pub fn report(&self, now: Picos) -> HostReport {
         self.running.as_ref().map_or_else(HostReport::default, |host| host.report(now.floor()))
@@ -282,7 +278,6 @@ impl Node for TrafficHost {
     }
 
     fn due(&mut self, net: &mut Net) {
-        // This wakeup may be out of date, because an earlier event has postponed it.
         if self.due > net.now().floor() {
             return;
         }

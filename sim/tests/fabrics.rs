@@ -1,4 +1,4 @@
-//! Fabrics of real switches: times equal computed ones, and no frame is lost or reordered.
+//! Fabrics whose switches run the real dataplane: times equal computed times, and no frame is lost or reordered.
 
 // proves: sim-timing
 
@@ -211,7 +211,7 @@ fn plan_with_unlinked_port_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
-/// Update the stored table if results should change.
+/// Hashes and counters of small fabrics; a change that is meant to alter results must update the stored table.
 // proves: sim-results
 #[test]
 fn results_of_small_fabrics_equal_stored_table() {

@@ -1,4 +1,4 @@
-//! Faults of links, and invalid plans.
+//! Link faults, and plans that cannot be built.
 
 use std::sync::Arc;
 

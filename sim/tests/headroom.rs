@@ -1,12 +1,9 @@
 //! PFC headroom, exact to the byte: it just suffices for the worst case of a standard peer. With one byte less, a frame
 //! is lost.
 //!
-//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to one byte below XOFF; then a frame
-//! of maximum length crosses the threshold. One picosecond earlier, another frame starts toward the station and delays
-//! the pause frame. The station starts frames until the last picosecond that the standard allows. The last one has
-//! maximum length.
-//!
-//! No pause expires meanwhile, because an expiry is up to a nanosecond late.
+//! Port 0 is paused. The station at port 1 fills its queue to one byte below XOFF; then a frame of maximum length
+//! crosses the threshold. One picosecond earlier, another frame starts toward the station and delays the pause frame.
+//! The station starts frames until the last picosecond that the standard allows; its last frame has maximum length.
 #![allow(clippy::unwrap_used)]
 
 // proves: headroom
@@ -30,11 +27,11 @@ const PFC_FRAME: u32 = 60;
 const XOFF: u64 = 40_000;
 const BEGIN: Picos = Picos::from_micros(10);
 
-/// Response times of 802.3 31B.3.7, as (rate in Gb/s, quanta), from the last bit of a pause frame to the last start of
-/// a frame.
+/// Maximum response times of 802.3 31B.3.7, as (rate in Gb/s, quanta), from the last bit of a pause frame to the last
+/// start of a frame.
 const RESPONSES: [(u64, u64); 5] = [(1, 2), (10, 60), (40, 118), (100, 394), (400, 905)];
 
-/// Station that obeys pauses after its response time, to the picosecond.
+/// Station that obeys pauses exactly at the end of its response time, to the picosecond.
 #[derive(Debug)]
 struct Station {
     place: Place,
@@ -108,7 +105,7 @@ struct Case {
     metres: u64,
 }
 
-/// Long distance: 100 km at 1 Gb/s, whose cable alone needs 125,000 bytes.
+/// Long line: 100 km at 1 Gb/s. Frames in flight on the cable alone need 125,000 bytes of headroom.
 const LONG: Case = Case { gbps: 1, quanta: 2, metres: 100_000 };
 
 fn cases() -> impl Iterator<Item = Case> {
@@ -145,8 +142,8 @@ impl Case {
         self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
     }
 
-    /// Returns the time from the end of the crossing frame until the station stops: cable, wait for a frame that
-    /// started one picosecond before, pause frame, cable, and response.
+    /// Returns the time from the end of the frame that crosses XOFF until the station stops: cable, a frame that
+    /// started one picosecond earlier, pause frame, cable, and response.
     fn window(self) -> Picos {
         let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
         let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
@@ -157,8 +154,8 @@ impl Case {
         (self.window().0 - 1) / self.time_of(Bytes(1)).0
     }
 
-    /// Returns the exact headroom in bytes: the crossing frame without the byte that reaches XOFF, the bytes of the
-    /// window without preambles and gaps, and the last frame.
+    /// Returns the exact headroom in bytes: frame that crosses XOFF, less the byte that reaches XOFF; bytes sent in the
+    /// window, without preambles and gaps; last frame.
     fn exact(self) -> u64 {
         let frames = self.behind().div_ceil(Bytes::on_line(LONGEST).0);
         let longest = Bytes::of_frame(LONGEST).0;
@@ -186,8 +183,8 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Sends frames of these lengths, and then frames of maximum length. At the time `delaying`, a frame toward the station
-/// starts.
+/// Sends frames of the lengths `lens`, then frames of maximum length. At the time `delaying`, another frame starts
+/// toward the station and delays the pause frame.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));
@@ -254,7 +251,8 @@ fn exact_worst_case_fills_headroom_to_last_byte() {
     }
 }
 
-/// Computed headroom includes preambles and gaps, which buffers do not hold, and rounds up to nanoseconds and bytes.
+/// The computed headroom includes preambles and gaps, which take no buffer memory, and is rounded up to nanoseconds and
+/// bytes.
 #[test]
 fn computed_headroom_exceeds_worst_case_only_by_gaps() {
     for case in cases() {

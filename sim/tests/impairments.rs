@@ -1,4 +1,4 @@
-//! Simulated switches whose driver is impaired.
+//! Simulated switches whose driver stalls, sleeps, or cannot transmit.
 
 // proves: sim-faults
 
@@ -208,7 +208,6 @@ fn stalled_switch_neither_sends_nor_obeys_pauses() {
     assert_eq!([xoffs(&fabric, 0, 1), xoffs(&fabric, 0, 2)], [1, 1]);
     check(&fabric);
 
-    // Switch 1 pauses switch 0, which is stalled.
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
     fabric.begin(0, &flow(1, 2_000, Picos::ZERO));
     fabric.run_until(begin);
@@ -309,8 +308,8 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
 }
 
-/// Headroom also covers the standard's peer response, two maximum frames, and the commit. The hosts need almost 4 us
-/// less, so only a stall 4 us longer than the budget loses frames.
+/// Headroom also covers the peer response, two maximum frames, and the commit limit. The hosts need almost 4 us less,
+/// so only a stall 4 us longer than the budget loses frames.
 #[test]
 fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
@@ -337,7 +336,6 @@ fn blocked_line_gets_no_frames_while_others_do() {
 fn frame_already_on_blocked_line_still_leaves() {
     let mut fabric = star(2, "", |_| ());
     fabric.begin(1, &flow(0, 3, Picos::ZERO));
-    // The first frame has just started on the switch's line.
     let begin = come(Picos::ZERO, 1);
     fabric.run_until(begin);
     let end = Nanos::from_micros(20);
@@ -349,7 +347,7 @@ fn frame_already_on_blocked_line_still_leaves() {
     check(&fabric);
 }
 
-/// The frame on the line leaves after 122 ns. Another arrives after 60 ns. The block ends in between, after 100 ns.
+/// The line's frame ends after 122 ns. Another frame arrives after 60 ns, and the block ends after 100 ns.
 #[test]
 fn block_that_ends_while_line_is_busy_has_no_effect() {
     let mut fabric = star(3, COMMIT, |_| ());

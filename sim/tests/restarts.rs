@@ -1,5 +1,3 @@
-//! Restarts of simulated switches.
-
 // proves: sim-faults
 
 use std::sync::Arc;
@@ -150,15 +148,14 @@ fn restart_resumes_peer_on_blocked_line_once_unblocked() {
     }
 }
 
-/// The switch restarts once, or twice at the same time. The XON for host 1 leaves after 7 ns. After 3 ns a frame for
-/// host 1 arrives, and the last frame of the old switch leaves for host 0.
+/// A frame for host 1 arrives 3 ns after the restart (or two at once). The XON to host 1 takes 7 ns, and the old
+/// switch's last frame leaves for host 0.
 #[test]
 fn frame_of_new_switch_waits_for_xon_of_old_switch() {
     for times in [1, 2] {
         let (plan, mut fabric) = held();
         let line = fabric.end(At::Switch(0, 0));
         while fabric.step(Picos::NEVER) != Some(FabricEvent::Left(line)) {}
-        // This frame arrives in six frame times, while the line is busy.
         let came = fabric.now().after(Picos(6 * time_of(FRAME).0));
         fabric.begin(0, &Flow { from: Picos(came.0 - time_of(FRAME).0 - LINE.delay.0), ..flow(1, 1) });
         let parts = Picos::from(Nanos(came.floor().0 - 2));
@@ -172,7 +169,7 @@ fn frame_of_new_switch_waits_for_xon_of_old_switch() {
     }
 }
 
-/// When the old switch ends, a frame is on the line. Another frame arrives 60 ns later. The line is blocked for 100 ns.
+/// A frame is on the line at the restart, and another one arrives 60 ns later. The line is blocked for 100 ns.
 #[test]
 fn frame_on_line_leaves_before_frames_of_new_switch() {
     let plan = topology::single(3, LINE);
@@ -209,11 +206,9 @@ fn restarted_switch_sends_once_its_line_is_unblocked() {
 
 #[test]
 fn frames_arriving_during_a_restart_are_lost_and_counted() {
-    // The tenth frame arrives just before the old switch ends, the twentieth when the new switch begins or just before
-    // that.
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
     assert_eq!(Picos::from(came(20).floor()), came(20));
-    // If another line is still blocked when the new switch begins, the driver stays impaired.
+    // While idle port 0 is blocked, the driver stays impaired after the restart, which must not change the counts.
     let refusals = [Nanos::ZERO, Nanos::from_micros(100)];
     for (later, lost, refused) in refusals.iter().flat_map(|refused| [(0, 9, *refused), (1, 10, *refused)]) {
         let plan = topology::chain(1, LINE);

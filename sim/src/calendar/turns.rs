@@ -1,8 +1,7 @@
-//! Chooses the next part of the fabric whose events are processed together (its turn), and the end of the turn.
+//! Chooses the part of the fabric whose events are processed next (its turn), and the end of the turn.
 //!
-//! The reach is the minimum time in which an event affects a neighboring node. So an event affects another
-//! [part](Parts) after at least one reach per link between the parts, and its own part after at least one reach per
-//! link of the shortest round trip. A turn ends before any pending event elsewhere can affect the part.
+//! An event needs at least one reach per link to affect another [part](Parts). A turn ends before any pending event
+//! elsewhere, or an event of the turn itself, can affect the part.
 //!
 //! In a bipartite fabric each turn spans two reaches, once the two sides are one reach apart:
 //!
@@ -11,21 +10,21 @@
 //!   other  ======|=====|-----------|-----------|  progress of the other side
 //! ```
 //!
-//! Of the parts that can take such a long turn, the last active one comes first, because its data is cached. If none
-//! can, the part with the earliest event comes first, where one fixed side counts as one reach later.
+//! Of the parts that can take such a long turn, the last active one comes first, because its data is cached. If no part
+//! can, the part with the earliest event comes first; events of one side count as one reach later.
 
 use crate::time::Picos;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Number of links on the shortest path between two parts, or on the shortest round trip of one; at most [`FAR`].
+    /// Number of links on the shortest path between two parts, or from a part back to itself; at most [`FAR`].
     apart: Box<[Box<[u8]>]>,
     waits: Box<[bool]>,
     least: Box<[u32]>,
 }
 
-/// Maximum lead of a part over another, in reaches; changing it changes when runs end.
+/// Number of links from which on parts count as equally far apart; a change moves the ends of runs.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -112,8 +111,7 @@ impl Turns {
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
         debug_assert!(reach > Picos::ZERO, "a reach of zero leaves turns without events");
         let can_begin = |part: usize| firsts[part] < end;
-        // A turn counts as long from three quarters of the full span on, because sparse events are rarely exactly one
-        // reach apart.
+        // Three quarters of the full span suffice, because sparse events are rarely exactly one reach apart.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn last_active_fabric_part_is_next_if_its_turn_can_be_long() {
+    fn cached_fabric_part_with_long_turn_runs_first() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
         let parts = Parts::new(vec![0, 1, 2, 3], vec![true, true, true, false], links);
         let mut turns = Turns::new(4);

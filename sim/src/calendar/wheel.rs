@@ -1,4 +1,4 @@
-//! Events of a part, ordered by time: near events in a timer wheel, others in a heap.
+//! Pending events of one part of the fabric, ordered by time: near events in a timer wheel, later ones in a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

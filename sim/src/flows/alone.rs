@@ -11,11 +11,10 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Calculator of a flow's path and ideal time: completion alone in the fabric, exact to the picosecond.
+/// Calculator of a flow's path and ideal time: its completion time if it is alone in the fabric.
 #[derive(Clone, Debug)]
 pub struct Alone {
     framing: [Framing; CLASSES],
-    /// Links of each host, and their other ends.
     hosts: Vec<Vec<(Line, At)>>,
     ports: Vec<Vec<(Line, At)>>,
     next: Vec<Vec<u8>>,
@@ -77,7 +76,7 @@ impl Alone {
         }
     }
 
-    /// Returns the lines on the path from a host's link to another host, or `None` without a path.
+    /// Returns the lines on the path from a host's link to another host, or `None` if there is no path.
     #[must_use]
     pub fn way(&self, (from, link): (u32, u8), to: u32) -> Option<Vec<Line>> {
         let (line, mut at) = *self.hosts.get(from as usize)?.get(usize::from(link))?;
@@ -87,7 +86,6 @@ impl Alone {
             let (line, end) = *self.ports[switch as usize].get(usize::from(port))?;
             lines.push(line);
             at = end;
-            // A path with more hops than there are switches is a forwarding loop.
             if lines.len() > self.ports.len() + 1 {
                 return None;
             }
@@ -95,7 +93,8 @@ impl Alone {
         matches!(at, At::Host(host, _) if host == to).then_some(lines)
     }
 
-    /// Returns the completion time of a flow that is alone, and leaves by this link; [`Picos::NEVER`] without a path.
+    /// Returns the completion time of a flow that is alone in the fabric, sent on `link`; [`Picos::NEVER`] if there is
+    /// no path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan, link: u8) -> Picos {
         let framing = self.framing[plan.class.index()];
@@ -104,8 +103,8 @@ impl Alone {
             |sequence| Bytes::on_line(framing.frame_len(payload(plan.bytes, framing.payload_max, sequence)));
         let (first, last) = (on_line(0), on_line(count - 1));
         let Some(way) = self.way((plan.from, link), plan.to) else { return Picos::NEVER };
-        // `before`, `end`: arrivals of the last two frames at the end of each link. `slowest`: time of a full frame on
-        // the slowest line so far, which spaces all frames but the last.
+        // After each link: `before` and `end` are the arrivals of the last two frames. `slowest` is the longest
+        // transmission time of a full frame so far: all frames but the last arrive this far apart.
         let (mut before, mut end, mut slowest) = (0, 0, 0);
         for line in way {
             let pace = Pace::of(line.rate);

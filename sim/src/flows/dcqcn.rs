@@ -1,8 +1,8 @@
 //! DCQCN: reaction point and notification point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments,
 //! SIGCOMM 2015, section 3.1 and Algorithm 1).
 //!
-//! Fast recovery has five rounds, as in the paper's text and fluid model. The paper's algorithm would have four,
-//! because it counts from one. Timers cause no events: they take effect on the next call.
+//! Fast recovery has five rounds, as in the paper's text; its algorithm counts from one, and would have four. Expired
+//! timers take effect at the flow's next call.
 
 use xoff_wire::units::{BitRate, Bytes};
 
@@ -23,22 +23,22 @@ pub struct DcqcnSettings {
     pub fast_recovery: u32,
     /// `R_AI`: increase of the target rate per round.
     pub additive: BitRate,
-    /// `R_HAI`: increase of the target rate once there were more than F rounds by time, and more than F by bytes. The
-    /// smaller of the two excesses multiplies it.
+    /// `R_HAI`: increase of the target rate once more than F rounds have begun by time, and more than F by bytes. It is
+    /// multiplied by the smaller of the two excesses.
     pub hyper: BitRate,
     /// Minimum sending rate.
     pub rate_min: BitRate,
     /// N: minimum interval between notifications (CNPs) of a flow.
     pub cnp_interval: Picos,
-    /// Class of notifications (CNPs).
+    /// Priority class of notifications (CNPs).
     pub cnp_class: xoff_wire::units::Class,
 }
 
 impl Default for DcqcnSettings {
     /// Returns published values: g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us.
     ///
-    /// Chosen here: `R_HAI` is ten times `R_AI` (as in 802.1Qau), the minimum rate is 100 Mb/s (as in HPCC's
-    /// simulations), and notifications have class 6.
+    /// Values not from the paper: `R_HAI` is ten times `R_AI` (as in 802.1Qau), the minimum rate is 100 Mb/s (as in
+    /// HPCC's simulations), and CNPs have class 6.
     fn default() -> DcqcnSettings {
         DcqcnSettings {
             gain: 1.0 / 256.0,
@@ -173,7 +173,7 @@ impl Dcqcn {
     }
 }
 
-/// Returns the interval, at least 1 ps: zero would loop forever.
+/// Returns `timer`, but at least 1 ps: an interval of zero would loop forever.
 fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
@@ -199,7 +199,8 @@ mod tests {
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
         assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha does not begin at one");
-        // After 56 us alpha has decayed once, and one round of increase is over.
+        // 56 us is just after the first expiry of both 55 us timers: alpha has decayed once, and one round of increase
+        // is over.
         let rate = point.rate(at(56));
         assert!((rate - 0.75 * LINE).abs() < 1.0, "{rate}");
         point.notified(at(57));

@@ -21,7 +21,7 @@ use crate::seed::Seed;
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 
-/// Simulated fabric with loads and flows.
+/// Simulated fabric, with loads and flows.
 pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
     flows: Vec<SenderFlow>,
@@ -41,12 +41,12 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Memory of an idle flow in bytes, without its timer (16 bytes) and its congestion control.
+/// Size of an idle flow in memory, in bytes, without its timer (16 bytes) and its congestion control.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
-    /// Builds the fabric of a plan, with dataplane switches.
+    /// Builds the fabric of a plan, with xoff's dataplane in every switch.
     ///
     /// # Panics
     /// If a port has no link, or two.
@@ -60,11 +60,11 @@ impl FlowFabric {
 }
 
 impl FlowFabric<AnySwitch> {
-    /// Builds the fabric of a plan: a scheduled one, whose plan must be [`Scheduled::plan`], or one with dataplane
-    /// switches.
+    /// Builds the fabric of a plan: a scheduled one, whose plan must be [`Scheduled::plan`], or one that runs xoff's
+    /// dataplane.
     ///
     /// # Panics
-    /// As [`FlowFabric::new`] does.
+    /// If a port has no link, or two.
     #[must_use]
     pub fn of_any(
         plan: &Plan,
@@ -80,10 +80,10 @@ impl FlowFabric<AnySwitch> {
 }
 
 impl<S: Node> FlowFabric<S> {
-    /// Builds the fabric of a plan, with custom switches.
+    /// Builds the fabric of a plan, with switches that a function creates.
     ///
     /// # Panics
-    /// As [`FlowFabric::new`] does.
+    /// If a port has no link, or two.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -113,7 +113,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Adds a flow, with the tag in `plan`. Returns its number.
+    /// Adds a flow, with the tag in `plan`; returns the flow's number.
     ///
     /// # Panics
     /// If a host does not exist, or sends to itself.
@@ -139,23 +139,23 @@ impl<S: Node> FlowFabric<S> {
     /// Makes a host a slow receiver.
     ///
     /// # Panics
-    /// Without such a host, or if it is slow already.
+    /// If the host does not exist, or is a slow receiver already.
     pub fn slow_down(&mut self, host: u32, receiver: SlowReceiver) {
         self.fabric.at_host(host, |at, _| at.slow_down(receiver));
     }
 
-    /// Adds a load; returns its number, which tags its flows.
+    /// Adds a load; returns its number, which is the tag of its flows.
     ///
     /// # Panics
-    /// As [`FlowFabric::add`] does.
+    /// If a host of a flow does not exist, or sends to itself.
     pub fn add_load(&mut self, load: impl Load + Send + 'static) -> u16 {
         self.add_load_at(load, None)
     }
 
-    /// Adds a load whose flows have a rate of at most `most` each, with headers and gaps.
+    /// Adds a load whose flows each send at most at the rate `most`, headers and gaps included.
     ///
     /// # Panics
-    /// As [`FlowFabric::add`] does.
+    /// If a host of a flow does not exist, or sends to itself.
     pub fn add_load_at(&mut self, load: impl Load + Send + 'static, most: Option<BitRate>) -> u16 {
         let tag = u16::try_from(self.loads.len()).expect("more loads than 16 bits can count");
         self.loads.push(Box::new(load));
@@ -164,7 +164,7 @@ impl<S: Node> FlowFabric<S> {
         tag
     }
 
-    /// Yields the loads by tag.
+    /// Yields the loads in the order of their tags.
     pub fn loads(&self) -> impl Iterator<Item = &dyn Load> {
         self.loads.iter().map(|load| load.as_ref() as &dyn Load)
     }
@@ -192,9 +192,9 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Runs until all flows have ended, or until `limit`; returns true if all ended.
+    /// Runs until all flows have ended, or until `limit`; returns true if all flows have ended.
     ///
-    /// If no load [listens](Load::listens), the run continues for the fabric's [lead](Fabric::lead).
+    /// If no load [listens](Load::listens), the run continues for one [lead](Fabric::lead), so that no node is behind.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -258,7 +258,7 @@ impl<S: Node> FlowFabric<S> {
         self.flows.len()
     }
 
-    /// Yields each flow's record, by number.
+    /// Yields the records of all flows, in the order of their numbers.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
         (0..self.flows.len())
             .map(|flow| self.record(u32::try_from(flow).expect("more flows than 32 bits can count")))
@@ -267,7 +267,7 @@ impl<S: Node> FlowFabric<S> {
     /// Returns a flow's record so far.
     ///
     /// # Panics
-    /// Without such a flow.
+    /// If the flow does not exist.
     #[must_use]
     pub fn record(&self, flow: u32) -> FlowRecord {
         let SenderFlow { host, number } = self.flows[flow as usize];
@@ -294,19 +294,19 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns how many different frames of a flow have arrived.
+    /// Returns how many different frames of a flow have arrived at its receiver.
     ///
     /// # Panics
-    /// Without such a flow.
+    /// If the flow does not exist.
     #[must_use]
     pub fn received(&self, flow: u32) -> u32 {
         self.received_by(self.sent(flow)).received()
     }
 
-    /// Returns how many different bytes of a flow have arrived.
+    /// Returns how many different bytes of a flow have arrived at its receiver.
     ///
     /// # Panics
-    /// Without such a flow.
+    /// If the flow does not exist.
     #[must_use]
     pub fn received_bytes(&self, flow: u32) -> u64 {
         let sent = self.sent(flow);
@@ -314,10 +314,10 @@ impl<S: Node> FlowFabric<S> {
         (u64::from(self.received(flow)) * u64::from(payload_max)).min(sent.bytes)
     }
 
-    /// Returns the TCP sender of a flow, while it sends.
+    /// Returns the TCP sender of a flow while it sends.
     ///
     /// # Panics
-    /// Without such a flow.
+    /// If the flow does not exist.
     #[must_use]
     pub fn tcp_sender(&self, flow: u32) -> Option<&TcpSender> {
         let SenderFlow { host, number } = self.flows[flow as usize];
@@ -340,26 +340,25 @@ impl<S: Node> FlowFabric<S> {
     /// Returns the rate that congestion control allows a flow, in b/s on the line.
     ///
     /// # Panics
-    ///
-    /// Without such a flow.
+    /// If the flow does not exist.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
         let SenderFlow { host, number } = self.flows[flow as usize];
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))
     }
 
-    /// Returns the calculator of paths and ideal times.
+    /// Returns the calculator of paths and ideal completion times in this fabric.
     #[must_use]
     pub fn alone(&self) -> &Alone {
         &self.alone
     }
 
-    /// Returns the fabric.
+    /// Returns the simulated switches, hosts and links.
     #[must_use]
     pub fn fabric(&self) -> &Fabric<S, FlowHost> {
         &self.fabric
     }
 
-    /// Returns the fabric for changes, such as faults.
+    /// Returns the simulated switches, hosts and links for changes, such as faults.
     pub fn fabric_mut(&mut self) -> &mut Fabric<S, FlowHost> {
         &mut self.fabric
     }

@@ -1,15 +1,16 @@
-//! Frame lengths of transports.
+//! Lengths of data frames with RoCEv2 and TCP headers.
 
 use xoff_host::tcp::wire;
 
-/// Bytes around RoCEv2's payload without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
+/// Bytes of a RoCEv2 frame besides its payload, without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12,
+/// invariant CRC 4.
 const AROUND: u32 = 58;
 /// Maximum RoCEv2 payload in bytes at an MTU of 1500.
 pub const PAYLOAD_MAX: u32 = 1_456;
-/// Maximum payload of a flow in bytes: its frames are counted in 32 bits.
+/// Maximum payload of a flow in bytes. It keeps frame numbers within 32 bits.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 
-/// Division of a flow into frames.
+/// Headers and maximum payload of a flow's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// Maximum payload of a frame in bytes.
@@ -18,19 +19,19 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Creates frames of RoCEv2, which flows without a reliable transport also use.
+    /// Describes RoCEv2 frames, which flows without a reliable transport also use.
     #[must_use]
     pub const fn roce(payload_max: u32) -> Framing {
         Framing { payload_max, is_tcp: false }
     }
 
-    /// Creates frames of TCP with timestamps.
+    /// Describes TCP segments with timestamps.
     #[must_use]
     pub const fn tcp(payload_max: u32) -> Framing {
         Framing { payload_max, is_tcp: true }
     }
 
-    /// Returns the length of a data frame in bytes without FCS.
+    /// Returns the length of a data frame with this payload, in bytes without FCS.
     #[inline]
     #[must_use]
     pub const fn frame_len(self, payload: u32) -> u32 {
@@ -50,7 +51,8 @@ impl Framing {
     }
 }
 
-/// Returns the length of a RoCEv2 frame in bytes without FCS. Payload is padded to multiples of four bytes, at least four.
+/// Returns the length of a RoCEv2 frame in bytes without FCS. Payload is padded to a multiple of four bytes, at least
+/// four.
 #[must_use]
 pub const fn frame_len(payload: u32) -> u32 {
     let padded = payload.next_multiple_of(4);

@@ -36,10 +36,10 @@ enum Timer {
     Acknowledge(u32),
 }
 
-/// Host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
+/// Simulated host that sends and receives many flows, and obeys pauses by the same [`Gate`] as a live host.
 ///
-/// It sends answers before data, and data in round robin over classes and flows. A hash of each flow chooses the link
-/// of its data, and of its answers.
+/// Acknowledgements and CNPs leave first; data is sent round robin over classes and flows. A hash of each flow chooses
+/// the link.
 #[derive(Debug)]
 pub struct FlowHost {
     place: Place,
@@ -48,7 +48,7 @@ pub struct FlowHost {
     settings: Arc<HostSettings>,
     links: Box<[HostLink]>,
     sending: Vec<Sending>,
-    /// Reactions by flow; empty if no flow has one.
+    /// QCN or RoCE congestion control by flow number; empty if no flow has one.
     reactions: Vec<Option<Reaction>>,
     most: Vec<Option<Pace>>,
     receiving: Vec<Receiving>,
@@ -60,7 +60,6 @@ pub struct FlowHost {
 }
 
 impl FlowHost {
-    /// Creates the host, with the lines and routers of its links.
     #[must_use]
     pub(super) fn new(
         place: Place,
@@ -169,7 +168,7 @@ impl FlowHost {
         self.reaction(number)?.rate(now)
     }
 
-    /// Returns the gate of the first link, which obeys and counts received pauses.
+    /// Returns the first link's gate, which obeys and counts received pauses.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.links[0].gate
@@ -294,7 +293,6 @@ impl FlowHost {
                 }
                 self.settle(number, now);
             } else if is_at_end {
-                // While the flow waited to retransmit, all of its frames were acknowledged.
                 self.settle(number, now);
             } else {
                 return self.start_data(at, number, net);
@@ -345,7 +343,6 @@ impl FlowHost {
         self.settle(number, now.after(self.links[at].pace.time_of(bytes)));
     }
 
-    /// Calculates when the flow's rate allows the next frame.
     #[inline]
     fn space(&mut self, number: u32, now: Picos, bytes: Bytes) {
         let gap = self.reaction(number).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
@@ -353,8 +350,8 @@ impl FlowHost {
         let under_way = flow.under_way.as_mut().expect(UNDER_WAY);
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
-            // If other flows of the host delayed the frame, make up for at most one frame time, so that the flow keeps
-            // its rate.
+            // If other flows of the host delayed the frame, the flow catches up by at most one frame time, so that it
+            // keeps its rate.
             Some(most) => {
                 let span = most.time_of(bytes);
                 under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))

@@ -1,5 +1,5 @@
-//! Slow receiver: buffers frames that arrive faster than its rate, and pauses its switch by PFC ([`Held`]). It
-//! processes answers at once.
+//! Slow receiver: buffers frames that arrive faster than it processes them, and pauses its switch by PFC ([`Held`]). It
+//! processes acknowledgements and CNPs at once.
 
 use std::collections::VecDeque;
 
@@ -11,36 +11,35 @@ use xoff_wire::{MacControl, Pfc};
 use super::segment::Content;
 use crate::time::{Pace, Picos};
 
-/// Duration of a pause, refreshed after half of this time.
+/// Duration that each XOFF requests; XOFF is repeated after half of this time.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
-/// Parameters of a slow receiver.
+/// Parameters of a host that processes frames slowly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowReceiver {
     /// Maximum processing rate, with headers and gaps.
     pub rate: BitRate,
-    /// Buffer size per class, FCS included; further frames are dropped.
+    /// Buffer size per class, FCS included; frames above it are dropped.
     pub buffer: Bytes,
     /// Buffered bytes of a class that cause an XOFF.
     pub xoff: Bytes,
     /// Buffered bytes of a class below which XON is sent.
     pub xon: Bytes,
-    /// Start of the slow period.
+    /// Start of the period in which the host is slow.
     pub begin: Picos,
-    /// End of the slow period: buffered frames are processed at line rate.
+    /// End of the period in which the host is slow; buffered frames are then processed at line rate.
     pub end: Picos,
 }
 
-/// Pause that a slow receiver sent.
+/// Pause that a slow receiver sent to its switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ReceiverPause {
     pub class: Class,
-    /// Time at which the XOFF left.
     pub start: Nanos,
     /// Time at which an XON or a link change ended the pause.
     pub end: Option<Nanos>,
-    /// Number of repeated XOFFs.
+    /// Number of XOFF frames that repeated the pause.
     pub refreshes: u64,
 }
 

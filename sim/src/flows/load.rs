@@ -1,26 +1,26 @@
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// Source of a run's flows. The seed determines these flows.
+/// Generator of a run's flows. Its seed fully determines these flows.
 pub trait Load {
     /// Adds the initial flows, which may start later.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if the load reacts to [`Load::ended`], which makes runs slower.
+    /// Returns true if the load reacts to [`Load::ended`]. Runs with such a load are slower.
     fn listens(&self) -> bool;
 
-    /// Reacts to the end of a flow of this load; may add flows.
+    /// Reacts to the end of one of this load's flows; may add flows.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         let _ = (flow, plan, new_flows);
     }
 
-    /// Returns the load's queries, if any.
+    /// Returns the load's incast queries, if any.
     fn queries(&self) -> &[Query] {
         &[]
     }
 }
 
-/// Collector of flows that a load adds.
+/// Collector for flows that a load adds.
 #[derive(Debug)]
 pub struct NewFlows<'fabric> {
     now: Picos,
@@ -29,7 +29,7 @@ pub struct NewFlows<'fabric> {
 }
 
 impl NewFlows<'_> {
-    /// Creates a collector; `first` is the first flow's number.
+    /// Creates a collector that appends to `flows`; `first` is the number of the first flow.
     pub fn new(now: Picos, first: u32, flows: &mut Vec<FlowPlan>) -> NewFlows<'_> {
         NewFlows { now, first, flows }
     }
@@ -40,7 +40,7 @@ impl NewFlows<'_> {
         self.now
     }
 
-    /// Adds a flow; returns its number. The fabric sets the tag.
+    /// Adds a flow; returns its number. The fabric sets the flow's tag.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
         let flow = self.first + u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
         self.flows.push(plan);
@@ -52,23 +52,21 @@ impl NewFlows<'_> {
     }
 }
 
-/// Query of a host, which several servers answer.
+/// Incast query: one host asks several servers, which all answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Query {
-    /// Querying host.
     pub asker: u32,
     pub start: Picos,
-    /// Arrival of the last answer, if all answers have arrived.
+    /// Arrival of the last answer; `None` until all answers have arrived.
     pub finish: Option<Picos>,
-    /// Time by which all answers must arrive.
     pub deadline: Option<Picos>,
     /// Number of missing answers.
     pub open: u32,
 }
 
 impl Query {
-    /// Returns true if all answers have arrived, by the deadline if there is one.
+    /// Returns true if all answers have arrived, and by the deadline if the query has one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

@@ -1,4 +1,4 @@
-//! Flows: plans, hosts and results.
+//! Flows of simulated hosts: plans, hosts and results.
 //!
 //! ```text
 //!   load --> FlowPlan --> FlowFabric --> FlowHost (from) ==> switches ==> FlowHost (to) --> FlowRecord
@@ -38,17 +38,14 @@ use xoff_wire::units::Class;
 
 use crate::time::Picos;
 
-/// Plan of a flow.
+/// Plan of a flow: hosts, class, size and start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct FlowPlan {
     pub from: u32,
-    /// Receiving host, which is not the sender.
     pub to: u32,
     pub class: Class,
-    /// Total payload in bytes.
     pub bytes: u64,
-    /// Earliest start of the first frame.
     pub start: Picos,
     /// Number of the flow's load; [`FlowFabric`] sets it.
     pub tag: u16,
@@ -63,38 +60,33 @@ pub struct FlowRecord {
     pub to: u32,
     pub class: Class,
     pub tag: u16,
-    /// Total payload in bytes.
     pub bytes: u64,
-    /// Earliest start of the first frame.
     pub start: Picos,
-    /// Arrival of the last missing byte, if the flow has ended.
+    /// Arrival of the last missing byte, or `None` while the flow runs.
     pub finish: Option<Picos>,
-    /// Arrival of the last acknowledgement at the sender, with TCP.
+    /// Arrival of the last acknowledgement at the sender; only for TCP flows.
     pub acknowledged: Option<Picos>,
-    /// Completion time that the flow would have alone in the fabric at line rate.
+    /// Completion time of the flow if it were alone in the fabric.
     pub ideal: Picos,
     /// Data frames sent, retransmissions included.
     pub frames_sent: u32,
-    /// Data frames sent again.
     pub frames_resent: u32,
-    /// Retransmission timeouts of the sender.
     pub timeouts: u32,
-    /// Frames received with an ECN mark.
+    /// Number of received frames with an ECN mark.
     pub marked: u32,
-    /// CNPs that the receiver sent, plus CNMs that the sender received.
+    /// Number of CNPs that the receiver sent, plus CNMs that the sender received.
     pub cnps: u32,
-    /// Frames that arrived out of order.
     pub out_of_order: u32,
 }
 
 impl FlowRecord {
-    /// Returns the time from the flow's start to its completion, if it has ended.
+    /// Returns the time from the flow's start to its completion, or `None` while it runs.
     #[must_use]
     pub fn took(&self) -> Option<Picos> {
         self.finish.map(|finish| finish.since(self.start))
     }
 
-    /// Returns the completion time divided by the ideal completion time.
+    /// Returns the completion time divided by the ideal completion time, or `None` while the flow runs.
     #[must_use]
     pub fn slowdown(&self) -> Option<f64> {
         self.took().map(|took| took.0 as f64 / self.ideal.0.max(1) as f64)

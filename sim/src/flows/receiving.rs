@@ -28,7 +28,7 @@ struct ReceiveState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) kind: Kind,
-    /// Sequence number below which all frames have arrived.
+    /// Sequence number of the first frame that has not arrived.
     pub(super) sequence: u32,
 }
 
@@ -68,7 +68,7 @@ impl Receiving {
         self.end_if(now, is_last)
     }
 
-    /// Counts a frame of TCP; returns true if it completes the flow.
+    /// Counts an arrived TCP segment; returns true if the flow is complete.
     #[inline]
     pub(super) fn take_tcp(&mut self, now: Picos, is_new: bool, is_in_order: bool) -> bool {
         let frames = self.frames;

@@ -1,11 +1,12 @@
-//! Frame of a flow. Without TCP its transport header has RoCEv2's length, so that switches treat it as RDMA.
+//! Layout of a flow's frames. Without TCP, the transport header has RoCEv2's length, so that switches treat the frame
+//! as RDMA.
 //!
 //! ```text
 //!   0         14      34     42     43        46       50         54      62
 //!   | Ethernet | IPv4 | UDP  | kind | (zero)  | number | sequence | sent  | payload
 //! ```
 //!
-//! `number` identifies the flow at the destination. An acknowledgement repeats its data frame's `sent`.
+//! `number` identifies the flow at the destination. An acknowledgement repeats the time `sent` of its data frame.
 
 use xoff_host::tcp::wire::{HEADER_MAX, TcpHeader, checksum};
 use xoff_wire::Cnm;
@@ -25,7 +26,7 @@ pub(super) const TCP: u8 = 6;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// RoCEv2 opcode of a segment. Only the value of the NAK differs from RoCEv2.
+/// Opcode of a frame in the RoCEv2 header. Values are RoCEv2's, except for the NAK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -64,7 +65,6 @@ pub(super) struct Envelope {
     pub(super) is_ecn_capable: bool,
 }
 
-/// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Roce(Segment),
@@ -77,7 +77,6 @@ pub(super) const fn port(flow: u32) -> u16 {
     0xc000 | bits >> 2
 }
 
-/// Returns the link of a flow, chosen by a hash among its sender's links.
 #[inline]
 pub(super) fn link_of((from, to): (u32, u32), port: u16, links: usize) -> usize {
     if links == 1 {
@@ -120,7 +119,7 @@ impl Envelope {
         head
     }
 
-    /// Returns the frame's headers and their length; `len` is the frame's.
+    /// Returns the headers of a TCP frame and their length; `len` is the frame's length in bytes.
     pub(super) fn encode_tcp(&self, header: &TcpHeader, len: u32) -> ([u8; IP + HEADER_MAX], usize) {
         let mut head = [0; IP + HEADER_MAX];
         head[..IP].copy_from_slice(&self.encode(TCP, header.identification(), len));
@@ -131,12 +130,12 @@ impl Envelope {
     }
 }
 
-/// Returns the length of a frame without payload in bytes, without FCS.
+/// Returns the length of a TCP frame without payload, in bytes without FCS.
 pub(super) fn tcp_len(header: &TcpHeader) -> u32 {
     u32::try_from(IP + header.header_len()).unwrap_or(u32::MAX)
 }
 
-/// Parses a frame of TCP, and whether it has a congestion mark.
+/// Parses a TCP frame; also returns whether it has an ECN congestion mark.
 #[inline]
 pub(super) fn parse_tcp(head: &[u8]) -> Option<(TcpHeader, bool)> {
     let header = TcpHeader::parse(head.get(IP..)?, [head[18], head[19]])?;
@@ -174,7 +173,7 @@ impl Segment {
 }
 
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
-    // Subtract 12 from offsets in the frame, because the CNM quotes the frame from its EtherType on.
+    // Offsets in the frame are 12 too high, because the CNM quotes the frame from its EtherType on.
     let quoted = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
     let word = |at: usize| quoted(at, 4)?.try_into().map(u32::from_be_bytes).ok();
     let to = word(30)?.checked_sub(u32::from_be_bytes(ip(0)))?;
@@ -206,7 +205,7 @@ mod tests {
             let mut head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
             assert_eq!(Segment::parse(&head), Some((segment, false)));
             assert_eq!(Segment::class(&head), envelope.class);
-            let header = Header::parse(&head).expect("the head is not a valid frame");
+            let header = Header::parse(&head).expect("the first bytes are not a valid frame");
             assert_eq!((header.src, header.dst, header.dscp), (address(1), address(2), Some(24)));
             let key = FlowKey::of(&header, &head);
             let ports = [port(7), 4791];
@@ -225,7 +224,7 @@ mod tests {
             let envelope = Envelope { from: 1, to, via, class, port: port(7), is_ecn_capable: true };
             let segment = Segment { kind: Kind::Data, number: 0, sequence: 9, sent: Picos(1) };
             let head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
-            let header = Header::parse(&head).expect("the head is not a valid frame");
+            let header = Header::parse(&head).expect("the first bytes are not a valid frame");
             assert_eq!((header.src, header.dst), (address(1), router));
             let packet = Packet::read(header.ether_type, header.payload(&head), 1_500);
             let packet = packet.expect("IPv4").expect("router would not forward the packet");

@@ -1,4 +1,4 @@
-//! State of a flow at its sender. It is boxed while the flow is active.
+//! State of a flow at its sender; the part that only active flows need is boxed.
 
 use xoff_wire::units::{Class, MacAddr};
 
@@ -38,7 +38,7 @@ pub(super) struct SendState {
     pub(super) deadline: Picos,
     pub(super) frames: u32,
     pub(super) next: u32,
-    /// Sequence number below which all frames are acknowledged.
+    /// Sequence number of the first frame that is not acknowledged.
     pub(super) acknowledged: u32,
     reached: u32,
     pub(super) is_watched: bool,
@@ -56,7 +56,6 @@ pub(super) fn payload(bytes: u64, payload_max: u32, sequence: u32) -> u32 {
 }
 
 impl Sending {
-    /// Returns the addresses of the flow's frames from host `from`.
     pub(super) fn envelope(&self, from: u32, via: Option<MacAddr>, is_ecn_capable: bool) -> Envelope {
         Envelope { from, to: self.to, via, class: self.class, port: self.port, is_ecn_capable }
     }
@@ -84,7 +83,6 @@ impl Sending {
         FlowPlan { from, to, class, bytes, start, tag }
     }
 
-    /// Starts a flow that has not started yet; otherwise returns false.
     #[inline]
     pub(super) fn begin(&mut self, now: Picos, payload_max: u32) -> bool {
         let Wait::Start { is_held } = self.wait else { return false };

@@ -7,7 +7,7 @@ use xoff_wire::units::BitRate;
 
 use crate::time::{Pace, Picos};
 
-/// Parameters of TIMELY.
+/// Parameters of TIMELY congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimelySettings {
     /// alpha: weight of a new sample in the gradient.
@@ -22,11 +22,11 @@ pub struct TimelySettings {
     pub high: Picos,
     /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
-    /// N: number of samples without a rising round-trip time until the rate rises by N times delta.
+    /// N: after this number of samples without a rising round-trip time, the rate rises by N times delta.
     pub hyper_after: u32,
     /// Minimum sending rate.
     pub rate_min: BitRate,
-    /// Initial share of line rate; 1 / (N + 1) with N flows in the paper.
+    /// Initial sending rate as a share of line rate; the paper uses 1 / (N + 1) for N flows.
     pub start: f64,
 }
 
@@ -34,7 +34,7 @@ impl Default for TimelySettings {
     /// Returns published values: alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5. The idle
     /// round-trip time is 20 us, as in HPCC's simulations.
     ///
-    /// Chosen here: minimum rate 10 Mb/s, and a start at line rate.
+    /// Values not from the paper: minimum rate 10 Mb/s, and a start at line rate.
     fn default() -> TimelySettings {
         TimelySettings {
             gain: 0.875,

@@ -9,23 +9,23 @@ use super::swift::SwiftSettings;
 use super::timely::TimelySettings;
 use crate::time::Picos;
 
-/// Settings of all hosts of a run.
+/// Settings that all hosts of a run share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSettings {
     /// Transport of flows without TCP.
     pub transport: Transport,
-    /// Flows that use TCP.
+    /// TCP settings, if some flows use TCP.
     pub tcp: Option<TcpHosts>,
-    /// Maximum payload of a frame without TCP in bytes.
+    /// Maximum payload of a frame without TCP, in bytes.
     pub payload_max: u32,
-    /// Obedience of hosts to pauses.
+    /// How hosts obey pauses of classes.
     pub obedience: Obedience,
     /// True if hosts obey pauses of single flows (OFC).
     pub obeys_flows: bool,
     /// True if hosts obey requested rates (GFC).
     pub obeys_rates: bool,
-    /// Settings of QCN reaction points, which replace RoCE's congestion `control`. A flow's seed is this seed plus
-    /// the numbers of host and flow.
+    /// Settings of QCN reaction points, which replace RoCE's congestion `control`. Each flow adds its number and its
+    /// host's to the seed.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -52,7 +52,7 @@ impl HostSettings {
         HostSettings { tcp: Some(tcp), ..HostSettings::default() }
     }
 
-    /// Returns the division of a class's flows into frames.
+    /// Returns headers and maximum payload of the class's flows.
     #[inline]
     #[must_use]
     pub fn framing(&self, class: Class) -> Framing {
@@ -63,46 +63,46 @@ impl HostSettings {
     }
 }
 
-/// Flows that use TCP.
+/// Settings of flows that use TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpHosts {
     /// Classes whose flows use TCP.
     pub classes: ClassSet,
     /// Class of acknowledgements; `None` means the class of their flow.
     pub ack_class: Option<Class>,
-    /// Settings of all connections.
+    /// Settings of all TCP connections.
     pub settings: TcpSettings,
 }
 
-/// Transport protocol of flows.
+/// Transport protocol of flows without TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Transport {
-    /// Sends each frame once at line rate, without answers or ECN; a flow that loses a frame never ends.
+    /// Sends each frame once at line rate, without acknowledgements or ECN; a flow that loses a frame never ends.
     LineRate,
-    /// Reliable, ordered delivery as RDMA over Converged Ethernet.
+    /// Reliable, ordered delivery, as RDMA over Converged Ethernet.
     Roce(RoceSettings),
 }
 
 /// Settings of the reliable transport: go-back-N with acknowledgements, one NAK per gap, and ECN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoceSettings {
-    /// Maximum unacknowledged payload, at least one frame; `None`: no limit.
+    /// Maximum unacknowledged payload, at least one frame; `None` means no limit.
     pub window: Option<Bytes>,
     /// Number of frames per acknowledgement, at least 1.
     pub ack_every: u32,
     /// Class of acknowledgements; `None` means the class of their flow.
     pub ack_class: Option<Class>,
-    /// Time without acknowledgement until retransmission.
+    /// Time without an acknowledgement after which a sender retransmits.
     pub timeout: Picos,
     /// Congestion control algorithm of senders.
     pub control: Control,
 }
 
 impl Default for RoceSettings {
-    /// Returns settings without a window limit, with an acknowledgement per frame in the flow's class, as in HPCC's
+    /// Returns settings without a window limit. Each frame is acknowledged, in the flow's class, as in HPCC's
     /// simulations (`L2_ACK_INTERVAL 1`).
     ///
-    /// Chosen here: a timeout of 4.096 us * 2^8 (local ACK timeout 8 of IBTA).
+    /// The timeout is 4.096 us * 2^8 (local ACK timeout 8 of IBTA), chosen here.
     fn default() -> RoceSettings {
         RoceSettings {
             window: None,
@@ -117,13 +117,13 @@ impl Default for RoceSettings {
 /// Congestion control algorithm of senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Control {
-    /// Senders are limited only by pauses.
+    /// No congestion control: only pauses limit senders.
     #[default]
     None,
     /// DCQCN: receivers report ECN marks by CNPs (SIGCOMM 2015).
     Dcqcn(DcqcnSettings),
-    /// Swift: compares the delay with a target (SIGCOMM 2020).
+    /// Swift: senders compare the delay with a target (SIGCOMM 2020).
     Swift(SwiftSettings),
-    /// TIMELY: follows the gradient of the delay (SIGCOMM 2015).
+    /// TIMELY: senders follow the gradient of the delay (SIGCOMM 2015).
     Timely(TimelySettings),
 }

@@ -1,4 +1,4 @@
-//! Flows of a file, one in each line.
+//! Reads flow files, which have one flow in each line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,19 +12,19 @@ use crate::plan::At;
 use crate::time::Picos;
 
 const SECONDS_MAX: f64 = 3_600.0;
-/// If all flows are smaller, their columns may mean packets instead of bytes.
+/// Flow size in bytes: if all flows are smaller, the sizes may be in packets instead of bytes.
 const BYTES_LIKELY: u64 = 64;
 
-/// Flow read from a file.
+/// Flow that was read from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlow {
     pub plan: FlowPlan,
-    /// UDP port of the receiver, only repeated in results; 0 if the file has none.
+    /// UDP port of the receiver, or 0 if the file has none. It is only repeated in results.
     pub port: u16,
 }
 
-/// Flows of a file, with all that is odd about the file.
+/// Flows of a file, with messages about doubtful parts of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlows {
@@ -32,11 +32,9 @@ pub struct ImportedFlows {
     pub notes: Vec<String>,
 }
 
-/// Columns of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Hpcc,
-    /// Without a port.
     ConWeave,
 }
 
@@ -70,7 +68,7 @@ impl fmt::Display for Form {
     }
 }
 
-/// Reads flows between the hosts of a topology.
+/// Reads a file of flows between the hosts of a topology.
 ///
 /// # Errors
 /// Names the first invalid line.
@@ -157,7 +155,6 @@ mod tests {
     use super::*;
     use crate::topology::Build;
 
-    /// Returns the nodes of a fabric with hosts 0 to 31 and switch 32.
     fn nodes() -> Nodes {
         let links: String = (0..32).map(|host| format!("{host} 32 100Gbps 1us 0\n")).collect();
         super::super::topology(&format!("33 1 32\n32\n{links}"), &Build::ideal())
@@ -189,7 +186,8 @@ mod tests {
         assert_eq!((conweave.flows.len(), conweave.notes.len()), (3, 0));
     }
 
-    /// HPCC's generator writes the final count over a longer estimate, so that a digit is left over.
+    /// The count in the first line may be wrong: HPCC's generator writes the final count over a longer estimate, so a
+    /// digit is left over.
     #[test]
     fn odd_flow_files_are_read_with_a_note() {
         let noted = |text: &str| {
@@ -206,7 +204,6 @@ mod tests {
             (count, &note[..]),
             (1, "the first line announces 1 flows, but the file has 2; 1 are read")
         );
-        // A form with packets, start and stop looks like HPCC's.
         let (_, note) = noted("2\n0 1 3 10000 2 2.5\n1 0 3 1000 63 2.5\n");
         assert!(note.starts_with("all flows have less than 64 bytes"), "{note}");
         assert!(read("2\n0 1 3 100 64 2\n1 0 3 100 1 2\n").expect("valid flows").notes.is_empty());

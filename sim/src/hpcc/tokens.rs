@@ -1,4 +1,4 @@
-//! Words of a file of numbers, with the line number of each.
+//! Splits a file into words, and keeps each word's line number for errors.
 
 use std::fmt;
 use std::str::{FromStr, Lines, SplitWhitespace};
@@ -77,7 +77,6 @@ impl<'a> Tokens<'a> {
         quantity.ok_or_else(|| self.wrong(format!("{word:?} is not {wanted}")))
     }
 
-    /// Returns the words of the first line that is not empty and not begun.
     pub(super) fn next_line(&self) -> Vec<&'a str> {
         let words = |line: &'a str| line.split_whitespace().collect::<Vec<_>>();
         self.lines.clone().map(words).find(|words| !words.is_empty()).unwrap_or_default()

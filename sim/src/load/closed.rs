@@ -9,12 +9,12 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
-/// Duration, which is fixed or random.
+/// Fixed or random duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// Fixed value.
+    /// Always the same duration.
     Fixed(Picos),
-    /// Random value of an exponential distribution with this mean.
+    /// Exponentially distributed duration with this mean.
     Mean(Picos),
 }
 
@@ -27,14 +27,14 @@ impl Times {
     }
 }
 
-/// Load in which each pair of hosts sends bursts, each followed by a gap.
+/// Load in which each pair of hosts sends bursts; a gap follows each burst.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct OnOff {
     pub pairs: Vec<(u32, u32)>,
     pub class: Class,
     pub sizes: Sizes,
-    /// Gap after each burst, and before the first one.
+    /// Gap before and after each burst.
     pub off: Times,
     pub from: Picos,
     pub until: Picos,
@@ -43,7 +43,7 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// Creates the load.
+    /// Creates the load. Bursts begin between `from` and `until`.
     #[must_use]
     pub fn new(
         pairs: Vec<(u32, u32)>,
@@ -87,7 +87,7 @@ impl Load for OnOff {
     }
 }
 
-/// Load that adds replies: the receiver answers each flow of another load by a flow.
+/// Load that adds a reply to each flow of another load.
 #[derive(Clone, Debug)]
 pub struct Replies<L> {
     load: L,

@@ -5,7 +5,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Parameters of a random distribution of flows among pairs of hosts.
+/// Parameters of flows that are distributed randomly among pairs of hosts.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Draw {
@@ -16,7 +16,7 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Distributes the flows among the pairs. Every distribution is equally likely.
+/// Distributes the flows among the pairs. Each possible list of flow counts per pair is equally likely.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);

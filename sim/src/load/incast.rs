@@ -13,19 +13,17 @@ use crate::time::Picos;
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct IncastSettings {
-    /// Hosts that send independent queries.
     pub askers: Vec<u32>,
     pub servers: Vec<u32>,
-    /// Number of servers per query. They are drawn from all servers except the querying host.
+    /// Number of servers per query, drawn from all servers but the querying host.
     pub fan_in: u32,
     pub class: Class,
-    /// Size of a request in bytes; 0 if servers answer at once.
+    /// Size of a request in bytes. With 0 there are no requests, and servers answer at once.
     pub question: u64,
     pub answer: Sizes,
-    /// Gap before each query of a host, after the end of the previous one (its start if `is_open`). The first gap
+    /// Gap before each query of a host, after the end of its previous query (its start if `is_open`). The first gap
     /// begins at `from`.
     pub gap: Times,
-    /// True if queries start without waiting until earlier ones end.
     pub is_open: bool,
     pub deadline: Option<Picos>,
     pub from: Picos,
@@ -38,7 +36,7 @@ enum Part {
     Answer { query: usize },
 }
 
-/// Load of queries, each to several servers that answer at the same time.
+/// Load of incast queries: the servers of a query all answer at the same time.
 #[derive(Debug)]
 pub struct Incast {
     settings: IncastSettings,
@@ -48,7 +46,7 @@ pub struct Incast {
 }
 
 impl Incast {
-    /// Creates the load; the seed determines gaps, servers and sizes.
+    /// Creates the load. The seed determines gaps, servers and sizes.
     #[must_use]
     pub fn new(settings: IncastSettings, seed: Seed) -> Incast {
         Incast { settings, rng: seed.stream(Purpose::Load), queries: Vec::new(), parts: HashMap::new() }

@@ -3,7 +3,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Load that randomly delays another load's flows.
+/// Load that delays the flows of another load at random.
 pub struct Jittered {
     load: Box<dyn Load + Send>,
     within: Picos,
@@ -11,7 +11,7 @@ pub struct Jittered {
 }
 
 impl Jittered {
-    /// Delays each flow by a uniformly distributed time up to `within`.
+    /// Delays each flow of `load` by a uniformly distributed time up to `within`.
     #[must_use]
     pub fn new(load: Box<dyn Load + Send>, within: Picos, seed: Seed) -> Jittered {
         Jittered { load, within, rng: seed.stream(Purpose::Start) }

@@ -6,24 +6,22 @@ use crate::flows::{FlowPlan, Framing};
 use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
-/// Parameters of a Poisson load.
+/// Parameters of a load whose flows start at random (Poisson process).
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct Poisson {
-    /// Hosts, which send to all others with equal probability.
     pub hosts: Vec<u32>,
     pub class: Class,
     pub sizes: Sizes,
     /// Mean load of each host as a share of `line`, with headers, preambles and gaps.
     pub load: f64,
     pub line: BitRate,
-    /// Division of flows into frames.
     pub framing: Framing,
     pub from: Picos,
     pub until: Picos,
 }
 
-/// Draws the flows, sorted by start.
+/// Draws the flows of a Poisson load, sorted by start.
 #[must_use]
 pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     let bytes = mean_on_line(&load.sizes, load.framing);
@@ -51,7 +49,7 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Returns the mean bytes of a flow on the line, with headers and gaps. It is accurate to about 1 in 10,000.
+/// Returns a flow's mean number of bytes on the line, with headers and gaps; accurate to about 1 in 10,000.
 #[must_use]
 pub fn mean_on_line(sizes: &Sizes, framing: Framing) -> f64 {
     const POINTS: u32 = 100_000;

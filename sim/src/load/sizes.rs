@@ -4,12 +4,12 @@ use thiserror::Error;
 
 use crate::flows::FLOW_BYTES_MAX;
 
-/// Interpolation between two rows of a table.
+/// Interpolation between two rows of a size table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
     /// Sizes between two rows are uniformly distributed.
     Linear,
-    /// Logarithms of sizes between two rows are uniformly distributed. Below the first row, sizes start from one byte.
+    /// Logarithms of sizes between two rows are uniformly distributed; the first row's range begins at one byte.
     Log,
     /// Only sizes in the rows occur: a size between two rows becomes the larger one.
     Step,
@@ -21,7 +21,7 @@ xoff_wire::named! { Between {
     Step: "step",
 } }
 
-/// Error in a table of sizes.
+/// Error in a table of flow sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum SizesError {
@@ -63,7 +63,7 @@ impl Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
     }
 
-    /// Returns a built-in table; the README of `data/` names the sources.
+    /// Returns a built-in table by name; the README of `data/` lists names and sources.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
         let (_, text) = TABLES.iter().find(|(table, _)| *table == name)?;
@@ -75,7 +75,8 @@ impl Sizes {
         TABLES.iter().map(|(name, _)| *name)
     }
 
-    /// Parses lines of size in bytes and cumulative percentage, or share if the last one is 1. `#` begins a comment.
+    /// Parses lines of a size in bytes and a cumulative percentage, or share if the last one is 1. `#` begins a
+    /// comment.
     ///
     /// # Errors
     /// If a line is malformed, values decrease, or the last value is neither 100 nor 1.
@@ -99,13 +100,13 @@ impl Sizes {
         Ok(Sizes { points, between })
     }
 
-    /// Returns the interpolation.
+    /// Returns how sizes between two rows of the table are interpolated.
     #[must_use]
     pub fn between(&self) -> Between {
         self.between
     }
 
-    /// Returns the size in bytes at a quantile (0 to 1).
+    /// Returns the size in bytes below which the given share (0 to 1) of all flows lies.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
     pub fn at(&self, share: f64) -> u64 {
@@ -124,7 +125,7 @@ impl Sizes {
         (size.round() as u64).max(1)
     }
 
-    /// Draws a size in bytes.
+    /// Draws a random size in bytes.
     #[must_use]
     pub fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
         self.at(rng.f64())

@@ -1,7 +1,5 @@
-//! Frames in flight on a link, linked in the order of arrival.
-//!
-//! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. A frame is
-//! prefetched when it is appended: the next append writes into it.
+//! List of the frames in flight on a link, in the order of arrival. Each frame stores its successor's arrival time, so
+//! that readers need only one cache line.
 
 use super::{NONE, Packet, Pool};
 use crate::time::Picos;

@@ -10,11 +10,11 @@ use crate::node::{Net, Node, Place};
 use crate::pool::Packet;
 use crate::switch_node::{ImpairmentCounts, SlotCounts, SwitchNode};
 
-/// Switch of any fabric.
+/// Switch of a simulated fabric: one with xoff's dataplane, or one of a scheduled fabric.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // a fabric has switches of the dataplane only, or none
 pub enum AnySwitch {
-    /// Switch that runs the dataplane.
+    /// Switch that runs xoff's dataplane.
     Dataplane(SwitchNode),
     /// Leaf of a scheduled fabric.
     Leaf(Box<CellLeaf>),
@@ -22,9 +22,9 @@ pub enum AnySwitch {
     Spine(Box<CellSpine>),
 }
 
-/// Switch that may be a [`SwitchNode`].
+/// Type of switch that may run xoff's dataplane.
 pub trait MaybeDataplane {
-    /// Returns the switch, if it runs the dataplane.
+    /// Returns the dataplane switch, or `None` for a switch of a scheduled fabric.
     fn dataplane(&mut self) -> Option<&mut SwitchNode>;
 }
 
@@ -44,7 +44,7 @@ impl MaybeDataplane for AnySwitch {
 }
 
 impl AnySwitch {
-    /// Creates a switch of a scheduled fabric, or a switch that runs the dataplane.
+    /// Creates a switch of the scheduled fabric `fabric`, or one that runs xoff's dataplane if `fabric` is `None`.
     #[must_use]
     pub fn new(
         place: Place,
@@ -61,7 +61,7 @@ impl AnySwitch {
         }
     }
 
-    /// Returns the switch's counters. In a spine of a scheduled fabric, frames are cells.
+    /// Returns the switch's counters. In a spine of a scheduled fabric, they count cells instead of frames.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         match self {
@@ -71,10 +71,10 @@ impl AnySwitch {
         }
     }
 
-    /// Adds a tap. In a scheduled fabric it observes only sent pauses.
+    /// Adds a tap, an observer of the switch's frames. In a scheduled fabric the tap observes only sent pauses.
     ///
     /// # Errors
-    /// Returns the tap if there is no room for it.
+    /// Returns the tap if the switch has as many taps as it can have.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
         match self {
             AnySwitch::Dataplane(switch) => switch.put_tap(id, tap, net),
@@ -83,7 +83,7 @@ impl AnySwitch {
         }
     }
 
-    /// Returns the impairments so far; a scheduled fabric has none.
+    /// Returns the counts of driver impairments; they stay zero in a scheduled fabric.
     #[must_use]
     pub fn impairment_counts(&self) -> ImpairmentCounts {
         match self {

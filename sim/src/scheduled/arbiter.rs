@@ -1,14 +1,14 @@
-//! Credit arbiter of an output: grants requested frames to inputs in round robin, while its credits suffice.
+//! Credit arbiter of an output: grants requested frames to inputs in round robin, as long as the output has credits for
+//! their cells.
 
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
 pub(super) struct Arbiter {
-    /// Credits in cells that no frame has.
+    /// Number of unused credits; a cell takes one.
     free: u32,
-    /// Cells of each requested frame, by input, in order.
+    /// Number of cells of each requested frame, by input, in the order of requests.
     requests: BTreeMap<u16, VecDeque<u8>>,
-    /// Inputs with requests, in the order of their turns.
     turns: VecDeque<u16>,
 }
 
@@ -25,12 +25,12 @@ impl Arbiter {
         requests.push_back(cells);
     }
 
-    /// Returns the credits of a frame that has left.
     pub(super) const fn give_back(&mut self, cells: u8) {
         self.free += cells as u32;
     }
 
-    /// Grants the next frame: takes its credits, and returns its input. No smaller frame overtakes it.
+    /// Grants the next frame: takes its credits, and returns its input. A frame that needs more credits than are free
+    /// blocks smaller ones.
     pub(super) fn grant(&mut self) -> Option<u16> {
         let input = *self.turns.front()?;
         let requests = self.requests.get_mut(&input)?;

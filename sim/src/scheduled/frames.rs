@@ -1,4 +1,4 @@
-//! Frames in a leaf, by slot: those in VOQs, and those in output queues.
+//! Frames stored in a leaf, by slot number: frames in virtual output queues (VOQs), and frames in output queues.
 
 use xoff_wire::units::{Bytes, Class, ClassSet, PortId};
 
@@ -6,15 +6,14 @@ use crate::pool::Packet;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoredFrame {
-    /// Packet of the frame; `None` once its first cell has been sent.
+    /// Packet of the frame; `None` once the frame's first cell has been sent.
     pub(super) packet: Option<Packet>,
     pub(super) class: Class,
-    /// Port of the server that sent the frame, or gets it.
+    /// Port of the server that sent the frame, or will get it.
     pub(super) port: PortId,
-    /// Number of the destination server.
     pub(super) to: u16,
     pub(super) cells: u8,
-    /// Number of the frame in its VOQ.
+    /// Number of the frame in its virtual output queue.
     pub(super) sequence: u32,
     pub(super) len: u32,
 }
@@ -25,14 +24,14 @@ impl StoredFrame {
     }
 }
 
-/// Bit in the slots of frames that no congestion point samples. Slots of sampled frames are small, because tables of
-/// congestion points have an entry for each of them.
+/// Bit in the slots of frames that are not sampled. Slots of sampled frames are small, because congestion points have a
+/// table entry for each.
 const UNSAMPLED: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(super) struct Frames {
     sampled: ClassSet,
-    /// Frames of sampled classes, and of others.
+    /// Frames of sampled classes, and other frames.
     all: [Vec<StoredFrame>; 2],
     free: [Vec<u32>; 2],
 }
@@ -42,7 +41,6 @@ impl Frames {
         Frames { sampled, all: Default::default(), free: Default::default() }
     }
 
-    /// Stores a frame; returns its slot.
     pub(super) fn put(&mut self, frame: StoredFrame) -> u32 {
         let bit = if self.sampled.contains(frame.class) { 0 } else { UNSAMPLED };
         let (list, _) = place(bit);
@@ -70,13 +68,11 @@ impl Frames {
         self.free[place(slot).0].push(slot);
     }
 
-    /// Returns how many frames have a packet here.
     pub(super) fn packets(&self) -> usize {
         self.all.iter().flatten().filter(|frame| frame.packet.is_some()).count()
     }
 }
 
-/// Returns the list of a slot, and the position in it.
 const fn place(slot: u32) -> (usize, usize) {
     ((slot / UNSAMPLED) as usize, (slot % UNSAMPLED) as usize)
 }

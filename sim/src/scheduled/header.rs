@@ -1,26 +1,23 @@
-//! Header of all packets between leaves and spines: cells, requests, grants and returned credits of spines.
-//!
-//! On a line it takes [`BYTES`]; in memory it is longer, because it then also has the frame's length.
+//! Header of all packets between leaves and spines. It takes [`BYTES`] on a line; in memory it is longer, because it
+//! also has the frame's length.
 
 use xoff_wire::units::Class;
 
-/// Bytes of a header, and of a whole message, on a line.
+/// Bytes of a header on a line; a message is only a header.
 pub(super) const BYTES: u32 = 10;
-/// Bytes of a header in memory, as many as the trace includes.
+/// Bytes of a header in memory; equal to the bytes of a packet that enter the event hash.
 pub(super) const LEN: usize = 32;
-/// Offset of the returned credits, which a spine writes when it sends.
+/// Offset of the returned credits in the header. A spine writes them when it sends the packet.
 pub(super) const RETURNED: usize = 13;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Request of an input for the cells of a frame to an output.
+    /// Request from an input to an output, for the cells of one frame.
     Request = 1,
-    /// Grant of an output for an input's next frame.
+    /// Grant from an output to an input, for the input's next frame.
     Grant,
-    /// Cell of a frame from an input to an output.
     Cell,
-    /// Message with nothing but returned credits.
     Returned,
 }
 
@@ -28,23 +25,20 @@ pub(super) enum Kind {
 pub(super) struct CellHeader {
     pub(super) kind: Kind,
     pub(super) class: Class,
-    /// Server whose port sent the packet.
+    /// Number of the server that sent the packet.
     pub(super) from: u16,
     pub(super) to: u16,
-    /// Number of the frame among those from `from` to `to` in its class.
+    /// Number of the frame, counted per class from server `from` to server `to`.
     pub(super) sequence: u32,
-    /// Number of the cell in its frame.
     pub(super) index: u8,
-    /// Number of cells of the frame.
     pub(super) cells: u8,
-    /// Freed places of the spine's input buffer.
+    /// Number of freed places in the spine's input buffer.
     pub(super) returned: u8,
-    /// Length of the frame without FCS.
+    /// Length of the frame in bytes, without FCS.
     pub(super) frame_len: u16,
 }
 
 impl CellHeader {
-    /// Header of a message that only returns credits.
     pub(super) const ONLY_RETURNED: CellHeader = CellHeader {
         kind: Kind::Returned,
         class: Class::ALL[0],
@@ -61,7 +55,7 @@ impl CellHeader {
         let [from, to] = [self.from, self.to].map(u16::to_be_bytes);
         let [a, b, c, d] = self.sequence.to_be_bytes();
         let [high, low] = self.frame_len.to_be_bytes();
-        // Byte 12 is zero, so that no packet looks like MAC control.
+        // Byte 12 is zero, so that no packet is taken for a MAC control frame.
         #[rustfmt::skip]
         let fields = [
             self.kind as u8, self.class.get(), from[0], from[1], to[0], to[1], self.index, self.cells,

@@ -6,8 +6,8 @@
 //!                     '--cells over all spines--> reassembly in order --> output queue --> server
 //! ```
 //!
-//! A frame's credits return when it has left to its server. Therefore the output never overflows, and excess frames wait
-//! in VOQs, where congestion points (QCN) sample them. After N. Chrysos et al.: "Unbiased Quantized Congestion
+//! A frame's credits return when it has left to its server. So the output never overflows, and excess frames wait in
+//! VOQs, where congestion points (QCN) sample them. After N. Chrysos et al.: "Unbiased Quantized Congestion
 //! Notification for Scalable Server Fabrics" (IEEE Micro 2016), section II.
 
 mod any_switch;
@@ -38,16 +38,16 @@ pub struct Scheduled {
     pub spines: u8,
     /// Number of servers (hosts) at each leaf.
     pub hosts: u8,
-    /// Maximum frame bytes in a cell.
+    /// Maximum number of a frame's bytes in one cell.
     pub cell: u32,
-    /// Credits of each output and class, in cells.
+    /// Number of credits of each output and class; a cell takes one credit.
     pub credits: u32,
-    /// Cells in the input buffer, and in the output buffer, of a spine's port.
+    /// Size of a spine port's input buffer, and of its output buffer, in cells.
     pub spine_buffer: u8,
 }
 
 impl Scheduled {
-    /// Builds the plan, with lines to servers and lines between leaf and spine.
+    /// Builds the plan of the fabric: `host_line` leads to servers, `spine_line` from leaves to spines.
     #[must_use]
     pub fn plan(&self, host_line: Line, spine_line: Line, build: &Build) -> Plan {
         let &Scheduled { leaves, spines, hosts, .. } = self;
@@ -57,7 +57,7 @@ impl Scheduled {
         plan
     }
 
-    /// Returns the number of cells of a frame of `len` bytes without FCS.
+    /// Returns how many cells a frame of `len` bytes (without FCS) takes.
     #[must_use]
     pub const fn cells(&self, len: u32) -> u32 {
         let bytes = Bytes::of_frame(len).0;
@@ -66,7 +66,6 @@ impl Scheduled {
         cells
     }
 
-    /// Returns the frame bytes of a cell.
     const fn payload(&self, len: u32, index: u32) -> u32 {
         #[allow(clippy::cast_possible_truncation)] // not above `cell`
         let left = (Bytes::of_frame(len).0 - index as u64 * self.cell as u64) as u32;
@@ -87,7 +86,7 @@ impl Scheduled {
         PortId((server % self.hosts as u16) as u8)
     }
 
-    /// Returns the spine of all messages between two servers, which so keep their order.
+    /// Returns the spine for all requests and grants between two servers; one spine keeps them in order.
     #[allow(clippy::cast_possible_truncation)] // at most 255 spines
     const fn spine_of_messages(&self, from: u16, to: u16) -> u8 {
         ((from as u32 + to as u32) % self.spines as u32) as u8

@@ -1,4 +1,5 @@
-//! Reassembly at an output: collects the cells of frames, which overtake each other, and restores the order of frames.
+//! Reassembly of frames at an output. Cells and frames overtake each other on the way; the output restores the order of
+//! frames.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +8,7 @@ use xoff_wire::units::Class;
 use super::header::CellHeader;
 use crate::pool::Packet;
 
-/// Frames that have begun to arrive, by input and class.
+/// Incomplete frames, by input and class.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly(BTreeMap<(u16, Class), Arriving>);
 
@@ -22,16 +23,15 @@ struct Arriving {
 struct Partial {
     arrived: u8,
     cells: u8,
-    /// First cell, which has the first bytes of the frame.
+    /// First cell, which has the frame's first bytes.
     first: Option<Packet>,
 }
 
-/// Complete frame with its number of cells.
 pub(super) type Complete = (Packet, u8);
 
 impl Reassembly {
-    /// Adds a cell; `first` is the frame's packet if this is its first cell. Yields the frames that are complete and next
-    /// in order.
+    /// Adds a cell; `first` is the frame's packet if this is the first cell. Yields the frames that are now complete
+    /// and next in order.
     pub(super) fn add(
         &mut self,
         header: &CellHeader,
@@ -55,7 +55,6 @@ impl Reassembly {
         })
     }
 
-    /// Returns the number of packets that it has.
     pub(super) fn packets(&self) -> usize {
         let partial = self.0.values().flat_map(|arriving| &arriving.frames);
         partial.filter(|partial| partial.first.is_some()).count()

@@ -9,10 +9,10 @@ use super::header::{BYTES, CellHeader, Kind, RETURNED};
 use crate::node::{Net, Node, Place};
 use crate::pool::Packet;
 
-/// Spine: forwards cells and messages to the leaf of their destination.
+/// Spine of a scheduled fabric: forwards cells, requests and grants to the leaf of their destination.
 ///
-/// A cell waits in the buffer of its input until the buffer of its output has a free place. The leaf may send as many
-/// cells as the input buffer has places; messages pass cells and need no place.
+/// A cell waits in its input's buffer until its output's buffer has a free place. A leaf sends at most as many cells as
+/// the input buffer has free places. Requests and grants overtake cells.
 #[derive(Debug)]
 pub struct CellSpine {
     place: Place,
@@ -25,11 +25,11 @@ pub struct CellSpine {
 struct SpinePort {
     is_busy: bool,
     messages: VecDeque<Packet>,
-    /// Cells to this port's leaf, with their class and input. The output buffer has the first ones; others are in the
-    /// buffers of their inputs.
+    /// Cells to this port's leaf, with class and input. The first ones are in this port's output buffer, the rest in
+    /// their inputs' buffers.
     cells: VecDeque<(Packet, Class, PortId)>,
-    /// Freed places of this port's input buffer that its leaf does not know of. Any packet to the leaf returns them; if
-    /// half of the buffer is free, a message does.
+    /// Number of freed places in the input buffer that the leaf does not know of. The next packet to the leaf reports
+    /// them, or a message once half of the buffer is free.
     owed: u8,
 }
 
@@ -47,7 +47,7 @@ impl CellSpine {
         }
     }
 
-    /// Returns the counters, in which a frame is a cell.
+    /// Returns the counters, which count cells as frames.
     #[must_use]
     pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
@@ -67,7 +67,6 @@ impl CellSpine {
         let packet = if let Some(message) = port.messages.pop_front() {
             message
         } else if let Some((cell, class, _)) = port.cells.pop_front() {
-            // The output buffer has a free place for the first cell that waits in an input buffer.
             freed = port.cells.get(usize::from(self.fabric.spine_buffer) - 1).map(|(.., input)| *input);
             let counters = self.counters.class(to, class);
             counters.egress_bytes.sub(cell.len.into());

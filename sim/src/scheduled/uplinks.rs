@@ -1,4 +1,4 @@
-//! Lines of a leaf to its spines.
+//! Uplinks: lines from a leaf to its spines.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,6 @@ use xoff_wire::units::{PortId, PortSet};
 
 use crate::pool::Packet;
 
-/// Granted frame, whose next cell has this index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Granted {
     pub(super) slot: u32,
@@ -15,16 +14,14 @@ pub(super) struct Granted {
 
 #[derive(Debug)]
 pub(super) struct Uplinks {
-    /// Port of the first uplink.
     first: u8,
     idle: PortSet,
-    /// Uplinks whose spine has a place for a cell.
+    /// Uplinks whose spine has a free place for a cell.
     open: PortSet,
     with_messages: PortSet,
-    /// Free places in the input buffer of each spine.
+    /// Number of free places in the input buffer of each spine.
     places: Box<[u8]>,
     messages: Box<[VecDeque<Packet>]>,
-    /// Uplink that may send the next cell, if it can.
     turn: PortId,
     pub(super) granted: VecDeque<Granted>,
 }
@@ -64,7 +61,6 @@ impl Uplinks {
         self.idle.insert(port);
     }
 
-    /// Takes a message that can be sent, with its uplink.
     pub(super) fn take_message(&mut self) -> Option<(PortId, Packet)> {
         let port = self.idle.and(&self.with_messages).first_from(PortId(0))?;
         let messages = &mut self.messages[usize::from(port.0 - self.first)];
@@ -76,7 +72,7 @@ impl Uplinks {
         Some((port, message))
     }
 
-    /// Takes the uplink for the next cell: round robin over idle uplinks whose spine has a place.
+    /// Returns the uplink for the next cell: round robin over idle uplinks whose spine has a free place.
     pub(super) fn take_for_cell(&mut self) -> Option<PortId> {
         let port = self.idle.and(&self.open).next_from(self.turn)?;
         let places = &mut self.places[usize::from(port.0 - self.first)];
@@ -100,7 +96,7 @@ mod tests {
 
     // proves: sim-scheduled
     #[test]
-    fn last_uplinks_may_be_last_ports() {
+    fn uplinks_may_use_the_last_port_numbers() {
         for (hosts, spines) in [(192, 64), (255, 1)] {
             let mut uplinks = Uplinks::new(hosts, spines, 1);
             let taken: Vec<_> = std::iter::from_fn(|| uplinks.take_for_cell()).collect();

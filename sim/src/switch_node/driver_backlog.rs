@@ -1,10 +1,10 @@
 //! Simulates a switch whose driver is impaired. Events wait until the driver polls; then it repeats its loop
 //! ([`Driver`]) until no event is left.
 //!
-//! * During a [stall](SwitchNode::stall), all events wait; a line only finishes its frame.
-//! * With a [wakeup delay](SwitchNode::wake_after), an idle driver first stalls for that delay.
-//! * While a line is [blocked](SwitchNode::refuse), or completions are [delayed](SwitchNode::complete_late), the driver
-//!   processes all other events at once.
+//! * [Stall](SwitchNode::stall): all events wait; a line only finishes its frame.
+//! * [Wakeup delay](SwitchNode::wake_after): an idle driver first stalls for the delay.
+//! * [Blocked](SwitchNode::refuse) line, or [delayed](SwitchNode::complete_late) completions: all other events are
+//!   processed at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,19 +26,17 @@ use crate::slots::View;
 use crate::stalls::{StallTimes, Stalls};
 use crate::time::Picos;
 
-/// Counts of driver impairments, and of frames lost by them.
+/// Counts of driver stalls and restarts, and of frames lost because of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct ImpairmentCounts {
     pub stalls: u64,
-    /// Total duration of all stalls.
     pub stalled: Nanos,
-    /// Duration of the longest stall.
     pub longest: Nanos,
-    /// Arriving frames lost because slots or ring were full, as with an empty fill ring.
+    /// Number of arrived frames lost because slots or the receive ring were full.
     pub receive_drops: u64,
     pub restarts: u64,
-    /// Frames lost in restarts: in the old switch, or before the new one began.
+    /// Number of frames lost in restarts.
     pub lost_in_restarts: u64,
 }
 
@@ -104,7 +102,8 @@ impl DriverBacklog {
         begin
     }
 
-    /// Returns the number of waiting frames, without pending completions, which the switch still counts.
+    /// Returns how many frames wait for the driver, minus sent frames without completion, which the switch still
+    /// counts.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -158,7 +157,7 @@ impl Environment<PortRings, View<'_>> for Requests<'_> {
 }
 
 impl SwitchNode {
-    /// Stalls the driver, which then processes no event before `until`.
+    /// Stalls the driver: it processes no event before `until`.
     pub fn stall(&mut self, until: Nanos, net: &mut Net) {
         let now = net.now().floor();
         let begin = self.impair(until, net).stall(now, until);
@@ -168,20 +167,19 @@ impl SwitchNode {
     /// Blocks transmission at `port` until `until`. A frame on the line still leaves.
     ///
     /// # Panics
-    /// Without such a port.
+    /// If the port does not exist.
     pub fn refuse(&mut self, port: PortId, until: Nanos, net: &mut Net) {
         assert!(port.index() < self.sending.len(), "the switch has no {port:?}");
         self.free.remove(port);
         self.impair(until, net).impairments.refuse(port, until);
     }
 
-    /// Delays completions until `until`. Once frames without completion reach the limit `commit`, only pause frames
-    /// leave.
+    /// Withholds completions of sent frames until `until`. Once the limit `commit` is reached, only pause frames leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.impair(until, net).impairments.complete_late(until);
     }
 
-    /// Stalls the driver at random times, too.
+    /// Also stalls the driver at random times.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let stall_times = StallTimes::new(stalls, net.now().floor(), rng);
@@ -191,13 +189,13 @@ impl SwitchNode {
         }
     }
 
-    /// Makes an idle driver sleep; after a wakeup it starts with the delay `wake`.
+    /// Makes an idle driver sleep; after a wakeup, it starts work with the delay `wake`.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;
     }
 
-    /// Returns the counts of impairments.
+    /// Returns the counts of driver impairments.
     #[must_use]
     pub const fn impairment_counts(&self) -> ImpairmentCounts {
         self.impairment_counts
@@ -321,7 +319,6 @@ impl SwitchNode {
         }
         while self.turn(&mut backlog, net) {}
         self.follow_up(net);
-        // Requests queued before the restart are for the old switch, and later ones for the new switch.
         let restart = backlog.requests.pop_front();
         self.backlog = Some(backlog);
         if let Some(restart) = restart {

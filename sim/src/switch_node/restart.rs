@@ -1,8 +1,7 @@
-//! Restart of a switch: a new switch takes its place.
+//! Restart: a new switch replaces the old one.
 //!
-//! The old switch's XON frames leave each line first. Frames inside, or arriving before the new switch begins, are
-//! lost. The new switch has the same settings and routes, but no learned addresses. It does not know its peers' pauses,
-//! so until a peer repeats its pause, that peer's buffer may overflow. Links and counters continue.
+//! The old switch first sends XON on each line. The new one has the same settings and routes, but no learned addresses.
+//! It does not know its peers' pauses: until a peer repeats its pause, the peer's buffer may overflow.
 
 use std::sync::Arc;
 

@@ -25,16 +25,16 @@ pub enum EdgeError {
     Ends { line: usize },
     #[error("{kind}{number} has no link; number switches and hosts from 0 without gaps")]
     Missing {
-        /// Letter of the missing node: `s` for a switch, `h` for a host.
+        /// Kind of the missing node: `s` (switch) or `h` (host).
         kind: char,
-        /// First number that is missing.
+        /// Lowest number that is missing.
         number: u32,
     },
     #[error("line {line}: {node} has more than {max} links", max = node.links_max())]
     Ports { line: usize, node: Name },
 }
 
-/// Node in a list of links.
+/// Name of a node: its kind, and its number among nodes of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // the names say it
 pub enum Name {
@@ -119,8 +119,8 @@ impl Edges {
 /// Parses one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a
 /// comment.
 ///
-/// The ports of a switch are numbered: first those to hosts, by host number, then the others in the order of the text.
-/// A switch's layer is its distance from the nearest switch with hosts.
+/// A switch's first ports lead to hosts, by host number; other ports follow as in the text. A switch's layer is its
+/// distance from the nearest switch with hosts.
 ///
 /// # Errors
 /// If a line is malformed, a node has too many links, or a number is missing.

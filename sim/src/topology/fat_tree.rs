@@ -4,8 +4,8 @@ use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Fat-tree of pods below a core. Edge switches have lines to their pod's aggregation switches, core switches to one
-/// aggregation switch of every pod.
+/// Fat-tree of pods below a core. Each edge switch has lines to all aggregation switches of its pod; each core switch
+/// has a line to one aggregation switch of every pod.
 ///
 /// Switches are numbered by layer, then by pod; hosts by edge switch. Ports toward hosts come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +14,11 @@ pub struct FatTree {
     pub pods: u8,
     pub edges: u8,
     pub aggregations: u8,
-    /// Number of core switches in total, a multiple of `aggregations`.
+    /// Number of core switches, a multiple of `aggregations`.
     pub cores: u16,
     pub hosts: u8,
     pub host_line: Line,
-    /// Lines between edge and aggregation switches.
     pub edge_line: Line,
-    /// Lines between aggregation and core switches.
     pub core_line: Line,
 }
 
@@ -48,8 +46,8 @@ impl FatTree {
         }
     }
 
-    /// Returns the fat-tree in the evaluation of the OFC paper: 8 pods, 16 edge, 32 aggregation and 32 core switches,
-    /// 256 servers, oversubscribed 2 : 1 at the edge.
+    /// Returns the fat-tree from the OFC paper's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256
+    /// servers, oversubscribed 2 : 1 at the edge.
     ///
     /// # Panics
     /// If the rate of `line` exceeds 800 Gb/s.
@@ -76,10 +74,10 @@ impl FatTree {
         u32::from(self.pods) * u32::from(self.edges) * u32::from(self.hosts)
     }
 
-    /// Builds the graph.
+    /// Builds the graph of switches and links.
     ///
     /// # Panics
-    /// If `cores` is no multiple of `aggregations`.
+    /// If `cores` is not a multiple of `aggregations`.
     #[must_use]
     pub fn graph(&self) -> Graph {
         let each = self.cores.checked_div(self.aggregations.into()).unwrap_or_default();
@@ -119,10 +117,10 @@ impl FatTree {
         graph
     }
 
-    /// Builds the plan.
+    /// Builds the plan, with shortest paths.
     ///
     /// # Panics
-    /// As [`FatTree::graph`] does.
+    /// If `cores` is not a multiple of `aggregations`.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         self.graph().plan(build)

@@ -15,27 +15,27 @@ type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
 
 type Made = (Vec<Line>, u8, Arc<SwitchKind>);
 
-/// Factory of a fabric's switches.
+/// Settings with which the switches of a fabric are created.
 pub struct Build<'a> {
     kind: Box<Kinds<'a>>,
     spread: Box<dyn Fn(u8) -> Spread + 'a>,
 }
 
 impl<'a> Build<'a> {
-    /// Creates a factory that calls `kind` with the lines (by port) and the layer of a switch; layer 0 has the hosts.
-    /// All frames of a flow take one path.
+    /// Creates every switch with the settings that `kind` returns for its lines (by port) and layer; layer 0 has the
+    /// hosts. All frames of a flow take one path.
     #[must_use]
     pub fn new(kind: impl Fn(&[Line], u8) -> Arc<SwitchKind> + 'a) -> Build<'a> {
         Build { kind: Box::new(kind), spread: Box::new(|_| Spread::Flow) }
     }
 
-    /// Creates a factory of [ideal](Ideal) switches, in which class 3 is lossless.
+    /// Creates [ideal](Ideal) switches, in which class 3 is lossless.
     #[must_use]
     pub fn ideal() -> Build<'static> {
         Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
-    /// Creates a factory that calls `kind` only once for each combination of lines and layer.
+    /// Creates switches as [`Build::new`] does, but calls `kind` only once for each combination of lines and layer.
     #[must_use]
     pub fn cached(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
         let cache: Mutex<Vec<Made>> = Mutex::default();
@@ -51,7 +51,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Sets how a layer spreads frames over equal-cost paths.
+    /// Sets how the switches of a layer spread frames over equal-cost paths.
     #[must_use]
     pub fn spreading(self, spread: impl Fn(u8) -> Spread + 'a) -> Build<'a> {
         Build { spread: Box::new(spread), ..self }
@@ -67,11 +67,10 @@ enum Neighbour {
 type HostLink = (u32, u8, Line);
 
 struct Toward<'a> {
-    /// Ports at which the host is.
+    /// Ports to the host itself.
     direct: Vec<u8>,
-    /// Ports to nearer switches; none at a switch of the host.
+    /// Ports to the next switches on shortest paths; empty at a switch of the host.
     onward: &'a [u8],
-    /// First switch of the host.
     switch: u32,
 }
 
@@ -81,26 +80,25 @@ struct GraphSwitch {
     ports: Vec<(Neighbour, Line)>,
 }
 
-/// Graph of a fabric, with ports in the order of added hosts and links.
+/// Graph of a fabric's switches, hosts and links. Ports are numbered in the order of addition.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     switches: Vec<GraphSwitch>,
-    /// Links of each host.
     hosts: Vec<Vec<HostLink>>,
     links: Vec<(At, At, Line)>,
 }
 
 impl Graph {
-    /// Adds a switch of a layer (0 has the hosts); returns its number.
+    /// Adds a switch in a layer (layer 0 has the hosts); returns the switch's number.
     pub fn add_switch(&mut self, layer: u8) -> u32 {
         self.switches.push(GraphSwitch { layer, ports: Vec::new() });
         number(self.switches.len() - 1)
     }
 
-    /// Adds a host at a switch; returns its number.
+    /// Adds a host at a switch; returns the host's number.
     ///
     /// # Panics
-    /// Without such a switch or a free port number.
+    /// If the switch does not exist, or has no free port number.
     pub fn add_host(&mut self, switch: u32, line: Line) -> u32 {
         self.hosts.push(Vec::new());
         let host = number(self.hosts.len() - 1);
@@ -111,7 +109,7 @@ impl Graph {
     /// Adds another link of a host. A hash of each flow chooses among the links of its sender.
     ///
     /// # Panics
-    /// Without such a host, such a switch or a free port number.
+    /// If the host or the switch does not exist, or the switch has no free port number.
     pub fn attach(&mut self, host: u32, switch: u32, line: Line) {
         let port = self.port(switch, Neighbour::Host, line);
         self.hosts[host as usize].push((switch, port, line));
@@ -120,7 +118,7 @@ impl Graph {
     /// Adds a link between two switches.
     ///
     /// # Panics
-    /// Without such a switch or a free port number.
+    /// If a switch does not exist, or has no free port number.
     pub fn link(&mut self, a: u32, b: u32, line: Line) {
         let [next_a, next_b] = [a, b].map(|switch| self.next_port(switch));
         let (at_a, at_b) = (
@@ -153,10 +151,9 @@ impl Graph {
     /// Switches with routed ports route to the network of each host, over all equal-cost paths.
     ///
     /// Other switches bridge, with a group of ports toward each other switch that has hosts, or toward all switches of
-    /// a host with several links. If two groups overlap without being equal, each uses a single port, chosen by the
-    /// number of the destination switch.
+    /// a host with several links. If two groups overlap without being equal, each uses a single port.
     ///
-    /// Do not mix both kinds, because bridges do not know the addresses of routers.
+    /// Do not mix routed and bridging switches, because bridges do not know the addresses of routers.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let distances: BTreeMap<Vec<u32>, Vec<u32>> =
@@ -172,7 +169,7 @@ impl Graph {
         })
     }
 
-    /// Builds the plan with given paths: `paths` returns the ports of a switch toward the nearest of other switches.
+    /// Builds the plan with custom paths. `paths` returns a switch's ports toward the nearest of the given switches.
     #[must_use]
     pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, &[u32]) -> Vec<u8>) -> Plan {
         let places = self.places();
@@ -182,7 +179,6 @@ impl Graph {
         for (at, drawn) in (0..).zip(&self.switches) {
             let lines: Vec<Line> = drawn.ports.iter().map(|(_, line)| *line).collect();
             let kind = (build.kind)(&lines, drawn.layer);
-            // Ports to the switches of a host, unless this is one of them.
             let to_place = |to: &Vec<u32>| if to.contains(&at) { Vec::new() } else { paths(at, to) };
             let by_place: Vec<Vec<u8>> = places.iter().map(to_place).collect();
             let toward = |(links, to): (&Vec<HostLink>, &usize)| Toward {

@@ -2,10 +2,9 @@ use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Leaf-spine fabric, in which every leaf has a line to every spine.
+/// Leaf-spine fabric: every leaf has a line to every spine.
 ///
-/// Leaves have lower numbers than spines, and ports to hosts lower numbers than ports to spines. Hosts are numbered by
-/// leaf.
+/// Leaves are numbered before spines, a leaf's ports to hosts before those to spines, and hosts by leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct LeafSpine {
@@ -13,14 +12,13 @@ pub struct LeafSpine {
     pub spines: u8,
     pub hosts: u8,
     pub host_line: Line,
-    /// Lines between leaf and spine.
     pub spine_line: Line,
-    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so that flows can deadlock.
+    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, and flows deadlock.
     pub without: Vec<(u8, u8)>,
 }
 
 impl LeafSpine {
-    /// Builds the plan.
+    /// Builds the plan, with shortest paths.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let mut graph = Graph::default();
@@ -44,17 +42,14 @@ impl LeafSpine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Dumbbell {
-    /// Hosts at switch 0.
     pub left: u8,
-    /// Hosts at switch 1.
     pub right: u8,
     pub host_line: Line,
-    /// Line between the switches.
     pub trunk: Line,
 }
 
 impl Dumbbell {
-    /// Builds the plan.
+    /// Builds the plan, with shortest paths.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let mut graph = Graph::default();
@@ -66,11 +61,10 @@ impl Dumbbell {
     }
 }
 
-/// Ring of switches in which frames travel in one direction, so that flows can deadlock.
+/// Ring of switches, in which frames travel in one direction only; flows can deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Ring {
-    /// Number of switches, at least three.
     pub switches: u8,
     pub hosts: u8,
     pub host_line: Line,
@@ -78,7 +72,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Builds the plan.
+    /// Builds the plan, in which frames go from each switch to the next.
     ///
     /// # Panics
     /// If there are fewer than three switches.
@@ -93,8 +87,7 @@ impl Ring {
         for (at, next) in switches.iter().zip(switches.iter().cycle().skip(1)) {
             graph.link(*at, *next, self.ring_line);
         }
-        // Ports to hosts come first. At switch 0 the port to the next switch follows them, at other switches the port
-        // to the previous one.
+        // Port order at switch 0: hosts, next, previous. At other switches: hosts, previous, next.
         let ahead = |at: u32| if at == 0 { self.hosts } else { self.hosts + 1 };
         graph.plan_by(build, |at, _| vec![ahead(at)])
     }

@@ -83,7 +83,8 @@ explore! {
             control: controls()[control],
             ..RoceSettings::default()
         };
-        // Acknowledge every frame, because acknowledgements at intervals longer than the window would deadlock.
+        // Every frame is acknowledged, because acknowledgements at intervals longer than the window would deadlock the
+        // flow.
         let roce = if roce.window.is_some() || control == 2 { RoceSettings { ack_every: 1, ..roce } } else { roce };
         let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
         let repeater = |place, _: SwitchSettings, _: SlotCounts| Repeater::new(place, seed, lost_percent);

@@ -1,5 +1,3 @@
-//! Simulated fabrics with flows.
-
 mod allocations;
 mod closed;
 mod congestion;

@@ -13,10 +13,10 @@ use super::{LOSSLESS, LOSSY, check, dropped, flow, line};
 
 const LONG: u64 = 1 << 40;
 
-/// Runs two flows of host 0 through a switch with congestion points at its inputs.
+/// Runs two flows from host 0 through a switch that samples (QCN) at its inputs.
 ///
-/// The culprit sends 3 Gb/s to host 4, which hosts 1 to 3 overload. The victim sends 7 Gb/s to host 5. Returns the
-/// records after 60 ms, the victim's payload rate (Gb/s) in the second half, and the number of XOFFs to host 0.
+/// The culprit sends 3 Gb/s to host 4, which hosts 1 to 3 overload; the victim sends 7 Gb/s to host 5. Returns the
+/// records, the victim's payload rate in Gb/s, and the number of XOFFs to host 0.
 fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -57,10 +57,10 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
 
 // proves: sim-hosts
 #[test]
-fn culprit_obeys_cnms_and_victim_gets_none() {
+fn culprit_gets_and_obeys_cnms_and_victim_gets_none() {
     let (alone, slow, pauses) = shared_input(None);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
-    // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses limit both flows to the culprit's share.
+    // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses of host 0 slow the victim, too.
     assert!(slow < 6.0, "{slow} Gb/s");
     let (notified, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
     assert!(notified[..4].iter().all(|flow| flow.cnps > 0), "{notified:?}");

@@ -39,7 +39,7 @@ impl Node for PausesOnce {
 // proves: sim-timing
 #[test]
 fn pause_that_expires_while_other_class_sends_costs_no_time() {
-    // One pause is shorter than a frame, another as long as several frames of the other class.
+    // 1 quantum is shorter than a frame, 100 quanta are as long as several frames of the other class.
     for quanta in [1, 10, 100].map(Quanta) {
         let pauses =
             |place, _: SwitchSettings, _: SlotCounts| PausesOnce(Repeater::new(place, 1, 0), Some(quanta));
@@ -57,8 +57,8 @@ fn pause_that_expires_while_other_class_sends_costs_no_time() {
     }
 }
 
-/// Runs a flow from host 0 to host 1, beside an incast on host 2 by host 0 and hosts 3 to 5. Returns the duration of
-/// the flow, and the pause counts of host 0.
+/// Runs a flow from host 0 to host 1, while hosts 0 and 3 to 5 overload host 2. Returns the flow's duration and the
+/// pauses that host 0 received.
 fn victim(policy: PolicyKind, settings: HostSettings) -> (Duration, PauseCounts) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -90,7 +90,7 @@ fn victim_flow_is_not_paused_if_hosts_obey_flow_lists() {
         victim(PolicyKind::Ofc, HostSettings { obeys_flows: true, ..HostSettings::default() });
     assert!(counts.flow_frames > 0);
     assert!(3 * by_flow < 2 * by_class, "{by_flow:?} against {by_class:?}");
-    // 2 MB take 169 us on a free line, and longer beside the other flow of host 0.
+    // Alone on the line, 2 MB take 169 us.
     assert!(by_flow > Duration::from_micros(169));
 }
 

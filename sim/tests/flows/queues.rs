@@ -10,11 +10,11 @@ use super::{LINE, LOSSLESS, as_they_are, dropped, flow, line, run, star};
 
 const SEEDS: u64 = 10;
 const FRAMES: u64 = 30_000;
-/// Limit of Student's t with nine degrees of freedom: 99 % of all means deviate by at most this many standard errors.
+/// Student's t for nine degrees of freedom: 99 % of all means deviate by at most this many standard errors.
 const STUDENT: f64 = 3.250;
 
-/// Single frames cross a fast line, then a slow one. Their total wait is that of an M/D/1 queue at the slow line alone
-/// (Friedman, 1965): rho / (2 (1 - rho)) frame times on average.
+/// Single frames cross a fast line, then a slow one. Their mean wait equals that of an M/D/1 queue at the slow line
+/// alone (Friedman, 1965): rho / (2 (1 - rho)) frame times.
 // proves: sim-timing
 #[test]
 fn mean_wait_of_random_frames_matches_m_d_1_theory() {
@@ -85,7 +85,6 @@ fn classes_share_a_line_by_weight_to_within_two_frames() {
     fabric.run_until(Picos::from_micros(2_100));
     let [one, three] = [0, 1].map(|flow| i64::from(fabric.received(flow)) - before[flow as usize]);
     assert!((3 * one - three).abs() <= 8, "{one} and {three}");
-    // Number of frames that a line of 100 Gb/s carries in 2 ms.
     let frame = Pace::of(LINE.rate).time_of(Bytes::on_line(1_514)).0;
     let all = i64::try_from(Picos::from_micros(2_000).0 / frame).expect("frame count exceeds 63 bits");
     assert!((one + three - all).abs() <= 1, "{one} and {three} of {all}");

@@ -10,7 +10,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
 
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 
-/// Payload of a frame in bytes. The next constants are the frame's size in a buffer, and its time at 20 Gb/s.
+/// Payload of a frame in bytes. `FRAME` is the frame's size in a buffer, `TAKES` its transmission time at 20 Gb/s.
 const PAYLOAD: u64 = 1_456;
 const FRAME: u64 = 1_518;
 const TAKES: Picos = Picos(1_538 * 400);
@@ -61,13 +61,14 @@ fn slow_receiver_processes_frames_at_exactly_its_rate() {
 fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
     let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
     let held = |receiver| at_port(&frames(receiver, LOSSLESS, 10).0, |class| class.xoff_received.get());
-    // Frames arrive five times as fast as they are processed. So one has been processed when the tenth arrives.
+    // Frames arrive five times as fast as the receiver processes them, so one has been processed when the tenth
+    // arrives.
     assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(receiver(xoff, FRAME))), [1, 0]);
     let paused =
         |xon| at_port(&frames(receiver(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
     let [at_frame, below, at_two] = [FRAME, FRAME + 1, 2 * FRAME].map(paused);
     assert_eq!(at_two, below, "XON thresholds between one and two frames end the pause at different times");
-    // Allow a difference of 1 ns, because the dataplane's times are accurate to a nanosecond.
+    // A difference of 1 ns is allowed, because the dataplane's times are accurate to a nanosecond.
     assert!(
         (at_frame - below).abs_diff(TAKES.floor().0) <= 1,
         "an XON threshold lower by a byte does not extend the pause by one frame"
@@ -76,7 +77,7 @@ fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
 
 #[test]
 fn slow_receiver_drops_lossy_frames_beyond_its_buffer() {
-    // When the last of ten frames arrives, one has been processed. The sixth arrives exactly when the first is done.
+    // The receiver has processed one frame when the last of ten arrives, or just when the sixth arrives.
     for (count, buffer, lost) in
         [(10, 9 * FRAME, 0), (10, 9 * FRAME - 1, 1), (6, 5 * FRAME, 0), (6, 5 * FRAME - 1, 1)]
     {
@@ -122,7 +123,7 @@ fn receiver_is_slow_only_in_its_slow_period() {
     let (_, record) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 100);
     let slow = frames(SLOW, LOSSLESS, 100).1;
     assert!(ideal.took() < record.took() && record.took() < slow.took());
-    // 24 frames arrive in the slow period. Each is delayed by four fifths of its time at the slow rate.
+    // 24 frames arrive in the slow period. Each is delayed by four fifths of its transmission time at the slow rate.
     let late = record.took().expect("the flow has not ended").since(ideal.ideal);
     assert!(late.0.abs_diff(24 * TAKES.0 * 4 / 5) < 2 * TAKES.0, "{late:?}");
     let (_, longer) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 400);
@@ -165,7 +166,6 @@ fn slow_receiver_records_pauses_from_xoff_to_xon() {
 
 #[test]
 fn slow_receiver_repeats_pause_after_link_recovery() {
-    // The receiver takes 12 us per frame, so eleven frames wait when the link goes down.
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
     fabric.run_until(Picos::from_micros(5));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 1);
@@ -181,12 +181,12 @@ fn slow_receiver_repeats_pause_after_link_recovery() {
         [first.end, lost.end, again.end],
         [Some(Nanos::from_micros(5)), Some(Nanos::from_micros(6)), None]
     );
-    // Wait longer than 335 us, the duration of a pause of 65,535 quanta at 100 Gb/s.
+    // 400 us exceed the duration of a pause (335 us), so it must have been repeated.
     fabric.run_until(Picos::from_micros(400));
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// A pause of 65,535 quanta at 100 Gb/s lasts just less than 335,540 ns. No other event wakes the receiver.
+/// A pause of 65,535 quanta at 100 Gb/s lasts just less than 335,540 ns. At 1 Mb/s no frame is processed meanwhile.
 #[test]
 fn slow_receiver_refreshes_pause_at_exactly_half_its_time() {
     let mut fabric = held_at_ten(BitRate::from_mbps(1));

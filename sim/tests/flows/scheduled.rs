@@ -1,4 +1,4 @@
-//! Scheduled fabrics: latency, the law of the credit loop, and no loss or disorder of frames or cells.
+//! Scheduled fabrics: exact latency, throughput as limited by credits, and no loss or reordering of frames or cells.
 
 // proves: sim-scheduled
 
@@ -17,7 +17,7 @@ use super::{LOSSLESS, LOSSY, flow, line};
 
 const PAPER: Scheduled =
     Scheduled { leaves: 2, spines: 32, hosts: 1, cell: 256, credits: 586, spine_buffer: 16 };
-/// Payload of a frame of 250 bytes, which is one cell.
+/// Payload in bytes of a frame of 250 bytes, which fits into one cell.
 const ONE_CELL: u32 = 188;
 const FRAME: u32 = 250;
 
@@ -48,7 +48,7 @@ fn time(line: Line, bytes: u64) -> u64 {
 }
 
 #[test]
-fn lone_frame_takes_request_grant_and_cell() {
+fn lone_frame_is_delayed_by_request_grant_and_cell() {
     let mut fabric = fabric(PAPER, uplink(), ONE_CELL);
     fabric.add(FlowPlan { start: Picos::ZERO, ..flow(0, 1, ONE_CELL.into()) });
     assert!(fabric.run_to_end(Picos::from_micros(100)));
@@ -77,7 +77,6 @@ fn small() -> Scheduled {
     Scheduled { spines: 8, hosts: 2, ..PAPER }
 }
 
-/// Two hosts send frames of 66 bytes of two classes to two hosts of another leaf.
 #[test]
 fn lossy_overload_drops_no_lossless_frames() {
     const LOSSY_MOST: Bytes = Bytes(256_000);
@@ -113,9 +112,9 @@ fn lossy_overload_drops_no_lossless_frames() {
     }
 }
 
-/// CNMs to servers of other leaves need room in the input buffer of the default class.
+/// CNMs to other leaves are queued in the input buffer of the default class, and dropped if it is full.
 #[test]
-fn dropped_notices_are_not_counted_sent() {
+fn dropped_cnms_are_not_counted_as_sent() {
     let sent = |room: u64| {
         let modify = |settings: &mut SwitchSettings| {
             settings.qcn = QcnSettings { egress: ClassSet(1 << LOSSLESS.get()), ..QcnSettings::PAPER };
@@ -130,7 +129,7 @@ fn dropped_notices_are_not_counted_sent() {
     assert_eq!((sent(1_000_000), sent(0)), ([true, false], [false, true]));
 }
 
-/// Returns how many frames a saturated output with these credits sends in 100 us.
+/// Returns how many frames an overloaded output with this number of credits sends in 100 us.
 fn sent(credits: u32) -> u64 {
     let mut fabric = fabric(Scheduled { credits, ..PAPER }, uplink(), ONE_CELL);
     fabric.add(flow(0, 1, 1 << 30));
@@ -141,10 +140,10 @@ fn sent(credits: u32) -> u64 {
     u64::from(fabric.received(0) - before)
 }
 
-/// Throughput is min(1, credits / (round trip x rate)), where the round trip of a credit is that of grant, cell and
-/// frame.
+/// A credit is in use for the time of two messages, two cells and the frame. Throughput is min(line rate, credits /
+/// this time).
 #[test]
-fn credits_bound_throughput_to_the_cell() {
+fn credits_limit_throughput_to_the_cell() {
     let window = Picos::from_micros(100).0;
     let frame = Pace::of(host_line().rate).time_of(Bytes::on_line(FRAME - 4)).0;
     let round_trip = 2 * time(uplink(), 10) + 2 * time(uplink(), u64::from(FRAME) + 10) + frame;
@@ -159,8 +158,7 @@ fn credits_bound_throughput_to_the_cell() {
 }
 
 #[test]
-fn overloaded_spines_lose_and_reorder_nothing() {
-    // Servers of three leaves send to those of leaf 0, whose downlinks have a quarter of their rate. Leaf 0 answers.
+fn overloaded_spines_neither_lose_nor_reorder_frames() {
     for spine_buffer in [1, 8] {
         let tight = Scheduled { leaves: 4, spines: 3, hosts: 3, credits: 400, spine_buffer, cell: 64 };
         let digests = [true, false].map(|by_place| {

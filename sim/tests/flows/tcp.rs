@@ -1,5 +1,3 @@
-//! TCP over simulated switches.
-
 // proves: tcp
 
 use xoff_flow_control::settings::{ClassSettings, EcnSettings};
@@ -16,7 +14,7 @@ fn with(control: Algorithm) -> TcpSettings {
     TcpSettings { control, ecn: control == Algorithm::Dctcp, ..TcpSettings::default() }
 }
 
-/// Returns the time of a frame over a star of equal lines.
+/// Returns the time in ps that a frame takes over two equal lines and one switch.
 fn path_time(line: Line, frame_len: u32) -> u64 {
     2 * (Pace::of(line.rate).time_of(Bytes::on_line(frame_len)).0 + line.delay.0)
 }
@@ -28,7 +26,7 @@ fn lone_tcp_flow_is_exact_to_the_picosecond() {
     for line in [LINE, line(7, 333)] {
         let plan = star(&[line; 2], as_they_are);
         let span = |len: u32| Pace::of(line.rate).time_of(Bytes::on_line(len)).0;
-        // Flows of one window of ten segments take their ideal time; the acknowledgement of the last follows at once.
+        // Flows of at most ten segments, the initial window, take their ideal time.
         for segments in [1, 2, 10] {
             let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::tcp(with(Algorithm::Reno)));
             fabric.add(flow(0, 1, (segments - 1) * 1_448 + 448));
@@ -37,7 +35,7 @@ fn lone_tcp_flow_is_exact_to_the_picosecond() {
             let acknowledged = record.acknowledged.expect("no acknowledgement").since(record.start);
             assert_eq!(acknowledged.0, record.ideal.0 + path_time(line, ack), "{segments}");
         }
-        // A second window: the acknowledgement of the first segment releases two. The handshake takes a round trip.
+        // Twelve segments need a second window: the acknowledgement of the first segment releases two more.
         for handshake in [false, true] {
             let settings = TcpSettings { handshake, ..with(Algorithm::Reno) };
             let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::tcp(settings));
@@ -54,7 +52,7 @@ fn lone_tcp_flow_is_exact_to_the_picosecond() {
     }
 }
 
-/// A second flow on a warm connection needs neither a handshake nor slow start.
+/// On a persistent connection, the second flow needs neither a handshake nor slow start.
 #[test]
 fn second_flow_of_persistent_connection_takes_ideal_time() {
     for persistent in [true, false] {
@@ -77,7 +75,7 @@ fn marking(class: Class, settings: &mut ClassSettings) {
     }
 }
 
-/// Four senders share a port. Reno and CUBIC are limited by pauses alone, DCTCP by marks.
+/// Four senders share a port. Only pauses limit Reno and CUBIC; ECN marks limit DCTCP.
 #[test]
 fn tcp_fills_99_percent_of_a_lossless_bottleneck() {
     for control in ALGORITHMS {
@@ -100,9 +98,8 @@ fn to_one(fabric: &mut FlowFabric, class: Class, bytes: u64) {
     (1..5).for_each(|from| _ = fabric.add(FlowPlan { class, ..flow(from, 0, bytes) }));
 }
 
-/// All combinations of loss detection end all flows through a port that drops.
 #[test]
-fn tcp_repairs_drops_with_every_detection() {
+fn tcp_repairs_drops_with_every_loss_detection() {
     let detections = [
         (true, Detection::Rack),
         (true, Detection::Duplicates(3)),
@@ -137,7 +134,6 @@ fn tcp_repairs_drops_with_every_detection() {
     }
 }
 
-/// TCP in a lossy class and RoCE in the lossless class of one fabric: both end, and only TCP loses frames.
 #[test]
 fn tcp_and_roce_share_a_fabric_in_two_classes() {
     let plan = star(&[LINE; 5], as_they_are);
@@ -162,10 +158,10 @@ fn tcp_and_roce_share_a_fabric_in_two_classes() {
     assert_eq!(of(LOSSLESS).next().map(|record| record.frames_sent), Some(207));
 }
 
-/// ns-3's `tcp-validation` documents bounds for DCTCP over 50 Mb/s and a round trip of 10 ms: 48 to 49 Mb/s, and alpha from
-/// 0.055 to 0.09. Its CoDel marks after a millisecond, behind which are some frames in the device: 13.8 KB in all.
+/// Bounds are those of ns-3's `tcp-validation` for DCTCP over 50 Mb/s and a round trip of 10 ms: 48 to 49 Mb/s, and
+/// alpha from 0.055 to 0.09. The marking threshold of 13.8 KB is that of its CoDel (1 ms), plus frames in its device.
 #[test]
-fn dctcp_stays_within_bounds_of_ns3() {
+fn dctcp_rate_and_alpha_are_within_bounds_of_ns3() {
     let slow = Line { rate: BitRate::from_mbps(50), delay: Picos::from_micros(2_500) };
     let fast = line(1, 2_500_000);
     let plan = star(&[slow, fast], |class, settings| {
@@ -192,10 +188,10 @@ fn dctcp_stays_within_bounds_of_ns3() {
     assert!((0.055..0.09).contains(&mean), "{mean}");
 }
 
-/// The experiment `ecn` with simulated hosts: four senders, one receiver, 100 Mb/s, CUBIC. Expected mean queues in KB are
-/// those that docs/policies/ecn.md has for the kernel's TCP.
+/// Repeats the experiment `ecn` (four senders, one receiver, 100 Mb/s, CUBIC). Expected mean queues in KB are those of
+/// the kernel's TCP in docs/policies/ecn.md.
 #[test]
-fn mean_queues_are_near_those_of_live_kernels() {
+fn mean_queues_are_near_those_of_kernel_tcp() {
     let ecn = |min, max, probability, wred| {
         Some(EcnSettings { min: Bytes(min), max: Bytes(max), probability, wred })
     };

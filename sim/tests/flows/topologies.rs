@@ -95,7 +95,7 @@ fn flows_around_a_ring_can_deadlock_without_loss() {
     assert_eq!(dropped(&fabric), 0);
 }
 
-/// Two racks of four hosts, each with a link to both switches of its rack, and two spines.
+/// Builds two racks of four hosts and two switches, and two spines. Each host has a link to both switches of its rack.
 fn racks(build: &Build) -> Plan {
     let mut graph = Graph::default();
     let racks = [[0; 2]; 2].map(|pair| pair.map(|layer| graph.add_switch(layer)));

@@ -1,4 +1,4 @@
-//! Answers to RoCE's frames, its windows and time-outs.
+//! Replies to RoCE frames, send windows and retransmission timeouts of a simulated host.
 
 use std::cmp::Reverse;
 

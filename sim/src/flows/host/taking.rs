@@ -15,13 +15,13 @@ impl FlowHost {
         }
     }
 
-    /// Returns how many frames a slow receiver dropped.
+    /// Returns how many frames of a class this host dropped as a slow receiver.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
         self.links.iter().flat_map(|link| &link.intake).map(|intake| intake.dropped(class)).sum()
     }
 
-    /// Returns the pauses that a slow receiver sent on a link, in order.
+    /// Returns the pauses that this host sent on a link as a slow receiver, in order of time.
     #[must_use]
     pub fn pauses(&self, link: u8) -> &[ReceiverPause] {
         let intake = self.links.get(usize::from(link)).and_then(|link| link.intake.as_ref());

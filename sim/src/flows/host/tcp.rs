@@ -1,4 +1,5 @@
-//! Flows with TCP. A host sends them round robin with other flows; each flow's TCP sender chooses its segments.
+//! TCP flows of a simulated host. The host sends them in round robin with other flows; each flow's TCP sender chooses
+//! its segments.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,24 +17,21 @@ use crate::node::Net;
 use crate::pool::Packet;
 use crate::time::Picos;
 
-/// Connections of a host.
 #[derive(Debug)]
 pub(super) struct Connections {
     hosts: TcpHosts,
     senders: Vec<Option<Box<Active<Sender>>>>,
     receivers: Vec<Option<Box<Active<Receiver>>>>,
-    /// Time of the last acknowledgement, by number of the flow at the sender.
+    /// Time of the last received acknowledgement, by flow number.
     acknowledged: Vec<Picos>,
-    /// Idle connections with their ports.
+    /// Idle connections by receiver and class: congestion state and source port of each.
     idle: HashMap<(u32, Class), Vec<(Path, u16)>>,
 }
 
-/// Endpoint with the time of its next scheduled timer.
 #[derive(Debug)]
 struct Active<T> {
     endpoint: T,
     armed: Nanos,
-    /// Port of the flow's sender.
     port: u16,
 }
 
@@ -42,7 +40,7 @@ impl<T> Active<T> {
         Box::new(Active { endpoint, armed: Nanos::NEVER, port })
     }
 
-    /// Returns the time of a timer that must be scheduled for `deadline`, if any.
+    /// Returns `deadline` if a timer must be scheduled for it, because the scheduled one is later.
     fn arm(&mut self, deadline: Nanos) -> Option<Picos> {
         (deadline < self.armed).then(|| {
             self.armed = deadline;
@@ -105,7 +103,6 @@ impl FlowHost {
         self.tcp.as_ref()?.acknowledged(number)
     }
 
-    /// Opens the connection of a flow that starts, or takes an idle one.
     pub(super) fn open_tcp(&mut self, number: u32, now: Picos) {
         let flow = &mut self.sending[number as usize];
         let Some(tcp) = self.tcp.as_mut().filter(|tcp| tcp.has(flow.class)) else { return };
@@ -119,7 +116,7 @@ impl FlowHost {
         tcp.senders[number as usize] = Some(Active::new(sender, flow.port));
     }
 
-    /// Returns whether a flow with TCP may send a segment; `None` for other flows.
+    /// Returns whether a TCP flow may send; `None` for flows without TCP.
     #[inline]
     pub(super) fn may_send_tcp(&mut self, number: u32) -> Option<bool> {
         let (active, _) = self.tcp.as_mut()?.endpoint(number)?;
@@ -143,7 +140,7 @@ impl FlowHost {
         self.settle(number, now.after(self.links[at].pace.time_of(bytes)));
     }
 
-    /// Returns true if the flow uses TCP, which then waits for its next event.
+    /// Schedules the next event of a TCP flow; returns false if the flow does not use TCP.
     #[inline]
     pub(super) fn settle_tcp(&mut self, number: u32, free: Picos) -> bool {
         let Some((active, settings)) = self.tcp.as_mut().and_then(|tcp| tcp.endpoint(number)) else {
@@ -214,7 +211,6 @@ impl FlowHost {
         self.forget_if_done(number);
     }
 
-    /// Queues an acknowledgement, or the answer to SYN (`None`).
     fn answer(&mut self, (number, port): (u32, u16), ack: Option<&Ack>, now: Picos) {
         let Some(tcp) = &self.tcp else { return };
         let flow = &self.receiving[number as usize];

@@ -1,4 +1,4 @@
-//! Cells and messages between a leaf and its spines.
+//! Cells, requests and grants that a leaf exchanges with its spines.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -54,7 +54,7 @@ impl CellLeaf {
         }
     }
 
-    /// Makes a cell. The frame's packet becomes its first cell, because both have the frame's first bytes.
+    /// Makes a cell. The first cell reuses the frame's packet, which has the frame's first bytes.
     fn make_cell(&mut self, slot: u32, index: u8, net: &mut Net) -> Packet {
         let frame = *self.frames.get(slot);
         let header = CellHeader {
@@ -80,7 +80,6 @@ impl CellLeaf {
         net.pool.resize(packet, len)
     }
 
-    /// Frees the input buffer of a frame whose last cell has begun to leave.
     fn end_injection(&mut self, slot: u32, net: &mut Net) {
         let frame = *self.frames.get(slot);
         self.frames.free(slot);

@@ -1,4 +1,5 @@
-//! Frames of servers: admission to the input buffer, VOQs, requests, pauses and congestion notification.
+//! Input side of a leaf's server ports: admission to the input buffer, VOQs, requests, pauses and congestion
+//! notification.
 
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::congestion::culprit::flow_digest;
@@ -42,7 +43,6 @@ impl CellLeaf {
         if number == self.server(port) { Err(DropReason::Hairpin) } else { Ok(number) }
     }
 
-    /// Returns the number of the server with this address.
     fn server_of(&self, address: MacAddr) -> Option<u16> {
         let [first, second, number @ ..] = address.0;
         let number = u32::from_be_bytes(number);
@@ -50,7 +50,8 @@ impl CellLeaf {
         u16::try_from(number).ok().filter(|_| exists)
     }
 
-    /// Stores a frame in the VOQ to its output, and requests credits. Returns false if it drops the frame.
+    /// Stores a frame in the VOQ to its output, and requests credits. Returns false if the input buffer is full, and
+    /// drops the frame.
     fn admit(&mut self, port: PortId, class: Class, to: u16, packet: Packet, net: &mut Net) -> bool {
         let settings = self.ports[port.index()].settings.classes[class.index()];
         let size = Bytes::of_frame(packet.len);
@@ -101,7 +102,7 @@ impl CellLeaf {
         self.uplinks.put_message(self.fabric.uplink(spine), packet);
     }
 
-    /// Sets the bytes of a class in the input buffer, and compares them with the thresholds of pauses.
+    /// Sets the bytes of a class in the input buffer, and sends XOFF or XON if they cross a threshold.
     pub(super) fn set_buffered(&mut self, port: PortId, class: Class, bytes: Bytes, now: Nanos) {
         let at = &mut self.ports[port.index()];
         at.buffered[class.index()] = bytes;
@@ -130,7 +131,8 @@ impl CellLeaf {
         }
     }
 
-    /// Counts a frame at the congestion point of a port, and sends a CNM to the source of the culprit if one is due.
+    /// Counts a frame at a port's congestion point (QCN). If a sample is due, sends a CNM to the source of the culprit,
+    /// a randomly chosen queued frame.
     pub(super) fn sample(&mut self, port: PortId, slot: u32, occupancy: Bytes, net: &mut Net) {
         let frame = *self.frames.get(slot);
         let class = frame.class;
@@ -164,7 +166,7 @@ impl CellLeaf {
         }
     }
 
-    /// Sends a CNM to a server: at once if the server is here, else through the fabric.
+    /// Sends a CNM to a server of this or another leaf. Returns false if the CNM is dropped.
     fn send_notice(&mut self, port: PortId, to: MacAddr, notice: &CnmFrame, net: &mut Net) -> bool {
         let Some(server) = self.server_of(to) else { return false };
         let packet = net.pool.add_whole(notice.as_bytes());

@@ -1,4 +1,4 @@
-//! Leaf: input buffers with VOQs and outputs with credits, for each of its servers.
+//! Leaf of a scheduled fabric: input buffers with VOQs, and outputs with credits, for each of its servers.
 
 mod fabric_side;
 mod input;
@@ -26,8 +26,8 @@ use port::{ServerPort, input_frames};
 
 /// Leaf of a scheduled fabric. Its first ports lead to servers, the others to spines.
 ///
-/// Frames of a server wait in its input buffer, in a VOQ for each output and class, until the output's arbiter grants
-/// them. Thresholds of the buffer, pauses, classification and congestion points are those of a switch.
+/// Frames of a server wait in a virtual output queue (VOQ) for each output and class, until the output grants them.
+/// Buffer thresholds, pauses, classification and congestion points work as in a dataplane switch.
 #[derive(Debug)]
 pub struct CellLeaf {
     place: Place,
@@ -38,7 +38,7 @@ pub struct CellLeaf {
     uplinks: Uplinks,
     frames: Frames,
     taps: Vec<Box<dyn Tap>>,
-    /// Slot of the pause that the taps observe.
+    /// Slot of the pause frame that the taps observe.
     pauses: Slots,
     woken: Nanos,
 }
@@ -100,7 +100,6 @@ impl CellLeaf {
         net.pool.free(packet);
     }
 
-    /// Returns the number of a server at this leaf.
     fn server(&self, port: PortId) -> u16 {
         let leaf = u16::try_from(self.place.id().0).unwrap_or(u16::MAX);
         leaf * u16::from(self.fabric.hosts) + u16::from(port.0)
@@ -122,7 +121,6 @@ impl CellLeaf {
         packet
     }
 
-    /// Schedules the next refresh of a pause, or the next end of an obeyed pause.
     fn schedule(&mut self, port: PortId, net: &mut Net) {
         let next = self.ports[port.index()].next_timer();
         if next < self.woken {

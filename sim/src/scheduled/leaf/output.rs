@@ -1,4 +1,4 @@
-//! Output to a server: credits, queues of whole frames, and obeyed pauses.
+//! Output side of a leaf's server ports: credits, queues of whole frames, and pauses that the leaf obeys.
 
 use xoff_flow_control::pause::Resumed;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quanta};
@@ -13,7 +13,6 @@ use crate::node::Net;
 use crate::pool::Packet;
 
 impl CellLeaf {
-    /// Grants as many requests as credits allow.
     pub(super) fn grant(&mut self, port: PortId, class: Class, net: &mut Net) {
         while let Some(input) = self.ports[port.index()].arbiters[class.index()].grant() {
             let grant = CellHeader {
@@ -31,7 +30,6 @@ impl CellLeaf {
         }
     }
 
-    /// Appends a reassembled frame to the queue of its class.
     pub(super) fn queue(&mut self, port: PortId, class: Class, (packet, cells): Complete, net: &mut Net) {
         let to = self.server(port);
         let frame =
@@ -49,7 +47,6 @@ impl CellLeaf {
         self.send_to_server(port, net);
     }
 
-    /// Sends the next pause, CNM or frame to a server, if the line is free.
     pub(super) fn send_to_server(&mut self, port: PortId, net: &mut Net) {
         if self.ports[port.index()].is_busy {
             return;
@@ -145,7 +142,7 @@ impl CellLeaf {
         self.schedule(port, net);
     }
 
-    /// Ends obeyed pauses, and makes refreshes of pauses due.
+    /// Ends obeyed pauses that have expired, and queues due refreshes of sent pauses.
     pub(super) fn advance(&mut self, port: PortId, now: Nanos) {
         let at = &mut self.ports[port.index()];
         at.held.advance(now);

@@ -1,4 +1,4 @@
-//! State of a leaf's port to a server: the input buffer of its frames, and the output to it.
+//! State of a leaf's port to a server: input buffer for the server's frames, and output to the server.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,16 +11,14 @@ use super::super::arbiter::Arbiter;
 use super::super::reassembly::Reassembly;
 use crate::pool::Packet;
 
-/// Virtual output queue: frames of one input and class to one output.
+/// Virtual output queue (VOQ): frames of one class from one input to one output.
 #[derive(Debug, Default)]
 pub(super) struct Voq {
-    /// Slots of frames without a grant.
+    /// Slots of frames that the output has not granted yet.
     pub(super) waiting: VecDeque<u32>,
-    /// Number of the next arriving frame.
     pub(super) next: u32,
 }
 
-/// Frame on the line to the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
     pub(super) class: Class,
@@ -32,30 +30,25 @@ pub(super) struct Sending {
 pub(super) struct ServerPort {
     pub(super) settings: PortSettings,
     pub(super) classifier: Classifier,
-    /// Bytes of each class in the input buffer.
     pub(super) buffered: [Bytes; CLASSES],
     pub(super) voqs: BTreeMap<(u16, Class), Voq>,
     pub(super) held: Held,
     pub(super) sends_pauses: ClassSet,
     pub(super) arbiters: [Arbiter; CLASSES],
     pub(super) reassembly: Reassembly,
-    /// Slots of frames for the server.
     pub(super) queues: [VecDeque<u32>; CLASSES],
     pub(super) backlogged: ClassSet,
     pub(super) last_class: usize,
-    /// CNMs, which leave before frames.
     pub(super) notices: VecDeque<Packet>,
     pub(super) paused: Paused,
     pub(super) is_busy: bool,
     pub(super) sending: Option<Sending>,
 }
 
-/// Returns the maximum bytes of a class in the input buffer.
 pub(super) fn input_most(settings: &ClassSettings) -> Bytes {
     if settings.lossless { settings.ingress_most() } else { settings.ingress_max.min(settings.egress_max) }
 }
 
-/// Returns the maximum number of frames of a class in the input buffer.
 pub(super) fn input_frames(settings: &ClassSettings) -> u32 {
     u32::try_from(input_most(settings).0 / Bytes::of_frame(0).0).unwrap_or(u32::MAX)
 }
@@ -85,7 +78,6 @@ impl ServerPort {
         self.held.next_refresh().min(self.paused.next_expiry())
     }
 
-    /// Returns the next class in round robin that may send.
     pub(super) fn next_class(&self) -> Option<Class> {
         let ready = ClassSet(self.backlogged.0 & !self.paused.blocked().0);
         let order = (1..=CLASSES).map(|ahead| Class::ALL[(self.last_class + ahead) % CLASSES]);
