@@ -40,7 +40,6 @@ impl Totals {
     }
 }
 
-/// Pause frames and pause time of the lossless class, summed over all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Pfc {
     pub xoff_sent: u64,
@@ -62,7 +61,7 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Queued frames by class. They are counted before a switch stops, because resumed peers still send.
+    /// Numbers of queued frames by class, read before a switch stops: its last XON lets peers send again.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -150,7 +149,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest scheduling gap of a switch while hosts ran, in ns, at most one eighth too high.
+    /// Returns the longest scheduling gap of a switch while hosts ran, in ns; at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
@@ -170,8 +169,8 @@ impl Account {
 
 const FRAME_MIN: u64 = 64;
 
-/// Returns the queued frames by class, when hosts have stopped. The queues' bytes limit the result, because some lost frames are in no
-/// counter.
+/// Returns the number of queued frames by class, after the hosts have stopped. The queued bytes limit it, because no counter has frames
+/// lost in the kernel.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_duplicate_or_reordered_frame_breaks_promise() {
+    fn one_lost_duplicate_or_reordered_frame_makes_totals_unclean() {
         let clean = Totals { sent: 9, received: 9, ..Totals::default() };
         assert!(clean.is_clean());
         assert!(!Totals { lost: 1, ..clean }.is_clean());
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_halt_counts_until_the_end() {
+    fn unfinished_pipeline_halt_counts_until_end_of_run() {
         let account = Account { end: Nanos(500), ..Account::of_hosts(Vec::new(), [0; CLASSES]) };
         let switch = Counted::nothing("a");
         let queue = switch.counters.class(PortId(0), LOSSLESS);

@@ -1,7 +1,7 @@
-//! Addresses in a plan with routers, and shortest paths.
+//! IP addresses of a plan with routers, and shortest paths.
 //!
-//! Host H.L has address 10.H.L.2 in its own network, and its switch port 10.H.L.1. The ends of wire N between switches
-//! have 172.16.0.0 + 2N and 172.16.0.0 + 2N + 1.
+//! Host number 256 H + L has address 10.H.L.2, and its switch port 10.H.L.1. Wire N between switches has 172.16.0.0 + 2N
+//! and 172.16.0.0 + 2N + 1.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;

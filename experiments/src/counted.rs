@@ -92,7 +92,7 @@ fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     }
 }
 
-/// Reads until two readings agree, because counters may change between two loads.
+/// Reads counters until two readings agree, because one reading may mix old and new values.
 pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     let mut before = read();
     loop {
@@ -144,7 +144,6 @@ mod tests {
     // proves: experiments
     #[test]
     fn counters_are_read_again_until_two_readings_agree() {
-        // The first reading mixes an old and a new value.
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));
         assert_eq!(reads.len(), 1, "the value was read too often");

@@ -33,7 +33,10 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Builds the fabric. Panics if a live plan has both routers and kernel hosts.
+    /// Builds the fabric.
+    ///
+    /// # Panics
+    /// If a live plan has both routers and kernel hosts.
     pub fn build(&self, plan: Plan) -> Result<Fabric, FabricError> {
         let Setup { settings, machine, .. } = *self;
         let is_simulated = plan.line().is_simulated();
@@ -81,7 +84,7 @@ impl Fabric {
         &self.plan
     }
 
-    /// Returns the line time by which an idle port runs ahead of its line within `frames` frames; zero on ideal hardware.
+    /// Returns the line time that an idle port can gain by credit within `frames` frames; zero on ideal hardware.
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
         if self.plan.line().hardware() == Hardware::Ideal {
             return Nanos::ZERO;
@@ -106,7 +109,7 @@ impl Fabric {
         }
     }
 
-    /// Starts the switches, and waits until they use all routes.
+    /// Starts the switches, and waits until routers use all routes.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
         let running: Box<dyn RunningFabric + '_> = match &self.backend {
             Backend::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
@@ -115,8 +118,7 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts switches and hosts, and calls `watch`. Hosts end when all data have arrived, or after `patience`, which is given for 100
-    /// Mb/s.
+    /// Starts switches and hosts, and calls `watch`. Hosts stop when all data have arrived, or after `patience` (at 100 Mb/s).
     pub fn run<T>(
         &self,
         load: &Load,
@@ -131,14 +133,14 @@ impl Fabric {
     }
 }
 
-/// Running switches that use all routes, before hosts begin.
+/// Fabric whose switches run, before hosts begin to send.
 pub struct Started<'a> {
     fabric: &'a Fabric,
     running: Box<dyn RunningFabric + 'a>,
 }
 
 impl Started<'_> {
-    /// Returns a UDP source port with which a flow leaves the router by port `by`. Finds the port by probes in a class without streams.
+    /// Returns a UDP source port with which a flow leaves its router by port `by`, found by probe frames.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.running, &self.counted())

@@ -1,6 +1,6 @@
-//! Lines of a fabric. Sizes and times are given for 100 Mb/s, and scale with the rate.
+//! Line of a fabric. Experiments give sizes and times for 100 Mb/s.
 //!
-//! Software answers a pause after a constant time, so sizes grow with the rate.
+//! Sizes scale with the rate, because software reacts to a pause after a constant time.
 
 use std::fmt::{self, Display};
 
@@ -23,13 +23,13 @@ impl From<BitRate> for Line {
 impl Line {
     pub const REFERENCE: BitRate = BitRate::from_mbps(100);
 
-    /// Creates a simulated line between ideal hardware.
+    /// Creates a simulated line between switches and hosts of ideal hardware.
     #[must_use]
     pub const fn simulated(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Ideal, is_simulated: true }
     }
 
-    /// Creates a simulated line between programs on a simulated machine.
+    /// Creates a simulated line between software switches and hosts.
     #[must_use]
     pub const fn simulated_machine(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Software, is_simulated: true }
@@ -60,7 +60,7 @@ impl Line {
         self.rate.time_of(bytes)
     }
 
-    /// Scales a size that is given for 100 Mb/s to this line.
+    /// Scales a size from 100 Mb/s to this line.
     #[must_use]
     pub fn size(self, at_100_mbps: Bytes) -> Bytes {
         match self.hardware {
@@ -69,7 +69,7 @@ impl Line {
         }
     }
 
-    /// Scales a time that is given for 100 Mb/s to this line.
+    /// Scales a time from 100 Mb/s to this line.
     #[must_use]
     pub fn span(self, at_100_mbps: Nanos) -> Nanos {
         match self.hardware {

@@ -65,7 +65,7 @@ impl<'a> Live<'a> {
         volume.expect("the receiver does not count this sender separately").line_bytes.get()
     }
 
-    /// Returns received bytes with preambles and gaps, from all senders.
+    /// Returns a host's received bytes, with preambles and gaps.
     pub fn received(&self, to: HostId) -> u64 {
         self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
     }
@@ -78,7 +78,7 @@ impl<'a> Live<'a> {
         self.running.now().since(self.begin)
     }
 
-    /// Returns true if all hosts have sent everything and no data are in switches, or if a host failed.
+    /// Returns true if hosts have sent everything and switches are empty, or if a host failed.
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
         (sent && self.waiting_bytes() == 0) || self.running.has_failed()
@@ -89,7 +89,7 @@ impl<'a> Live<'a> {
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `observe` every `interval` until the switches are empty, at most until `limit`. Both times are given for 100 Mb/s.
+    /// Calls `observe` every `interval` until hosts and switches are done, or until `limit`. Both times are for 100 Mb/s.
     pub fn every(&self, interval: Duration, limit: Duration, mut observe: impl FnMut(Nanos)) {
         let end = self.elapsed().after(self.span(limit));
         while !self.is_calm() && self.elapsed() < end {

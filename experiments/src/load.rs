@@ -24,7 +24,7 @@ impl Load {
         self
     }
 
-    /// Returns the time at which a stream's first frame was due. It follows from the stream of the host that was least delayed.
+    /// Returns the time at which a stream's first frame was due, by the host's least delayed stream.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);
@@ -32,7 +32,7 @@ impl Load {
         streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
     }
 
-    /// Returns the time from a stream's due time to its last arrival, if all frames arrived.
+    /// Returns the time from a stream's due time to its last arrival; `None` if frames are missing.
     pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
         let count = self.of(from).get(usize::from(number))?.count?;
         let completed = account.stream(from, to, number)?.completed(count)?;

@@ -1,6 +1,6 @@
 //! Plan of a fabric: hosts, switches, wires and routes.
 //!
-//! Switches have static addresses of all hosts, so they flood no frame, and cycles of wires are harmless.
+//! Switches have static addresses of all hosts, so they flood no frames, and cycles of wires are harmless.
 
 use std::net::Ipv4Addr;
 
@@ -49,7 +49,6 @@ impl HostId {
     }
 }
 
-/// Last byte of a host's IPv4 address 10.H.L.2.
 const OF_HOST: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +76,7 @@ struct PlannedSwitch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Compared,
-    /// Switch that plays the NIC of a host: it obeys pauses for the host.
+    /// Switch that obeys pauses for a host, as its NIC.
     Nic,
 }
 
@@ -109,12 +108,12 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// Line time of the bytes up to XOFF. These bytes keep the line busy when a sender waits for a core after XON.
+/// Line time of the bytes up to XOFF, which keep the line busy while a sender waits for a core after XON.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
 const TRUNK: &str = "trunk";
-/// Text that errors quote as the source of the experiment's own settings.
+/// Comment under which errors quote the experiment's own settings.
 const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
@@ -149,14 +148,13 @@ impl Plan {
         self.line
     }
 
-    /// Gives the plan a name for raw data, such as `senders=8`.
+    /// Labels the plan with its point in a sweep, such as `senders=8`, for raw data.
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }
 
     /// Replaces bridges by routers, so that every host has its own network.
     pub fn routed(mut self) -> Plan {
-        // The fabric's builder creates this namespace.
         self.settings.set("defaults.routed", true).set("router.netns", "kernel");
         Plan { is_routed: true, ..self }
     }
@@ -183,7 +181,7 @@ impl Plan {
         self.add_switch(name, Role::Compared)
     }
 
-    /// Adds a switch that obeys pauses for a kernel host.
+    /// Adds a switch that obeys pauses for a kernel host, as its NIC.
     pub fn nic(&mut self, name: &str) -> SwitchId {
         self.add_switch(name, Role::Nic)
     }
@@ -308,7 +306,7 @@ impl Plan {
         Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    /// Returns the configuration of plan and `variant`, overridden by `over` (`--set`).
+    /// Returns a switch's configuration: settings of plan and `variant`, overridden by user settings (`over`).
     fn document<'de>(
         &self,
         switch: SwitchId,
@@ -331,11 +329,11 @@ impl Plan {
             list(ports.map(|port| Value::with_span(text(&port.name), span)).collect())
         };
         let mut root = settings.document(span);
-        // One worker, because many switches share the machine.
+        // Many switches share the machine's cores, so each gets a single worker.
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
         let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
-        // Set copies of a class first, so that they do not replace values that a class has of its own.
+        // Copies of a class come first, so that they do not replace values that a class has of its own.
         for is_own in [false, true] {
             for (path, value) in &given {
                 let path = path.join(".");

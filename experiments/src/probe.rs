@@ -8,10 +8,9 @@ use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
 use crate::running_fabric::{Clock, RunningFabric};
 
-/// Class of the probes, which neither streams nor kernels use.
+/// Class of probe frames; neither streams nor kernels use it.
 const CLASS: Class = Class::ALL[1];
 const DSCP: u8 = 8;
-/// Dynamic UDP ports, as streams use.
 const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
 const SEND_EVERY: Nanos = Nanos::from_millis(100);
 const LOOK_EVERY: Nanos = Nanos::from_micros(200);
@@ -23,7 +22,7 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// Finds a source port by probes, which the receive counters of the next switches count.
+    /// Finds a source port by probe frames, which receive counters of the next switches show.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,
@@ -79,13 +78,13 @@ impl PortProbe<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // Clear the stamp, so that an open receiver ignores the frame.
+        // Without this stamp, an open receiver ignores the frame.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }
 }
 
-/// Sends probes until a count of `came` grows; returns its index.
+/// Sends probe frames until a counter of `came` grows; returns its index.
 fn find_path(
     (clock, line): (&(impl Clock + ?Sized), Line),
     came: &impl Fn() -> Vec<u64>,

@@ -1,4 +1,4 @@
-//! Raw observations of a run (`--out DIR`), explained in docs/experiments.md.
+//! Raw observations of a run (`--out DIR`); docs/experiments.md explains them.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -86,7 +86,7 @@ impl RawData {
         };
         fs::create_dir_all(directory).map_err(refused(directory))?;
         let paths = TABLES.map(|table| (directory.join(file(table)), table.header()));
-        // May be replaced, because an experiment that could not begin leaves only column names.
+        // Files with only column names, from an experiment that could not begin, may be replaced.
         let is_taken = |path: &Path, header: &str| {
             let has_more = fs::metadata(path).is_ok_and(|file| file.len() > header.len() as u64);
             has_more || path.exists() && !fs::read(path).is_ok_and(|bytes| bytes == header.as_bytes())

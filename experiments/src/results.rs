@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Name of the column. Its last word may be the unit.
+    /// Name of the column; its last word may be the unit.
     pub name: &'static str,
     pub unit: &'static str,
     #[cfg(test)]
@@ -32,12 +32,15 @@ impl Table {
         names.join(",") + "\n"
     }
 
-    /// Returns the index of a column. Panics if there is none.
+    /// Returns the index of a column.
+    ///
+    /// # Panics
+    /// If there is no such column.
     pub fn at(&self, name: &str) -> usize {
         self.columns.iter().position(|column| column.name == name).expect("unknown column")
     }
 
-    /// Formats a JSON line; an empty cell is null.
+    /// Formats a row as a JSON line; an empty cell is null.
     pub fn json(&self, row: &[String]) -> String {
         let mut line = String::from("{");
         for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {

@@ -18,7 +18,7 @@ pub trait Clock {
 
 pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
 
-/// Running switches and hosts. Hosts [begin](RunningFabric::begin) and [stop](RunningFabric::stop_hosts); then the
+/// Fabric whose switches run. Its hosts [begin](RunningFabric::begin) and [stop](RunningFabric::stop_hosts); then the
 /// fabric [ends](RunningFabric::end).
 pub trait RunningFabric: Clock {
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
@@ -46,13 +46,13 @@ pub struct HostStart {
 pub struct FinalReports {
     pub hosts: Vec<HostReport>,
     pub proofs: Vec<Proof>,
-    /// Longest scheduling gap of a switch while hosts ran.
+    /// Longest scheduling gap of a switch while hosts ran, in ns.
     pub longest_stall_nanos: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Lost frames that no counter of the switch shows.
+    /// Number of lost frames in no counter of the switch.
     pub unseen_lost: u64,
     pub unproved: Vec<String>,
     pub is_balanced: bool,

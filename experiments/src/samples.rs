@@ -1,7 +1,5 @@
-//! Samples of a running fabric, as raw data.
-//!
-//! A sample takes a few hundred loads from memory, and disturbs no thread. Pauses that begin and end between two samples are visible only
-//! in the numbers of XOFFs and XONs.
+//! Samples of a running fabric, as raw data. A sample disturbs no thread. Pauses that begin and end between two samples are visible
+//! only in the numbers of XOFFs and XONs.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -35,7 +33,6 @@ pub(crate) struct Samples {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct QueueHistory {
     sample: QueueSample,
-    /// True if the last pause frame that was sent is an XOFF.
     is_paused: bool,
     last_event_at: Nanos,
 }
@@ -45,7 +42,7 @@ struct QueueSample {
     bytes: u64,
     xoffs: u64,
     xons: u64,
-    /// Begin of the current pause; set before the XOFF.
+    /// Begin of the current pause, set before the XOFF is sent.
     held_since: u64,
 }
 
@@ -176,7 +173,7 @@ mod tests {
         sample(5, 0, 3, 3, 0);
         assert_eq!(samples.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
         let first = (Nanos(2_300_000), PLACE, PauseFrame::Xoff, 1);
-        // Two pauses begin and end unobserved; the current one ends.
+        // Between the last two samples, the current pause ended, and two more pauses began and ended.
         assert_eq!(
             samples.pauses,
             [first, (ms(5), PLACE, PauseFrame::Xoff, 2), (ms(5), PLACE, PauseFrame::Xon, 3)]
@@ -218,9 +215,8 @@ mod tests {
     #[test]
     fn recorded_xon_follows_its_xoff() {
         let (xoff, xon) = (PauseFrame::Xoff, PauseFrame::Xon);
-        // One pause passes unobserved; another is current.
+        // Between two samples, one pause began and ended, and another one began.
         assert_eq!(events_of(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
-        // The next pause has begun, but its XOFF is not sent yet.
         let before_its_xoff = [(1, 1, 1, 400), (2, 2, 1, 400)];
         assert_eq!(events_of(&before_its_xoff), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
         assert_eq!(

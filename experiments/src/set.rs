@@ -1,6 +1,5 @@
-//! Overrides by `--set KEY=VALUE`.
-//!
-//! Values are appended to the text as tables `[[set]]`, so that errors can show them, and then moved to their places.
+//! User settings by `--set KEY=VALUE`. Values are first appended to the text as tables `[[set]]`, so that errors can
+//! show them.
 
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;
@@ -11,14 +10,12 @@ use xoff_config::Problem;
 use xoff_config::reader::Problems;
 
 pub(crate) const SET: &str = "set";
-/// Heading above the appended values, which errors show.
+/// Comment before the appended values, which errors show.
 const MARK: &str = "\n# From the command line:\n";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Path of the key, such as `class.3.xoff`.
     pub path: String,
-    /// Value as the user typed it.
     pub value: String,
 }
 
@@ -46,7 +43,7 @@ impl FromStr for Given {
 }
 
 impl Given {
-    /// Returns the path's tables and key.
+    /// Splits the path into tables and key.
     #[must_use]
     pub fn parts(&self) -> Vec<&str> {
         self.path.split('.').collect()

@@ -26,7 +26,7 @@ impl From<bool> for Setting {
 }
 
 impl From<u64> for Setting {
-    /// Converts a number, limited to TOML's 63 bits.
+    /// Converts a number, limited to the 63 bits of TOML's integers.
     fn from(number: u64) -> Setting {
         Setting::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -70,11 +70,10 @@ impl Setting {
     }
 }
 
-/// Settings by path; later ones win. Table `trunk` is for ports between switches.
+/// Settings of switches by path; later ones win. Table `trunk` is for ports between switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
-    /// Pairs of tables: original and copy.
     copies: Vec<(String, String)>,
     /// User settings (`--set`), which override the plan's.
     pub over: Vec<Given>,
@@ -87,14 +86,18 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Adds a setting. Panics if `path` names no table.
+    /// Adds a setting.
+    ///
+    /// # Panics
+    /// If `path` names no table.
     pub fn set(&mut self, path: &str, value: impl Into<Setting>) -> &mut Settings {
         let (table, key) = path.rsplit_once('.').expect("a path has no table");
         self.tables.entry(table.to_owned()).or_default().insert(key.to_owned(), value.into());
         self
     }
 
-    /// Returns the paths that an override of `path` changes: `path`, and its counterparts in unchanged copies.
+    /// Returns the paths that a user setting of `path` changes: `path`, and the same key in copies that still equal the
+    /// original.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -104,7 +107,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Copies a table. Overrides of the original also change the copy.
+    /// Copies a table. User settings of the original then also change the copy.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);

@@ -1,4 +1,4 @@
-//! Simulated fabric: events drive dataplanes and hosts. If a switch has no free packet slot, it behaves like a live switch with an empty
+//! Simulated fabric: events drive dataplanes and hosts. A switch without a free packet slot behaves like a live switch with an empty
 //! fill ring.
 
 use std::cell::RefCell;
@@ -21,9 +21,9 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::running_fabric::{Clock, FinalReports, HostStart, Proof, RunningFabric, Sender};
 use crate::stall::Stall;
 
-/// Time at which hosts begin. It is not zero, because zero means "none" in counters.
+/// Time at which hosts begin; not zero, which counters use for "none".
 const BEGIN: Nanos = Nanos::from_micros(1);
-/// Line rate between programs. Veth pairs have no rate, but the kernel needs about a microsecond to deliver a frame.
+/// Rate of lines between simulated programs. The kernel needs about a microsecond to deliver a frame over a veth pair.
 const WIRE: BitRate = BitRate::from_gbps(10);
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// Starts at the hosts' begin.
+    /// Builds the simulation, and runs it until hosts begin.
     pub(crate) fn start(plan: &'a Plan, simulator: &Simulator) -> Simulation<'a> {
         let settings: Vec<SwitchSettings> = plan
             .switches()
@@ -165,7 +165,7 @@ impl RunningFabric for Simulation<'_> {
     }
 }
 
-/// Returns the settings with MAC addresses, which a live start adds.
+/// Returns a switch's settings with MAC addresses, as a live start adds them.
 fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     let mut settings = config.switch.clone();
     for at in plan.ports_of(switch) {
@@ -175,7 +175,6 @@ fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     settings
 }
 
-/// Returns a live switch's packet slots with one worker.
 fn slots(config: &Config) -> SlotCounts {
     let ports: Vec<PortId> = (0..=u8::MAX).map(PortId).take(config.switch.ports.len()).collect();
     let share = config.share(1, &ports, &[]);

@@ -9,21 +9,20 @@ use xoff_host::values;
 use xoff_sim::Stalls;
 use xoff_wire::units::Nanos;
 
-/// Stalls of programs that the scheduler of a simulated machine causes.
+/// Stalls that a simulated machine's scheduler imposes on programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum length. Lengths are distributed uniformly from zero to it; if it is zero, there are no stalls.
+    /// Maximum duration; durations are uniformly distributed from zero. Zero means no stalls.
     pub longest: Nanos,
-    /// Mean time between two stalls.
     pub every: Nanos,
     /// Time that a sleeping program takes to wake up.
     pub wake: Nanos,
 }
 
 const EVERY: Nanos = Nanos::from_secs(1);
-/// Minimum of `every`, below which runs are extremely long.
+/// Minimum of `every`; below, runs take extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Maximum of `wake`, because longer delays are stalls.
+/// Maximum of `wake`; longer delays are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {

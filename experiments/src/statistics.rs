@@ -1,4 +1,4 @@
-//! Summary statistics. A statistic of an empty set is `None`, not zero.
+//! Summary statistics. A statistic of no values is `None`, not zero.
 
 use std::collections::BTreeMap;
 
@@ -53,12 +53,12 @@ impl Interval {
         let mean = mean(values.iter().copied())?;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let error = (squares / freedom as f64 / runs as f64).sqrt();
-        // Beyond the table the interval is too wide, never too narrow.
+        // Above the table's degrees of freedom, its last value makes the interval too wide, never too narrow.
         let half = T_975[freedom.min(T_975.len()) - 1] * error;
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a yes-or-no event. Unlike Student's, it is not empty if all runs agree.
+    /// Returns Wilson's score interval of a share of runs. Unlike Student's, it is not empty if all runs agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -98,7 +98,7 @@ impl<M> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
 
-    /// Creates a headline for the share of runs in which an event happened (each value is 0 or 1).
+    /// Creates a headline for the share of runs with an event; each value is 0 or 1.
     pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of_share, value }
     }
@@ -109,10 +109,10 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Intervals by JSON path, such as `/sweep/2/goodput_mbps/p50`.
+/// Confidence intervals by JSON path of the result, such as `/sweep/2/goodput_mbps/p50`.
 pub type Intervals = BTreeMap<String, Interval>;
 
-/// Keys whose values are no results, but settings, counts and time series.
+/// JSON keys of settings, counts and time series, which are no results.
 const LEFT_OUT: [&str; 11] = [
     "senders",
     "light_percent",
@@ -129,7 +129,10 @@ const LEFT_OUT: [&str; 11] = [
 
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
-/// Returns intervals of all numbers. Panics if a value has no JSON form.
+/// Returns the confidence interval of every number in the JSON form of results, one per run.
+///
+/// # Panics
+/// If a result cannot be serialized.
 pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in each {
@@ -199,7 +202,8 @@ mod tests {
     #[test]
     fn interval_uses_students_t() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
-        // The deviation is 1, the error 1 / sqrt(3), and t for two degrees of freedom 4.303.
+        // The standard deviation is 1, the standard error 1 / sqrt(3), and Student's t for two degrees of freedom
+        // 4.303.
         let half = 4.303 / 3.0_f64.sqrt();
         assert_eq!((of.mean, of.runs), (94.0, 3));
         assert!((of.high - 94.0 - half).abs() < 1e-9 && (94.0 - of.low - half).abs() < 1e-9, "{of:?}");
@@ -208,7 +212,7 @@ mod tests {
         assert_eq!((same.low, same.high), (7.0, 7.0));
     }
 
-    /// Expected values are from Newcombe (1998), table I, and from the rule of three for no event in ten.
+    /// Expected intervals are from Newcombe (1998), table I, and from the rule of three (no event in ten runs).
     // proves: experiments
     #[test]
     fn interval_of_share_is_wilsons_score_interval() {

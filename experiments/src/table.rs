@@ -1,4 +1,4 @@
-//! Forwarding table of a simulated router, without the routes to wires between other switches, at which there are no hosts.
+//! Forwarding table of a simulated router, without routes to wires between other switches.
 
 use xoff_config::Config;
 use xoff_dataplane::routing::Fib;

@@ -1,7 +1,7 @@
-//! `balance`: messages over the four paths between two leaves.
+//! Experiment `balance`: messages over the four paths between two leaves.
 //!
-//! With hashing by flow, messages that share a path are paused while others are free. Spraying by frame avoids this,
-//! but reorders frames.
+//! If each flow keeps to one path, messages on a paused path wait while others are free. Spraying frames avoids this,
+//! but reorders them.
 
 mod paths;
 mod tcp;
@@ -52,7 +52,7 @@ const HEADLINES: &[Headline<BalanceResults>] = &[
 
 const LOAD: u64 = 60;
 const MESSAGES: u64 = 120;
-/// Frames of a message of 128 KB.
+/// Number of frames of a message (128 KB).
 const FRAMES: u64 = 90;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,8 +1,8 @@
-//! `cascade`: propagation of a pause over switches, as in the article on DSCP-based PFC.
+//! Experiment `cascade`: pauses propagate over three switches, as in the article on DSCP-based PFC.
 //!
-//! Two GPUs overload a third one behind the last of three switches. Under plain PFC the pauses must follow the
-//! article's steps, each caused by the next switch's paused queue. A deviation fails the experiment, unless the machine
-//! stalled or user settings apply.
+//! Two GPUs overload a third one behind the last switch. Under plain PFC the pauses must follow the article's steps,
+//! each caused by the next switch's paused queue. A deviation fails the experiment, unless the machine stalled or user
+//! settings apply.
 
 mod article;
 mod routed;
@@ -54,7 +54,7 @@ const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Stall that disturbs a run, because a sender fills half of XOFF in this time.
+/// Stall from which on a run is inconclusive: a sender fills half of XOFF in this time.
 const STALL: Nanos = Nanos::from_millis(5);
 const OTHER_PERCENT: u64 = 20;
 const BESIDE_PERCENT: u64 = 5;
@@ -66,7 +66,7 @@ struct CascadeResults {
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Runs without stalls, missed pauses, flows on other paths, or steps early by at most a stall.
+    /// Number of runs without stalls, missed pauses, flows on other paths, or steps early by at most a stall.
     runs_judged: usize,
     deviations: Vec<String>,
     other_class_sent: u64,
@@ -161,7 +161,7 @@ impl CascadeRun {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock before its rings, so a stall in between makes timestamps too early.
+        // A switch reads its clock before its rings, so a stall in between makes its timestamps too early.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {
@@ -255,7 +255,6 @@ fn figure(sequence: &Sequence, request: &Request, all: &PolicyResults) -> Figure
     Figure { title: title(sequence, request), panels: all.iter().map(panel).collect() }
 }
 
-/// Returns each port's pauses, the last switch first.
 fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {

@@ -1,5 +1,3 @@
-//! Runs of all policies, in turns.
-
 use serde::Serialize;
 
 use super::{Conduct, Experiment, Findings, Request, Tell, Variant};
@@ -38,7 +36,7 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Runs policies in turns, so that a disturbance affects all of them.
+/// Runs the policies in turns (all first runs, all second runs, ..), so that a disturbance affects all.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

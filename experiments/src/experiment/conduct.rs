@@ -1,5 +1,3 @@
-//! Results of all experiments: the promise of losslessness, and the machine's behaviour.
-
 use std::iter::Sum;
 
 use derive_more::Add;
@@ -23,7 +21,7 @@ pub struct Conduct {
     pub least_headroom_bytes: Option<u64>,
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
-    /// Median scheduling gap of the hosts, in ms; zero if no host slept.
+    /// Median scheduling gap of the hosts in ms; zero if no host slept.
     pub usual_host_gap_ms: f64,
     #[serde(skip)]
     pub verdict: Verdict,
@@ -48,14 +46,14 @@ impl From<&Account> for Halts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Each frame arrived once and in order, or is still queued.
+    /// Every frame arrived once and in order, or is still queued.
     #[default]
     Kept,
-    /// No known loss, but an unreadable counter.
+    /// No loss is known, but a counter could not be read.
     Unproved,
-    /// Frames lost, or none arrived; allowed for policies without promise.
+    /// Frames were lost, or none arrived; allowed for policies that do not promise losslessness.
     Lossy,
-    /// Frames duplicated, reordered or unaccounted for.
+    /// Frames were duplicated, reordered or unaccounted for, which no policy allows.
     Broken,
 }
 
@@ -186,20 +184,20 @@ mod tests {
         let [queued, lossy] = [of(2), of(1)];
         assert_eq!((queued.lossless.lost, queued.unqueued_losses, queued.verdict), (2, 0, Verdict::Kept));
         assert_eq!((lossy.lossless.lost, lossy.unqueued_losses, lossy.verdict), (2, 1, Verdict::Lossy));
-        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "totals are not of all sent frames");
+        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "the share of lost frames is not of all sent frames");
         assert_eq!(
             (lossy.xdp_drops, lossy.longest_host_gap_ms),
             (7, 3.0),
             "gaps and drops of the machine are wrong"
         );
-        assert_eq!(lossy.usual_host_gap_ms, 0.03, "not the median of the hosts that slept");
+        assert_eq!(lossy.usual_host_gap_ms, 0.03, "the gap is not the median of the hosts that slept");
         let runs =
             [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..lossy.clone() });
         assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "not the median of the runs");
     }
 
     #[test]
-    fn halts_sum_classes_ports_and_switches() {
+    fn pipeline_halts_sum_classes_ports_and_switches() {
         let switch = Counted::nothing("switch");
         let mut account = Account::of_hosts(Vec::new(), [0; CLASSES]);
         account.switches = vec![switch.clone(), switch.clone()];
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_and_reordering_break_every_promise() {
+    fn duplicates_and_reordering_break_every_guarantee() {
         let clean = run(0, 0).lossless;
         assert_eq!(Verdict::of(clean, 0, true), Verdict::Kept);
         for broken in [

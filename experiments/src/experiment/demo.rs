@@ -1,7 +1,7 @@
 //! `xoff demo`: congests a switch in namespaces, and accounts for every frame.
 //!
-//! Four senders overload one port, beside a victim in the same class between other ports. Short runs first find a
-//! sustainable line rate.
+//! Four senders overload one port, while a victim of the same class sends between other ports. Short runs first find a
+//! line rate that the machine sustains.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -19,13 +19,13 @@ use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Minimum share of the congested line that a sustainable rate uses.
+/// Minimum share of its line rate that the congested port must carry at a sustainable rate.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Lossy load of a sender, percent of its line. Four exceed the class's share of the port.
+/// Lossy load of each sender in percent of its line; four loads exceed the class's share of the port.
 const LOSSY_PERCENT: u64 = 20;
 const VICTIM_PERCENT: u64 = 40;
 const HEAD_START: Nanos = Nanos::from_millis(100);
@@ -38,7 +38,7 @@ const TICK: Nanos = Nanos::from_secs(1);
 /// Runs the demo for `seconds` at a sustainable rate; `tell` gets progress lines.
 ///
 /// # Errors
-/// If the demo cannot run; lost frames are in the report.
+/// If the demo cannot run. Lost frames are no error, but reported.
 pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running for {seconds} s with lines of {rate} Mb/s"));
@@ -138,14 +138,13 @@ pub struct DemoReport {
     #[serde(flatten)]
     pub conduct: Conduct,
     pub lossy: LossyTotals,
-    /// Victim: a stream of class 3 between uncongested ports.
     pub victim: Victim,
-    /// Received rate behind the congested port, divided by the port's line rate.
+    /// Rate received at the congested port, divided by the port's line rate.
     pub goodput_ratio: f64,
-    /// Jain's index over lossless streams; `None` if none arrived.
+    /// Jain's fairness index over lossless streams; `None` if no frame arrived.
     pub fairness: Option<f64>,
     pub headroom: Headroom,
-    /// Line rate in Mb/s, below 1000 if the machine cannot sustain that.
+    /// Line rate in Mb/s; below 1000 if the machine is too slow.
     pub line_mbps: u64,
     pub seconds: f64,
 }
@@ -157,7 +156,7 @@ pub struct LossyTotals {
     pub dropped_by_switch: u64,
 }
 
-/// Rates of a stream between uncongested ports, in the same class as the congestion.
+/// Rates of a stream between uncongested ports, in the congested class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Victim {
     pub offered_mbps: f64,
@@ -166,7 +165,7 @@ pub struct Victim {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Smallest headroom left at any port, bytes; `None` without headroom.
+    /// Smallest headroom left at any port in bytes; `None` without headroom.
     pub least_free_bytes: Option<u64>,
 }
 

@@ -1,6 +1,5 @@
-//! `ecn`: the kernel's TCP from four hosts into one port, with and without ECN marking.
-//!
-//! Without marks the queue grows until senders are paused; with marks it stays short.
+//! Experiment `ecn`: kernel TCP from four hosts into one port. Without ECN marks, the queue grows until the switch
+//! pauses the senders; with marks, it stays short.
 
 use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;
@@ -181,7 +180,7 @@ impl EcnRun {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
-        // A pause may last slightly longer than the run, so limit the result.
+        // A pause may last slightly longer than the run, which would give more than 100 %.
         let lasted = self.carried.watched.lasted.0 as f64;
         Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }
@@ -280,7 +279,7 @@ mod tests {
     use crate::experiment::LINES;
 
     #[test]
-    fn configurations_are_valid_at_every_rate() {
+    fn tcp_configurations_are_valid_at_every_rate() {
         for line in [*LINES.start(), *LINES.end()].map(Line::from) {
             let (plan, _) = plan(line);
             for variant in EXPERIMENT.default_policies() {

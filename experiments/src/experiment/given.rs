@@ -11,10 +11,10 @@ const POLICY: &str =
 const OF_FABRIC: &str =
     "the experiment sets whether switches route, and their routes: request routing with `--routed`";
 
-/// Parses KEY=VALUE.
+/// Parses a user setting KEY=VALUE.
 ///
 /// # Errors
-/// Without a key, or if the experiment itself sets the key.
+/// If the key is missing, or the experiment itself sets it.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let (path, parts) = (given.path.as_str(), given.parts());

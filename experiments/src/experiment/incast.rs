@@ -1,6 +1,6 @@
-//! `incast`: N senders start simultaneously to send equal numbers of bytes into one port.
+//! Experiment `incast`: N senders start at the same time, and send equal numbers of bytes into one port.
 //!
-//! Between rounds the idle port saves credit, by which it later runs ahead of its line.
+//! Between rounds the idle port saves credit, by which it later sends faster than its line.
 
 use std::time::Duration;
 
@@ -41,17 +41,17 @@ const HEADLINES: &[Headline<IncastResults>] = &[
 
 const SENDERS: [u8; 3] = [2, 4, 8];
 const ROUNDS: u8 = 4;
-/// Frames of a flow; the line takes 31.5 ms for them at 100 Mb/s.
+/// Number of frames of a flow; the line takes 31.5 ms for them at 100 Mb/s.
 const FRAMES: u64 = 256;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of headers (Ethernet, IPv4, UDP) and FCS.
+/// Bytes of headers (Ethernet, IPv4, UDP) and FCS in a frame.
 const HEADERS: u64 = 18 + 20 + 8;
 
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// UDP payload, divided by duration plus the port's credit.
+    /// UDP payload, divided by the sum of duration and the port's transmission credit.
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,
     completion_ms: Option<Spread>,

@@ -1,7 +1,7 @@
-//! Hosts with the kernel's TCP, and their bulk transfers.
+//! Hosts that use the kernel's TCP, and their bulk transfers.
 //!
-//! The kernel ignores pauses, so a switch with two ports acts as each sender's NIC. It obeys pauses, queues paused
-//! frames, and never pauses its host.
+//! The kernel ignores pauses, so a switch with two ports acts as each sender's NIC: it obeys pauses, queues frames
+//! meanwhile, and never pauses its host.
 //!
 //! ```text
 //!   sender-1 -- nic-1 --.
@@ -24,13 +24,13 @@ use crate::{
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receive buffer of a flow at 100 Mb/s, of which TCP's window is at least half.
+/// Size of a TCP receive buffer at 100 Mb/s; at least half of it is TCP's window.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// Queue limit of a NIC at 100 Mb/s. It holds a whole window of TCP, because a NIC never pauses its host.
+/// Queue limit of a NIC at 100 Mb/s: a whole TCP window, because a NIC never pauses its host.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
-/// Minimum queue limit. It holds TCP's initial window (ten segments), whose loss costs a long delay.
+/// Minimum queue limit of a NIC: TCP's initial window of ten segments, whose loss causes a long delay.
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
-/// Burst of two frames, so small that a NIC does not catch up after a pause.
+/// Burst of a NIC: two frames, too few to catch up after a pause.
 const NIC_BURST: Bytes = Bytes(3100);
 
 pub(super) fn one_class(settings: &mut Settings) -> &mut Settings {
@@ -144,7 +144,7 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl TransferResults {
-    /// Computes the conduct, without reordering if paths reorder, or after losses.
+    /// Summarizes the transfers; reordering does not count if paths reorder, or after losses.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if observed.lost == 0 { observed.reordered } else { 0 };

@@ -1,4 +1,4 @@
-//! `xoff experiment`: tests claims of papers under each policy with the same load, live or simulated.
+//! `xoff experiment`: tests claims of papers, under each policy with the same load, live or simulated.
 
 mod balance;
 mod cascade;
@@ -72,9 +72,9 @@ impl Length {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
-    /// Policies that are lossless ([`Variant::lossless`]).
+    /// Policies that promise losslessness ([`Variant::lossless`]).
     Variants,
-    /// No policy, because the memory is too small.
+    /// No policy, because the switch's memory is too small.
     Nobody,
 }
 
@@ -94,7 +94,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
 
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
-/// Error: the policy is invalid or meaningless in this experiment.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot run under policy `{policy}`: {cause}")]
 #[diagnostic(help(
@@ -139,21 +138,19 @@ pub struct Request {
     pub policies: Vec<&'static Variant>,
     pub line: Line,
     pub runs: u32,
-    /// Duration of a run, seconds, unless the experiment fixes it.
+    /// Duration of a run in seconds, unless the experiment fixes it.
     pub seconds: u32,
-    /// Seed of the first run; each further run adds one.
     pub seed: u64,
     /// Stalls of simulated programs; `None` for ideal hardware.
     pub stall: Option<Stall>,
     pub given: Vec<Given>,
     pub raw: Option<RawData>,
     pub own_policy: Option<OwnPolicy>,
-    /// Limits of the machine for configurations, such as memory.
     pub machine: Machine,
 }
 
 impl Request {
-    /// Creates a request of one run per policy of one second, without machine limits.
+    /// Creates a request for one run of one second per policy, without machine limits.
     #[must_use]
     pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
         Request {
@@ -182,7 +179,7 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Checks that switches accept the variant at every rate of [`LINES`], and that no other variant has the same settings here.
+    /// Checks that switches accept the variant at every rate of [`LINES`], and that no other variant has the same settings.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
@@ -319,7 +316,7 @@ impl Experiment {
         settings.policy = Some(variant.name);
         settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
-        // TOML's integers have 63 bits, so clear the highest bit.
+        // TOML's integers have 63 bits.
         settings.set("qcn.seed", settings.seed & i64::MAX.unsigned_abs());
         if let Some(reaction) = &mut settings.reaction {
             reaction.seed = settings.seed;
@@ -331,18 +328,18 @@ impl Experiment {
     /// Runs the experiment; `tell` gets progress lines.
     ///
     /// # Errors
-    /// If it cannot run; broken promises are in the report.
+    /// If the experiment cannot run. Broken promises are no error, but reported.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
     }
 }
 
-/// Line rates of live experiments. Below 5 Mb/s thresholds are less than two frames, and the slowest host (40 %) nears a switch's minimum
-/// of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) may end during a survivable stall (25 ms).
+/// Line rates of live experiments. Below 5 Mb/s, thresholds would be less than two frames, and the slowest host's line (40 %) near the
+/// minimum of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) could expire during a survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate: 50 Mb/s per core, which leaves CPU time to hosts and switches, at most 1 Gb/s.
+/// Returns the default line rate of live experiments: 50 Mb/s per core, which leaves CPU time to hosts and switches, at most 1 Gb/s.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,4 @@
-//! `ofc-fig1`: the incast of Fig. 1 in the paper on OFC, with three switches in a row.
+//! Experiment `ofc-fig1`: the incast of Fig. 1 in the OFC paper, with three switches in a row.
 //!
 //! Flows F0 and F1 share the path to the third switch, where only F1 meets bursts. A policy that pauses only congesting
 //! flows spares F0.
@@ -43,12 +43,12 @@ const HEADLINES: &[Headline<Fig1Results>] = &[
 
 const BURSTS: usize = 6;
 const LONG_PERCENT: u64 = 40;
-/// Frames of a burst: 150 KB, the paper's longest (30 us at 40 Gb/s).
+/// Number of frames of a burst: 150 KB, the longest in the paper (30 us at 40 Gb/s).
 const BURST_FRAMES: u64 = 100;
-/// Interval between bursts, in percent of the time that the line takes for six bursts.
+/// Interval between bursts, in percent of the line time of six bursts.
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
-/// Time at which the flows F0 and F1 end if they are never paused.
+/// Time at which flows F0 and F1 end if they are never paused.
 const END: Nanos = Nanos::from_millis(2200);
 const RAMP: Nanos = Nanos::from_millis(100);
 const STEP: Nanos = Nanos::from_millis(50);

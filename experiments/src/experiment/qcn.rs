@@ -1,9 +1,9 @@
-//! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper that puts QCN's congestion points at switch inputs.
+//! Experiments `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper that puts QCN's congestion points at switch inputs.
 //!
-//! Flows f1 to f4 meet at one output; f5 joins them in the middle third of the run. In `qcn-shared-input`, flow f6 goes to a free output,
-//! but shares the input of f1, so it is the victim if f1 is throttled too much.
+//! Flows f1 to f4 meet at one output; f5 joins in the middle third of the run. In `qcn-shared-input`, flow f6 goes to a free output,
+//! but shares the input of f1. It is the victim if the sender is slowed too much.
 //!
-//! The default line of 100 Mb/s has the same sizes in bytes as the paper's 10 Gb/s, and times that are 100 times as long.
+//! Sizes in bytes at the default 100 Mb/s equal those of the paper's 10 Gb/s; times are 100 times as long.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ impl QcnScene {
     }
 }
 
-/// Third of a run, measured in its second half, when limiters have settled.
+/// Third of a run, measured in its second half, when rate limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,
@@ -260,7 +260,7 @@ type PolicyResults = [Compared<QcnRun, QcnResults>];
 
 fn title(scene: QcnScene, request: &Request) -> String {
     let line = request.line;
-    // Round to a tenth of a second at 100 Mb/s.
+    // Times in the title have a precision of 0.1 s at 100 Mb/s.
     let [begin, end] = [1, 2].map(|phases| {
         let step = lasts(request).0 / u64::from(request.seconds).max(1) / 10;
         seconds(Nanos((lasts(request).0 * phases / PHASES + step / 2) / step * step))
@@ -316,7 +316,6 @@ fn figure(scene: QcnScene, request: &Request, all: &PolicyResults) -> Figure {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
         let title = format!("{name}: rates");
         let rates = Panel::new(&title, "time (s)", "used line rate (Mb/s)", Content::Lines(rates));
-        // Draw a CNM as a line wide enough to be visible.
         let width = f64::from(request.seconds) / 400.0;
         let of_flow = |(place, flow): (usize, &QcnFlow)| {
             let cnms = of.captured.iter().filter(|cnm| cnm.flow_index == place);
@@ -351,7 +350,7 @@ mod tests {
         let phase = Nanos::from_secs(1);
         let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
         let mut run = QcnRun { account, phase, rates: vec![Series::default(); SIXTH], cnms: Vec::new() };
-        // All flows except f5 send at 1 Mb/s in the first phase.
+        // In the first phase all flows but f5 send at 1 Mb/s.
         for series in &mut run.rates[..FIFTH] {
             (0..=1_000).for_each(|ms| series.record(Nanos::from_millis(ms), ms * 125));
         }

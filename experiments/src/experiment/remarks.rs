@@ -1,5 +1,4 @@
-//! Remarks before a run: warnings, keys that a setting also changes, and policies that act as plain PFC here, because their equal curves
-//! would look like a result.
+//! Remarks before an experiment: warnings, keys that a setting also changes, and policies that act as plain PFC here.
 
 use xoff_config::Config;
 use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};

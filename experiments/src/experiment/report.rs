@@ -92,14 +92,13 @@ fn label(variant: &Variant, conduct: &Conduct) -> String {
     }
 }
 
-/// Result of an experiment, in stable JSON.
+/// Result of an experiment; its JSON form is stable.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub name: &'static str,
     pub line_mbps: f64,
     pub simulated: bool,
     pub runs: u32,
-    /// Seed of the first run; each further run adds one.
     pub seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
@@ -108,7 +107,7 @@ pub struct Report {
     as_pfc: BTreeMap<&'static str, &'static str>,
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
-    /// Results that were expected but not observed.
+    /// Results that the experiment expected but did not observe.
     pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,
@@ -306,7 +305,6 @@ fn with_significance(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Returns the number of decimals, at least `from`, whose last digit counts `value` as `reached` or more.
 fn decimals_reaching(reached: f64, value: f64, from: usize) -> Option<usize> {
     let is_enough =
         |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= reached;
@@ -425,7 +423,7 @@ mod tests {
     #[test]
     fn several_runs_have_confidence_intervals() {
         let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
-        // The standard deviation is sqrt(2), the error 1, and t for one degree of freedom 12.706.
+        // The standard deviation is sqrt(2), the standard error 1, and Student's t for one degree of freedom 12.706.
         assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
         let json = serde_json::to_value(&of).unwrap();
         let interval = &json["policies"]["pfc"]["ci95"]["/goodput_mbps"];

@@ -12,7 +12,7 @@ impl Series {
         self.samples.push((at, bytes));
     }
 
-    /// Returns the rate between two times in Mb/s, by the last samples before them.
+    /// Returns the rate in Mb/s between two times, from the last samples before them.
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
         let at =
             |time: Nanos| self.samples.iter().rev().find(|sample| sample.0 <= time).or(self.samples.first());
@@ -20,7 +20,7 @@ impl Series {
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
     }
 
-    /// Returns points: each step's middle (s) and rate (Mb/s).
+    /// Returns points for a plot: middle of each step (s), and rate (Mb/s).
     pub fn points(&self, step: Nanos) -> Vec<Point> {
         let end = self.samples.last().map_or(Nanos::ZERO, |sample| sample.0);
         let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);

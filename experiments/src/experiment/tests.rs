@@ -22,10 +22,9 @@ fn experiment_names_are_unique() {
 fn every_policy_is_valid_or_refused() {
     for experiment in all() {
         for variant in VARIANTS {
-            // With only one switch, OFC and GFC act as plain PFC. OFC's nested queues exclude VOQs.
+            // With one switch, OFC and GFC act as plain PFC. OFC's queues per flow exclude virtual output queues.
             let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
             let has_trunks = trunks.contains(&experiment.name);
-            // Congestion points at ingress are impossible if frames count at ingress only until forwarded.
             let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
             let is_twin = experiment.twin(variant).is_some();
             let refused = variant.is_for_trunks() && !has_trunks || forwarded || is_twin;

@@ -8,7 +8,6 @@ use crate::{Line, Settings};
 pub struct Variant {
     pub name: &'static str,
     pub about: &'static str,
-    /// True if the policy promises losslessness.
     pub lossless: bool,
     keys: &'static [(&'static str, Key)],
 }
@@ -18,14 +17,14 @@ enum Key {
     Word(&'static str),
     Yes,
     Classes(&'static [u8]),
-    /// Size at 100 Mb/s, proportional to the rate.
+    /// Kilobytes at 100 Mb/s; the size grows with the line rate.
     Kilobytes(u64),
-    /// Frames at 100 Mb/s, proportional to the rate.
+    /// Number of frames at 100 Mb/s; it grows with the line rate.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// Settings of all variants: CaPFC's Table II at 100 Mb/s, because software answers pauses late.
+/// Settings that all policy variants share: CaPFC's Table II scaled to 100 Mb/s, because software reacts to pauses late.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -34,24 +33,24 @@ const COMMON: &[(&str, Key)] = &[
     ("class.3.egress_warn", Kilobytes(20)),
 ];
 
-/// Congestion points of the QCN paper, with its ratio of set point to XOFF (60 KB to 110 KB).
+/// Settings of QCN congestion points, with the QCN paper's ratio of set point to XOFF (60 KB to 110 KB).
 const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.set_point", Kilobytes(27)),
     ("qcn.sample_every", Kilobytes(150)),
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// Line rate for which the standard gives the parameters of reaction points. Times grow by the ratio of this rate to [`Line::REFERENCE`].
+/// Line rate of the standard's QCN reaction points. Times are multiplied by its ratio to [`Line::REFERENCE`].
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
 const WATCHDOG: &str = "class.3.watchdog";
 const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
 const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 
-/// Variant with OFC in which the middle switch supports only PFC.
+/// Policy variant: OFC, but the middle switch supports only PFC.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
-/// Variant that drops frames where ECN would mark them, because its senders do not support ECN.
+/// Policy variant that drops frames where ECN would mark them, because its senders do not support ECN.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
 pub(super) const ON_ONE_SWITCH: &[&str] = &[
@@ -277,7 +276,7 @@ impl Variant {
         settings
     }
 
-    /// Returns true if the variant differs from plain PFC only at ports between switches.
+    /// Returns true if the variant is plain PFC except at ports between switches.
     #[must_use]
     pub fn is_for_trunks(&self) -> bool {
         self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
@@ -287,8 +286,8 @@ impl Variant {
         self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
     }
 
-    /// Returns settings with the buffers of the paper on QCN (section III): XOFF 110 KB (Qhigh), XON 44 KB (Qlow),
-    /// set point 60 KB (Qeq), VOQs.
+    /// Returns settings with the buffer sizes of the QCN paper (section III): XOFF 110 KB (Qhigh), XON 44 KB (Qlow), set point 60 KB
+    /// (Qeq), virtual output queues.
     #[must_use]
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -300,7 +299,7 @@ impl Variant {
         settings
     }
 
-    /// Returns higher thresholds for OFC, whose partial pause must act 50 KB (4 ms at 100 Mb/s) before XOFF.
+    /// Returns settings with higher XOFF for OFC, which pauses flows 50 KB (4 ms at 100 Mb/s) below XOFF.
     #[must_use]
     pub fn roomy_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -310,8 +309,7 @@ impl Variant {
     }
 }
 
-/// Scales the standard's reaction point (10 Gb/s): rates are proportional, bytes scale as other sizes, times are a
-/// hundredfold.
+/// Scales the standard's QCN reaction point (10 Gb/s) to `line`: rates in proportion, bytes as other sizes, times by a hundred.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

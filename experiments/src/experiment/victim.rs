@@ -1,8 +1,8 @@
-//! `victim`: heavy and light senders of one class.
+//! Experiment `victim`: heavy and light senders of one class.
 //!
-//! Heavy senders congest one port. Light senders send messages to this port, and to a free port. The messages to the free port are the
-//! victim, because they wait while their sender is paused. Even a fair switch pauses light senders whose load exceeds an eighth of the
-//! line, so their load is varied below and above an eighth.
+//! Heavy senders congest one port. Light senders send messages to it, and to a free port. Messages to the free port are the victims:
+//! they wait while their sender is paused. Even a fair switch pauses senders whose load exceeds an eighth of the line, so loads are
+//! below and above.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ const HEADLINES: &[Headline<VictimResults>] = &[
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
-/// Loads of light senders to the congested port, percent; the fair share is 12.5 %.
+/// Loads of light senders to the congested port in percent of a line; the fair share is 12.5 %.
 const LOADS: [u64; 4] = [5, 10, 15, 20];
 const VICTIM: u64 = 30;
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +58,9 @@ struct Sizes {
     loads: &'static [u64],
 }
 
-/// Messages of 64 KB, like the short flows of CaPFC's Table I.
+/// Numbers of frames for messages of 64 KB, like the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Messages of half that size to the congested port. Loads end at 15 %, because 20 % would need too many streams.
+/// Messages to the congested port have half that size. Loads end at 15 %, because 20 % would need too many streams.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
 const RAMP: Nanos = Nanos::from_millis(100);
@@ -226,7 +226,7 @@ impl VictimScene {
 }
 
 impl VictimRun {
-    /// Returns XOFFs, pause time and observed time (ns), and the first XOFF.
+    /// Returns the senders' XOFFs, pause time and observed time (ns), and the time of the first XOFF.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
@@ -300,7 +300,7 @@ impl Senders {
         let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
-            // The time of a sample is read before its counters, so the quotient may slightly exceed 100 %.
+            // A sample's clock is read before its counters, so the quotient may slightly exceed 100 %.
             paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
             first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
         }

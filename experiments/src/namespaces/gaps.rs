@@ -1,4 +1,4 @@
-//! Longest scheduling gap of switches since a given moment.
+//! Longest scheduling gap of switches since a chosen moment.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ impl Gaps {
         Gaps(workers(views).map(counts).collect())
     }
 
-    /// Returns the gap in ns, at most one eighth too high.
+    /// Returns the longest gap in ns, at most one eighth too high.
     pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
         let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
             let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);

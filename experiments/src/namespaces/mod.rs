@@ -1,6 +1,6 @@
-//! Live fabrics: switches (`xoff run`) and hosts (`xoff traffic`) are threads in their own namespaces.
+//! Live fabrics: switches (`xoff run`) and hosts (`xoff traffic`) are threads, each in its own network namespace.
 //!
-//! Nothing outlives the process ([`xoff_lab`]).
+//! Namespaces end with the process ([`xoff_lab`]).
 
 mod gaps;
 mod routing;
@@ -18,7 +18,7 @@ use crate::plan::{HostId, Plan, PortOf, Stack};
 use running::Running;
 pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
-/// Returns this machine's limits. Its devices are not checked, because fabrics have their own namespaces.
+/// Returns this machine's limits without its devices, because fabrics have their own namespaces.
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }
@@ -36,7 +36,10 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Builds the namespaces. Panics if the plan has both routers and kernel hosts.
+    /// Builds the namespaces of a plan.
+    ///
+    /// # Panics
+    /// If the plan has both routers and kernel hosts.
     pub(crate) fn build(plan: &Plan, configs: &[Config]) -> Result<Network, LabError> {
         if plan.is_routed() {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();

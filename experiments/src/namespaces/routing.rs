@@ -5,8 +5,8 @@
 //!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
 //! ```
 //!
-//! Every switch is an autonomous system of its own (eBGP), so all paths through equally many switches are used (ECMP). IPv6 is off, because
-//! it sends unsolicited traffic. FRR's programs have private directories, and end with the namespace's thread.
+//! Every switch is an autonomous system (eBGP), so all paths over equally many switches are used (ECMP). IPv6 is off, because it sends
+//! unsolicited traffic. FRR's programs end with the namespace's thread.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -57,12 +57,12 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
         let settings = [
             ("ipv4/ip_forward", "1"),
-            // A reply may arrive by another path, so turn off the filter of reverse paths.
+            // Replies may arrive by another path, which the kernel's reverse path filter would drop.
             ("ipv4/conf/all/rp_filter", "0"),
             ("ipv4/conf/default/rp_filter", "0"),
         ];
         settings.into_iter().try_for_each(|(setting, value)| kernel.sysctl(setting, value))?;
-        // Forward IPv6, because the switch warns otherwise, although no IPv6 packet arrives. A kernel without IPv6 lacks the setting.
+        // Without IPv6 forwarding, the switch warns although no IPv6 packet arrives. A kernel without IPv6 has no such setting.
         let _ = kernel.sysctl("ipv6/conf/all/forwarding", "1");
         let files = [("zebra", zebra(plan, switch)), ("bgpd", bgpd(plan, switch))];
         let files = files.map(|(daemon, text)| (Path::new(STATE).join(format!("{daemon}.conf")), text));
@@ -72,7 +72,7 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Disables nexthop objects, with which FRR 8.4 leaves a path unused after its link was down.
+/// Returns zebra's configuration, without nexthop objects: with them FRR 8.4 leaves a path unused after its link was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
@@ -206,7 +206,7 @@ impl Daemon {
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
 
-    /// Returns true if the daemon has opened its terminal, which is the last step of its start.
+    /// Returns true if the daemon has opened its terminal, the last step of its start.
     fn listens(&self) -> bool {
         self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
     }
@@ -235,7 +235,7 @@ fn last_output(texts: [String; 2]) -> String {
     if outputs.is_empty() { "no output".into() } else { outputs.join(" | ") }
 }
 
-/// Sets addresses and neighbour entries: hosts of `xoff traffic` answer no ARP.
+/// Sets addresses and neighbour entries; hosts of `xoff traffic` do not answer ARP.
 fn configure_neighbours(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
     plan.ports_of(switch).try_for_each(|at| {
         let (address, length) = plan.router_address(at);

@@ -25,7 +25,7 @@ pub enum LossDetection {
     /// RACK (RFC 8985), Linux' default: a segment counts as lost if others that were sent a reordering window later have arrived. Late
     /// arrivals widen this window by quarters of the minimum round-trip time, up to one round-trip time.
     Rack,
-    /// Three duplicate acknowledgements (`NewReno`, RFC 6582). Reordering does not raise their number.
+    /// Three duplicate acknowledgements (`NewReno`, RFC 6582); reordering does not raise their number.
     Dupack,
     /// Time-outs alone, as in the transport of `DeTail`, whose paths are lossless.
     Timeout,
@@ -56,21 +56,20 @@ pub struct Volume {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum)]
 pub struct Counts {
-    /// `IpExtInCEPkts`: packets received with a congestion mark.
+    /// Packets received with a congestion mark (`IpExtInCEPkts`).
     pub marked: u64,
-    /// `TcpExtTCPOrigDataSent`: segments sent, without retransmissions.
+    /// Segments sent, without retransmissions (`TcpExtTCPOrigDataSent`).
     pub segments: u64,
-    /// `TcpRetransSegs`: segments sent again.
+    /// Segments retransmitted (`TcpRetransSegs`).
     pub retransmitted: u64,
-    /// `TcpExtTCPOFOQueue`: segments received out of order.
+    /// Segments received out of order (`TcpExtTCPOFOQueue`).
     pub out_of_order: u64,
-    /// `TcpExtTCPRenoRecovery`: recoveries after duplicate acknowledgements.
+    /// Recoveries after duplicate acknowledgements (`TcpExtTCPRenoRecovery`).
     pub dupack_recoveries: u64,
-    /// `TcpExtTCPSackRecovery`: recoveries after selective acknowledgements.
+    /// Recoveries after selective acknowledgements (`TcpExtTCPSackRecovery`).
     pub sack_recoveries: u64,
-    /// `TcpExtTCPTimeouts`: expired retransmission timers.
+    /// Expired retransmission timers (`TcpExtTCPTimeouts`).
     pub timeouts: u64,
-    /// Segments refused by a full receive buffer.
     pub refused: u64,
 }
 
@@ -86,7 +85,7 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Returns congestion controls by preference. The kernel's default may ignore marks, as BBR does.
+/// Returns congestion controls in order of preference, not the kernel's default, which may ignore marks, as BBR does.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],
@@ -94,8 +93,8 @@ const fn controls(ecn: Ecn) -> &'static [&'static str] {
     }
 }
 
-/// Returns `net.ipv4` settings. Linux counts duplicate acknowledgements only without SACK. After reordering it requires
-/// more than three, up to `tcp_max_reordering`.
+/// Returns `net.ipv4` settings. Linux counts duplicate acknowledgements only without SACK; after reordering it requires more than
+/// three, up to `tcp_max_reordering`.
 const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4] {
     let (sack, reordering, most) = match detection {
         LossDetection::Rack => ("1", "3", "300"),
@@ -230,7 +229,7 @@ fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// Counters of refused segments; `OfoPruned` may count several as one.
+/// Kernel counters of refused segments; `OfoPruned` may count several segments as one.
 const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
 
 pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {

@@ -13,7 +13,7 @@ const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
 const TITLE_TEXT_HEIGHT: i32 = 17;
 const TITLE_LINE_HEIGHT: i32 = 22;
-/// Assumed width of a title's character in pixels, above the font's mean.
+/// Assumed width of a title's character in pixels; it exceeds the font's mean.
 const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
@@ -69,7 +69,7 @@ impl Figure {
         Ok(())
     }
 
-    /// Adds dashes to the SVG lines of all names but the first; the plotting library would draw each dash as a line.
+    /// Makes the SVG lines of all names but the first dashed; the plotting library would draw each dash as a line.
     pub(super) fn dashed(&self, svg: String) -> String {
         let names = self.names();
         let in_legend = self.legend(&names);
@@ -310,7 +310,6 @@ fn middle(row: usize, count: usize) -> f64 {
     (count - row) as f64 - 1.0
 }
 
-/// Returns the margin for half of an axis's last number, pixels.
 fn label_margin(last: &str) -> u32 {
     u32::try_from(last.len()).map_or(0, |len| CHARACTER_WIDTH * len / 2).max(12)
 }

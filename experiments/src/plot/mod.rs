@@ -1,4 +1,4 @@
-//! Figures of several panels, as SVG. A missing value appears as a gap in a line, or as an empty row with a note.
+//! Draws figures of several panels as SVG. A missing value is a gap in a line, or an empty row with a note.
 
 mod draw;
 mod style;
@@ -20,7 +20,6 @@ pub struct Figure {
 pub struct Panel {
     pub title: String,
     pub x: String,
-    /// Label of the vertical axis, unless of names.
     pub y: String,
     pub content: Content,
     pub scale: Scale,
@@ -67,12 +66,12 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 pub enum Content {
     Lines(Vec<(String, Vec<Point>)>),
-    /// A box for each name: extremes, quartiles and median.
+    /// Box plots: extremes, quartiles and median for each name.
     Spreads(Vec<(String, Option<Spread>)>),
     Spans(Vec<(String, Vec<(f64, f64)>)>),
 }
 
-/// Point (x, y) of a line; without y the line has a gap.
+/// Point (x, y) of a line; the line has a gap if y is `None`.
 pub type Point = (f64, Option<f64>);
 
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +85,7 @@ impl PlotError {
 }
 
 impl Figure {
-    /// Checks that `path` ends in .svg and can be written, without changing a file.
+    /// Checks that `path` ends in .svg and can be written; changes no file.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
         if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
             let (path, other) = (path.display(), other.display());
@@ -114,7 +113,7 @@ impl Figure {
     }
 }
 
-/// Opens a file, but no pipe, whose reader would see its end.
+/// Opens a file for writing, but not a pipe, whose reader would see its end.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());

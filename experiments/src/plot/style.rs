@@ -1,5 +1,5 @@
-//! Colours and dashes. A policy has one colour in all figures; policies compared by default differ. Dashes depend on the position in the
-//! legend, so that coinciding lines stay visible.
+//! Colours and dashes of lines. A policy has one colour in all figures. Dashes depend on the position in the legend, so that coinciding
+//! lines stay visible.
 
 use plotters::prelude::*;
 
@@ -49,7 +49,7 @@ const POLICIES: [(&str, usize); 27] = [
     ("custom", 11),
 ];
 
-/// Values of the SVG attribute `stroke-dasharray`: lengths of a dash and of a gap.
+/// Lengths of a dash and of a gap, for the SVG attribute `stroke-dasharray`.
 const DASHES: [Option<&str>; 4] = [None, Some("9 7"), Some("4 6"), Some("2 9")];
 
 fn of_policy(name: &str) -> Option<usize> {

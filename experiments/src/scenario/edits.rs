@@ -131,7 +131,7 @@ fn label(value: &Value<'_>) -> String {
     value.as_str().map_or_else(|| found(value), str::to_owned)
 }
 
-/// Returns, for a point of the sweep, the index of the value on each axis. The last axis varies fastest.
+/// Returns the index of the value on each axis for a point of the sweep; the last axis varies fastest.
 fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     let mut places: Vec<usize> = axes
         .iter()
@@ -169,7 +169,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove(set::SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
-    // The policy comes last: it is `policy.all` if another value creates a table of parameters.
+    // The policy comes last, because its key is `policy.all` if another value creates a table of parameters.
     put_all.sort_by_key(|(path, _)| policy_kind(path).is_some());
     for (path, value) in put_all {
         let path = policy_kind(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));
@@ -193,7 +193,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     }
 }
 
-/// Returns the policy's key, which is `policy.all` beside parameters of policies.
+/// Returns the key of the policy: `policy.all` if the policy has parameters, else `policy`.
 fn policy_path(root: &Value<'_>, kind: &str) -> Vec<String> {
     let has_parameters =
         root.pointer(&format!("/switch/{kind}/{POLICY}")).is_some_and(|policy| policy.as_table().is_some());

@@ -29,7 +29,7 @@ xoff_config::keys! {
     }
 }
 
-/// Parses a share of MAC control frames, in steps of 1/1024.
+/// Parses a share of MAC control frames, rounded up to steps of 1/1024.
 fn of_control(value: &Value<'_>) -> Parsed<f64> {
     let share = parse::share_or_none(value).ok();
     share.filter(|share| *share == 0.0 || *share >= CONTROL_STEP).ok_or_else(|| {
@@ -138,7 +138,7 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
     pub at: At,
-    /// Time of failure, both directions.
+    /// Time at which both directions of the link fail.
     pub down: Option<Nanos>,
     pub up: Option<Nanos>,
     pub lost: f64,
@@ -150,7 +150,7 @@ pub struct SwitchFault {
     pub switch: Option<u32>,
     pub what: Impairment,
     pub begin: Nanos,
-    /// End of the fault. Random stalls begin only before it.
+    /// End of the fault. Random stalls begin only before this time.
     pub end: Nanos,
 }
 
@@ -158,13 +158,12 @@ pub struct SwitchFault {
 pub enum Impairment {
     Stall,
     Stalls {
-        /// Mean time between two stalls.
         gap: Nanos,
         length: RangeInclusive<Nanos>,
     },
-    /// The line of this port accepts no frame.
+    /// The line of this port accepts no frames.
     Refusal(u8),
-    /// The driver does not report that frames were sent.
+    /// The driver withholds completions of sent frames.
     LateCompletions,
     /// The switch is off until `end`, then it restarts.
     Restart,
@@ -176,7 +175,7 @@ impl Fault {
     }
 }
 
-/// No faults of MAC control; the default delay is up to 10 us.
+/// No faults of MAC control frames, and the default delay of up to 10 us.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
@@ -199,7 +198,7 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
     faults
 }
 
-/// Returns the switch (`None` for all) that both faults restart at once.
+/// Returns the switch that both faults restart at the same time; inner `None` means all switches.
 fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
     let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
     let are_restarts = [one, other].iter().all(|fault| fault.what == Impairment::Restart);

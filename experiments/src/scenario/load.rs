@@ -44,7 +44,6 @@ type GapDistribution = fn(Picos) -> Times;
 
 const GAPS: [(&str, GapDistribution); 2] = [("fixed", Times::Fixed), ("random", Times::Mean)];
 
-/// Parses a share of a line, which may exceed 1.
 fn offered(value: &Value<'_>) -> Parsed<f64> {
     positive(value)
         .ok()
@@ -52,7 +51,7 @@ fn offered(value: &Value<'_>) -> Parsed<f64> {
         .ok_or_else(|| "a share of a host's line, above 0 and up to 10, such as 0.6".into())
 }
 
-/// Parses a size, a range, the name of a table, or a path: a text with `.` or `/` that does not begin with a digit.
+/// Parses a flow size: number, range, name of a table, or path (with `.` or `/`, not beginning with a digit).
 fn size(value: &Value<'_>) -> Parsed<Size> {
     let table = value.as_str().and_then(|text| Sizes::names().find(|name| *name == text));
     if let Some(name) = table {
@@ -102,17 +101,14 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
     Poisson,
-    /// Queries to many servers, which answer at once.
+    /// Queries from one host to many servers, which answer at once.
     Incast,
-    /// Random permutation: each host sends one flow and receives one.
     Permutation,
-    /// Ring: each host sends one flow to the host `ahead`.
+    /// Ring: each host sends one flow to the host `ahead` places further.
     Ring,
     OnOff,
-    /// Flows between random pairs of hosts.
     Draw,
     Flows,
-    /// Flows from a file of HPCC's ns-3 simulator.
     Hpcc,
 }
 
@@ -161,28 +157,28 @@ pub enum Size {
     File(PathBuf),
 }
 
-/// Settings of a load; unused fields have defaults.
+/// Settings of a load. Keys that its kind does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
     pub name: String,
     pub kind: LoadKind,
     pub class: Class,
     pub hosts: Option<Vec<u32>>,
-    /// Offered share of each host's line.
+    /// Offered load, as a share of each host's line.
     pub load: f64,
-    /// Flows per second of all hosts together, which replace `load`.
+    /// Flows per second of all hosts together; if present, `load` has no effect.
     pub arrivals: Option<f64>,
     pub size: Size,
     pub between: Between,
     pub begin: Nanos,
     pub jitter: Nanos,
-    /// Time from which no flow begins; `None` for the end of the run.
+    /// Time from which on no flow begins; `None`: end of the run.
     pub end: Option<Nanos>,
-    /// Hosts that send queries; `None` for host 0.
+    /// Hosts that send queries; `None`: host 0.
     pub askers: Option<Vec<u32>>,
     pub servers: Option<Vec<u32>>,
     pub fan_in: u32,
-    /// Bytes of a query to each server; zero for none.
+    /// Bytes of the request to each server; zero for none.
     pub question: Bytes,
     pub deadline: Option<Nanos>,
     /// True if queries may overlap.
@@ -250,7 +246,7 @@ fn read(
                 .help("set `load` to a share of each host's line, or `arrivals` to the flows per second of all hosts"),
         );
     }
-    // An incast without `gap` and `end` has one query, so it ends.
+    // An incast without `gap` and `end` is a single query.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.is_endless() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(

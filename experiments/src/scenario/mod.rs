@@ -69,7 +69,7 @@ pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
     pub point: Vec<(String, String)>,
-    /// Duration; `None` until all flows end.
+    /// Duration of a run; `None` if it ends with the last flow.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
     /// Begin of a run, in which flows are not counted.
@@ -87,7 +87,7 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Output {
     pub begin: Nanos,
-    /// Interval of samples; `None` for one sample at the end.
+    /// Interval of samples; `None`: one sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
     pub throughput_flows: u32,
@@ -98,7 +98,6 @@ const SCENARIO: FileKind = FileKind {
     help: "give the path of a TOML file; sim/scenarios contains examples",
     bytes_max: WRITTEN_MAX,
 };
-/// Latest end of a run that has no `duration`.
 const LIMIT: Nanos = Nanos::from_secs(1);
 const THROUGHPUT_FLOWS: u32 = 16;
 const TABLES: &[&str] =
@@ -109,7 +108,7 @@ impl Source {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads a scenario file (or the text `alone`), and adds topology and flows from files of HPCC's ns-3 simulator.
+    /// Reads a scenario file (or the text `alone`), and adds imported topology and flows of HPCC's ns-3 simulator.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -140,7 +139,7 @@ impl Source {
         Source::from_toml(&name, &(text + &imported), given)
     }
 
-    /// Reads `text`, which errors call `name`, and checks all points of its sweep.
+    /// Reads a scenario from `text`, called `name` in errors, and checks all points of its sweep.
     ///
     /// # Errors
     /// Returns all errors, or the first syntax error.
@@ -171,7 +170,7 @@ impl Source {
         self.axes.iter().map(Axis::len).product()
     }
 
-    /// Returns the scenario at a point of the sweep. The first point is the control.
+    /// Returns the scenario at a point of the sweep; the first point is the control.
     pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
@@ -293,7 +292,7 @@ fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) 
     in_time(keys.warm_up.as_ref(), ["`warm_up`", "no flow would be counted"], end, problems);
 }
 
-/// Reports a time that is not before the run's end. The array has subject and label of the error.
+/// Reports a time at or after the end of the run; the array has subject and label of the error.
 fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nanos, problems: &mut Problems) {
     if let Some(late) = key.filter(|key| key.value >= run_end) {
         let [time, end] = [late.value, run_end].map(quantity::time);

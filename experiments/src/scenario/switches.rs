@@ -1,5 +1,5 @@
-//! Configuration of switches, on ideal hardware: `[switch.KIND]` overrides `[switch.all]`, and both have the keys of a live switch
-//! (docs/simulation.md). The topology determines ports and routing.
+//! Configuration of a scenario's switches, on ideal hardware. `[switch.KIND]` overrides `[switch.all]`; both have the keys of a live
+//! switch (docs/simulation.md).
 
 use toml_span::value::{Table as TomlTable, ValueInner};
 use toml_span::{Span, Value};
@@ -16,7 +16,7 @@ const TABLES: &[&str] = &["pipeline", "memory", "policy", "qcn", "defaults", "cl
 const KEYS: &[&str] =
     &["profile", "stall_budget", "smallest_frame", "accounting", "policy", "shadow", "when_full"];
 const ALL: &str = "all";
-/// Delay of a cable, in ns per metre.
+/// Delay of a cable in ns per metre.
 const PER_METRE: u64 = 5;
 
 pub(super) fn check(
@@ -63,7 +63,7 @@ pub(super) fn check(
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
             check_mtu(root, (kind, &config), hosts, problems);
         }
-        // The kind of a switch given by number is known here only if there is one kind.
+        // Until the fabric is built, the kind of a switch named by number is only known if there is a single kind.
         let own = |change: &Change| match &change.of {
             ChangeTarget::Switch(_) => kinds.len() == 1,
             _ => change.is_for(0, kind),

@@ -1,5 +1,3 @@
-//! TCP of hosts (`[hosts.tcp]`).
-
 use xoff_config::Problem;
 use xoff_config::reader::{Parsed, Problems, Table, parse, value};
 use xoff_host::tcp::{Algorithm, Detection, TcpSettings};
@@ -60,7 +58,7 @@ fn detection(value: &toml_span::Value<'_>) -> Parsed<Detection> {
     }
 }
 
-/// Reads the settings of flows with TCP: all flows (`is_chosen`), or those of the listed classes.
+/// Reads TCP settings, for all flows (`is_chosen`) or for those of the listed classes.
 pub(super) fn read(hosts: &Table<'_, '_>, is_chosen: bool, problems: &mut Problems) -> Option<TcpHosts> {
     let Some(table) = hosts.table("tcp", problems) else {
         let all = TcpHosts { classes: ClassSet::ALL, ack_class: None, settings: TcpSettings::default() };
@@ -190,7 +188,8 @@ mod tests {
         }
     }
 
-    /// A segment with 1200 bytes of payload fits into five cells, one with 1448 needs six, as the longest RoCE frame.
+    /// A segment with 1200 bytes of payload fits into five cells. One with 1448 bytes needs six, as the longest RoCE
+    /// frame does.
     #[test]
     fn credits_cover_longest_frame_of_all_transports() {
         let topology = "kind = \"scheduled\"\nleaves = 2\nspines = 2\nhosts = 2\ncredits = 5";

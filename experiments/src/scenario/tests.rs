@@ -155,7 +155,7 @@ fn scheduled_fabric_refuses_settings_without_effect() {
     let fine = "[switch.leaf.class.3]\nxoff = \"110KB\"\nxon = \"44KB\"\n[switch.all.qcn]\ningress = [3]\n";
     let topology = read(&of("", fine)).unwrap().point(0).unwrap().topology.scheduled().unwrap();
     assert_eq!((topology.cell, topology.credits, topology.spine_buffer), (256, 586, 16));
-    // The longest frame has 1,518 bytes: six cells of 256 bytes, twelve of 128.
+    // The longest frame has 1,518 bytes, so it needs six cells of 256 bytes, or twelve of 128.
     assert!(read(&of("\ncredits = 6", "")).is_ok());
     assert!(read(&of("\ncredits = 12\ncell = 128", "")).is_ok());
     let jumbo = "[switch.all.defaults]\nmtu = 9000\n[hosts]\npayload = 8000\n";
@@ -444,7 +444,6 @@ fn every_load_kind_accepts_begin() {
         let text = format!("{}begin = \"20us\"\n{keys}\n", FINE.replace("permutation", kind));
         let load = read(&text).unwrap().point(0).unwrap().loads.remove(0);
         assert_eq!(load.begin, Nanos::from_micros(20), "{kind}");
-        // An incast without `gap` has one query.
         assert_eq!(load.end == Some(Nanos(20_001)), kind == "incast", "{kind}");
     }
 }

@@ -1,5 +1,3 @@
-//! Kind and size of the fabric (`[topology]`).
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -17,7 +15,7 @@ use super::of_kind;
 pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
-// Scheduled fabric of the paper on QCN at the inputs (section II): bytes of a cell and of an output buffer, and cells in
+// Defaults from the paper on QCN at the inputs (section II): bytes in a cell, bytes in an output buffer, and cells in
 // each buffer of a spine.
 const CELL: u32 = 256;
 const OUTPUT_BUFFER: u32 = 150_000;
@@ -69,7 +67,6 @@ pub enum TopologyKind {
     Ring,
     OfcFig1,
     LeafSpine,
-    /// Leaf-spine with VOQs, credits and cells.
     Scheduled,
     FatTree,
     Edges,
@@ -143,11 +140,11 @@ pub struct PortLine {
     pub gfc: bool,
 }
 
-/// Settings of a fabric; unused fields have defaults.
+/// Settings of a fabric. Keys that its kind does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,
-    /// Hosts at the single switch, either side, or each leaf or edge switch.
+    /// Number of hosts at the single switch, on each side, or at each leaf or edge switch.
     pub hosts: u32,
     pub switches: u32,
     pub leaves: u32,
@@ -161,17 +158,16 @@ pub struct Topology {
     pub core: PortLine,
     pub spread: Spread,
     pub routed: bool,
-    /// Frame bytes in a cell, credits of an output in cells, and cells in a spine's buffer; scheduled only.
+    /// Frame bytes in a cell; the next two keys are credits of an output and places in a spine's buffer, in cells.
     pub cell: u32,
     pub credits: u32,
     pub spine_buffer: u8,
-    /// Failed lines, by leaf and spine.
+    /// Pairs (leaf, spine) whose line has failed.
     pub failed: Vec<(u8, u8)>,
     pub file: PathBuf,
 }
 
 impl Topology {
-    /// Returns the shape of a scheduled fabric.
     pub fn scheduled(&self) -> Option<Scheduled> {
         let few = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
         (self.kind == TopologyKind::Scheduled).then(|| Scheduled {

@@ -1,8 +1,9 @@
-//! Results in the formats of HPCC's ns-3 simulator.
+//! Writes results in the formats of HPCC's ns-3 simulator.
 //!
 //! | file | a line |
 //! |---|---|
-//! | `fct` | hexadecimal addresses of sender and receiver, their ports, bytes; start, completion time, and that of the flow alone, in ns |
+//! | `fct` | hexadecimal addresses of sender and receiver, their ports, bytes; start, completion time, and that of the flow alone, in
+//! ns |
 //! | `pfc` | time in ns, node, 0 for a host and 1 for a switch, interface, 1 for a pause and 0 for its end, as received there |
 //! | `qlen` | `time: ` and ns; then for each interface of a switch its node, its number, and sample counts for queues of 0, 1, 2.. kB |
 //!
@@ -88,7 +89,7 @@ fn flows(import: &Import, records: &[FlowRecord]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Formats pauses by time of arrival: sending, line time of a pause frame, and delay.
+/// Formats pauses by time of arrival: sending time, line time of a pause frame, and delay.
 fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     let mut lines = Vec::new();
     for (switch, pauses) in pauses.iter().enumerate() {

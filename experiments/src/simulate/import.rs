@@ -1,5 +1,5 @@
-//! Import of files of HPCC's ns-3 simulator (`--import`). Without a scenario, switches and hosts get the defaults of that simulator, where
-//! xoff has an equivalent.
+//! Import of files of HPCC's ns-3 simulator (`--import`). Without a scenario, that simulator's defaults apply, where xoff has an
+//! equivalent.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use super::files::IMPORTED;
 use crate::Given;
 use crate::scenario::Source;
 
-/// ECN thresholds KMIN and KMAX of HPCC's simulator, in bytes per Gb/s of a host's line.
+/// Default ECN thresholds of HPCC's simulator (KMIN, KMAX), in bytes per Gb/s.
 const ECN: [u64; 2] = [4_000, 16_000];
 const LIMIT: Nanos = Nanos::from_secs(10);
 
@@ -28,7 +28,7 @@ pub fn import(
         Some(_) => String::new(),
         None => alone(topology, flows)?,
     };
-    // Paths in a scenario are relative to the scenario's file, but paths on the command line to the current directory.
+    // Paths on the command line are relative to the current directory, not to the scenario's file.
     let place = |file: &Path| match scenario {
         Some(_) => std::path::absolute(file).map_err(|error| miette!("{}: {error}", file.display())),
         None => Ok::<PathBuf, miette::Report>(file.to_owned()),

@@ -1,4 +1,4 @@
-//! Run of one point of the sweep with one seed. The result is text: rows for each file.
+//! Runs one point of a sweep with one seed. The result is text: rows for each file.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
-//! `xoff sim`: runs each point of a scenario's sweep with each seed.
-//!
-//! A run depends only on its point and seed, not on numbers of threads and shards.
+//! `xoff sim`: runs each point of a scenario's sweep with each seed. Numbers of threads and shards do not change
+//! results.
 
 mod build;
 mod files;
@@ -35,7 +34,7 @@ pub use import::import;
 pub use mean::{CellCondition, Condition, Statistic, StatisticQuery, mean};
 pub use summary::Summary;
 
-/// Part of the seeds that one process runs.
+/// Share of the seeds that one process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     pub number: u64,
@@ -46,7 +45,7 @@ pub struct Shard {
 pub struct Request<'a> {
     pub source: &'a Source,
     pub path: &'a Path,
-    /// First and last seed; `None` for the seed of the scenario.
+    /// First and last seed; `None` means the scenario's seed.
     pub seeds: Option<(u64, u64)>,
     pub shard: Option<Shard>,
     pub threads: usize,
@@ -70,7 +69,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     let jobs: Vec<Job> =
         (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
     let threads = request.threads.clamp(1, jobs.len().max(1));
-    // Report invalid points before the first run.
+    // All points are checked before the first run, so that errors come early.
     let mut warnings = BTreeSet::new();
     for (point, label) in about.points.iter().enumerate() {
         let model = build::model(source, point, from, request.path, threads);

@@ -1,5 +1,5 @@
-//! Recorder of pauses that switches request, with their causes. A pause ends when its link fails; when the link returns, a new XOFF is a
-//! new pause. Flow lists (OFC) and rates (GFC) are not recorded, because they pause no class.
+//! Records the pauses that switches request, with their causes. A pause ends when its link fails. Flow lists (OFC) and rates (GFC) are
+//! not recorded, because they pause no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

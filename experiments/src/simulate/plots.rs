@@ -1,4 +1,4 @@
-//! Figures of results: slowdown by flow size over all seeds; queues, pauses and throughput of the first seed.
+//! Draws figures of results: slowdown by flow size over all seeds; queues, pauses and throughput of the first seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ type ToPoints<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
 pub const DIRECTORY: &str = "plots";
 
-/// Draws figures with data; returns their paths.
+/// Draws the figures for which there are data; returns their paths.
 pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     let plots = directory.join(DIRECTORY);
     let mut written = Vec::new();
@@ -126,7 +126,7 @@ fn slowdown(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>>
     Ok(panels)
 }
 
-/// Returns a bin for each size if there are few sizes, otherwise bins of equal width on a logarithmic axis.
+/// Groups flow sizes into bins: one per size if there are few, else of equal width on a logarithmic axis.
 fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     let mut distinct = sizes.to_vec();
     distinct.dedup();
@@ -135,7 +135,6 @@ fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     }
     let (low, high) = (sizes[0].max(1.0).log10(), sizes[sizes.len() - 1].max(1.0).log10());
     let edge = |at: usize| 10_f64.powf(low + (high - low) * at as f64 / BINS as f64);
-    // A size at the edge of two bins belongs to the upper one.
     (0..BINS)
         .map(|at| (edge(at).ceil(), if at + 1 == BINS { high_end(sizes) } else { edge(at + 1).ceil() - 1.0 }))
         .collect()
@@ -183,7 +182,7 @@ fn queues(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     let [time, switch, port, class, egress] =
         ["time_ns", "switch", "port", "class", "egress_bytes"].map(|name| QUEUES.at(name));
     let all = times(of.values().flatten(), time);
-    // An empty queue has no rows, so its length is zero at times without a row.
+    // Empty queues have no rows, so a missing row means length zero.
     let over_time =
         |(steps, times): (&Steps, &[u64]), lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| {
             let samples: Vec<(u64, f64)> =

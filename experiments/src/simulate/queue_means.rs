@@ -1,4 +1,4 @@
-//! Mean queue lengths, and queues stuck at a run's end (deadlock, or failed link).
+//! Mean queue lengths, and queues stuck at the end of a run (deadlock, or failed link).
 
 use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_sim::Picos;
@@ -35,7 +35,7 @@ impl QueueMeans {
 }
 
 const EVERY: Picos = Picos::from_micros(100);
-/// Time for which a queue must have sent nothing to count as stuck.
+/// Time after which a queue that sends nothing counts as stuck.
 const LONG: Picos = Picos::from_micros(1_000);
 
 pub struct StuckQueues {
@@ -65,7 +65,7 @@ impl StuckQueues {
         }
     }
 
-    /// Formats the bytes in stuck queues, and since when they are stuck.
+    /// Formats the bytes in stuck queues, and the time since which the first of them is stuck.
     pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
         let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
             queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG

@@ -11,10 +11,10 @@ use super::tables::Rows;
 use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
-/// Intervals of progress reports: on a terminal, and elsewhere.
+/// Intervals between progress reports: on a terminal, and elsewhere.
 const REPORT_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
-/// Runs all jobs, and passes rows to `take` in order.
+/// Runs all jobs on several threads; `take` gets their rows in the order of jobs.
 pub fn run(
     source: &Source,
     path: &Path,
@@ -47,7 +47,7 @@ pub fn run(
             match results.recv_timeout(REPORT_EVERY[0]) {
                 Ok((number, made)) => _ = waiting.insert(number, made),
                 Err(RecvTimeoutError::Timeout) => {}
-                // A thread has panicked, which the scope propagates.
+                // Only a panic of a thread disconnects the channel; the scope propagates it.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             reporter.report(&progress);

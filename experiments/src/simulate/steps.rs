@@ -1,5 +1,3 @@
-//! Steps of a time axis. Samples in one step form one point, because a plot could not show them apart.
-
 use crate::plot::Point;
 
 const POINTS: u64 = 160;
@@ -11,7 +9,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Chooses the steps for sorted, distinct `times` (ns), on an axis that covers the times `all`.
+    /// Chooses steps for sorted, distinct `times` (ns), on an axis over `all` times. Samples in one step form one
+    /// point.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -19,7 +18,7 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// Returns `times`, completed by the times of omitted samples.
+    /// Returns `times`, and the times of omitted samples.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);
@@ -33,7 +32,7 @@ impl Steps {
         }
     }
 
-    /// Returns the points of a line (us) for `samples` (ns). If several samples form a point, `one` calculates its value.
+    /// Returns a line's points (us) for `samples` (ns); `one` calculates the value of the samples in a step.
     pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
         let width = self.period * self.samples;
         let of_step = |chunk: &[(u64, f64)]| {

@@ -1,5 +1,3 @@
-//! Directory with the results of a run.
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write};
@@ -19,7 +17,7 @@ use crate::results::{cells, csv};
 pub struct RunMetadata {
     pub scenario: String,
     pub about: String,
-    /// Points of the sweep; the first one is the control.
+    /// Names of the sweep's points, the control first.
     pub points: Vec<String>,
     pub seeds: Vec<u64>,
 }
@@ -58,7 +56,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates files in a new or empty directory.
+    /// Creates the result files.
+    ///
+    /// # Errors
+    /// If the directory is not empty.
     pub fn create(directory: &Path, about: &RunMetadata, scenario: &str) -> miette::Result<Store> {
         let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
         if holds {
@@ -128,7 +129,7 @@ pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// Reads the rows of a table. An incomplete last row is left out, because an interrupted run may leave one.
+/// Reads the rows of a table, except an incomplete last row, as interrupted runs leave it.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());

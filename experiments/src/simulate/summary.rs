@@ -1,4 +1,4 @@
-//! Summary of all runs: means over the seeds with 95 % intervals, and differences to the control, calculated seed by seed.
+//! Summary of all runs: means over the seeds with 95 % intervals, and differences to the control, seed by seed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -29,7 +29,6 @@ const OF_LOADS: usize = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Mean over the runs, or the value of the only run.
     pub mean: f64,
     /// Lower end of the 95 % interval; `None` for a single run.
     pub low: Option<f64>,
@@ -85,7 +84,7 @@ pub struct Summary {
     pub about: String,
     pub seeds: Vec<u64>,
     pub control: String,
-    /// Summaries of points; the control is the first.
+    /// Summaries of the sweep's points, the control first.
     pub points: Vec<PointSummary>,
     pub loads: Vec<LoadSummary>,
     #[serde(skip)]
@@ -140,7 +139,6 @@ fn by_load(about: &RunMetadata, rows: &[Row]) -> Vec<LoadSummary> {
     all
 }
 
-/// Computes the summary from the rows of the tables [`RUNS`] and [`LOADS`].
 #[must_use]
 pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
     let of_point = |point: &String| rows.iter().filter(|row| row[0] == *point).collect::<Vec<&Row>>();

@@ -214,7 +214,6 @@ pub fn decimal(number: f64) -> String {
 pub struct Rows {
     tables: [Vec<Row>; TABLES.len()],
     pub texts: Vec<(&'static str, String)>,
-    /// Events that were due after the run's end.
     pub unreached: BTreeSet<String>,
 }
 

@@ -144,7 +144,7 @@ fn flow_times_follow_from_links() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
-    // At 100 Gb/s 1,538 bytes take 123.04 ns, twice; at 10 Gb/s they take 1230.4 ns. Propagation takes 2,000 ns.
+    // 1,538 bytes take 123.04 ns at 100 Gb/s, twice, and 1230.4 ns at 10 Gb/s. Propagation takes 2,000 ns.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
@@ -330,7 +330,7 @@ fn slow_receiver_pauses_name_their_cause() {
     assert!(run_of(&scenario(false), &[])[&tables::PAUSES].is_empty());
 }
 
-/// With a buffer of one frame above `xoff`, a pause is too late in any class.
+/// The buffer holds one frame above `xoff`, so XOFF comes too late to prevent drops in any class.
 // proves: sim-results
 #[test]
 fn slow_receiver_drops_name_host_and_class() {
@@ -408,7 +408,7 @@ fn routing_equals_bridging_on_single_path() {
     }
 }
 
-/// All flows must end, with several transports and methods of spreading.
+/// Flows must all end with several transports and methods of spreading.
 // proves: sim-fabrics
 #[test]
 fn routed_fabrics_lose_nothing_and_ledgers_balance() {
@@ -471,7 +471,7 @@ fn check_ledgers(model: &build::Model, place: &str) {
 fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
         let micros = if name.starts_with("capfc") || name.starts_with("tcp") { 2_000 } else { 100 };
-        // A run with a limit has no duration.
+        // A run with `limit` cannot have `duration`.
         let key = if name == "ofc-deadlock" { "limit" } else { "duration" };
         let short = format!("scenario.{key}={micros}us");
         let last = if name == "qcn-rack-fabric" { "load.4.begin=0s" } else { "scenario.seed=1" };

@@ -1,7 +1,7 @@
-//! TCP of the kernel over the paths of `balance`.
+//! Kernel TCP over the paths of experiment `balance`.
 //!
-//! The class is lossless, so every retransmission is spurious. Hashing by flow keeps the order, so one method of loss detection suffices
-//! for it.
+//! The class is lossless, so every retransmission is unnecessary. Hashing by flow keeps the order, so methods of loss detection need
+//! not be compared there.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;
@@ -73,7 +73,7 @@ struct TcpScene {
     uplinks: Vec<PortOf>,
 }
 
-/// Returns each distinct plan once; loss detection changes no switch.
+/// Returns each distinct plan once; methods of loss detection do not change it.
 pub(super) fn plans(line: Line) -> impl Iterator<Item = Plan> {
     let spreads = if line.is_simulated() { &[] } else { &SPREADS[..] };
     spreads.iter().map(move |spread| plan(line, spread).0)

@@ -1,4 +1,4 @@
-//! The steps of the article on DSCP-based PFC, over two leaves and two spines that route.
+//! Steps of the article on DSCP-based PFC in a routed fabric of two leaves and two spines.
 //!
 //! ```text
 //!   gpu-1 --+        +-- spine-1 --+        +-- gpu-3, 40 % of the others' lines
@@ -33,7 +33,7 @@ pub(super) struct RoutedScene {
     other: HostId,
 }
 
-/// Frame sizes with FCS, by which counters distinguish the senders.
+/// Frame sizes in bytes with FCS, by which byte counters distinguish the senders.
 const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: Line) -> RoutedScene {

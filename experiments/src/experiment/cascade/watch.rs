@@ -1,7 +1,7 @@
-//! Observation of pauses that switches send and obey.
+//! Records pauses that switches send and obey, from samples of their counters.
 //!
-//! A sample shows when the current pause began, to the nanosecond; the end of a pause is only known to lie between two samples. Counters
-//! reveal pauses that a delayed observer missed. From then on the record proves no order.
+//! A sample shows when the current pause began, to the nanosecond; its end is only known to lie between two samples. Counters reveal
+//! pauses that a delayed observer missed. From then on the record proves no order.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const SAMPLE_EVERY: Duration = Duration::from_micros(200);
 pub(super) enum PauseAction {
     Holds,
     Releases,
-    /// The peer's XOFF pauses the port.
+    /// Port stops sending: its peer has sent XOFF.
     Stops,
     Resumes,
 }
@@ -38,16 +38,14 @@ impl PauseAction {
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PauseEvent {
-    /// Time since the first frame was due, ms.
+    /// Time since the first frame was due, in ms.
     pub(super) at_ms: f64,
-    /// Earliest possible time of the event.
     #[serde(skip)]
     pub(super) not_before_ms: f64,
     pub(super) switch: String,
     pub(super) port: String,
     pub(super) action: PauseAction,
     pub(super) why: Option<String>,
-    /// Port for which most frames are queued.
     pub(super) culprit: Option<String>,
     pub(super) relayed: Option<bool>,
 }
@@ -74,16 +72,16 @@ struct PauseTrack {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PauseChange {
-    /// Earliest and latest end of the pause.
+    /// Earliest and latest possible end of the pause.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
-    /// Time after which another pause was missed.
+    /// Time after which the observer missed another pause.
     missed_after: Option<Nanos>,
 }
 
 impl PauseTrack {
-    /// Records a sample: the number of ended pauses, and the begin of a current one. `origin` is the first frame's
-    /// due time by the same clock.
+    /// Records a sample: number of ended pauses, and begin of a current pause. `origin` is the first frame's due time by the same
+    /// clock.
     fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
         let mut found = PauseChange::default();
         if since != self.since {

@@ -1,4 +1,4 @@
-//! The kernel's TCP over a wire, and over a relay that reorders segments.
+//! Kernel TCP over a wire, and over a relay that reorders segments.
 
 // proves: experiments
 
@@ -55,7 +55,7 @@ fn written_bytes_are_all_read() {
     assert_eq!(got.marked, 0);
 }
 
-/// The next `OVERTAKEN_BY` segments overtake one in `ONE_OF`.
+/// One in this number of segments is delayed until the next `OVERTAKEN_BY` segments have overtaken it.
 const ONE_OF: u64 = 40;
 const OVERTAKEN_BY: u64 = 6;
 

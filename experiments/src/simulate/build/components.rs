@@ -13,7 +13,7 @@ pub(super) struct Components {
 
 impl Components {
     pub fn of(plan: &Plan) -> Components {
-        // Union-find: another switch of the part, or itself as representative.
+        // Union-find: an entry is another switch of the part, or the representative itself.
         let mut joined: Vec<u32> = (0..plan.switches()).collect();
         let mut hosts = vec![BTreeSet::new(); plan.hosts() as usize];
         for (a, b, _) in plan.links() {
@@ -37,7 +37,7 @@ impl Components {
         load: &LoadSettings,
         pairs: impl IntoIterator<Item = (u32, u32)>,
     ) -> miette::Result<()> {
-        // A hash chooses the links of frames and answers, so all links of both hosts must be in the same parts.
+        // A hash chooses the links of frames and acknowledgements, so all links of both hosts must be in the same part.
         let is_apart = |(from, to): &(u32, u32)| self.hosts[*from as usize] != self.hosts[*to as usize];
         match pairs.into_iter().find(is_apart) {
             None => Ok(()),

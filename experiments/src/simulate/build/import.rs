@@ -33,7 +33,7 @@ impl Import {
     }
 }
 
-/// Reads the flows of each load. `notes` gets what is odd about the files.
+/// Reads the flow files of all loads; `notes` gets messages about doubtful parts.
 pub(super) fn flows(
     scenario: &Scenario,
     nodes: Option<&Nodes>,

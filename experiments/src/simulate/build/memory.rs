@@ -1,5 +1,3 @@
-//! Estimate of a run's memory before it is built.
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +12,13 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Measured bytes per packet slot, and below per port and per known address, in fat-trees of 4 to 32 ports per switch.
+/// Measured bytes of memory per packet slot; next, per port and per known address. Fat-trees of 4 to 32 ports per
+/// switch.
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
-/// Measured bytes for a flow and its row of results.
+/// Measured bytes of memory for a flow and its row of results.
 const FLOW: f64 = 1_450.0;
-/// Shortest likely line in a file of flows, in bytes.
 const LINE_LEN: u64 = 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +84,7 @@ pub(super) fn flows<'scenario>(
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // Queries that wait for the previous one are no faster than the line.
+        // A query that waits for the previous one comes at most at line rate.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };
@@ -169,7 +167,7 @@ mod tests {
             (qcn.ingress, qcn.culprit) = (ClassSet(0b1000), Culprit::OccupancyRandom);
         }
         let fabric = Scheduled { leaves: 2, spines: 1, hosts: 3, cell: 256, credits: 500, spine_buffer: 16 };
-        // Slots of 8 bytes in a table, and of 4 in each of three points.
+        // Each slot takes 8 bytes in a table, and 4 in each of three congestion points.
         let slots = u64::from(CellLeaf::congestion_slots(fabric, &kinds[0].settings));
         assert!(slots > 3 * 500, "the input's share is missing");
         let takes = takes(&kinds) + 2 * slots * (8 + 3 * 4);

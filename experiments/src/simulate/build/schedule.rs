@@ -19,7 +19,7 @@ pub struct Revision {
     pub settings: Arc<SwitchSettings>,
 }
 
-/// Timed event. Simultaneous events run in the order of the variants.
+/// Timed event; simultaneous events happen in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TimedEvent {
     Link { fault: usize, is_up: bool },
@@ -34,7 +34,7 @@ pub struct Schedule {
     faults: Vec<Fault>,
     current: BTreeMap<u32, usize>,
     revisions: Vec<Revision>,
-    /// Future events, sorted; the next one is the last.
+    /// Future events; the next one is the last.
     pending: Vec<(Picos, TimedEvent)>,
 }
 
@@ -94,7 +94,7 @@ impl Schedule {
         self.pending.iter().rev().filter_map(description)
     }
 
-    /// Runs due events; returns the ends of failed links.
+    /// Executes due events; returns the ends of failed links.
     pub fn run_due(&mut self, fabric: &mut AnyFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()
@@ -136,7 +136,7 @@ impl Schedule {
             }
             Impairment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
-                // Each fault draws separate random numbers.
+                // Faults get separate seeds, so that their random numbers are independent.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
                 fabric.at_dataplane(switch, |node, net| node.stall_at_random(stalls, seed, net));

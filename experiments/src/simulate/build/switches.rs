@@ -69,7 +69,8 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Sizes packet memory for all configurations together, because frames outlive a change.
+/// Returns the settings of a kind of switches, with packet memory for all configurations, because frames outlive a
+/// change.
 fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
     let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Four hosts of one switch send to a fifth at another, without retransmissions.
+/// Describes a fabric where four hosts of one switch send to a fifth host at another switch, without retransmissions.
 fn scenario(duration: &str, more: &str) -> String {
     format!(
         "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\
@@ -50,7 +50,6 @@ fn losses_by_a_stall_have_a_reason() {
     assert!(dropped > 0 && drops(&rows) == dropped, "{:?}", rows[&tables::DROPS]);
     let reasons = rows[&tables::DROPS].iter().map(|row| row[tables::DROPS.at("reason")].as_str());
     assert!(reasons.into_iter().all(|reason| reason == "headroom_exhausted"), "{:?}", rows[&tables::DROPS]);
-    // If its stall budget covers the stall, no switch loses frames.
     for at in ["s0", "s1"] {
         let budget = "[switch.all]\nstall_budget = \"40us\"\n";
         let stall = fault("stall", at, "begin = \"100us\"\nend = \"140us\"");
@@ -107,12 +106,11 @@ fn restarted_switch_loses_frames_but_keeps_settings() {
     let rows = run_of(&scenario("300us", &restart), &[]);
     let [_, _, unseen, restarts, frames] = switch_row(&rows);
     assert_eq!((unseen, restarts), (0, 1));
-    // The arrivals of 20 us on four lines at 100 Gb/s.
+    // Number of frames that arrive on four lines of 100 Gb/s in 20 us.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
     assert!((lines..lines + 500).contains(&frames), "{frames}");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
     assert_eq!(lost(&rows), frames + dropped);
-    // The restarted switch keeps a change that was made before.
     let low = "[[change]]\nat = \"10us\"\nswitch = 0\nclass.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
     let pauses = |more: &str| {
         let rows = run_of(&scenario("300us", more), &[]);
@@ -166,7 +164,7 @@ fn link_losses_are_listed_by_end() {
     assert!(of(&rows, "s0p0")[2] > 0 && of(&rows, "s0p0")[..2] == [0, 0]);
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_harmed = 1.0\n"), &[]);
     assert!(of(&rows, "s0p0")[3] > 0 && of(&rows, "s0p0")[..3] == [0; 3]);
-    // When the link fails, the frames of 500 ns are on their way in each direction of the line.
+    // When the link fails, each direction of the line has the frames of 500 ns in flight.
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
     let [on_their_way, ..] = of(&rows, "h0");
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");

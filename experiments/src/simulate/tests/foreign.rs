@@ -49,7 +49,7 @@ fn oddities_of_imported_files_are_warnings() {
     assert!(summary.text().contains("import"), "{}", summary.text());
 }
 
-/// A thousand flows of a bandwidth-delay product (50 KB) at one instant, from 255 hosts.
+/// 255 hosts start a thousand flows at the same time, each of one bandwidth-delay product (50 KB).
 // proves: sim-fabrics
 #[test]
 fn imported_incast_of_full_switch_loses_nothing() {

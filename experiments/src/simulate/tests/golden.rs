@@ -1,4 +1,4 @@
-//! Small scenarios with tables compared byte by byte: a diff shows changed decisions.
+//! Small scenarios whose result tables are compared byte by byte: a diff shows changed decisions.
 
 // proves: sim-fabrics
 
@@ -6,7 +6,7 @@ use std::env;
 
 use super::*;
 
-/// Environment variable that makes the tests write new tables instead.
+/// Environment variable that makes the tests store new tables instead of comparing them.
 const WRITE: &str = "XOFF_WRITE_GOLDEN";
 
 fn directory(name: &str) -> PathBuf {
@@ -134,7 +134,7 @@ fn import_errors_name_file_and_line() {
         "{error}"
     );
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
-    // The time limit of the scenario, 1 s by default, also ends imported flows.
+    // The scenario's time limit, 1 s by default, also ends imported flows.
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
     let error = why(Some(&scenario), &topology, &flows);
     assert!(error.contains("a flow starts at 2s, but the run ends at 1s at the latest"), "{error}");
