@@ -1,4 +1,4 @@
-//! Applies `memory.budget`: the lossy pool gets the memory that rings, headroom and other guaranteed memory leave of the budget.
+//! Applies `memory.budget`: the lossy pool gets what rings, headroom and other guaranteed memory leave of the budget.
 
 use toml_span::Span;
 use xoff_flow_control::settings::WhenFull;
@@ -15,7 +15,7 @@ use crate::{Config, Machine, Remedy, build, defaults, quantity, remedies, shared
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows. Returns `None` after reporting an error. A running switch keeps its pool.
+/// Makes the lossy pool as large as `memory.budget` allows; a running switch keeps its pool. Returns `None` after reporting an error.
 pub(crate) fn apply(
     config: &mut Config,
     machine: &Machine,
@@ -62,7 +62,7 @@ pub(crate) fn apply(
     Some(())
 }
 
-/// Returns changes of single keys that cause no error, the largest saving first; with a `budget`, only a smaller one.
+/// Returns changes of single keys that would save memory, the largest saving first; with a `budget`, only a smaller budget.
 pub(crate) fn remedies(document: &Document, machine: &Machine) -> Vec<Remedy> {
     match document.memory.budget {
         Some(_) => smallest(document, machine).into_iter().collect(),

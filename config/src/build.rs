@@ -1,4 +1,4 @@
-//! Builds the settings of a switch from its document, and reports contradictions between keys.
+//! Builds the settings of a switch from its configuration file, and reports contradictions between keys.
 
 use toml_span::Spanned;
 use xoff_flow_control::headroom::Headroom;

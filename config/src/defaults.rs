@@ -3,9 +3,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default `low` of `spread = "adaptive"`: paths with fewer queued bytes are first choice (CaPFC's evaluation of DeTail).
+/// Default `low` of `spread = "adaptive"`: paths with fewer queued bytes are preferred (CaPFC's evaluation of DeTail).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);
-/// Default `high` of `spread = "adaptive"`: paths with fewer queued bytes, but not less than `low`, are second choice.
+/// Default `high` of `spread = "adaptive"`: paths with fewer queued bytes, from `low` on, are the second choice.
 pub const SPREAD_HIGH: Bytes = Bytes(32_000);
 pub const NAME: &str = "xoff";
 /// Default `switch.smallest_frame`, in bytes with FCS.
@@ -14,9 +14,8 @@ pub const SMALLEST_FRAME: u32 = 256;
 pub const LOSSY_FRAME: u32 = 512;
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
-/// Default log level of a switch (`switch.log`) and of a host.
 pub const LOG: &str = "info";
-/// Line rate per worker with `switch.workers = "auto"`. A core forwards about 1.5 Mpps over veth.
+/// Line rate per worker with `switch.workers = "auto"`. A core forwards about 1.5 million frames/s over veth.
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
 /// Default `memory.alpha_log2`: a queue may take as much memory as is still free.
 pub const ALPHA_LOG2: i8 = 0;
@@ -28,7 +27,7 @@ pub const FDB_AGEING: Nanos = Nanos::from_secs(300);
 pub const MTU: u32 = 1_500;
 /// Default `port.lossless`: the class that RoCE and storage use.
 pub const LOSSLESS: ClassSet = ClassSet(1 << 3);
-/// Default `port.pause_time`: the maximum, because it needs the fewest refreshes.
+/// Default `port.pause_time`: the maximum, which needs the fewest refreshes.
 pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
 /// Default `port.cable`, in metres.
 pub const CABLE_METRES: u64 = 10;
@@ -48,17 +47,17 @@ pub const WATCHDOG_DETECT: Nanos = Nanos::from_millis(200);
 pub const WATCHDOG_RESTORE: Nanos = Nanos::from_millis(200);
 pub const SERVICE: Service = Service::Weighted(10);
 
-/// Maximum duration assumed for a round of the driver loop: twice the measured 99.99th percentile.
+/// Maximum duration assumed for a round of a worker's driver loop: twice the measured 99.99th percentile.
 pub const TURN: Nanos = Nanos::from_micros(200);
-/// Returns a usual stall of a thread: a fifth of the longest, `stall_budget`.
+/// Returns the assumed usual stall of a thread: a fifth of the longest stall, `stall_budget`.
 #[must_use]
 pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Longest resume time of a peer for which the default XON keeps the line busy. A longer time would add as much queueing delay.
+/// Longest resume time of a peer for which the default XON keeps the line busy; more would add as much queueing delay.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
-/// Frames that a worker handles at once (a batch). The defaults of `burst` and `commit` are at least as many of the longest frames.
+/// Number of frames that a worker handles at once (a batch).
 pub const BATCH: u64 = 32;
 
 /// Longest stall that the default `stall_budget` covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
@@ -76,8 +75,8 @@ pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
 /// Default of `egress_xoff` in bytes, without `commit` (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s plus `commit`. If `scaled` is a speed,
-/// CaPFC's values grow in proportion to it.
+/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: CaPFC's values for 1 Gb/s plus `commit`. CaPFC's values grow in
+/// proportion to the speed `scaled`, if given.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -87,15 +86,15 @@ pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Byte
     (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
 }
 
-/// Returns the default `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time, because no pause is refreshed
-/// during a stall.
+/// Returns the default `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time, because a stalled switch
+/// refreshes no pause.
 #[must_use]
 pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns the default `port.burst`: the line's bytes in a round of the driver loop or in a usual stall, whichever is longer, but at least
-/// a batch of the longest frames.
+/// Returns the default `port.burst`: the line's bytes in a round of the driver loop or in a usual stall, but at least a batch of the
+/// longest frames.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
@@ -107,8 +106,8 @@ pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
-/// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. It
-/// is at least a frame and `commit`, so that bytes stuck in a driver keep no sender paused.
+/// Returns the default `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty. It is at least a
+/// frame and `commit`, because bytes in the driver must not keep a sender paused.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
@@ -120,8 +119,8 @@ pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an
-/// eighth of that, BBR loses every seventh packet.
+/// Returns the default `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an eighth of that, BBR
+/// would lose every seventh packet.
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
@@ -141,7 +140,7 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// Returns a lossy pool of `bytes`. Frames smaller than [`LOSSY_FRAME`] reach its limit of frames first.
+/// Returns a lossy pool of `bytes`. If frames are smaller than [`LOSSY_FRAME`], the pool's limit of frames is reached first.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
@@ -154,8 +153,8 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns the default `port.refresh`: half the pause time, or less if a refresh that is delayed by a stall and by frames ahead would be
-/// too late. Returns `None` if less than a sixteenth of the pause time is left.
+/// Returns the default `port.refresh`: half the pause time, or less if a stall and frames ahead could delay a refresh too long. Returns
+/// `None` below a sixteenth of the pause time.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

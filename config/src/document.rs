@@ -1,4 +1,4 @@
-//! The configuration file as written: values of its [keys](crate::keys) with their places.
+//! Configuration file as written: values of its [keys](crate::keys) with their places.
 
 use std::sync::Arc;
 
@@ -70,9 +70,9 @@ pub(crate) struct Document {
     pub(crate) punt: PuntKeys,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) ports: Vec<Port>,
-    /// True if `port` is not a list of tables, which has been reported.
+    /// True if `port` is not a list of tables; the error has been reported.
     pub(crate) ports_garbled: bool,
-    /// Configuration of the running switch, if it reloads its file.
+    /// Configuration of the running switch, if this file is a reload.
     pub(crate) running: Option<Arc<Config>>,
 }
 

@@ -1,5 +1,3 @@
-//! Checks that docs/configuration.md has every key with its default.
-
 #![allow(clippy::unwrap_used)]
 
 use crate::keys::{

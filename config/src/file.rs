@@ -10,17 +10,17 @@ use crate::visible::visible;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileKind {
-    /// Name of this kind of file in messages, with its article: `the configuration`.
+    /// Name of this kind of file in messages, with its article, such as `the configuration`.
     pub name: &'static str,
     pub help: &'static str,
     pub bytes_max: Bytes,
 }
 
-/// Limit of files that people write.
+/// Maximum size of files that people write.
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
-/// Limit of files that programs write.
+/// Maximum size of files that programs write.
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
-/// Limit of text from a device node, because some are endless.
+/// Maximum size of text from a device file; some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);
 
 pub const CONFIGURATION: FileKind = FileKind {
@@ -56,7 +56,7 @@ pub enum UnreadCause {
     },
 }
 
-/// Reads a file. A pipe blocks until its writer closes it; an unreachable server may block forever.
+/// Reads a text file. A pipe blocks until its writer closes it; an unreachable server may block forever.
 pub fn read_text(path: &Path, kind: FileKind) -> Result<String, Unread> {
     read(path, kind.bytes_max).map_err(|why| Unread { kind, path: path.to_owned(), why })
 }

@@ -1,4 +1,4 @@
-/// Formats a number with a prefix: `1.23 M`.
+/// Formats a number with a decimal prefix, such as `1.23 M`.
 #[must_use]
 pub fn scaled(number: f64, unit: &str) -> String {
     let steps = ["", "k", "M", "G", "T"];

@@ -1,4 +1,4 @@
-//! Kind of hardware of a switch. It determines only defaults: `profiles/ideal.toml`, and the methods below.
+//! Kind of hardware of a switch. It determines only defaults: in `profiles/ideal.toml`, and by the methods below.
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -8,15 +8,15 @@ use crate::keys::PeerResponse;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hardware {
-    /// Software switch: its threads may stall, its drivers have rings, and its peers are software switches, too.
+    /// Software switch: threads may stall, drivers have rings, and peers are software switches, too.
     #[default]
     Software,
-    /// Ideal switch: it has no stalls and no queues in drivers, and its peers respond as the standard requires.
+    /// Ideal switch: no stalls, no queues in drivers, and peers that respond as the standard requires.
     Ideal,
 }
 
 const IDEAL_BURST: u64 = 2;
-/// Default `smallest_frame` of an ideal switch, in bytes. Queues of smaller frames reach their frame limits first.
+/// Default `smallest_frame` of an ideal switch, in bytes; queues of smaller frames reach frame limits first.
 const IDEAL_SMALLEST_FRAME: u32 = 512;
 
 impl Hardware {
@@ -48,7 +48,7 @@ impl Hardware {
         }
     }
 
-    /// Returns the default of `commit`. Ideal hardware sends one frame at a time.
+    /// Returns the default of `commit`; ideal hardware sends one frame at a time.
     pub(crate) fn commit(self, speed: BitRate, line_frame: Bytes) -> Bytes {
         match self {
             Hardware::Software => defaults::commit(speed, line_frame),

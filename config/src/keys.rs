@@ -291,7 +291,7 @@ pub(crate) enum MemoryModel {
 /// Value of `switch.policy`: policies of all or of some classes.
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// Scaling of thresholds for 1 Gb/s with the port's speed.
+/// Whether thresholds that are given for 1 Gb/s grow with the port's speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -307,12 +307,12 @@ pub(crate) enum Pause {
     Ignore,
 }
 
-/// Value of `peer_response`: time that the peer takes to stop after XOFF.
+/// Value of `peer_response`: how soon the peer stops after XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerResponse {
-    /// Response within the stall budget of this switch.
+    /// Peer stops within the stall budget of this switch.
     Software,
-    /// Response within the time that 802.3 allows hardware.
+    /// Peer stops within the time that 802.3 allows hardware.
     Standard,
     Within(Nanos),
 }
@@ -341,7 +341,7 @@ fn queues(value: &Value<'_>) -> Parsed<Queues> {
         .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
 }
 
-/// Parses a policy name. Another check reports a missing custom policy.
+/// Parses the name of a policy. Whether the program has a custom policy is checked elsewhere.
 fn policy(value: &Value<'_>) -> Parsed<PolicyKind> {
     if value.as_str() == Some(PolicyKind::Custom.name()) {
         return Ok(PolicyKind::Custom);
@@ -401,7 +401,7 @@ fn weight(value: &Value<'_>) -> Parsed<Service> {
         .map_err(|allowed| format!("\"strict\", or {allowed}"))
 }
 
-/// Parses `true`, or the IPv4 source of own queries.
+/// Parses `true`, or the IPv4 source address of the switch's own queries.
 fn querier(value: &Value<'_>) -> Parsed<Ipv4Addr> {
     let address = match value.as_bool() {
         Some(true) => Some(Ipv4Addr::UNSPECIFIED),
@@ -451,7 +451,7 @@ fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
     }
 }
 
-/// Largest core number: glibc's CPU_SETSIZE less one.
+/// Largest core number: one less than glibc's CPU_SETSIZE.
 const CORE_MAX: u16 = 1_023;
 
 fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {

@@ -79,7 +79,7 @@ pub use visible::visible;
 /// Validated configuration of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Settings of the dataplane. MAC addresses are zero until they are read from the devices.
+    /// Settings of the dataplane. MAC addresses are zero until the switch reads them from its devices.
     pub switch: SwitchSettings,
     pub shell: ShellSettings,
     /// Headroom by port and class; `None` for lossy classes.
@@ -87,15 +87,13 @@ pub struct Config {
     /// Propagation delay of each port's cable, one way.
     pub cables: Vec<Nanos>,
     pub warnings: Vec<Problem>,
-    /// Notes: intentional settings with a cost.
+    /// Notes about intentional settings that have a cost.
     pub notes: Vec<Problem>,
 }
 
 impl Config {
-    /// Tables that a configuration may have.
     pub const TABLES: &[&str] = document::TOP;
 
-    /// Reads and validates the file at `path`.
     pub fn load(path: &Path, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml(&path.display().to_string(), &Config::text(path)?, machine)
     }
@@ -104,15 +102,14 @@ impl Config {
         Ok(file::read_text(path, file::CONFIGURATION)?)
     }
 
-    /// Validates `text`, which messages call `name`.
+    /// Validates a configuration, called `name` in messages.
     ///
     /// # Errors
-    /// All errors, or the first syntax error.
+    /// Returns all errors, or the first syntax error.
     pub fn from_toml(name: &str, text: &str, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml_on(Hardware::Software, name, text, machine)
     }
 
-    /// Validates `text` with the defaults of `hardware`.
     pub fn from_toml_on(
         hardware: Hardware,
         name: &str,
@@ -126,8 +123,8 @@ impl Config {
         Ok(Config { warnings, notes, ..config })
     }
 
-    /// Builds the configuration from a document, possibly a [part](reader::rearrange) of a file. Returns `None` only
-    /// after reporting an error in `problems`.
+    /// Builds the configuration from a document, possibly a [part](reader::rearrange) of a file. Returns `None` only after reporting an
+    /// error in `problems`.
     pub fn of_document(
         root: &Value<'_>,
         hardware: Hardware,
@@ -143,7 +140,7 @@ impl Config {
         Some(config)
     }
 
-    /// Returns changes of single keys that cause no error, the largest saving first.
+    /// Returns changes of single keys that would save memory and cause no error, the largest saving first.
     #[must_use]
     pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
         let own = machine.own_policy.as_ref();
@@ -175,8 +172,7 @@ impl Config {
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the number of AF_XDP sockets of each port; `None` if neither file nor device determines it. Memory is then planned for one
-    /// socket.
+    /// Returns the number of AF_XDP sockets of each port; `None` if unknown, which memory plans count as one.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));

@@ -1,5 +1,3 @@
-//! Requirements of a configuration that a machine and its devices must meet.
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,10 +16,10 @@ use crate::uses::{self, Uses};
 use crate::written::grouped;
 use crate::{Config, written};
 
-/// Machine and program that run a configuration. By default everything fits, and the program has built-in policies only.
+/// Machine and program that run a configuration. The default has no limits, and built-in policies only.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Available memory; `None` for any amount.
+    /// Available memory; `None` means no limit.
     pub memory: Option<AvailableMemory>,
     /// Cores that the process may use, ascending; empty if unknown.
     pub cores: Vec<u16>,
@@ -29,7 +27,7 @@ pub struct Machine {
     pub is_netns: fn(&Path) -> bool,
     pub own_policy: Option<OwnPolicy>,
     pub has_small_chunks: fn() -> bool,
-    /// Configuration of the running switch, if it reloads its file; its memory plan stays.
+    /// Configuration of the running switch on a reload, which keeps its memory plan.
     pub running: Option<Arc<Config>>,
 }
 
@@ -37,7 +35,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AvailableMemory {
     pub bytes: Bytes,
-    /// File with the memory limit of a cgroup, if this limit leaves less memory than the machine has.
+    /// File with a cgroup's memory limit, if this limit leaves less memory than the machine has.
     pub cgroup_limit: Option<PathBuf>,
 }
 
@@ -81,7 +79,6 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Removes devices and namespaces, so that they are not checked.
     #[must_use]
     pub fn without_networks(self) -> Machine {
         let Machine { device, is_netns, .. } = Machine::default();

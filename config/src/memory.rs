@@ -1,7 +1,7 @@
-//! Memory of the switch: a sum with a line for each consumer.
+//! Memory plan of the switch: a sum with a line for each consumer.
 //!
-//! A queued frame takes cells ([`CELL`]) of buffer memory and a row in the frame tables. An arriving frame takes chunks
-//! of its port's packet memory. The sum is exact for the given number of sockets.
+//! A queued frame takes cells ([`CELL`]) of buffer memory, and a row in the frame tables. An arriving frame takes chunks of its port's
+//! packet memory.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
@@ -18,41 +18,39 @@ use crate::sizing::FRAME_MIN;
 
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
-/// Frames reserved at each port for pauses, congestion notifications and LLDP.
+/// Number of frames reserved at each port for pauses, congestion notifications and LLDP.
 pub const CONTROL_FRAMES: u32 = 64;
-/// Bytes of the process outside the dataplane for each frame, cell and chunk.
+/// Bytes that the process needs per frame outside the dataplane; next, per cell and per chunk.
 const PER_FRAME: u64 = 12;
 const PER_CELL: u64 = 5;
 const PER_CHUNK: u64 = 8;
 const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
-/// Bytes of the kernel (`struct xdp_buff_xsk`, Linux 6.18) for each chunk and socket, and for each page.
+/// Bytes that the kernel needs per chunk and socket (`struct xdp_buff_xsk`, Linux 6.18); next, per page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
-/// Bytes of the kernel for each socket with its XDP program and maps (measured).
+/// Bytes that the kernel needs per socket, with its XDP program and maps (measured).
 const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
-/// Bytes for threads, XDP programs and HTTP server.
+/// Bytes that threads, XDP programs and the HTTP server need.
 pub const PROCESS: u64 = 17 << 20;
 const PER_TRANSMIT_CHUNK: u64 = 32;
-/// Maximum frames on their way between workers.
+/// Maximum number of frames on their way from one worker to another.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Received frames per queue that stay in chunks: two rounds of the driver loop. Older frames move to cells.
+/// Number of received frames per queue that stay in chunks: two rounds of the driver loop. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
-/// Buffer memory, as numbers of frames and of cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub frames: u64,
-    /// Cells of [`CELL`] bytes each.
     pub cells: u64,
 }
 
 impl Held {
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Returns the buffer memory of `frames` frames with `bytes` bytes together, including the FCS, which is not stored. The result
-    /// suffices even if the last cell of each frame holds a single byte.
+    /// Returns the buffer memory for `frames` frames with `bytes` bytes in all, FCS included. It suffices even if the last cell of each
+    /// frame holds a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -107,12 +105,11 @@ pub struct Share {
     pub received: Held,
     /// Memory for lossless frames, up to XOFF and in the headroom.
     pub lossless: Held,
-    /// Memory for lossy frames that count at ingress, and for frames limited only by their egress queue.
+    /// Memory for lossy frames that count at ingress, and for frames that only their egress queue limits.
     pub queued: Held,
     pub lossy: Held,
-    /// Memory for frames on the way between workers.
     pub handed_over: Held,
-    /// Memory for copies of flooded frames, which share cells.
+    /// Memory for copies of flooded frames, which share the cells of the original.
     pub flooding: Held,
     /// Memory for frames from the host.
     pub host: Held,
@@ -166,7 +163,6 @@ impl Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumer {
     pub what: &'static str,
-    /// Number of frames; zero for a consumer without frames.
     pub frames: u64,
     pub bytes: Bytes,
 }
@@ -175,13 +171,12 @@ pub struct Consumer {
 pub struct Plan {
     pub consumers: Vec<Consumer>,
     pub total: Bytes,
-    /// Part of `total` that the process takes only when spare ports are in use: their packet memory.
+    /// Part of `total` that the process takes only while spare ports are in use.
     pub spare: Bytes,
     pub kernel: Bytes,
 }
 
 impl Plan {
-    /// Returns the bytes that process and kernel need together.
     #[must_use]
     pub fn needed(&self) -> Bytes {
         self.total.saturating_add(self.kernel)
@@ -189,7 +184,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Plans the memory of a switch with these workers. Port `n` has `queues[n]` sockets (`None` means one socket).
+    /// Plans the memory of a switch with these workers. Port `n` has `queues[n]` sockets; `None` means one.
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -266,7 +261,7 @@ impl Config {
         let (chunk, transmitted) = (u64::from(self.shell.chunks.bytes), u64::from(port.transmit_chunks));
         let received =
             receive_chunks(port, queues).saturating_mul(u64::from(self.shell.chunks.receive_bytes()));
-        // Of a whole chunk, which may hold several small ones.
+        // The kernel's bytes are per whole chunk, which may hold several small ones.
         let chunks = received.div_ceil(chunk).saturating_add(transmitted);
         let of_socket = chunks.saturating_mul(KERNEL_PER_CHUNK_AND_SOCKET).saturating_add(KERNEL_PER_SOCKET);
         let bytes = received.saturating_add(transmitted.saturating_mul(chunk));
@@ -280,14 +275,14 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of a worker that owns `ports`. A frame stays with the worker that received it, so
-    /// each worker has memory for the lossy queues of all ports.
+    /// Returns the buffer memory of a worker that owns `ports`. Frames stay with the worker that received them, so each has memory for
+    /// the lossy queues of all ports.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
-    /// Returns the buffer memory for frames of all these configurations.
+    /// Returns a worker's buffer memory that suffices for each of these configurations.
     #[must_use]
     pub fn share_of(
         successive: &[&Config],
@@ -304,8 +299,8 @@ impl Config {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the buffer memory for received frames of a queue. Frames of several chunks move to cells at once, so this memory has cells
-    /// for a batch of full chunks and an incomplete frame.
+    /// Returns the buffer memory for a queue's received frames. Frames of several chunks move to cells at once, so there are cells for
+    /// a batch of them and an incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -322,8 +317,8 @@ impl Config {
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// Returns the memory for the queues of all classes that are lossy at every port, at most the lossy pool. Each of `spare` more ports
-    /// counts as the largest port.
+    /// Returns the memory for the queues of all classes that are lossy at every port, at most the lossy pool. `spare` further ports
+    /// count as the largest port.
     pub(crate) fn lossy_everywhere(&self, spare: u64) -> Held {
         let classes = self.pooled();
         let of_port = |port: &PortSettings| {
@@ -407,10 +402,10 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of a lossless frame share its cells, and only the original counts at its ingress port.
+            // Copies of a lossless frame share its cells; only the original counts at its ingress port.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
-            // A port's index keeps the memory of control frames even after the port was removed.
+            // A removed port's index keeps its memory for control frames.
             control: Held::of_longest(
                 CONTROL_FRAMES.into(),
                 self.0.iter().map(|config| config.longest()).max().unwrap_or(0),

@@ -19,7 +19,7 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// Creates a policy with this name. `read` builds it from its parameters.
+    /// Creates a custom policy with this name; `read` builds the policy from its parameters.
     pub fn new<P: PolicyFactory + 'static>(
         name: &'static str,
         read: impl Fn(&mut Parameters<'_>) -> P + Send + Sync + 'static,
@@ -65,7 +65,6 @@ pub struct Parameters<'a> {
 }
 
 impl Parameters<'_> {
-    /// Reads a number in `range`.
     pub fn number(&mut self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
         self.read(key, |value| {
             let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
@@ -86,17 +85,15 @@ impl Parameters<'_> {
         self.read(key, |value| value.as_str().map(str::to_owned).ok_or_else(|| "a text in quotes".into()))
     }
 
-    /// Reads a size, such as "100KB" or 1500.
     pub fn bytes(&mut self, key: &'static str) -> Option<Bytes> {
         self.read(key, parse::bytes)
     }
 
-    /// Reads a time such as "5us".
     pub fn time(&mut self, key: &'static str, range: RangeInclusive<Nanos>) -> Option<Nanos> {
         self.read(key, parse::time(range))
     }
 
-    /// Refuses the value of `key`; `allowed` completes "has to be".
+    /// Reports an error for the value of `key`. `allowed` completes the message "has to be ..".
     pub fn refuse(&mut self, key: &'static str, allowed: &str) {
         self.read::<()>(key, |_| Err(allowed.to_owned()));
     }
@@ -153,7 +150,7 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
     }
 }
 
-/// Returns the error for a command that names the policy `"custom"` in a program without one.
+/// Returns the error for a command that names the policy `"custom"` in a program that has none.
 #[must_use]
 pub fn no_own_policy() -> String {
     format!("\"custom\" is the program's own policy, but this program has none: {BRING_ONE}")

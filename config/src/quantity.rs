@@ -34,7 +34,7 @@ const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
 const FRAME_RATES: &Units = &[("pps", 1), ("kpps", 1_000), ("Kpps", 1_000), ("Mpps", 1_000_000)];
 const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 
-/// Returns the units of sizes: `B, KB, ... or GiB`.
+/// Returns the units of sizes as text: `B, KB, ... or GiB`.
 #[must_use]
 pub fn byte_units() -> String {
     let names: Vec<&str> = BYTES.iter().map(|(name, _)| *name).collect();
@@ -70,7 +70,7 @@ pub(crate) fn parse_metres(text: &str) -> Option<u64> {
     parse(text, LENGTHS)
 }
 
-/// Parses a decimal number with a unit, with at most 9 digits after the point.
+/// Parses a decimal number with a unit, with at most 9 digits after the decimal point.
 fn parse(text: &str, units: &Units) -> Option<u64> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
@@ -86,7 +86,7 @@ fn parse(text: &str, units: &Units) -> Option<u64> {
     u64::try_from(digits.checked_mul(u128::from(*factor))?.div_ceil(scale)).ok()
 }
 
-/// Formats without a fraction: `64KiB`, `100KB`, `1522B`.
+/// Formats a size without a fraction, such as `64KiB`, `100KB` or `1522B`.
 #[must_use]
 pub fn bytes(bytes: Bytes) -> String {
     exact(
@@ -103,19 +103,16 @@ pub fn bytes(bytes: Bytes) -> String {
     )
 }
 
-/// Formats without a fraction: `25ms`, `200us`.
 #[must_use]
 pub fn time(time: Nanos) -> String {
     exact(time.0, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)], "ns")
 }
 
-/// Formats without a fraction: `25Gb/s`.
 #[must_use]
 pub fn rate(rate: BitRate) -> String {
     exact(rate.bits_per_second(), &[("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000)], "b/s")
 }
 
-/// Formats without a fraction: `1Mpps`.
 #[must_use]
 pub fn frame_rate(rate: FrameRate) -> String {
     exact(rate.0.get().into(), &[("Mpps", 1_000_000), ("kpps", 1_000)], "pps")

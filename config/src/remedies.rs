@@ -1,4 +1,4 @@
-//! Remedies for a lack of memory: plans the memory again for each remedy, with one key changed.
+//! Remedies for a lack of memory: each changes one key, and saves the difference of two memory plans.
 
 use toml_span::{Span, Spanned};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
@@ -13,7 +13,7 @@ use crate::{Machine, build, defaults};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// Line of the file, such as `smallest_frame = 1024`.
+    /// Line for the configuration file, such as `smallest_frame = 1024`.
     pub change: &'static str,
     pub saved: Bytes,
 }
@@ -67,7 +67,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Remedy {
-    /// Formats what the change saves, and whether a need of `needed` then fits into `allowed`.
+    /// Describes this remedy: its saving, and whether that reduces `needed` bytes to at most `allowed`.
     #[must_use]
     pub fn advice(&self, needed: Bytes, allowed: Bytes) -> String {
         let suffices =
@@ -75,7 +75,7 @@ impl Remedy {
         format!("{} helps most: it saves {} MiB, and {suffices}", self.change, grouped(self.saved.0 >> 20))
     }
 
-    /// Sums the savings of equal changes in several switches, the largest first.
+    /// Adds up the savings of equal remedies for several switches; the largest comes first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
         let mut sums: Vec<Remedy> = Vec::new();

@@ -14,7 +14,7 @@ use crate::shell::{Router, RouterInterface};
 
 const NAME_LEN_MAX: usize = 15;
 
-/// Reserved names: loopback, and directories for all interfaces in `/proc/sys/net`.
+/// Names that the kernel reserves: loopback, and directories for all interfaces in `/proc/sys/net`.
 const RESERVED: [&str; 3] = ["lo", "all", "default"];
 /// Minimum MTU for IPv6 (RFC 8200, section 5).
 const IPV6_MTU: u32 = 1_280;
@@ -168,7 +168,7 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
 
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
-    // Storm limits also concern routed frames, because a VLAN floods them until the station's port is learned.
+    // Storm limits also apply to routed frames, because a VLAN floods them until the station's port is learned.
     let limits_floods = !switch.routed_vlans.is_empty();
     let bridging_keys = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),

@@ -1,4 +1,4 @@
-//! `[memory]`: limits of shared memory, and warnings about losses of lossless classes.
+//! Table `[memory]`: limits of shared memory, and warnings about losses of lossless classes.
 
 use toml_span::Span;
 use xoff_flow_control::settings::{
@@ -125,14 +125,14 @@ pub(crate) fn lossy_pool(
             defaults::lossy_pool(bytes)
         }
         Some((OrOff::Off, _)) => LossyPool::UNLIMITED,
-        // A pipeline that stops when full drops no frame, so ingress limits suffice.
+        // A pipeline that halts when a queue is full drops no frames, so ingress limits suffice.
         None if is_shared || stops => LossyPool::UNLIMITED,
         None => document.hardware.lossy_pool(ports),
     }
 }
 
-/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy everywhere. Each of
-/// `spare` more ports counts as the largest.
+/// Returns a pool that limits no queue: twice the size of all queues of classes that are lossy everywhere. `spare` further ports count
+/// as the largest port.
 pub(crate) fn unlimiting_pool(ports: &[PortSettings], spare: u8) -> Bytes {
     let is_lossy = |class: &Class| ports.iter().all(|port| !port.classes[class.index()].lossless);
     let classes: Vec<Class> = Class::ALL.into_iter().filter(is_lossy).collect();
@@ -209,8 +209,7 @@ fn room_for_a_frame(
     }
 }
 
-/// Checks that each reserve of a lossless class holds a frame. If headroom is part of the pool, other queues may leave an empty queue
-/// nothing but its reserve.
+/// Checks that each reserve of a lossless class holds a frame: with headroom in the pool, an empty queue is sure only of its reserve.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],

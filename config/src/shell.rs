@@ -20,16 +20,16 @@ pub struct ShellSettings {
     pub spare_ports: u8,
     pub poll: Poll,
     pub http: Option<HttpAt>,
-    /// Network namespace of the HTTP server; `None`: the switch's own.
+    /// Network namespace of the HTTP server; `None` means the switch's namespace.
     pub http_netns: Option<PathBuf>,
-    /// Host names of HTTP requests, beside `localhost`, the machine's own name, and addresses.
+    /// Host names that HTTP requests may have, besides `localhost`, the machine's name, and addresses.
     pub http_hosts: Vec<String>,
-    /// User of the process after opening the devices; `None` for no change.
+    /// User to which the process changes after opening the devices; `None` means no change.
     pub user: Option<String>,
     pub log: String,
     pub log_format: LogFormat,
     pub sighup: Sighup,
-    /// Longest stall of a worker for which lossless classes lose no frame.
+    /// Longest stall of a worker in which lossless classes lose no frame.
     pub stall_budget: Nanos,
     /// Smallest average frame size, in bytes with FCS, for which the stall budget holds.
     pub smallest_frame: u32,
@@ -38,14 +38,12 @@ pub struct ShellSettings {
     pub router: Option<Router>,
     pub budget: Option<Bytes>,
     pub lossy_pool: Option<LossyPool>,
-    /// Size of the shared pool, if the file gives one.
     pub pool: Option<Bytes>,
 }
 
-/// Settings of the router in the kernel: namespace and interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Router {
-    /// Network namespace of the host interfaces; `None`: the switch's own.
+    /// Network namespace of the host interfaces; `None` means the switch's namespace.
     pub netns: Option<PathBuf>,
     pub interfaces: Vec<RouterInterface>,
     pub spread: Spread,
@@ -65,10 +63,9 @@ pub enum LogFormat {
     Json,
 }
 
-/// Action on SIGHUP, which may mean a closed terminal or a requested reload.
+/// Reaction to SIGHUP, which can mean a closed terminal or a requested reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sighup {
-    /// Stops the switch, as SIGTERM does.
     #[default]
     Stop,
     Reload,
@@ -77,7 +74,7 @@ pub enum Sighup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpAt {
     Tcp(SocketAddr),
-    /// Unix socket, outside all network namespaces.
+    /// Unix socket, which belongs to no network namespace.
     Unix(PathBuf),
 }
 
@@ -122,16 +119,16 @@ pub struct Chunks {
     /// Bytes of a transmit chunk and of a whole receive chunk: 2048 or 4096.
     pub bytes: u32,
     pub receive: ReceiveChunks,
-    /// True if some frames need several transmit chunks (XDP multi-buffer).
+    /// True if long frames need several transmit chunks (XDP multi-buffer).
     pub multi_buffer: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// A receive chunk holds as much of a frame as a transmit chunk does.
+    /// Receive chunks hold as much of a frame as transmit chunks do.
     #[default]
     Whole,
-    /// A receive chunk has [`Chunks::SMALL`] bytes; the kernel copies frames.
+    /// Receive chunks have [`Chunks::SMALL`] bytes; the kernel copies frames into them.
     Small,
 }
 
@@ -143,7 +140,7 @@ impl Chunks {
     /// Bytes of a small receive chunk.
     pub const SMALL: u32 = 512;
 
-    /// Returns the smallest chunks for this MTU. Frames longer than the largest chunks take several.
+    /// Returns the smallest chunks for this MTU. Longer frames take several of the largest chunks.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
         let small = Chunks { bytes: 2_048, ..Chunks::LARGEST };
@@ -184,13 +181,13 @@ impl Chunks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortShell {
     pub device: String,
-    /// Device queues that get an AF_XDP socket.
+    /// Device queues for which the port opens an AF_XDP socket.
     pub queues: Queues,
     pub mode: Mode,
     pub rings: Rings,
-    /// Receive chunks that are needed during a stall of the whole `stall_budget`.
+    /// Number of receive chunks needed in a stall of the whole `stall_budget`.
     pub stall_chunks: u32,
-    /// Transmit chunks: the maximum number of frames in the driver.
+    /// Number of transmit chunks: the maximum number of frames in the driver.
     pub transmit_chunks: u32,
 }
 
@@ -200,7 +197,7 @@ impl PortShell {
         self.device.is_empty()
     }
 
-    /// Keeps rings and chunks of the running port if these suffice, so that a port may become slower and fast again.
+    /// Keeps rings and chunks of the running port if these suffice, so that its speed may fall and rise again.
     pub(crate) fn with_rings_of(self, running: &PortShell) -> PortShell {
         let sizes = |port: &PortShell| {
             let Rings { fill, rx, tx, completion } = port.rings;
@@ -223,7 +220,7 @@ impl PortShell {
 pub enum Queues {
     #[default]
     All,
-    /// Only these queues, in this order.
+    /// Only the listed queues, in this order.
     List(Vec<u32>),
 }
 
@@ -236,7 +233,6 @@ pub enum Mode {
     Generic,
 }
 
-/// Use of zero copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
     #[default]
@@ -254,10 +250,9 @@ pub struct Rings {
     pub completion: u32,
 }
 
-/// Assignment of ports to worker threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// Workers in proportion to line rates; see [`Workers::assign`].
+    /// Workers in proportion to line rates (see [`Workers::assign`]).
     #[default]
     Auto,
     Count(u16),
@@ -266,22 +261,21 @@ pub enum Workers {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// Core for pinning; `None`: the kernel decides.
+    /// Core to which the worker is pinned; `None` lets the kernel choose.
     pub core: Option<u16>,
     pub ports: Vec<PortId>,
 }
 
-/// Behaviour of an idle worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Polling without sleep: least delay, but one core for each worker.
+    /// Polls without sleep: least delay, but each worker takes one core.
     Busy,
-    /// Polling while frames arrive, then sleep until the next frame or deadline.
+    /// Polls while frames arrive, then sleeps until the next frame or deadline.
     Adaptive { idle_after: Nanos },
 }
 
 impl Workers {
-    /// Returns true if a switch with `count` workers can change to `other` so that each port for which `stays` is true keeps its worker.
+    /// Returns true if a switch with `count` workers can change to `other` while each port with `stays` keeps its worker.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,
@@ -302,10 +296,10 @@ impl Workers {
         old.iter().map(those_that_stay).eq(new.iter().map(those_that_stay))
     }
 
-    /// Assigns ports of these line rates to threads on `cores` cores (zero for unknown).
+    /// Assigns ports of these line rates to threads on `cores` cores (zero means unknown).
     ///
-    /// `Auto` starts a thread for each 20 Gb/s, for at most half the cores. The fastest ports come first, each to the
-    /// worker with the lowest rate so far. Threads are not pinned, because two switches would choose the same core.
+    /// `Auto` starts a thread for each 20 Gb/s, for at most half the cores. Each port, the fastest first, goes to the worker with the
+    /// lowest rate so far. Threads are not pinned, because two switches would choose the same core.
     #[must_use]
     pub fn assign(&self, rates: &[BitRate], cores: usize) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();

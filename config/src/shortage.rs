@@ -29,7 +29,7 @@ pub(crate) fn of(config: &Config, machine: &Machine, document: &Document) -> Opt
 }
 
 impl Config {
-    /// Returns the error if ports that a reload adds need more than the available memory. Their buffer memory exists already.
+    /// Returns an error if ports that a reload adds need more than the available memory, besides their existing buffer memory.
     #[must_use]
     pub fn shortage_of_added(
         &self,
@@ -51,7 +51,6 @@ impl Config {
     }
 }
 
-/// Names the port with the largest headroom, and the largest term of it.
 fn largest_headroom(config: &Config) -> String {
     let of_ports = config.switch.ports.iter().zip(&config.headroom);
     let all = of_ports.flat_map(|(port, classes)| classes.iter().flatten().map(move |it| (port, it)));

@@ -4,14 +4,12 @@
 //! determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
-//! * `burst` and XON: a line makes up for a fifth of the budget, and does not run empty while its peer takes as
-//!   long to resume;
-//! * RX and fill rings: `speed x (stall budget + one round of the loop)`, plus a software peer's burst, in frames
-//!   of `smallest_frame` bytes;
+//! * `burst` and XON: a line makes up for a fifth of the budget, and stays busy while its peer takes as long to resume;
+//! * RX and fill rings: `speed x (stall budget + one round of the loop)` and a software peer's burst, in frames of `smallest_frame`
+//!   bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
 //!
-//! `smallest_frame` is the smallest *average* frame size with this guarantee, because rings and chunks hold frames. Smaller lossless frames
-//! reach `xoff_frames` first. They are lost only at line rate during the whole stall budget.
+//! `smallest_frame` is an *average*. Smaller lossless frames are lost only at line rate during the whole stall budget.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_flow_control::headroom::{Headroom, Link, cable_delay, standard_response};
@@ -23,14 +21,14 @@ use crate::keys::{PeerResponse, PortKeys};
 use crate::shell::{Chunks, Rings};
 
 const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_wire::units::FCS) as u64;
-/// Minimum frame in bytes with FCS, assumed for a class without a frame limit.
+/// Minimum frame in bytes with FCS; used for classes without a frame limit.
 pub(crate) const FRAME_MIN: u64 = 64;
 
 const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
 /// Maximum number of entries of a ring, beyond the limits of kernels.
 pub(crate) const RING_MOST: u32 = 1 << 20;
-/// Maximum chunks that a worker keeps out of a fill ring before it refills the ring (`xoff_xdp`).
+/// Maximum number of chunks that a worker keeps before it refills a fill ring (`xoff_xdp`).
 const UNFILLED: u64 = 31;
 const NO_SPEED: BitRate = BitRate::from_gbps(1);
 const TX_CONTROL: u64 = 64;
@@ -49,7 +47,6 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads a port's line.
     pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
@@ -89,7 +86,7 @@ impl Line {
         self.speed.time_of_quanta(self.pause_time)
     }
 
-    /// Returns the maximum delay of a PFC frame behind frames committed to the driver.
+    /// Returns the maximum delay of a PFC frame behind frames that the driver already has.
     pub(crate) fn ahead(&self) -> Nanos {
         self.speed.time_of(self.commit.saturating_add(self.longest_on_line()))
     }
@@ -133,7 +130,7 @@ impl Line {
         })
     }
 
-    /// Returns the bytes that a software peer configured like this switch may send at once.
+    /// Returns how many bytes a software peer with this switch's configuration may send at once.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }
@@ -142,7 +139,7 @@ impl Line {
         self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the receive chunks for a stall. All chunks of a long frame but the last are full, so count them by bytes.
+    /// Returns the number of receive chunks for a stall. Full chunks of long frames are counted by bytes.
     pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
         let more = match chunks.frames_take_several() {
             true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),
@@ -155,8 +152,8 @@ impl Line {
         self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
-    /// Returns the maximum number of frames in the driver: control frames, and as many frames of `smallest_frame` bytes as `commit` holds,
-    /// but at least a batch.
+    /// Returns the maximum number of frames in the driver: control frames, and `commit` in frames of `smallest_frame` bytes, but at
+    /// least a batch.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;
@@ -183,7 +180,7 @@ fn ring(entries: u64, least: u32) -> Option<u32> {
     (size <= RING_MOST).then_some(size)
 }
 
-/// Returns the largest number that fits, from `fitting`, which fits, to `beyond`, which does not. All numbers below one that fits must fit.
+/// Returns the largest number that fits, from `fitting` (fits) to `beyond` (does not). All smaller numbers must fit.
 pub(crate) fn largest(mut fitting: u64, mut beyond: u64, fits: impl Fn(u64) -> bool) -> u64 {
     while beyond - fitting > 1 {
         let middle = fitting + (beyond - fitting) / 2;
@@ -212,7 +209,7 @@ mod tests {
     #[test]
     fn rings_hold_frames_that_arrive_in_stall_and_loop_round() {
         let line = line(1_000, Nanos::from_millis(25));
-        // Arrivals at 1 Gb/s in 25.2 ms, and a burst of 5 ms, in frames of 256 + 20 bytes.
+        // At 1 Gb/s, the bytes of 25.2 ms and a burst of 5 ms arrive, in frames of 256 + 20 bytes.
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
         assert_eq!(line.rings(2_048, 256).unwrap().rx, 2_048);
         assert_eq!(line.rings(2_049, 256).unwrap().rx, 4_096);

@@ -101,7 +101,8 @@ fn port_shell(
     }
 }
 
-/// Returns the error of a port that needs a larger ring than possible, because of its `commit`, its `burst` or a stall.
+/// Returns the error for a port that needs a larger ring than possible, because of its `commit`, its `burst` or a
+/// stall.
 fn beyond_rings(
     document: &Document,
     draft: &Draft<'_>,
@@ -161,18 +162,18 @@ fn beyond_rings(
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
-        // With several workers, each would count only its own ports and could fill the whole pool.
+        // Each of several workers would count only its own ports, and could fill the whole pool.
         Some("`model = \"shared\"`".into())
     } else if value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded {
-        // With several workers, frames on the way between them would count at no port.
+        // Frames on their way between several workers would count at no port.
         Some("`accounting = \"until-forwarded\"`".into())
     } else if pipeline::settings(document).rate.is_some() {
         Some("`rate` in `[pipeline]`".into())
     } else if value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop {
-        // With several workers, only the pipeline of one would halt.
+        // The pipeline of one worker would halt, but not the pipelines of others.
         Some("`when_full = \"stop\"`".into())
     } else if !qcn::classes(document).is_empty() {
-        // A congestion point counts queued frames of all ports, so one worker must have all ports.
+        // A congestion point counts queued frames of all ports, so one worker must own all ports.
         Some("`[qcn]`".into())
     } else {
         let shadows = value(keys.shadow.as_ref(), Vec::new());

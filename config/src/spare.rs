@@ -1,6 +1,6 @@
-//! Indices for ports that a running switch may get.
+//! Indices for ports that a running switch may add.
 //!
-//! A spare index has the memory of the largest port, but no device. It keeps the name and counters of its last port.
+//! A spare index has the memory of the largest port, but no device.
 
 use xoff_flow_control::settings::{Memory, SharedMemory};
 use xoff_wire::units::{Bytes, CLASSES, PORTS_MAX, PortId};
@@ -12,7 +12,7 @@ use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Workers};
 
 impl Config {
-    /// Returns this configuration with spare indices, which follow the indices of its ports.
+    /// Returns this configuration with spare indices after those of its ports.
     #[must_use]
     pub fn with_spare_places(&self) -> Config {
         let mut config = self.clone();
@@ -33,13 +33,13 @@ impl Config {
         config
     }
 
-    /// Returns true if no port ever had this index.
+    /// Returns true if no port has ever used this index.
     #[must_use]
     pub fn is_spare(&self, index: usize) -> bool {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()
     }
 
-    /// Returns the size of the shared pool, if it is the default. A reload keeps this size, although the default depends on the ports.
+    /// Returns the size of the shared pool if it is the default, which a reload keeps.
     pub(crate) fn default_pool(&self) -> Option<Bytes> {
         match self.switch.memory {
             Memory::Shared(SharedMemory { pool, .. }) if self.shell.pool.is_none() => Some(pool),
@@ -56,8 +56,7 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the buffer memory for the spare ports among `ports`, and for the lossy queues of all spare ports,
-    /// because these count at each worker.
+    /// Returns the buffer memory for the spare ports among `ports`, and for all spare ports' lossy queues, which count at each worker.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;

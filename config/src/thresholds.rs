@@ -1,8 +1,8 @@
-//! Limits of every class at ingress and egress, and their contradictions.
+//! Limits of each class at ingress and egress.
 //!
-//! A class that is lossless on some port is *protected*: its frames are bounded at ingress, by `xoff` and headroom, or by `ingress_max` on
-//! a lossy port, and no egress queue refuses them. A class that is lossy everywhere is bounded at egress, so that one congested port does
-//! not take all memory.
+//! A class that is lossless on some port is *protected*: at ingress, `xoff` and headroom bound its frames (`ingress_max` on a lossy
+//! port), and no egress queue refuses them. A class that is lossy everywhere is bounded at egress, so that one congested port does not
+//! take all memory.
 
 use std::fmt::Display;
 
@@ -50,7 +50,7 @@ pub(crate) fn classes(
     ports
 }
 
-/// Returns the sum of all XOFF thresholds and lossy egress limits: the bytes that ports may queue without headroom.
+/// Returns the bytes that ports may queue without headroom: the sum of XOFF thresholds and lossy egress limits.
 pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)
@@ -111,7 +111,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON at ingress; a missing one follows from the other.
+/// Returns XOFF and XON at ingress. If one is missing, it follows from the other.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -123,7 +123,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF at egress; a missing one follows from the other.
+/// Returns XON and XOFF at egress. If one is missing, it follows from the other.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -227,7 +227,7 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    // An egress queue is full at its maximum, but an ingress queue only beyond it, so egress needs one byte more.
+    // An egress queue is full at its maximum, an ingress queue only above it. So egress needs one byte more.
     let least = [
         ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
         ("ingress_max", &keys.ingress_max, longest),
@@ -310,7 +310,7 @@ fn check_lossless(
     }
 }
 
-/// Notes thresholds that lose no frame, but leave the line idle or block it.
+/// Notes thresholds that lose no frame, but leave the line idle or paused.
 fn too_low(
     draft: &Draft<'_>,
     keys: &ClassKeys,

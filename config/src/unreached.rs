@@ -5,7 +5,8 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about policies that pause nothing: of lossy classes, and of classes whose queue is full below the threshold.
+/// Warns about policies that never pause: those of lossy classes, and of classes whose queue is full below the
+/// threshold.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],

@@ -1,6 +1,6 @@
-//! Uses of a device by the machine, which end when the device becomes a port.
+//! Uses of a device by the machine, which end when the device becomes a port of the switch.
 //!
-//! A use whose end disconnects the machine or breaks another interface is an error. If only addresses become unreachable, it is a warning.
+//! It is an error if that disconnects the machine or breaks another interface, and a warning if only addresses become unreachable.
 
 use std::net::IpAddr;
 
@@ -13,15 +13,15 @@ pub struct Uses {
     pub master: Option<String>,
     /// Kind of a virtual device, such as `vlan`.
     pub kind: Option<String>,
-    /// Devices on top of this one, such as `vlan eth0.5`.
+    /// Devices on top of the device, such as `vlan eth0.5`.
     pub upper: Vec<String>,
-    /// Device that the default route uses: this one, or one on top of it.
+    /// Device that the default route uses: the device itself, or one on top of it.
     pub default_route: Option<String>,
-    /// Addresses without IPv6 link-local ones.
+    /// Addresses of the device, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Kinds of devices that are unsuitable as ports, with the reason and the remedy.
+/// Kinds of devices that cannot be ports, each with the reason and the remedy.
 const UNSUITABLE: [(&[&str], &str, &str); 4] = [
     (
         &["vlan"],

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-/// Makes control characters visible, which could move the cursor or change the writing direction. Line feeds and tabs
-/// remain.
+/// Replaces control characters, which could move the cursor or change the writing direction, by visible signs. Line
+/// feeds and tabs remain.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.chars().any(|c| sign(c).is_some()) {
@@ -10,7 +10,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Converts a byte position in `text` to one in [`visible`] text.
+/// Converts a byte position in `text` to the position in [`visible`] text.
 pub(crate) fn visible_at(text: &str, at: usize) -> usize {
     let wider = |c: char| sign(c).map_or(c.len_utf8(), char::len_utf8);
     text[..at].chars().map(wider).sum()

@@ -1,5 +1,3 @@
-//! Formats for people: ranges, grouped digits, counts, memory, and texts that differ in one name.
-
 use xoff_wire::units::Bytes;
 
 /// Formats ascending numbers as ranges: `1, 10-19`.
@@ -22,13 +20,12 @@ pub fn grouped(number: u64) -> String {
     tail.fold(digits[..head].to_owned(), |text, group| text + "," + &group)
 }
 
-/// Formats a count with its noun: `1 host`, `2 hosts`.
 #[must_use]
 pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count as u64), if count == 1 { one } else { many })
 }
 
-/// Returns needed memory in MiB, rounded up, so that no figure is less than the need.
+/// Returns memory in MiB, rounded up, so that a stated need always suffices.
 #[must_use]
 pub const fn mebibytes(needed: Bytes) -> u64 {
     needed.0.div_ceil(1 << 20)
@@ -54,7 +51,7 @@ pub fn follows(name: &str, next: &str) -> bool {
     number.is_some_and(|number| next.strip_prefix(stem) == Some(&number.to_string()))
 }
 
-/// Merges texts that differ in one word, such as a port's name. Returns each with the index of its first text.
+/// Merges texts that differ in one word, such as a port's name; returns each with the index of its first text.
 #[must_use]
 pub fn folded(texts: impl IntoIterator<Item = String>) -> Vec<(usize, String)> {
     let mut texts: Vec<(usize, String)> = texts.into_iter().enumerate().collect();
@@ -71,7 +68,7 @@ fn folded_once(texts: &[(usize, String)]) -> Vec<(usize, String)> {
     struct Group<'a> {
         first: usize,
         words: Vec<&'a str>,
-        /// Index of the word that differs, and this word of all texts but the first.
+        /// Index of the word that differs, and this word in all texts but the first.
         others: Option<(usize, Vec<&'a str>)>,
     }
     let mut groups: Vec<Group<'_>> = Vec::new();

@@ -11,7 +11,7 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 
 const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
 
-/// Policy with a parameter of each kind. It refuses class 6.
+/// Custom policy with a parameter of each kind; it refuses class 6.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Picky {
     part: Option<f64>,

@@ -359,13 +359,13 @@ fn chunks_are_as_large_as_mtu_needs_up_to_4096_bytes() {
         let shell = two_ports(&format!("[defaults]\nmtu = {mtu}\n"), "").shell;
         (shell.chunks.bytes, shell.chunks.multi_buffer)
     };
-    // Headers take 14 bytes and two tags 8; the kernel keeps 256 bytes of each chunk.
+    // Headers take 14 bytes, two tags 8, and the kernel keeps 256 bytes of each chunk.
     assert_eq!((chunks(1_770), chunks(1_771)), ((2_048, false), (4_096, false)));
     assert_eq!((chunks(3_818), chunks(3_819)), ((4_096, false), (4_096, true)));
     assert_eq!(xoff_config::shell::Chunks::MTU_OF_ONE, 3_818);
 }
 
-/// Speeds in Mb/s from 10G to 1.6T, cables from 3 m to 1000 km, MTUs up to the largest.
+/// Headroom must grow from each speed to the next (10G to 1.6T), each cable (3 m to 1000 km) and each MTU (up to the largest).
 // proves: headroom
 #[test]
 fn headroom_grows_with_speed_cable_and_mtu() {
@@ -469,7 +469,6 @@ fn automatic_ecn_marking_starts_at_half_of_xoff() {
 // proves: check
 #[test]
 fn alpha_log2_that_leaves_no_room_for_a_frame_warns() {
-    // The longest frame has 1526 bytes.
     let of = |memory: &str, class: &str| {
         let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");
         let found = two_ports(&text, "").warnings.into_iter().map(|it| it.message);

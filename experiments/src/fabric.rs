@@ -33,10 +33,7 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Builds the fabric.
-    ///
-    /// # Panics
-    /// If a live plan has both routers and kernel hosts.
+    /// Builds the fabric. Panics if a live plan has both routers and kernel hosts.
     pub fn build(&self, plan: Plan) -> Result<Fabric, FabricError> {
         let Setup { settings, machine, .. } = *self;
         let is_simulated = plan.line().is_simulated();

@@ -32,10 +32,7 @@ impl Table {
         names.join(",") + "\n"
     }
 
-    /// Returns the index of a column.
-    ///
-    /// # Panics
-    /// If there is no such column.
+    /// Returns the index of a column. Panics if there is no such column.
     pub fn at(&self, name: &str) -> usize {
         self.columns.iter().position(|column| column.name == name).expect("unknown column")
     }

@@ -79,10 +79,7 @@ impl FabricEvent {
 }
 
 impl Fabric {
-    /// Builds the fabric of a plan, with ideal switches and plain hosts.
-    ///
-    /// # Panics
-    /// If [`Plan::check`] rejects the plan.
+    /// Builds the fabric of a plan, with ideal switches and plain hosts. Panics if [`Plan::check`] rejects the plan.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed) -> Fabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -91,20 +88,15 @@ impl Fabric {
         fabric
     }
 
-    /// Starts a flow at a host.
-    ///
-    /// # Panics
-    /// If the host does not exist, or still has frames of another flow to send.
+    /// Starts a flow at a host. Panics if the host does not exist, or still has frames of another flow to send.
     pub fn begin(&mut self, host: u32, flow: &Flow) {
         self.at_host(host, |at, net| at.begin(host, flow, net));
     }
 }
 
 impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
-    /// Installs the routing tables of `plan`, from which the fabric was built.
-    ///
-    /// # Panics
-    /// If a switch of `plan` does not exist.
+    /// Installs the routing tables of `plan`, from which the fabric was built. Panics if a switch of `plan` does not
+    /// exist.
     pub fn route(&mut self, plan: &Plan) {
         for (switch, forwarding) in (0..).zip(plan.forwarding()) {
             if let Some(fib) = &forwarding.fib {
@@ -116,10 +108,7 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
     /// Applies new settings to a running switch; its forwarding tables stay.
     ///
     /// `plan` and `seed` must be the fabric's. Settings that cannot change at run time (see [`Revision`]) must be
-    /// equal. The packet memory must suffice for old and new settings together.
-    ///
-    /// # Panics
-    /// If the switch does not exist.
+    /// equal. The packet memory must suffice for old and new settings together. Panics if the switch does not exist.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
         let settings = Box::new(complete_settings(plan, seed, switch, settings));
         self.at_dataplane(switch, |node, net| node.request(Request::Revise(settings), net));
@@ -127,10 +116,7 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
 
     /// Stops a switch after it has sent XON, and starts another one in its place at `begins`. Frames inside the old
     /// switch, or arriving until the start, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and
-    /// `seed` must be the fabric's.
-    ///
-    /// # Panics
-    /// If the switch does not exist.
+    /// `seed` must be the fabric's. Panics if the switch does not exist.
     pub fn restart(
         &mut self,
         plan: &Plan,
@@ -143,10 +129,8 @@ impl<S: Node + MaybeDataplane, H: Node> Fabric<S, H> {
         self.at_dataplane(switch, |node, net| node.request(Request::Restart(settings, begins), net));
     }
 
-    /// Calls a function that may change a switch, unless it is one of a scheduled fabric.
-    ///
-    /// # Panics
-    /// If the switch does not exist.
+    /// Calls a function that may change a switch, unless it is one of a scheduled fabric. Panics if the switch does not
+    /// exist.
     pub fn at_dataplane(&mut self, switch: u32, done: impl FnOnce(&mut SwitchNode, &mut Net)) {
         if let Some(node) = self.switches[switch as usize].dataplane() {
             done(node, &mut self.net);
@@ -166,10 +150,8 @@ fn draw(settings: &mut SwitchSettings, id: NodeId, seed: Seed) {
 }
 
 impl<S: Node, H: Node> Fabric<S, H> {
-    /// Builds the fabric of a plan, with switches and hosts that the two functions create.
-    ///
-    /// # Panics
-    /// If [`Plan::check`] rejects the plan.
+    /// Builds the fabric of a plan, with switches and hosts that the two functions create. Panics if [`Plan::check`]
+    /// rejects the plan.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -233,26 +215,17 @@ impl<S: Node, H: Node> Fabric<S, H> {
         &self.hosts
     }
 
-    /// Calls a function that may change a host, and returns its result.
-    ///
-    /// # Panics
-    /// If the host does not exist.
+    /// Calls a function that may change a host, and returns its result. Panics if the host does not exist.
     pub fn at_host<T>(&mut self, host: u32, done: impl FnOnce(&mut H, &mut Net) -> T) -> T {
         done(&mut self.hosts[host as usize], &mut self.net)
     }
 
-    /// Calls a function that may change a switch, and returns its result.
-    ///
-    /// # Panics
-    /// If the switch does not exist.
+    /// Calls a function that may change a switch, and returns its result. Panics if the switch does not exist.
     pub fn at_switch<T>(&mut self, switch: u32, done: impl FnOnce(&mut S, &mut Net) -> T) -> T {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
 
-    /// Takes a link down or up; frames in flight are lost.
-    ///
-    /// # Panics
-    /// If no link ends at `at`.
+    /// Takes a link down or up; frames in flight are lost. Panics if no link ends at `at`.
     pub fn set_link(&mut self, at: At, is_up: bool) {
         let one = self.link_from(self.end(at));
         let other = self.net.links.back(one);
@@ -270,18 +243,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
     }
 
     /// Drops all frames sent from one end of a link for which `loses` returns true, given the frame's first bytes.
-    ///
-    /// # Panics
-    /// If no link ends at `from`.
+    /// Panics if no link ends at `from`.
     pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let link = self.link_from(self.end(from));
         self.net.links.lose(link, Box::new(loses));
     }
 
-    /// Applies faults to MAC control frames sent from one end of a link.
-    ///
-    /// # Panics
-    /// If no link ends at `from`.
+    /// Applies faults to MAC control frames sent from one end of a link. Panics if no link ends at `from`.
     pub fn harm_control(&mut self, from: At, faults: ControlFaults, seed: Seed) {
         let end = self.end(from);
         let stream =

@@ -95,19 +95,13 @@ impl Nodes {
         }
     }
 
-    /// Returns a node's number in the topology file.
-    ///
-    /// # Panics
-    /// If the node does not exist.
+    /// Returns a node's number in the topology file. Panics if the node does not exist.
     #[must_use]
     pub fn id(&self, at: At) -> u32 {
         self.node(end(at).0).id
     }
 
-    /// Returns an interface's number in the topology file; each node counts from 1.
-    ///
-    /// # Panics
-    /// If no link ends at `at`.
+    /// Returns an interface's number in the topology file; each node counts from 1. Panics if no link ends at `at`.
     #[must_use]
     pub fn interface(&self, at: At) -> u32 {
         let (name, port) = end(at);

@@ -33,30 +33,22 @@ impl Ideal {
         Ideal { line }
     }
 
-    /// Returns the headroom of class 3 at a port.
-    ///
-    /// # Panics
-    /// If the line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// Returns the headroom of class 3 at a port. Panics if the line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         let class = Class::ALL[3].index();
         self.config(1).headroom[0][class].expect("class 3 has no headroom")
     }
 
-    /// Returns the settings of the switch. XON is what a peer may send until it reacts, XOFF twice as much.
-    ///
-    /// # Panics
-    /// If the line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// Returns the settings of the switch. XON is what a peer may send until it reacts, XOFF twice as much. Panics if
+    /// the line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn switch(&self, ports: u8) -> SwitchKind {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
     /// Returns the settings of an ideal switch with a port for each of `lines`, and packet memory for the `lossy`
-    /// classes.
-    ///
-    /// # Panics
-    /// If a line is above 1.6 Tb/s, or longer than 20,000 km.
+    /// classes. Panics if a line is above 1.6 Tb/s, or longer than 20,000 km.
     #[must_use]
     pub fn of(lines: &[Line], lossy: ClassSet) -> SwitchKind {
         kind(&Ideal::configured(lines), lossy)

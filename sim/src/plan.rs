@@ -94,10 +94,7 @@ impl Plan {
         host
     }
 
-    /// Adds another link between a host and a switch's port.
-    ///
-    /// # Panics
-    /// If the host does not exist, or has 255 links.
+    /// Adds another link between a host and a switch's port. Panics if the host does not exist, or has 255 links.
     pub fn attach(&mut self, host: u32, switch: u32, port: u8, line: Line) {
         let links = &mut self.hosts[host as usize];
         let link = *links;
@@ -140,10 +137,7 @@ impl Plan {
         &self.links
     }
 
-    /// Returns the settings that the switch shares with others of its kind.
-    ///
-    /// # Panics
-    /// If the switch does not exist.
+    /// Returns the settings that the switch shares with others of its kind. Panics if the switch does not exist.
     #[must_use]
     pub fn kind(&self, switch: u32) -> &SwitchKind {
         &self.switches[switch as usize].kind
@@ -185,10 +179,8 @@ impl Plan {
         settings
     }
 
-    /// Adds a static MAC address at a port, or at the whole equal-cost group whose first port it is.
-    ///
-    /// # Panics
-    /// If the switch does not exist.
+    /// Adds a static MAC address at a port, or at the whole equal-cost group whose first port it is. Panics if the
+    /// switch does not exist.
     pub fn lead(&mut self, switch: u32, station: MacAddr, port: PortId) {
         self.switches[switch as usize].forwarding.statics.push((station, port));
     }

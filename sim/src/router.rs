@@ -34,10 +34,7 @@ impl Router {
     }
 
     /// Adds a route to a network (address, prefix length) by next hops (port, MAC address). Without next hops the
-    /// network is unreachable.
-    ///
-    /// # Panics
-    /// If a next hop's port does not exist.
+    /// network is unreachable. Panics if a next hop's port does not exist.
     pub fn lead(&mut self, network: (Ipv4Addr, u8), stations: impl IntoIterator<Item = (PortId, MacAddr)>) {
         let hop = |(port, station): (PortId, MacAddr)| {
             assert!(port.index() < self.interfaces.len(), "the router has no {port:?}");

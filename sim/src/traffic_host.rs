@@ -123,10 +123,7 @@ impl TrafficHost {
         self.send(net);
     }
 
-    /// Sends a single frame before the traffic program starts.
-    ///
-    /// # Panics
-    /// If the line is busy.
+    /// Sends a single frame before the traffic program starts. Panics if the line is busy.
     pub fn emit(&mut self, frame: &[u8], net: &mut Net) {
         assert!(self.sending.is_empty(), "the line still carries a frame");
         let packet = net.pool.add_whole(frame);

@@ -1,6 +1,6 @@
-//! Compares the configuration of a running switch with a new one, and finds the changes that need a restart.
+//! Compares the configuration of a running switch with a new one.
 //!
-//! The comparison destructures both values, so that no new field is forgotten; it includes default values. Ports are identified by name.
+//! The comparison destructures both values, so that no field is forgotten. Ports are identified by name.
 
 mod fields;
 mod notation;
@@ -29,7 +29,7 @@ pub struct Change {
 pub struct Changes {
     pub live: Vec<Change>,
     pub restart: Vec<Change>,
-    /// Added ports, as their indices in the new configuration.
+    /// Added ports, by their indices in the new configuration.
     pub added: Vec<PortId>,
     pub removed: Vec<PortId>,
 }
@@ -50,8 +50,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns the changes, and `new` with each port moved to its index in this running configuration. Added ports get
-    /// spare indices.
+    /// Returns the changes from this running configuration to `new`, and `new` with ports moved to their running indices. Added ports
+    /// get spare indices.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -147,7 +147,7 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Each reading of the file creates a new policy value, so compare the debug output, which shows the parameters.
+    // Each reading of the file creates a new policy value. Its debug output shows the parameters.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 
@@ -282,7 +282,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// Compares flow control. Another kind of pauses needs a restart, because the peer would not understand it.
+/// Compares flow control. Another kind of pauses needs a restart, because the peer does not expect it.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let values = [old.notation(), new.notation()];
     match (old, new) {

@@ -1,5 +1,3 @@
-//! Formats values in the notation of the configuration file where possible.
-
 use xoff_flow_control::settings::{
     Accounting, AutoPeer, CountUnit, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings,
     GroupSettings, Lacp, Lldp, LoopDetection, LossyPool, Member, Memory, OfcSettings, PPfcSettings,

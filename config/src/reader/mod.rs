@@ -1,10 +1,10 @@
 //! Reads TOML files into tables of typed keys, and reports every mistake with its place.
 //!
 //! * [`read`] parses the text and collects [`Problems`].
-//! * A [`Table`] gives access to its values, and reports unknown keys.
-//! * [`keys!`](crate::keys) declares a struct with a field for each key; functions of [`parse`] convert the values.
+//! * A [`Table`] gives access to values, and reports unknown keys.
+//! * [`keys!`](crate::keys) declares a struct with a field for each key; functions of [`parse`] convert values.
 //! * [`Purpose`] recognises files of other commands.
-//! * [`rearrange`] splits files that contain several switches.
+//! * [`rearrange`] splits files that describe several switches.
 
 pub mod parse;
 pub(crate) mod problem;
@@ -20,13 +20,13 @@ pub use table::{Parsed, Table, closest, found};
 
 use problem::{ConfigError, Problem};
 
-/// Reads the TOML `text` of file `name`; `build` converts the document.
+/// Reads the TOML text of file `name`; `build` converts the document.
 ///
 /// # Errors
-/// All errors that `build` reports, or the first syntax error.
+/// Returns all errors that `build` reports, or the first syntax error.
 ///
 /// # Panics
-/// If `build` returns `None` and reports no error.
+/// If `build` returns `None` without reporting an error.
 pub fn read<T>(
     name: &str,
     text: &str,

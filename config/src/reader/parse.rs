@@ -1,4 +1,4 @@
-//! Parsers of values, whose errors list the allowed values in words.
+//! Parsers of configuration values. Their errors describe the allowed values.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use super::table::{Parsed, closest, found};
 use crate::quantity;
 use crate::shell::HttpAt;
 
-/// Usable VLAN identifiers; 0 is "no VLAN", 4095 is reserved (802.1Q table 9-2).
+/// Usable VLAN identifiers; 0 means "no VLAN", and 4095 is reserved (802.1Q table 9-2).
 const VIDS: RangeInclusive<u16> = 1..=4094;
 /// Maximum length of interface names (IFNAMSIZ less the final zero).
 const DEVICE_LEN_MAX: usize = 15;
@@ -21,7 +21,7 @@ const NAMESPACES: &str = "/run/netns";
 const NAME_LEN_MAX: usize = 32;
 const HOST_LEN_MAX: usize = 253;
 
-/// Value, or the key's word for "none", such as `"off"`.
+/// Value, or a key's word for "none", such as `"off"`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OrOff<T> {
     Is(T),
@@ -29,7 +29,6 @@ pub enum OrOff<T> {
 }
 
 impl<T> OrOff<T> {
-    /// Returns `None` for the key's word for "none".
     pub fn into_option(self) -> Option<T> {
         match self {
             OrOff::Is(value) => Some(value),
@@ -38,7 +37,8 @@ impl<T> OrOff<T> {
     }
 }
 
-/// Reads `word` as [`OrOff::Off`], other values by `parse`. If `word` is "off", `false` means the same.
+/// Returns a parser that reads `word` as [`OrOff::Off`], and other values by `parse`. If `word` is "off", `false` means
+/// the same.
 pub fn or_word<T>(
     word: &'static str,
     parse: impl FnOnce(&Value<'_>) -> Parsed<T>,
@@ -63,7 +63,7 @@ where
     }
 }
 
-/// Returns a parser that accepts one of `words` and yields the paired value.
+/// Returns a parser that accepts one of `words`, and returns the value paired with it.
 pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
     move |value| {
         let word = value.as_str().unwrap_or_default();
@@ -81,13 +81,13 @@ pub fn log_level(value: &Value<'_>) -> Parsed<&'static str> {
     choice(&["error", "warn", "info", "debug", "trace"].map(|level| (level, level)))(value)
 }
 
-/// Reads a fraction above 0, up to 1.
+/// Parses a fraction above 0 and up to 1.
 pub fn share(value: &Value<'_>) -> Parsed<f64> {
     let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
     number.filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| "a number above 0, up to 1".into())
 }
 
-/// Reads a fraction from 0 to 1.
+/// Parses a fraction from 0 to 1.
 pub fn share_or_none(value: &Value<'_>) -> Parsed<f64> {
     share(value).or_else(|_| {
         let is_none = value.as_float() == Some(0.0) || value.as_integer() == Some(0);
@@ -105,7 +105,7 @@ pub fn boolean(value: &Value<'_>) -> Parsed<bool> {
 
 const SIZE_MAX: Bytes = Bytes(1 << 50);
 
-/// Reads a size; a bare number is bytes.
+/// Parses a size; a number without unit is in bytes.
 pub fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
     let bare = value.as_integer().and_then(|number| u64::try_from(number).ok()).map(Bytes);
     let size = bare.or_else(|| value.as_str().and_then(quantity::parse_bytes));
@@ -123,7 +123,7 @@ pub fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Nanos
     }
 }
 
-/// Reads a rate from 1 Mb/s to 1.6 Tb/s.
+/// Parses a rate from 1 Mb/s to 1.6 Tb/s.
 pub fn rate(value: &Value<'_>) -> Parsed<BitRate> {
     let rate = value.as_str().and_then(quantity::parse_rate);
     rate.filter(|rate| rate.bits_per_second() >= 1_000_000)
@@ -166,7 +166,8 @@ pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
         .map(|classes| classes.into_iter().collect())
 }
 
-/// Reads eight numbers up to `most`, one for each class. The word `"class"` stands for the numbers `of_class`.
+/// Returns a parser for eight numbers up to `most`, one for each class. The word `"class"` means the numbers
+/// `of_class`.
 pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>) -> Parsed<[u8; CLASSES]> {
     move |value| {
         if value.as_str() == Some("class") {
@@ -178,7 +179,7 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
     }
 }
 
-/// Reads a map from PCP or DSCP to class: `{ 26 = 3, 40-47 = 5 }`.
+/// Parses a map from PCP or DSCP to class, such as `{ 26 = 3, 40-47 = 5 }`.
 pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
     let allowed = || {
         format!("classes from 0 to 7, such as {{ 3 = 3, 4-5 = 0 }}, with different keys from 0 to {}", N - 1)
@@ -199,7 +200,7 @@ pub fn vid(value: &Value<'_>) -> Parsed<u16> {
     integer(VIDS)(value)
 }
 
-/// Reads VLAN identifiers, sorted and without duplicates: `[10, "20-29"]`.
+/// Parses VLAN identifiers, such as `[10, "20-29"]`; sorts them and removes duplicates.
 pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     let ranges = list(value, |entry| {
         let range = match entry.as_ref() {
@@ -219,7 +220,6 @@ pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     Ok(vids)
 }
 
-/// Reads the name of a port or switch.
 pub fn name(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name =
@@ -228,7 +228,6 @@ pub fn name(value: &Value<'_>) -> Parsed<String> {
         .ok_or_else(|| format!("a name of 1 to {NAME_LEN_MAX} letters, digits, '.', '_' or '-'"))
 }
 
-/// Reads a Linux interface's name.
 pub fn device(value: &Value<'_>) -> Parsed<String> {
     let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
     let device =
@@ -257,7 +256,6 @@ pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
         .ok_or_else(|| "a name that `ip netns` lists, or the absolute path of a namespace".into())
 }
 
-/// Reads the host names of HTTP requests.
 pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let host = |entry: &Value<'_>| {
@@ -269,7 +267,7 @@ pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Reads a list, each entry by `parse`. Returns `None` if an entry is not allowed.
+/// Parses a list, each entry by `parse`. Returns `None` if an entry is not allowed.
 pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

@@ -54,7 +54,7 @@ impl Invalid {
 pub struct Problem {
     pub message: String,
     pub help: Option<String>,
-    /// Line and column from 1; `None` for the whole file.
+    /// Line and column from 1; `None` if the problem concerns the whole file.
     pub position: Option<(usize, usize)>,
     severity: Severity,
     labels: Vec<Label>,
@@ -68,7 +68,7 @@ struct Label {
 }
 
 impl Problem {
-    /// Reports that a table lacks `key`, with an example.
+    /// Creates the error for a table that lacks `key`, with an example.
     #[must_use]
     pub fn missing(heading: &str, key: &str, example: &str, span: Span) -> Problem {
         Problem::error(format!("`{key}` is missing in {heading}"))
@@ -101,7 +101,7 @@ impl Problem {
         self
     }
 
-    /// Adds a labelled place. The first label gives the place of the problem.
+    /// Adds a place in the file with a label. The first such place is the position of the problem.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
@@ -120,7 +120,6 @@ impl Problem {
         });
     }
 
-    /// Makes control characters visible.
     fn make_visible(&mut self, text: &str, has_signs: bool) {
         show(&mut self.message);
         self.help.iter_mut().for_each(show);
@@ -177,7 +176,6 @@ pub struct Problems {
 #[derive(Debug)]
 pub struct Remarks {
     pub warnings: Vec<Problem>,
-    /// Intentional settings that have a cost.
     pub notes: Vec<Problem>,
 }
 

@@ -1,4 +1,4 @@
-//! Recognition of files that another command of xoff reads, by their tables.
+//! Recognises by their tables files that another command of xoff reads.
 
 use toml_span::{Span, Value};
 
@@ -59,12 +59,11 @@ impl Purpose {
     fn sign(self, root: &Value<'_>) -> Option<Span> {
         let table = root.as_table()?;
         let own = self.tables().iter().find_map(|name| Some(table.get_key_value(*name)?.0.span));
-        // A network has a list of switches, other files have one.
         let list = || table.get_key_value("switch").filter(|(_, value)| value.as_array().is_some());
         own.or_else(|| list().filter(|_| self == Purpose::Network).map(|(key, _)| key.span))
     }
 
-    /// Returns whether the document may be of this kind; otherwise reports which kind it is.
+    /// Returns whether a document may be of this kind. If not, reports which kind it is.
     pub fn is_possible(self, root: &Value<'_>, problems: &mut Problems) -> bool {
         if self.sign(root).is_some() {
             return true;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
-/// Adds to `over` the entries of `below` that `over` lacks; merges tables that both have.
+/// Adds the entries of `below` that `over` lacks, and merges tables that both have.
 pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {
@@ -21,7 +21,7 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// Moves the names of policies to `[switch]`, and their parameters to the table `[policy]` in `root`.
+/// Moves the names of policies to the table `[switch]`, and their parameters to the table `[policy]`.
 pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {
@@ -42,7 +42,6 @@ pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'d
     }
 }
 
-/// Creates a table's entry with its place in the file.
 pub fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
     (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
 }

@@ -4,10 +4,10 @@ use toml_span::{Span, Spanned, Value};
 
 use super::problem::{Problem, Problems};
 
-/// Value of the right type, or an error that describes the allowed values.
+/// Parsed value, or a description of the allowed values.
 pub type Parsed<T> = Result<T, String>;
 
-/// TOML table, with its name in messages.
+/// TOML table with its name, for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a, 'de> {
     name: &'a str,
@@ -30,13 +30,12 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get(key)
     }
 
-    /// Returns the place of `key`, or the place of the table if it has no such key.
+    /// Returns the place of `key`, or of the table if it lacks the key.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
     }
 
-    /// Returns true if the table has no keys but these.
     #[must_use]
     pub fn has_only(&self, keys: &[&str]) -> bool {
         self.entries.keys().all(|key| keys.contains(&key.name.as_ref()))
@@ -46,7 +45,6 @@ impl<'a, 'de> Table<'a, 'de> {
         Table::of(key, self.value(key)?, problems)
     }
 
-    /// Returns the list of tables under `key`, or reports a wrong type.
     pub fn tables(&self, key: &'a str, problems: &mut Problems) -> Vec<Table<'a, 'de>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(entries) = value.as_array() else {
@@ -60,7 +58,7 @@ impl<'a, 'de> Table<'a, 'de> {
         entries.iter().filter_map(|entry| Table::of(key, entry, problems)).collect()
     }
 
-    /// Returns the value under `key` with its place; reports an error if `parse` refuses it.
+    /// Returns the value under `key` with its place; reports an error if `parse` refuses the value.
     pub fn read<T>(
         &self,
         key: &str,
@@ -127,7 +125,7 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns the candidate closest to a misspelt `word`, if any.
+/// Returns the candidate most similar to a misspelt `word`, if one is similar.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();

@@ -184,7 +184,7 @@ mod tests {
         let [queued, lossy] = [of(2), of(1)];
         assert_eq!((queued.lossless.lost, queued.unqueued_losses, queued.verdict), (2, 0, Verdict::Kept));
         assert_eq!((lossy.lossless.lost, lossy.unqueued_losses, lossy.verdict), (2, 1, Verdict::Lossy));
-        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "the share of lost frames is not of all sent frames");
+        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "totals are not of all sent frames");
         assert_eq!(
             (lossy.xdp_drops, lossy.longest_host_gap_ms),
             (7, 3.0),

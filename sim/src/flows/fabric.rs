@@ -46,10 +46,7 @@ const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<R
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
-    /// Builds the fabric of a plan, with xoff's dataplane in every switch.
-    ///
-    /// # Panics
-    /// If a port has no link, or two.
+    /// Builds the fabric of a plan, with xoff's dataplane in every switch. Panics if a port has no link, or two.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed, settings: HostSettings) -> FlowFabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -61,10 +58,7 @@ impl FlowFabric {
 
 impl FlowFabric<AnySwitch> {
     /// Builds the fabric of a plan: a scheduled one, whose plan must be [`Scheduled::plan`], or one that runs xoff's
-    /// dataplane.
-    ///
-    /// # Panics
-    /// If a port has no link, or two.
+    /// dataplane. Panics if a port has no link, or two.
     #[must_use]
     pub fn of_any(
         plan: &Plan,
@@ -80,10 +74,7 @@ impl FlowFabric<AnySwitch> {
 }
 
 impl<S: Node> FlowFabric<S> {
-    /// Builds the fabric of a plan, with switches that a function creates.
-    ///
-    /// # Panics
-    /// If a port has no link, or two.
+    /// Builds the fabric of a plan, with switches that a function creates. Panics if a port has no link, or two.
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -113,10 +104,8 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Adds a flow, with the tag in `plan`; returns the flow's number.
-    ///
-    /// # Panics
-    /// If a host does not exist, or sends to itself.
+    /// Adds a flow, with the tag in `plan`; returns the flow's number. Panics if a host does not exist, or sends to
+    /// itself.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
         self.add_at(plan, None)
     }
@@ -136,26 +125,19 @@ impl<S: Node> FlowFabric<S> {
         flow
     }
 
-    /// Makes a host a slow receiver.
-    ///
-    /// # Panics
-    /// If the host does not exist, or is a slow receiver already.
+    /// Makes a host a slow receiver. Panics if the host does not exist, or is a slow receiver already.
     pub fn slow_down(&mut self, host: u32, receiver: SlowReceiver) {
         self.fabric.at_host(host, |at, _| at.slow_down(receiver));
     }
 
-    /// Adds a load; returns its number, which is the tag of its flows.
-    ///
-    /// # Panics
-    /// If a host of a flow does not exist, or sends to itself.
+    /// Adds a load; returns its number, which is the tag of its flows. Panics if a host of a flow does not exist, or
+    /// sends to itself.
     pub fn add_load(&mut self, load: impl Load + Send + 'static) -> u16 {
         self.add_load_at(load, None)
     }
 
-    /// Adds a load whose flows each send at most at the rate `most`, headers and gaps included.
-    ///
-    /// # Panics
-    /// If a host of a flow does not exist, or sends to itself.
+    /// Adds a load whose flows each send at most at the rate `most`, headers and gaps included. Panics if a host of a
+    /// flow does not exist, or sends to itself.
     pub fn add_load_at(&mut self, load: impl Load + Send + 'static, most: Option<BitRate>) -> u16 {
         let tag = u16::try_from(self.loads.len()).expect("more loads than 16 bits can count");
         self.loads.push(Box::new(load));
@@ -264,10 +246,7 @@ impl<S: Node> FlowFabric<S> {
             .map(|flow| self.record(u32::try_from(flow).expect("more flows than 32 bits can count")))
     }
 
-    /// Returns a flow's record so far.
-    ///
-    /// # Panics
-    /// If the flow does not exist.
+    /// Returns a flow's record so far. Panics if the flow does not exist.
     #[must_use]
     pub fn record(&self, flow: u32) -> FlowRecord {
         let SenderFlow { host, number } = self.flows[flow as usize];
@@ -294,19 +273,13 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns how many different frames of a flow have arrived at its receiver.
-    ///
-    /// # Panics
-    /// If the flow does not exist.
+    /// Returns how many different frames of a flow have arrived at its receiver. Panics if the flow does not exist.
     #[must_use]
     pub fn received(&self, flow: u32) -> u32 {
         self.received_by(self.sent(flow)).received()
     }
 
-    /// Returns how many different bytes of a flow have arrived at its receiver.
-    ///
-    /// # Panics
-    /// If the flow does not exist.
+    /// Returns how many different bytes of a flow have arrived at its receiver. Panics if the flow does not exist.
     #[must_use]
     pub fn received_bytes(&self, flow: u32) -> u64 {
         let sent = self.sent(flow);
@@ -314,10 +287,7 @@ impl<S: Node> FlowFabric<S> {
         (u64::from(self.received(flow)) * u64::from(payload_max)).min(sent.bytes)
     }
 
-    /// Returns the TCP sender of a flow while it sends.
-    ///
-    /// # Panics
-    /// If the flow does not exist.
+    /// Returns the TCP sender of a flow while it sends. Panics if the flow does not exist.
     #[must_use]
     pub fn tcp_sender(&self, flow: u32) -> Option<&TcpSender> {
         let SenderFlow { host, number } = self.flows[flow as usize];
@@ -337,10 +307,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the rate that congestion control allows a flow, in b/s on the line.
-    ///
-    /// # Panics
-    /// If the flow does not exist.
+    /// Returns the rate that congestion control allows a flow, in b/s on the line. Panics if the flow does not exist.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
         let SenderFlow { host, number } = self.flows[flow as usize];
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))

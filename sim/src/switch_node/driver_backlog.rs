@@ -164,10 +164,8 @@ impl SwitchNode {
         self.note_stall(begin, until);
     }
 
-    /// Blocks transmission at `port` until `until`. A frame on the line still leaves.
-    ///
-    /// # Panics
-    /// If the port does not exist.
+    /// Blocks transmission at `port` until `until`. A frame on the line still leaves. Panics if the port does not
+    /// exist.
     pub fn refuse(&mut self, port: PortId, until: Nanos, net: &mut Net) {
         assert!(port.index() < self.sending.len(), "the switch has no {port:?}");
         self.free.remove(port);

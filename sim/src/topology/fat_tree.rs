@@ -23,10 +23,8 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// Returns the fat-tree of `k`-port switches: `k` pods, `k² / 4` core switches, `k³ / 4` hosts.
-    ///
-    /// # Panics
-    /// If `k` is odd, or not between 4 and 128.
+    /// Returns the fat-tree of `k`-port switches: `k` pods, `k² / 4` core switches, `k³ / 4` hosts. Panics if `k` is
+    /// odd, or not between 4 and 128.
     #[must_use]
     pub fn regular(k: u8, line: Line) -> FatTree {
         assert!(
@@ -47,10 +45,7 @@ impl FatTree {
     }
 
     /// Returns the fat-tree from the OFC paper's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256
-    /// servers, oversubscribed 2 : 1 at the edge.
-    ///
-    /// # Panics
-    /// If the rate of `line` exceeds 800 Gb/s.
+    /// servers, oversubscribed 2 : 1 at the edge. Panics if the rate of `line` exceeds 800 Gb/s.
     #[must_use]
     pub fn ofc(line: Line) -> FatTree {
         let twice =
@@ -74,10 +69,7 @@ impl FatTree {
         u32::from(self.pods) * u32::from(self.edges) * u32::from(self.hosts)
     }
 
-    /// Builds the graph of switches and links.
-    ///
-    /// # Panics
-    /// If `cores` is not a multiple of `aggregations`.
+    /// Builds the graph of switches and links. Panics if `cores` is not a multiple of `aggregations`.
     #[must_use]
     pub fn graph(&self) -> Graph {
         let each = self.cores.checked_div(self.aggregations.into()).unwrap_or_default();
@@ -117,10 +109,7 @@ impl FatTree {
         graph
     }
 
-    /// Builds the plan, with shortest paths.
-    ///
-    /// # Panics
-    /// If `cores` is not a multiple of `aggregations`.
+    /// Builds the plan, with shortest paths. Panics if `cores` is not a multiple of `aggregations`.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         self.graph().plan(build)

@@ -95,10 +95,8 @@ impl Graph {
         number(self.switches.len() - 1)
     }
 
-    /// Adds a host at a switch; returns the host's number.
-    ///
-    /// # Panics
-    /// If the switch does not exist, or has no free port number.
+    /// Adds a host at a switch; returns the host's number. Panics if the switch does not exist, or has no free port
+    /// number.
     pub fn add_host(&mut self, switch: u32, line: Line) -> u32 {
         self.hosts.push(Vec::new());
         let host = number(self.hosts.len() - 1);
@@ -106,19 +104,14 @@ impl Graph {
         host
     }
 
-    /// Adds another link of a host. A hash of each flow chooses among the links of its sender.
-    ///
-    /// # Panics
-    /// If the host or the switch does not exist, or the switch has no free port number.
+    /// Adds another link of a host. A hash of each flow chooses among the links of its sender. Panics if the host or
+    /// the switch does not exist, or the switch has no free port number.
     pub fn attach(&mut self, host: u32, switch: u32, line: Line) {
         let port = self.port(switch, Neighbour::Host, line);
         self.hosts[host as usize].push((switch, port, line));
     }
 
-    /// Adds a link between two switches.
-    ///
-    /// # Panics
-    /// If a switch does not exist, or has no free port number.
+    /// Adds a link between two switches. Panics if a switch does not exist, or has no free port number.
     pub fn link(&mut self, a: u32, b: u32, line: Line) {
         let [next_a, next_b] = [a, b].map(|switch| self.next_port(switch));
         let (at_a, at_b) = (
