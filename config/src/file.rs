@@ -16,9 +16,7 @@ pub struct FileKind {
     pub bytes_max: Bytes,
 }
 
-/// Maximum size of files that people write.
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
-/// Maximum size of files that programs write.
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
 /// Maximum size of text from a device file; some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);

@@ -39,7 +39,6 @@ pub struct AvailableMemory {
     pub cgroup_limit: Option<PathBuf>,
 }
 
-/// Facts about a network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
     Unknown,

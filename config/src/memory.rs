@@ -31,7 +31,6 @@ const KERNEL_PER_PAGE: u64 = 16;
 /// Bytes that the kernel needs per socket, with its XDP program and maps (measured).
 const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
-/// Bytes that threads, XDP programs and the HTTP server need.
 pub const PROCESS: u64 = 17 << 20;
 const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Maximum number of frames on their way from one worker to another.
@@ -111,7 +110,6 @@ pub struct Share {
     pub handed_over: Held,
     /// Memory for copies of flooded frames, which share the cells of the original.
     pub flooding: Held,
-    /// Memory for frames from the host.
     pub host: Held,
     /// Memory for control frames: pauses, congestion notifications and LLDP.
     pub control: Held,

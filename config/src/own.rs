@@ -19,7 +19,6 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// Creates a custom policy with this name; `read` builds the policy from its parameters.
     pub fn new<P: PolicyFactory + 'static>(
         name: &'static str,
         read: impl Fn(&mut Parameters<'_>) -> P + Send + Sync + 'static,

@@ -34,7 +34,6 @@ const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
 const FRAME_RATES: &Units = &[("pps", 1), ("kpps", 1_000), ("Kpps", 1_000), ("Mpps", 1_000_000)];
 const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 
-/// Returns the units of sizes as text: `B, KB, ... or GiB`.
 #[must_use]
 pub fn byte_units() -> String {
     let names: Vec<&str> = BYTES.iter().map(|(name, _)| *name).collect();

@@ -13,7 +13,6 @@ use crate::{Machine, build, defaults};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// Line for the configuration file, such as `smallest_frame = 1024`.
     pub change: &'static str,
     pub saved: Bytes,
 }

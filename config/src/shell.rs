@@ -43,7 +43,6 @@ pub struct ShellSettings {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Router {
-    /// Network namespace of the host interfaces; `None` means the switch's namespace.
     pub netns: Option<PathBuf>,
     pub interfaces: Vec<RouterInterface>,
     pub spread: Spread,
@@ -181,7 +180,7 @@ impl Chunks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortShell {
     pub device: String,
-    /// Device queues for which the port opens an AF_XDP socket.
+    /// Device queues that get an AF_XDP socket.
     pub queues: Queues,
     pub mode: Mode,
     pub rings: Rings,

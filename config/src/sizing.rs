@@ -130,7 +130,6 @@ impl Line {
         })
     }
 
-    /// Returns how many bytes a software peer with this switch's configuration may send at once.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }

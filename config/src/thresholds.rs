@@ -50,7 +50,6 @@ pub(crate) fn classes(
     ports
 }
 
-/// Returns the bytes that ports may queue without headroom: the sum of XOFF thresholds and lossy egress limits.
 pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)

@@ -11,9 +11,7 @@ pub struct Uses {
     pub loopback: bool,
     /// Bridge or bond to which the device belongs, such as `bridge br0`.
     pub master: Option<String>,
-    /// Kind of a virtual device, such as `vlan`.
     pub kind: Option<String>,
-    /// Devices on top of the device, such as `vlan eth0.5`.
     pub upper: Vec<String>,
     /// Device that the default route uses: the device itself, or one on top of it.
     pub default_route: Option<String>,

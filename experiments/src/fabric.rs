@@ -106,7 +106,6 @@ impl Fabric {
         }
     }
 
-    /// Starts the switches, and waits until routers use all routes.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
         let running: Box<dyn RunningFabric + '_> = match &self.backend {
             Backend::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
@@ -130,7 +129,6 @@ impl Fabric {
     }
 }
 
-/// Fabric whose switches run, before hosts begin to send.
 pub struct Started<'a> {
     fabric: &'a Fabric,
     running: Box<dyn RunningFabric + 'a>,

@@ -23,13 +23,11 @@ impl From<BitRate> for Line {
 impl Line {
     pub const REFERENCE: BitRate = BitRate::from_mbps(100);
 
-    /// Creates a simulated line between switches and hosts of ideal hardware.
     #[must_use]
     pub const fn simulated(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Ideal, is_simulated: true }
     }
 
-    /// Creates a simulated line between software switches and hosts.
     #[must_use]
     pub const fn simulated_machine(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Software, is_simulated: true }
@@ -60,7 +58,6 @@ impl Line {
         self.rate.time_of(bytes)
     }
 
-    /// Scales a size from 100 Mb/s to this line.
     #[must_use]
     pub fn size(self, at_100_mbps: Bytes) -> Bytes {
         match self.hardware {
@@ -69,7 +66,6 @@ impl Line {
         }
     }
 
-    /// Scales a time from 100 Mb/s to this line.
     #[must_use]
     pub fn span(self, at_100_mbps: Nanos) -> Nanos {
         match self.hardware {

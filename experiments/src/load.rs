@@ -6,7 +6,6 @@ use crate::plan::{HostId, LOSSLESS};
 
 const LOSSLESS_DSCP: u8 = 24;
 
-/// Returns an endless stream of the lossless class at line rate.
 pub fn lossless(to: HostId) -> Stream {
     Stream { class: LOSSLESS, dscp: LOSSLESS_DSCP, dst: to.address(), ..Stream::default() }
 }

@@ -76,7 +76,6 @@ struct PlannedSwitch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Compared,
-    /// Switch that obeys pauses for a host, as its NIC.
     Nic,
 }
 
@@ -113,7 +112,6 @@ const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";
 const TRUNK: &str = "trunk";
-/// Comment under which errors quote the experiment's own settings.
 const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
@@ -153,7 +151,6 @@ impl Plan {
         Plan { point: point.into(), ..self }
     }
 
-    /// Replaces bridges by routers, so that every host has its own network.
     pub fn routed(mut self) -> Plan {
         self.settings.set("defaults.routed", true).set("router.netns", "kernel");
         Plan { is_routed: true, ..self }

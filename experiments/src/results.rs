@@ -37,7 +37,7 @@ impl Table {
         self.columns.iter().position(|column| column.name == name).expect("unknown column")
     }
 
-    /// Formats a row as a JSON line; an empty cell is null.
+    /// Formats a row as JSON; an empty cell is null.
     pub fn json(&self, row: &[String]) -> String {
         let mut line = String::from("{");
         for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {

@@ -46,7 +46,6 @@ pub struct HostStart {
 pub struct FinalReports {
     pub hosts: Vec<HostReport>,
     pub proofs: Vec<Proof>,
-    /// Longest scheduling gap of a switch while hosts ran, in ns.
     pub longest_stall_nanos: u64,
 }
 

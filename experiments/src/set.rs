@@ -10,7 +10,6 @@ use xoff_config::Problem;
 use xoff_config::reader::Problems;
 
 pub(crate) const SET: &str = "set";
-/// Comment before the appended values, which errors show.
 const MARK: &str = "\n# From the command line:\n";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +42,6 @@ impl FromStr for Given {
 }
 
 impl Given {
-    /// Splits the path into tables and key.
     #[must_use]
     pub fn parts(&self) -> Vec<&str> {
         self.path.split('.').collect()

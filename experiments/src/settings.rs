@@ -75,7 +75,6 @@ impl Setting {
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
     copies: Vec<(String, String)>,
-    /// User settings (`--set`), which override the plan's.
     pub over: Vec<Given>,
     pub reaction: Option<ReactionSettings>,
     pub policy: Option<&'static str>,

@@ -9,13 +9,11 @@ use xoff_host::values;
 use xoff_sim::Stalls;
 use xoff_wire::units::Nanos;
 
-/// Stalls that a simulated machine's scheduler imposes on programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
     /// Maximum duration; durations are uniformly distributed from zero. Zero means no stalls.
     pub longest: Nanos,
     pub every: Nanos,
-    /// Time that a sleeping program takes to wake up.
     pub wake: Nanos,
 }
 

@@ -98,7 +98,7 @@ impl<M> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
 
-    /// Creates a headline for the share of runs with an event; each value is 0 or 1.
+    /// Creates a headline for the share of runs with an event (values 0 or 1).
     pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of_share, value }
     }

@@ -19,7 +19,6 @@ impl NodeId {
 #[allow(missing_docs)] // the names say it
 pub struct End {
     pub node: NodeId,
-    /// Number of the port at the node; at a host, the number of the host's link.
     pub port: PortId,
 }
 

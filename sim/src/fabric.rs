@@ -456,10 +456,8 @@ impl FirstLinks {
     }
 }
 
-/// Returns the width of a calendar bucket, as a power of two in picoseconds.
-///
-/// All buckets together cover three times the sum of a long frame's transmission time and the largest delay, because a
-/// neighbor may be two such sums behind.
+/// Returns the width of a calendar bucket, as a power of two in picoseconds. All buckets cover three times the sum of a
+/// long frame's time and the largest delay, because a neighbor may be two such sums behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

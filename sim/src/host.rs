@@ -8,7 +8,6 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Number of a frame's first bytes that the host fills in.
 const HEAD: usize = 60;
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
@@ -21,7 +20,6 @@ pub struct Flow {
     /// Frame length in bytes, without FCS; at least 60.
     pub frame_len: u32,
     pub frames: u64,
-    /// Earliest start of the first frame.
     pub from: Picos,
 }
 

@@ -51,7 +51,6 @@ pub struct Imported {
 /// Table of node numbers. A file numbers all nodes together; a plan numbers hosts and switches separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
-    /// Name in the plan by number in the file; `None` for NVLink switches.
     names: Vec<Option<Name>>,
     hosts: Vec<FileNode>,
     switches: Vec<FileNode>,
@@ -251,7 +250,7 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     Ok(Imported { plan, nodes, lossy, notes })
 }
 
-/// Stores the interface number behind each port. A node's ports lead to hosts first, by host number, then to switches.
+/// Stores the interface number of each port. A node's first ports lead to hosts, by number, the others to switches.
 fn set_interfaces(nodes: &mut Nodes, links: &[FileLink]) {
     let mut ports = BTreeMap::<Name, Vec<(u32, u32)>>::new();
     for FileLink { ends: [a, b], .. } in links {
@@ -339,7 +338,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|link| made.nodes.interface(At::Host(0, link))), [1, 2, 3]);
     }
 
-    /// The plan has no NVLink switches, and no link 0 of any GPU, which leads to one.
+    /// Link 0 of each GPU leads to an NVLink switch.
     #[test]
     fn simai_topology_is_read_without_nvlink() {
         let text = include_str!("../tests/field/simai-header.txt");

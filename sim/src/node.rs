@@ -40,7 +40,6 @@ pub trait Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
-    /// Number of port 0's link; the numbers of further ports follow.
     first_link: u32,
 }
 
@@ -84,7 +83,6 @@ impl Net {
         self.start_bytes(at, port, packet, Bytes::on_line(packet.len));
     }
 
-    /// Starts to send a packet that takes `bytes` on the line.
     #[inline]
     pub(crate) fn start_bytes(&mut self, at: Place, port: PortId, packet: Packet, bytes: Bytes) {
         let link = at.link_out(port);

@@ -1,5 +1,3 @@
-//! Shortest paths from switches to hosts, for plans without configured forwarding.
-
 use xoff_wire::units::PortId;
 
 use crate::plan::{At, Plan};

@@ -14,7 +14,6 @@ use crate::switch_node::SlotCounts;
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names say it
 pub struct SwitchKind {
-    /// Settings of a switch, without forwarding tables.
     pub settings: SwitchSettings,
     pub slots: SlotCounts,
 }
@@ -72,7 +71,6 @@ pub enum PlanError {
 /// Plan of a fabric: kinds of switches, forwarding, hosts and links.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Bytes of the smallest transmission, if they are fewer than those of an Ethernet frame.
     smallest: Option<Bytes>,
     switches: Vec<PlannedSwitch>,
     hosts: Vec<u8>,

@@ -18,11 +18,11 @@ const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// Number of bytes up to the end of the UDP or TCP ports over IPv4. These bytes must be in a cell's first cache line.
+/// Number of bytes up to the UDP or TCP ports over IPv4, which must be in a cell's first cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Number of a frame's first bytes that enter the event hash; they have addresses and sequence numbers.
+/// Number of a frame's first bytes that enter the event hash: addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;

@@ -3,7 +3,7 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Bit in a slot whose frame is sent while the driver still keeps the slot.
+/// Bit in a slot whose frame has been sent, but which the driver still keeps.
 const SENT: u32 = 1 << 31;
 
 #[derive(Debug)]
@@ -50,7 +50,6 @@ impl Slots {
         Some(Frame::new(slot, packet.len))
     }
 
-    /// Marks a frame as sent. Freeing its slot then does not free the packet.
     #[inline]
     pub(crate) fn send(&mut self, frame: &Frame) -> Packet {
         let packet = self.packet(frame);

@@ -131,7 +131,7 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Forwards and transmits frames after an event; not inlined for the sake of the instruction cache.
+    /// Forwards and transmits frames after an event. Not inlined, to save instruction cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();

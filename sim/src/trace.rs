@@ -1,5 +1,3 @@
-//! Hash over a node's events. Runs with equal events have equal hashes.
-
 use crate::time::Picos;
 
 /// Multiplier of the hash: the digits of the golden ratio, which mix bits well.

@@ -30,7 +30,7 @@ pub struct TrafficSettings {
     pub id: u16,
     /// Maximum time for which a stream with a rate catches up after a delay.
     pub catch_up: Nanos,
-    /// Settings of QCN reaction points. If present, frames carry a CN-TAG.
+    /// Settings of QCN reaction points; if present, frames carry a CN-TAG.
     pub qcn: Option<ReactionSettings>,
     pub streams: Vec<Stream>,
     /// Totals of sent and received frames, which other threads can read.
@@ -38,7 +38,6 @@ pub struct TrafficSettings {
     /// Maximum sending rate; may be below the line rate.
     pub rate: BitRate,
     pub habits: Habits,
-    /// Random stalls of the simulated host program, with their seed.
     pub stalls: Option<(Stalls, Seed)>,
 }
 

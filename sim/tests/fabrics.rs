@@ -1,5 +1,3 @@
-//! Fabrics whose switches run the real dataplane: times equal computed times, and no frame is lost or reordered.
-
 // proves: sim-timing
 
 use std::fmt::Write as _;
@@ -211,7 +209,7 @@ fn plan_with_unlinked_port_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
-/// Hashes and counters of small fabrics; a change that is meant to alter results must update the stored table.
+/// A change that is meant to alter results must update the stored table.
 // proves: sim-results
 #[test]
 fn results_of_small_fabrics_equal_stored_table() {

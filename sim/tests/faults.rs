@@ -1,5 +1,3 @@
-//! Link faults, and plans that cannot be built.
-
 use std::sync::Arc;
 
 use xoff_flow_control::drop_reason::DropReason;

@@ -31,7 +31,7 @@ const BEGIN: Picos = Picos::from_micros(10);
 /// start of a frame.
 const RESPONSES: [(u64, u64); 5] = [(1, 2), (10, 60), (40, 118), (100, 394), (400, 905)];
 
-/// Station that obeys pauses exactly at the end of its response time, to the picosecond.
+/// Station that obeys pauses exactly at the end of its response time.
 #[derive(Debug)]
 struct Station {
     place: Place,
@@ -105,7 +105,7 @@ struct Case {
     metres: u64,
 }
 
-/// Long line: 100 km at 1 Gb/s. Frames in flight on the cable alone need 125,000 bytes of headroom.
+/// Cable of 100 km at 1 Gb/s, which alone needs 125,000 bytes of headroom.
 const LONG: Case = Case { gbps: 1, quanta: 2, metres: 100_000 };
 
 fn cases() -> impl Iterator<Item = Case> {
@@ -251,7 +251,7 @@ fn exact_worst_case_fills_headroom_to_last_byte() {
     }
 }
 
-/// The computed headroom includes preambles and gaps, which take no buffer memory, and is rounded up to nanoseconds and
+/// Computed headroom includes preambles and gaps, which take no buffer memory, and is rounded up to nanoseconds and
 /// bytes.
 #[test]
 fn computed_headroom_exceeds_worst_case_only_by_gaps() {

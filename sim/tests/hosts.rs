@@ -144,7 +144,7 @@ fn host_hands_frames_to_driver_up_to_commit_limit() {
     assert_eq!(run(Bytes(3 * frame.0 + 1)), [4, 5, 6]);
 }
 
-/// Frames are due every 12 us. The host sleeps 50 us as soon as its line is free, 1,230 ns after the start of a frame.
+/// The host sleeps 50 us once its line is free, 1,230 ns after the start of a frame.
 #[test]
 fn napping_host_sends_when_its_nap_ends() {
     let nap = Nanos::from_micros(50);
@@ -238,8 +238,8 @@ fn wakeup_delay_postpones_each_frame_of_a_slow_stream() {
     assert_eq!(fabric.hosts()[0].report(fabric.now()).usual_gap_ns, wake.0);
 }
 
-/// Two hosts receive a frame every 12,304 ns. One polls at once. The other first polls after its wakeup delay of 30 us,
-/// and then every 80 us, because it also naps for 50 us.
+/// Two hosts receive a frame every 12,304 ns. One polls at once. The other polls after its wakeup delay of 30 us, then
+/// every 80 us, because it naps for 50 us.
 #[test]
 fn receiving_host_polls_after_wakeup_delay_and_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);

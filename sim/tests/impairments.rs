@@ -1,5 +1,3 @@
-//! Simulated switches whose driver stalls, sleeps, or cannot transmit.
-
 // proves: sim-faults
 
 use std::sync::{Arc, Mutex};
@@ -227,8 +225,7 @@ fn stalled_switch_neither_sends_nor_obeys_pauses() {
     check(&fabric);
 }
 
-/// Blocks the line to host 0 for 4 ms, so that hosts 1 and 2 are paused. Returns how many pause refreshes host 1 gets
-/// within 1 ms.
+/// Blocks the line to host 0 for 4 ms, so that hosts 1 and 2 are paused. Returns host 1's pause refreshes in 1 ms.
 fn held() -> (Fabric, u64) {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 5_000);
@@ -291,7 +288,6 @@ fn timers_of_sleeping_driver_are_late_by_wakeup_delay() {
     assert_eq!(refreshed(wake, at_once), at_once, "time of the refresh");
 }
 
-/// Returns the maximum number of frames lost in a stall, over many start times of the stall. Nine hosts send.
 fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     let run = |begin: u64| {
         let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());
@@ -347,7 +343,7 @@ fn frame_already_on_blocked_line_still_leaves() {
     check(&fabric);
 }
 
-/// The line's frame ends after 122 ns. Another frame arrives after 60 ns, and the block ends after 100 ns.
+/// The line's frame ends after 122 ns. The block ends after 100 ns, when another frame already waits.
 #[test]
 fn block_that_ends_while_line_is_busy_has_no_effect() {
     let mut fabric = star(3, COMMIT, |_| ());

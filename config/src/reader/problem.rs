@@ -68,7 +68,6 @@ struct Label {
 }
 
 impl Problem {
-    /// Creates the error for a table that lacks `key`, with an example.
     #[must_use]
     pub fn missing(heading: &str, key: &str, example: &str, span: Span) -> Problem {
         Problem::error(format!("`{key}` is missing in {heading}"))
@@ -89,7 +88,6 @@ impl Problem {
         Problem { severity: Severity::Advice, ..Problem::error(message) }
     }
 
-    /// Returns true if the problem keeps the switch from starting.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error

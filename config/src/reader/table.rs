@@ -98,7 +98,6 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
 
 const FOUND_LEN_MAX: usize = 60;
 
-/// Formats a value in at most 60 characters.
 #[must_use]
 pub fn found(value: &Value<'_>) -> String {
     let whole = written(value);

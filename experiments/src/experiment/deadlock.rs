@@ -1,5 +1,5 @@
-//! Experiment `deadlock`: three switches in a ring. Each flow crosses two wires, so that the switches' buffers wait for
-//! each other in a cycle. Frames still queued some time after the hosts have stopped are in a deadlock.
+//! Experiment `deadlock`: three switches in a ring, and flows over two wires each, so that buffers wait for each other
+//! in a cycle. Frames still queued some time after the hosts have stopped are in a deadlock.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
-//! `xoff demo`: congests a switch in namespaces, and accounts for every frame.
-//!
-//! Four senders overload one port, while a victim of the same class sends between other ports. Short runs first find a
-//! line rate that the machine sustains.
+//! `xoff demo`: congests a switch in namespaces, and accounts for every frame. Four senders overload one port, while a
+//! victim of the same class sends between other ports.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -139,7 +137,6 @@ pub struct DemoReport {
     pub conduct: Conduct,
     pub lossy: LossyTotals,
     pub victim: Victim,
-    /// Rate received at the congested port, divided by the port's line rate.
     pub goodput_ratio: f64,
     /// Jain's fairness index over lossless streams; `None` if no frame arrived.
     pub fairness: Option<f64>,
@@ -156,7 +153,6 @@ pub struct LossyTotals {
     pub dropped_by_switch: u64,
 }
 
-/// Rates of a stream between uncongested ports, in the congested class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Victim {
     pub offered_mbps: f64,
@@ -170,7 +166,6 @@ pub struct Headroom {
 }
 
 impl DemoReport {
-    /// Returns whether every lossless frame arrived, and whether all counters prove it.
     #[must_use]
     pub const fn promise(&self) -> Promise {
         match self.conduct.lossless.is_clean() && self.conduct.ledger_balanced {

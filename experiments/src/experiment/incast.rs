@@ -45,13 +45,12 @@ const ROUNDS: u8 = 4;
 const FRAMES: u64 = 256;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of headers (Ethernet, IPv4, UDP) and FCS in a frame.
 const HEADERS: u64 = 18 + 20 + 8;
 
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// UDP payload, divided by the sum of duration and the port's transmission credit.
+    /// UDP payload, divided by duration plus the port's transmission credit.
     goodput_mbps: Option<Spread>,
     fairness: Option<Spread>,
     completion_ms: Option<Spread>,

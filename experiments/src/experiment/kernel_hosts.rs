@@ -1,7 +1,7 @@
-//! Hosts that use the kernel's TCP, and their bulk transfers.
+//! Hosts that use the kernel's TCP.
 //!
-//! The kernel ignores pauses, so a switch with two ports acts as each sender's NIC: it obeys pauses, queues frames
-//! meanwhile, and never pauses its host.
+//! The kernel ignores pauses, so a switch with two ports acts as each sender's NIC: it obeys pauses, queues frames, and
+//! never pauses its host.
 //!
 //! ```text
 //!   sender-1 -- nic-1 --.
@@ -144,7 +144,6 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl TransferResults {
-    /// Summarizes the transfers; reordering does not count if paths reorder, or after losses.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if observed.lost == 0 { observed.reordered } else { 0 };

@@ -72,7 +72,6 @@ impl Length {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
-    /// Policies that promise losslessness ([`Variant::lossless`]).
     Variants,
     /// No policy, because the switch's memory is too small.
     Nobody,
@@ -150,7 +149,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a request for one run of one second per policy, without machine limits.
     #[must_use]
     pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
         Request {
@@ -335,8 +333,8 @@ impl Experiment {
     }
 }
 
-/// Line rates of live experiments. Below 5 Mb/s, thresholds would be less than two frames, and the slowest host's line (40 %) near the
-/// minimum of 1 Mb/s. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) could expire during a survivable stall (25 ms).
+/// Line rates of live experiments. Below 5 Mb/s, thresholds would be less than two frames, and the slowest host's line (40 %) near 1
+/// Mb/s, the minimum. Above 1 Gb/s, the longest pause (33.5 ms at 1 Gb/s) could expire during a survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
 /// Returns the default line rate of live experiments: 50 Mb/s per core, which leaves CPU time to hosts and switches, at most 1 Gb/s.

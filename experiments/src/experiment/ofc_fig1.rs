@@ -1,4 +1,4 @@
-//! Experiment `ofc-fig1`: the incast of Fig. 1 in the OFC paper, with three switches in a row.
+//! Experiment `ofc-fig1`: the incast of Fig. 1 in the OFC paper, over three switches.
 //!
 //! Flows F0 and F1 share the path to the third switch, where only F1 meets bursts. A policy that pauses only congesting
 //! flows spares F0.
@@ -48,7 +48,6 @@ const BURST_FRAMES: u64 = 100;
 /// Interval between bursts, in percent of the line time of six bursts.
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
-/// Time at which flows F0 and F1 end if they are never paused.
 const END: Nanos = Nanos::from_millis(2200);
 const RAMP: Nanos = Nanos::from_millis(100);
 const STEP: Nanos = Nanos::from_millis(50);

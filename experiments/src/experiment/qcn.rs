@@ -1,9 +1,9 @@
 //! Experiments `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper that puts QCN's congestion points at switch inputs.
 //!
-//! Flows f1 to f4 meet at one output; f5 joins in the middle third of the run. In `qcn-shared-input`, flow f6 goes to a free output,
-//! but shares the input of f1. It is the victim if the sender is slowed too much.
+//! Flows f1 to f4 meet at one output; f5 joins in the middle third of the run. In `qcn-shared-input`, flow f6 goes to a free output
+//! from the input of f1, so it suffers if the sender is slowed too much.
 //!
-//! Sizes in bytes at the default 100 Mb/s equal those of the paper's 10 Gb/s; times are 100 times as long.
+//! Times at the default 100 Mb/s are a hundred times those of the paper's 10 Gb/s; sizes are equal.
 
 use std::time::Duration;
 

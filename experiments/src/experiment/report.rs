@@ -107,7 +107,6 @@ pub struct Report {
     as_pfc: BTreeMap<&'static str, &'static str>,
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
-    /// Results that the experiment expected but did not observe.
     pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,

@@ -1,7 +1,7 @@
 //! Experiment `two-classes`: two lossless classes of the same senders share a congested port.
 //!
-//! The load of the higher class is slightly over half of the port's rate. The lower class begins later, with a load above the whole
-//! rate. Policies that pause lower classes first spare the higher one.
+//! The load of the higher class is slightly over half of the port's rate. The lower class begins later, with more than the whole rate.
+//! Policies that pause lower classes first spare the higher one.
 
 use std::time::Duration;
 

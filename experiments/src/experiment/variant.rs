@@ -17,9 +17,9 @@ enum Key {
     Word(&'static str),
     Yes,
     Classes(&'static [u8]),
-    /// Kilobytes at 100 Mb/s; the size grows with the line rate.
+    /// Size at 100 Mb/s; it scales with the line rate.
     Kilobytes(u64),
-    /// Number of frames at 100 Mb/s; it grows with the line rate.
+    /// Number of frames at 100 Mb/s; it scales with the line rate.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
@@ -47,7 +47,6 @@ const WATCHDOG: &str = "class.3.watchdog";
 const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
 const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 
-/// Policy variant: OFC, but the middle switch supports only PFC.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
 /// Policy variant that drops frames where ECN would mark them, because its senders do not support ECN.

@@ -1,5 +1,3 @@
-//! Longest scheduling gap of switches since a chosen moment.
-
 use std::sync::Arc;
 
 use xoff_switch::control::{SwitchView, WorkerFacts};

@@ -1,4 +1,4 @@
-//! Draws figures of several panels as SVG. A missing value is a gap in a line, or an empty row with a note.
+//! Draws figures of several panels as SVG. A missing value is a gap, or an empty row with a note.
 
 mod draw;
 mod style;
@@ -66,7 +66,6 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 pub enum Content {
     Lines(Vec<(String, Vec<Point>)>),
-    /// Box plots: extremes, quartiles and median for each name.
     Spreads(Vec<(String, Option<Spread>)>),
     Spans(Vec<(String, Vec<(f64, f64)>)>),
 }

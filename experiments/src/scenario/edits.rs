@@ -1,5 +1,3 @@
-//! Overrides of a scenario's keys: by `--set`, and by the points of its sweep.
-
 use toml_span::Value;
 use toml_span::value::ValueInner;
 use xoff_config::Problem;

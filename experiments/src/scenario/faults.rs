@@ -161,11 +161,9 @@ pub enum Impairment {
         gap: Nanos,
         length: RangeInclusive<Nanos>,
     },
-    /// The line of this port accepts no frames.
     Refusal(u8),
     /// The driver withholds completions of sent frames.
     LateCompletions,
-    /// The switch is off until `end`, then it restarts.
     Restart,
 }
 

@@ -104,7 +104,6 @@ pub enum LoadKind {
     /// Queries from one host to many servers, which answer at once.
     Incast,
     Permutation,
-    /// Ring: each host sends one flow to the host `ahead` places further.
     Ring,
     OnOff,
     Draw,
@@ -166,7 +165,7 @@ pub struct LoadSettings {
     pub hosts: Option<Vec<u32>>,
     /// Offered load, as a share of each host's line.
     pub load: f64,
-    /// Flows per second of all hosts together; if present, `load` has no effect.
+    /// Flows per second of all hosts together, instead of `load`.
     pub arrivals: Option<f64>,
     pub size: Size,
     pub between: Between,
@@ -174,14 +173,13 @@ pub struct LoadSettings {
     pub jitter: Nanos,
     /// Time from which on no flow begins; `None`: end of the run.
     pub end: Option<Nanos>,
-    /// Hosts that send queries; `None`: host 0.
+    /// Hosts that send queries; `None` means host 0.
     pub askers: Option<Vec<u32>>,
     pub servers: Option<Vec<u32>>,
     pub fan_in: u32,
     /// Bytes of the request to each server; zero for none.
     pub question: Bytes,
     pub deadline: Option<Nanos>,
-    /// True if queries may overlap.
     pub is_open: bool,
     pub gap: Times,
     pub flows: u32,

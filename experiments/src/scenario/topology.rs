@@ -162,7 +162,6 @@ pub struct Topology {
     pub cell: u32,
     pub credits: u32,
     pub spine_buffer: u8,
-    /// Pairs (leaf, spine) whose line has failed.
     pub failed: Vec<(u8, u8)>,
     pub file: PathBuf,
 }

@@ -1,5 +1,3 @@
-//! Runs one point of a sweep with one seed. The result is text: rows for each file.
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

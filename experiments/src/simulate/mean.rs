@@ -51,7 +51,6 @@ impl CellCondition {
 pub struct StatisticQuery<'a> {
     pub table: &'a str,
     pub column: &'a str,
-    /// Columns by whose values rows are grouped.
     pub by: &'a [String],
     pub only: &'a [Condition],
     pub take: Statistic,

@@ -35,7 +35,7 @@ impl QueueMeans {
 }
 
 const EVERY: Picos = Picos::from_micros(100);
-/// Time after which a queue that sends nothing counts as stuck.
+/// Time without transmissions after which a queue counts as stuck.
 const LONG: Picos = Picos::from_micros(1_000);
 
 pub struct StuckQueues {

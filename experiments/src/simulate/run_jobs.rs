@@ -11,7 +11,6 @@ use super::tables::Rows;
 use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
-/// Intervals between progress reports: on a terminal, and elsewhere.
 const REPORT_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
 /// Runs all jobs on several threads; `take` gets their rows in the order of jobs.

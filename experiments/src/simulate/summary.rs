@@ -1,5 +1,3 @@
-//! Summary of all runs: means over the seeds with 95 % intervals, and differences to the control, seed by seed.
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

@@ -173,7 +173,6 @@ impl Dcqcn {
     }
 }
 
-/// Returns `timer`, but at least 1 ps: an interval of zero would loop forever.
 fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
@@ -199,8 +198,7 @@ mod tests {
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
         assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha does not begin at one");
-        // 56 us is just after the first expiry of both 55 us timers: alpha has decayed once, and one round of increase
-        // is over.
+        // At 56 us both 55 us timers have expired once: alpha has decayed, and one round of increase is over.
         let rate = point.rate(at(56));
         assert!((rate - 0.75 * LINE).abs() < 1.0, "{rate}");
         point.notified(at(57));

@@ -41,7 +41,7 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Size of an idle flow in memory, in bytes, without its timer (16 bytes) and its congestion control.
+/// Size of an idle flow in memory in bytes, without its timer (16 bytes) and congestion control.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
@@ -195,8 +195,7 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // Nodes are processed at most the lead ahead of others. So after the lead, all causes of the last flow's end
-        // are processed.
+        // After one lead, all causes of the last flow's end are processed on every node.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));

@@ -1,9 +1,7 @@
-//! Lengths of data frames with RoCEv2 and TCP headers.
-
 use xoff_host::tcp::wire;
 
-/// Bytes of a RoCEv2 frame besides its payload, without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12,
-/// invariant CRC 4.
+/// Bytes of a RoCEv2 frame besides payload and FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant
+/// CRC 4.
 const AROUND: u32 = 58;
 /// Maximum RoCEv2 payload in bytes at an MTU of 1500.
 pub const PAYLOAD_MAX: u32 = 1_456;

@@ -48,7 +48,6 @@ pub struct FlowHost {
     settings: Arc<HostSettings>,
     links: Box<[HostLink]>,
     sending: Vec<Sending>,
-    /// QCN or RoCE congestion control by flow number; empty if no flow has one.
     reactions: Vec<Option<Reaction>>,
     most: Vec<Option<Pace>>,
     receiving: Vec<Receiving>,
@@ -350,8 +349,7 @@ impl FlowHost {
         let under_way = flow.under_way.as_mut().expect(UNDER_WAY);
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
-            // If other flows of the host delayed the frame, the flow catches up by at most one frame time, so that it
-            // keeps its rate.
+            // If other flows of the host delayed the frame, the flow catches up by at most one frame time.
             Some(most) => {
                 let span = most.time_of(bytes);
                 under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))

@@ -25,7 +25,6 @@ pub(super) struct HostLink {
     pub(super) turn: usize,
     pub(super) gate_change: Nanos,
     pub(super) pace: Pace,
-    /// MAC address of the router at the other end, if any.
     pub(super) gateway: Option<MacAddr>,
     pub(super) held: u32,
     pub(super) turns: [VecDeque<u32>; CLASSES],
@@ -63,7 +62,7 @@ impl HostLink {
     pub(super) fn wakeup(&mut self, now: Nanos) -> Picos {
         let next = self.intake.as_mut().map_or(Picos::NEVER, |intake| intake.next(now));
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // A busy line needs no wakeup: the gate is checked anyway when its frame ends.
+        // A busy line needs no wakeup: the gate is checked when its frame ends.
         let is_blocked = self.is_free && (!waits.is_empty() || self.held > 0);
         if is_blocked && self.gate_change < Nanos::NEVER {
             next.min(Picos::from(self.gate_change))

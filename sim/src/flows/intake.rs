@@ -39,7 +39,6 @@ pub struct ReceiverPause {
     pub start: Nanos,
     /// Time at which an XON or a link change ended the pause.
     pub end: Option<Nanos>,
-    /// Number of XOFF frames that repeated the pause.
     pub refreshes: u64,
 }
 

@@ -28,7 +28,6 @@ struct ReceiveState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) kind: Kind,
-    /// Sequence number of the first frame that has not arrived.
     pub(super) sequence: u32,
 }
 

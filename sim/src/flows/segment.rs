@@ -119,7 +119,6 @@ impl Envelope {
         head
     }
 
-    /// Returns the headers of a TCP frame and their length; `len` is the frame's length in bytes.
     pub(super) fn encode_tcp(&self, header: &TcpHeader, len: u32) -> ([u8; IP + HEADER_MAX], usize) {
         let mut head = [0; IP + HEADER_MAX];
         head[..IP].copy_from_slice(&self.encode(TCP, header.identification(), len));
@@ -130,12 +129,11 @@ impl Envelope {
     }
 }
 
-/// Returns the length of a TCP frame without payload, in bytes without FCS.
+/// Returns the length of a TCP frame without payload and FCS, in bytes.
 pub(super) fn tcp_len(header: &TcpHeader) -> u32 {
     u32::try_from(IP + header.header_len()).unwrap_or(u32::MAX)
 }
 
-/// Parses a TCP frame; also returns whether it has an ECN congestion mark.
 #[inline]
 pub(super) fn parse_tcp(head: &[u8]) -> Option<(TcpHeader, bool)> {
     let header = TcpHeader::parse(head.get(IP..)?, [head[18], head[19]])?;

@@ -1,5 +1,3 @@
-//! State of a flow at its sender; the part that only active flows need is boxed.
-
 use xoff_wire::units::{Class, MacAddr};
 
 use super::FlowPlan;
@@ -38,7 +36,6 @@ pub(super) struct SendState {
     pub(super) deadline: Picos,
     pub(super) frames: u32,
     pub(super) next: u32,
-    /// Sequence number of the first frame that is not acknowledged.
     pub(super) acknowledged: u32,
     reached: u32,
     pub(super) is_watched: bool,

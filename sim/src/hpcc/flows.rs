@@ -1,5 +1,3 @@
-//! Reads flow files, which have one flow in each line.
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -20,7 +18,7 @@ const BYTES_LIKELY: u64 = 64;
 #[allow(missing_docs)] // the names say it
 pub struct ImportedFlow {
     pub plan: FlowPlan,
-    /// UDP port of the receiver, or 0 if the file has none. It is only repeated in results.
+    /// UDP port of the receiver, which is only repeated in results; 0 if the file has none.
     pub port: u16,
 }
 
@@ -186,8 +184,7 @@ mod tests {
         assert_eq!((conweave.flows.len(), conweave.notes.len()), (3, 0));
     }
 
-    /// The count in the first line may be wrong: HPCC's generator writes the final count over a longer estimate, so a
-    /// digit is left over.
+    /// HPCC's generator writes the final count of flows over a longer estimate, so a digit is left over.
     #[test]
     fn odd_flow_files_are_read_with_a_note() {
         let noted = |text: &str| {

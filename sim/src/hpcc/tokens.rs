@@ -1,5 +1,3 @@
-//! Splits a file into words, and keeps each word's line number for errors.
-
 use std::fmt;
 use std::str::{FromStr, Lines, SplitWhitespace};
 

@@ -34,7 +34,6 @@ pub struct OnOff {
     pub pairs: Vec<(u32, u32)>,
     pub class: Class,
     pub sizes: Sizes,
-    /// Gap before and after each burst.
     pub off: Times,
     pub from: Picos,
     pub until: Picos,

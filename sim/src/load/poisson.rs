@@ -84,7 +84,6 @@ mod tests {
     fn poisson_load_has_configured_rate_and_uniform_receivers() {
         let load = arrivals();
         let flows = poisson(&load, Seed(3));
-        // Each flow has ten frames of 1,538 bytes on the line.
         let expected = 0.5 * 4.0 * 0.1 * 100e9 / (8.0 * 15_380.0);
         let off = flows.len() as f64 / expected - 1.0;
         assert!(off.abs() < 3.0 / expected.sqrt(), "{} against {expected}", flows.len());

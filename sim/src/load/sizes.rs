@@ -1,5 +1,3 @@
-//! Distributions of flow sizes: tables of sizes with cumulative percentages or shares.
-
 use thiserror::Error;
 
 use crate::flows::FLOW_BYTES_MAX;

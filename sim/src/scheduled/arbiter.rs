@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct Arbiter {
     /// Number of unused credits; a cell takes one.
     free: u32,
-    /// Number of cells of each requested frame, by input, in the order of requests.
+    /// Number of cells of each requested frame, by input.
     requests: BTreeMap<u16, VecDeque<u8>>,
     turns: VecDeque<u16>,
 }

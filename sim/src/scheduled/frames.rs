@@ -1,4 +1,4 @@
-//! Frames stored in a leaf, by slot number: frames in virtual output queues (VOQs), and frames in output queues.
+//! Frames stored in a leaf by slot number, in virtual output queues (VOQs) and output queues.
 
 use xoff_wire::units::{Bytes, Class, ClassSet, PortId};
 
@@ -9,11 +9,9 @@ pub(super) struct StoredFrame {
     /// Packet of the frame; `None` once the frame's first cell has been sent.
     pub(super) packet: Option<Packet>,
     pub(super) class: Class,
-    /// Port of the server that sent the frame, or will get it.
     pub(super) port: PortId,
     pub(super) to: u16,
     pub(super) cells: u8,
-    /// Number of the frame in its virtual output queue.
     pub(super) sequence: u32,
     pub(super) len: u32,
 }
@@ -24,14 +22,13 @@ impl StoredFrame {
     }
 }
 
-/// Bit in the slots of frames that are not sampled. Slots of sampled frames are small, because congestion points have a
+/// Bit in the slots of frames that are not sampled. Sampled frames get small numbers, because congestion points have a
 /// table entry for each.
 const UNSAMPLED: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(super) struct Frames {
     sampled: ClassSet,
-    /// Frames of sampled classes, and other frames.
     all: [Vec<StoredFrame>; 2],
     free: [Vec<u32>; 2],
 }

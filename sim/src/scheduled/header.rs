@@ -5,15 +5,15 @@ use xoff_wire::units::Class;
 
 /// Bytes of a header on a line; a message is only a header.
 pub(super) const BYTES: u32 = 10;
-/// Bytes of a header in memory; equal to the bytes of a packet that enter the event hash.
+/// Bytes of a header in memory, which all enter the event hash.
 pub(super) const LEN: usize = 32;
-/// Offset of the returned credits in the header. A spine writes them when it sends the packet.
+/// Offset of the returned credits in the header.
 pub(super) const RETURNED: usize = 13;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Request from an input to an output, for the cells of one frame.
+    /// Request from an input to an output for the cells of a frame.
     Request = 1,
     /// Grant from an output to an input, for the input's next frame.
     Grant,
@@ -28,7 +28,7 @@ pub(super) struct CellHeader {
     /// Number of the server that sent the packet.
     pub(super) from: u16,
     pub(super) to: u16,
-    /// Number of the frame, counted per class from server `from` to server `to`.
+    /// Number of the frame, counted by sender, receiver and class.
     pub(super) sequence: u32,
     pub(super) index: u8,
     pub(super) cells: u8,

@@ -86,7 +86,6 @@ impl Scheduled {
         PortId((server % self.hosts as u16) as u8)
     }
 
-    /// Returns the spine for all requests and grants between two servers; one spine keeps them in order.
     #[allow(clippy::cast_possible_truncation)] // at most 255 spines
     const fn spine_of_messages(&self, from: u16, to: u16) -> u8 {
         ((from as u32 + to as u32) % self.spines as u32) as u8

@@ -8,13 +8,11 @@ use xoff_wire::units::Class;
 use super::header::CellHeader;
 use crate::pool::Packet;
 
-/// Incomplete frames, by input and class.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly(BTreeMap<(u16, Class), Arriving>);
 
 #[derive(Debug, Default)]
 struct Arriving {
-    /// Sequence number of the first frame in `frames`.
     next: u32,
     frames: VecDeque<Partial>,
 }

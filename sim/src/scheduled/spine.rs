@@ -25,11 +25,11 @@ pub struct CellSpine {
 struct SpinePort {
     is_busy: bool,
     messages: VecDeque<Packet>,
-    /// Cells to this port's leaf, with class and input. The first ones are in this port's output buffer, the rest in
-    /// their inputs' buffers.
+    /// Cells to this port's leaf, with class and input. The first ones are in this port's output buffer, the others
+    /// still in input buffers.
     cells: VecDeque<(Packet, Class, PortId)>,
-    /// Number of freed places in the input buffer that the leaf does not know of. The next packet to the leaf reports
-    /// them, or a message once half of the buffer is free.
+    /// Number of freed places in the input buffer that the leaf does not know of. The next packet reports them, or a
+    /// message once half of the buffer is free.
     owed: u8,
 }
 

@@ -1,5 +1,3 @@
-//! Uplinks: lines from a leaf to its spines.
-
 use std::collections::VecDeque;
 
 use xoff_wire::units::{PortId, PortSet};
@@ -16,10 +14,8 @@ pub(super) struct Granted {
 pub(super) struct Uplinks {
     first: u8,
     idle: PortSet,
-    /// Uplinks whose spine has a free place for a cell.
     open: PortSet,
     with_messages: PortSet,
-    /// Number of free places in the input buffer of each spine.
     places: Box<[u8]>,
     messages: Box<[VecDeque<Packet>]>,
     turn: PortId,

@@ -102,8 +102,7 @@ impl DriverBacklog {
         begin
     }
 
-    /// Returns how many frames wait for the driver, minus sent frames without completion, which the switch still
-    /// counts.
+    /// Returns how many frames wait for the driver, minus sent frames that the switch still counts.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()

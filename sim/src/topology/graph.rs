@@ -67,7 +67,6 @@ enum Neighbour {
 type HostLink = (u32, u8, Line);
 
 struct Toward<'a> {
-    /// Ports to the host itself.
     direct: Vec<u8>,
     /// Ports to the next switches on shortest paths; empty at a switch of the host.
     onward: &'a [u8],

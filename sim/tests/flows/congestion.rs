@@ -109,16 +109,15 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
 /// Returns the marking probability at the equilibrium of a model that follows DCQCN from one notification (CNP) to the
 /// next.
 ///
-/// After a CNP the receiver sends none for the CNP interval, and then waits for the first mark. Timers restart with
-/// each CNP. The target falls by the last gap between target and rate; the fluid model uses the larger mean gap. Cycles
-/// are too short for rounds by bytes.
+/// After a CNP the receiver sends none for the CNP interval, then waits for the first mark. Timers restart with each
+/// CNP. The target falls by the last gap between target and rate, not by the fluid model's mean gap. Cycles are too
+/// short for rounds by bytes.
 fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let [interval, timer, decay] =
         [settings.cnp_interval, settings.increase_timer, settings.alpha_timer].map(seconds);
     let additive = settings.additive.bits_per_second() as f64 / FRAME_BITS;
     standing(|p| {
-        // Only marks after the CNP interval can cause the next CNP.
         let marks = p * rate;
         let reaches = |rounds: u32| (-marks * (f64::from(rounds) * timer - interval).max(0.0)).exp();
         let alpha = 1.0 / (1.0 + (marks * interval).exp() / ((marks * decay).exp() - 1.0));
@@ -186,8 +185,8 @@ fn receiver_keeps_minimum_gap_between_cnps_of_a_flow() {
 fn delay_based_control_keeps_queue_short_and_line_busy() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
     let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
-    // Maximum queues in bytes. Swift: target of 15 us, less 5 us for the empty path, plus the addition for small
-    // windows. TIMELY: thresholds.
+    // Bytes. Swift: target of 15 us, less 5 us for the empty path, plus the addition for small windows. TIMELY:
+    // thresholds.
     for (name, control, ack_every, queue_max) in
         [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]
     {

@@ -39,7 +39,7 @@ impl Node for PausesOnce {
 // proves: sim-timing
 #[test]
 fn pause_that_expires_while_other_class_sends_costs_no_time() {
-    // 1 quantum is shorter than a frame, 100 quanta are as long as several frames of the other class.
+    // A frame takes longer than 1 quantum, and several frames take about 100 quanta.
     for quanta in [1, 10, 100].map(Quanta) {
         let pauses =
             |place, _: SwitchSettings, _: SlotCounts| PausesOnce(Repeater::new(place, 1, 0), Some(quanta));
@@ -90,7 +90,6 @@ fn victim_flow_is_not_paused_if_hosts_obey_flow_lists() {
         victim(PolicyKind::Ofc, HostSettings { obeys_flows: true, ..HostSettings::default() });
     assert!(counts.flow_frames > 0);
     assert!(3 * by_flow < 2 * by_class, "{by_flow:?} against {by_class:?}");
-    // Alone on the line, 2 MB take 169 us.
     assert!(by_flow > Duration::from_micros(169));
 }
 

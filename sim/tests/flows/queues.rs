@@ -10,7 +10,7 @@ use super::{LINE, LOSSLESS, as_they_are, dropped, flow, line, run, star};
 
 const SEEDS: u64 = 10;
 const FRAMES: u64 = 30_000;
-/// Student's t for nine degrees of freedom: 99 % of all means deviate by at most this many standard errors.
+/// Student's t for nine degrees of freedom and 99 % confidence.
 const STUDENT: f64 = 3.250;
 
 /// Single frames cross a fast line, then a slow one. Their mean wait equals that of an M/D/1 queue at the slow line

@@ -61,14 +61,13 @@ fn slow_receiver_processes_frames_at_exactly_its_rate() {
 fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
     let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
     let held = |receiver| at_port(&frames(receiver, LOSSLESS, 10).0, |class| class.xoff_received.get());
-    // Frames arrive five times as fast as the receiver processes them, so one has been processed when the tenth
-    // arrives.
+    // One of ten frames has been processed when the last arrives, because frames arrive five times as fast.
     assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(receiver(xoff, FRAME))), [1, 0]);
     let paused =
         |xon| at_port(&frames(receiver(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
     let [at_frame, below, at_two] = [FRAME, FRAME + 1, 2 * FRAME].map(paused);
     assert_eq!(at_two, below, "XON thresholds between one and two frames end the pause at different times");
-    // A difference of 1 ns is allowed, because the dataplane's times are accurate to a nanosecond.
+    // The dataplane's times are accurate to a nanosecond.
     assert!(
         (at_frame - below).abs_diff(TAKES.floor().0) <= 1,
         "an XON threshold lower by a byte does not extend the pause by one frame"
@@ -123,7 +122,7 @@ fn receiver_is_slow_only_in_its_slow_period() {
     let (_, record) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 100);
     let slow = frames(SLOW, LOSSLESS, 100).1;
     assert!(ideal.took() < record.took() && record.took() < slow.took());
-    // 24 frames arrive in the slow period. Each is delayed by four fifths of its transmission time at the slow rate.
+    // 24 frames arrive in the slow period, each delayed by four fifths of its time at the slow rate.
     let late = record.took().expect("the flow has not ended").since(ideal.ideal);
     assert!(late.0.abs_diff(24 * TAKES.0 * 4 / 5) < 2 * TAKES.0, "{late:?}");
     let (_, longer) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 400);
@@ -181,12 +180,13 @@ fn slow_receiver_repeats_pause_after_link_recovery() {
         [first.end, lost.end, again.end],
         [Some(Nanos::from_micros(5)), Some(Nanos::from_micros(6)), None]
     );
-    // 400 us exceed the duration of a pause (335 us), so it must have been repeated.
+    // A pause lasts 335 us, so after 400 us it must have been repeated.
     fabric.run_until(Picos::from_micros(400));
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// A pause of 65,535 quanta at 100 Gb/s lasts just less than 335,540 ns. At 1 Mb/s no frame is processed meanwhile.
+/// Half of a pause of 65,535 quanta at 100 Gb/s is just less than 167,770 ns. At 1 Mb/s no frame is processed
+/// meanwhile.
 #[test]
 fn slow_receiver_refreshes_pause_at_exactly_half_its_time() {
     let mut fabric = held_at_ten(BitRate::from_mbps(1));

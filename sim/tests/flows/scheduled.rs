@@ -1,5 +1,3 @@
-//! Scheduled fabrics: exact latency, throughput as limited by credits, and no loss or reordering of frames or cells.
-
 // proves: sim-scheduled
 
 use std::sync::Arc;
@@ -112,7 +110,7 @@ fn lossy_overload_drops_no_lossless_frames() {
     }
 }
 
-/// CNMs to other leaves are queued in the input buffer of the default class, and dropped if it is full.
+/// CNMs to other leaves are dropped if the input buffer of the default class is full.
 #[test]
 fn dropped_cnms_are_not_counted_as_sent() {
     let sent = |room: u64| {
@@ -129,7 +127,6 @@ fn dropped_cnms_are_not_counted_as_sent() {
     assert_eq!((sent(1_000_000), sent(0)), ([true, false], [false, true]));
 }
 
-/// Returns how many frames an overloaded output with this number of credits sends in 100 us.
 fn sent(credits: u32) -> u64 {
     let mut fabric = fabric(Scheduled { credits, ..PAPER }, uplink(), ONE_CELL);
     fabric.add(flow(0, 1, 1 << 30));
@@ -140,8 +137,7 @@ fn sent(credits: u32) -> u64 {
     u64::from(fabric.received(0) - before)
 }
 
-/// A credit is in use for the time of two messages, two cells and the frame. Throughput is min(line rate, credits /
-/// this time).
+/// A credit is used for two messages, two cells and the frame. Throughput is min(line rate, credits / this time).
 #[test]
 fn credits_limit_throughput_to_the_cell() {
     let window = Picos::from_micros(100).0;

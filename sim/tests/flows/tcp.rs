@@ -14,7 +14,6 @@ fn with(control: Algorithm) -> TcpSettings {
     TcpSettings { control, ecn: control == Algorithm::Dctcp, ..TcpSettings::default() }
 }
 
-/// Returns the time in ps that a frame takes over two equal lines and one switch.
 fn path_time(line: Line, frame_len: u32) -> u64 {
     2 * (Pace::of(line.rate).time_of(Bytes::on_line(frame_len)).0 + line.delay.0)
 }
@@ -26,7 +25,7 @@ fn lone_tcp_flow_is_exact_to_the_picosecond() {
     for line in [LINE, line(7, 333)] {
         let plan = star(&[line; 2], as_they_are);
         let span = |len: u32| Pace::of(line.rate).time_of(Bytes::on_line(len)).0;
-        // Flows of at most ten segments, the initial window, take their ideal time.
+        // Flows within the initial window of ten segments take their ideal time.
         for segments in [1, 2, 10] {
             let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::tcp(with(Algorithm::Reno)));
             fabric.add(flow(0, 1, (segments - 1) * 1_448 + 448));
@@ -35,7 +34,7 @@ fn lone_tcp_flow_is_exact_to_the_picosecond() {
             let acknowledged = record.acknowledged.expect("no acknowledgement").since(record.start);
             assert_eq!(acknowledged.0, record.ideal.0 + path_time(line, ack), "{segments}");
         }
-        // Twelve segments need a second window: the acknowledgement of the first segment releases two more.
+        // Twelve segments need a second window, released by the first acknowledgement.
         for handshake in [false, true] {
             let settings = TcpSettings { handshake, ..with(Algorithm::Reno) };
             let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::tcp(settings));
@@ -52,7 +51,6 @@ fn lone_tcp_flow_is_exact_to_the_picosecond() {
     }
 }
 
-/// On a persistent connection, the second flow needs neither a handshake nor slow start.
 #[test]
 fn second_flow_of_persistent_connection_takes_ideal_time() {
     for persistent in [true, false] {
@@ -158,8 +156,8 @@ fn tcp_and_roce_share_a_fabric_in_two_classes() {
     assert_eq!(of(LOSSLESS).next().map(|record| record.frames_sent), Some(207));
 }
 
-/// Bounds are those of ns-3's `tcp-validation` for DCTCP over 50 Mb/s and a round trip of 10 ms: 48 to 49 Mb/s, and
-/// alpha from 0.055 to 0.09. The marking threshold of 13.8 KB is that of its CoDel (1 ms), plus frames in its device.
+/// Bounds from ns-3's `tcp-validation` for DCTCP over 50 Mb/s and a round trip of 10 ms: 48 to 49 Mb/s, and alpha from
+/// 0.055 to 0.09. The marking threshold of 13.8 KB equals its CoDel (1 ms) plus frames in its device.
 #[test]
 fn dctcp_rate_and_alpha_are_within_bounds_of_ns3() {
     let slow = Line { rate: BitRate::from_mbps(50), delay: Picos::from_micros(2_500) };

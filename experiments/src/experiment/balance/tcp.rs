@@ -73,7 +73,6 @@ struct TcpScene {
     uplinks: Vec<PortOf>,
 }
 
-/// Returns each distinct plan once; methods of loss detection do not change it.
 pub(super) fn plans(line: Line) -> impl Iterator<Item = Plan> {
     let spreads = if line.is_simulated() { &[] } else { &SPREADS[..] };
     spreads.iter().map(move |spread| plan(line, spread).0)

@@ -1,4 +1,4 @@
-//! Bridged fabric of the article on DSCP-based PFC: two rail switches, a spine, and a third rail switch.
+//! Bridged fabric of the article on DSCP-based PFC: three rail and spine switches in a row.
 
 use xoff_host::Stream;
 

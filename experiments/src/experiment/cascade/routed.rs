@@ -1,4 +1,4 @@
-//! Steps of the article on DSCP-based PFC in a routed fabric of two leaves and two spines.
+//! Steps of the article on DSCP-based PFC in a routed fabric.
 //!
 //! ```text
 //!   gpu-1 --+        +-- spine-1 --+        +-- gpu-3, 40 % of the others' lines
@@ -6,8 +6,8 @@
 //!   gpu-2 --+        +-- spine-2 --+        +-- other
 //! ```
 //!
-//! UDP source ports select paths. Two chains of pauses begin at leaf-2: over spine-1 to gpu-1, and over spine-2 to
-//! gpu-2. No switch may pause the small stream of the same class from other to gpu-1.
+//! Two chains of pauses begin at leaf-2: over spine-1 to gpu-1, and over spine-2 to gpu-2. No switch may pause the
+//! small stream of the same class from other to gpu-1.
 
 use xoff_host::Stream;
 

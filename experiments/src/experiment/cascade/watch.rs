@@ -1,7 +1,7 @@
-//! Records pauses that switches send and obey, from samples of their counters.
+//! Records pauses that switches send and obey, from samples of counters.
 //!
-//! A sample shows when the current pause began, to the nanosecond; its end is only known to lie between two samples. Counters reveal
-//! pauses that a delayed observer missed. From then on the record proves no order.
+//! A sample shows when the current pause began; its end lies between two samples. Counters reveal pauses that a delayed observer
+//! missed. From then on the record proves no order.
 
 use std::time::Duration;
 
@@ -38,7 +38,6 @@ impl PauseAction {
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PauseEvent {
-    /// Time since the first frame was due, in ms.
     pub(super) at_ms: f64,
     #[serde(skip)]
     pub(super) not_before_ms: f64,
@@ -75,7 +74,6 @@ struct PauseChange {
     /// Earliest and latest possible end of the pause.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
-    /// Time after which the observer missed another pause.
     missed_after: Option<Nanos>,
 }
 

@@ -1,5 +1,3 @@
-//! Kernel TCP over a wire, and over a relay that reorders segments.
-
 // proves: experiments
 
 use std::os::fd::{AsRawFd as _, OwnedFd};

@@ -33,7 +33,6 @@ impl Import {
     }
 }
 
-/// Reads the flow files of all loads; `notes` gets messages about doubtful parts.
 pub(super) fn flows(
     scenario: &Scenario,
     nodes: Option<&Nodes>,

@@ -34,7 +34,6 @@ pub struct Schedule {
     faults: Vec<Fault>,
     current: BTreeMap<u32, usize>,
     revisions: Vec<Revision>,
-    /// Future events; the next one is the last.
     pending: Vec<(Picos, TimedEvent)>,
 }
 

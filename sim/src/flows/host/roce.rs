@@ -1,5 +1,3 @@
-//! Replies to RoCE frames, send windows and retransmission timeouts of a simulated host.
-
 use std::cmp::Reverse;
 
 use super::super::control::Reaction;

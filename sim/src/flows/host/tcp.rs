@@ -22,7 +22,6 @@ pub(super) struct Connections {
     hosts: TcpHosts,
     senders: Vec<Option<Box<Active<Sender>>>>,
     receivers: Vec<Option<Box<Active<Receiver>>>>,
-    /// Time of the last received acknowledgement, by flow number.
     acknowledged: Vec<Picos>,
     /// Idle connections by receiver and class: congestion state and source port of each.
     idle: HashMap<(u32, Class), Vec<(Path, u16)>>,
@@ -40,7 +39,7 @@ impl<T> Active<T> {
         Box::new(Active { endpoint, armed: Nanos::NEVER, port })
     }
 
-    /// Returns `deadline` if a timer must be scheduled for it, because the scheduled one is later.
+    /// Returns `deadline` if a timer must be scheduled for it.
     fn arm(&mut self, deadline: Nanos) -> Option<Picos> {
         (deadline < self.armed).then(|| {
             self.armed = deadline;

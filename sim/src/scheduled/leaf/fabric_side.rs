@@ -1,5 +1,3 @@
-//! Cells, requests and grants that a leaf exchanges with its spines.
-
 use xoff_wire::units::{Bytes, PortId};
 
 use super::super::header::{BYTES, CellHeader, Kind, LEN};
@@ -54,7 +52,6 @@ impl CellLeaf {
         }
     }
 
-    /// Makes a cell. The first cell reuses the frame's packet, which has the frame's first bytes.
     fn make_cell(&mut self, slot: u32, index: u8, net: &mut Net) -> Packet {
         let frame = *self.frames.get(slot);
         let header = CellHeader {

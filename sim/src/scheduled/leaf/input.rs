@@ -1,6 +1,3 @@
-//! Input side of a leaf's server ports: admission to the input buffer, VOQs, requests, pauses and congestion
-//! notification.
-
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;
@@ -50,8 +47,7 @@ impl CellLeaf {
         u16::try_from(number).ok().filter(|_| exists)
     }
 
-    /// Stores a frame in the VOQ to its output, and requests credits. Returns false if the input buffer is full, and
-    /// drops the frame.
+    /// Stores a frame in its VOQ and requests credits, or drops the frame and returns false.
     fn admit(&mut self, port: PortId, class: Class, to: u16, packet: Packet, net: &mut Net) -> bool {
         let settings = self.ports[port.index()].settings.classes[class.index()];
         let size = Bytes::of_frame(packet.len);
@@ -131,8 +127,8 @@ impl CellLeaf {
         }
     }
 
-    /// Counts a frame at a port's congestion point (QCN). If a sample is due, sends a CNM to the source of the culprit,
-    /// a randomly chosen queued frame.
+    /// Counts a frame at a port's congestion point (QCN). If a sample is due, sends a CNM to the source of the culprit
+    /// frame.
     pub(super) fn sample(&mut self, port: PortId, slot: u32, occupancy: Bytes, net: &mut Net) {
         let frame = *self.frames.get(slot);
         let class = frame.class;

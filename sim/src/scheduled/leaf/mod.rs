@@ -1,5 +1,3 @@
-//! Leaf of a scheduled fabric: input buffers with VOQs, and outputs with credits, for each of its servers.
-
 mod fabric_side;
 mod input;
 mod output;
@@ -38,7 +36,6 @@ pub struct CellLeaf {
     uplinks: Uplinks,
     frames: Frames,
     taps: Vec<Box<dyn Tap>>,
-    /// Slot of the pause frame that the taps observe.
     pauses: Slots,
     woken: Nanos,
 }

@@ -1,5 +1,3 @@
-//! Output side of a leaf's server ports: credits, queues of whole frames, and pauses that the leaf obeys.
-
 use xoff_flow_control::pause::Resumed;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quanta};
 use xoff_wire::{Header, MacControl, Pfc};
@@ -142,7 +140,6 @@ impl CellLeaf {
         self.schedule(port, net);
     }
 
-    /// Ends obeyed pauses that have expired, and queues due refreshes of sent pauses.
     pub(super) fn advance(&mut self, port: PortId, now: Nanos) {
         let at = &mut self.ports[port.index()];
         at.held.advance(now);

@@ -1,5 +1,3 @@
-//! State of a leaf's port to a server: input buffer for the server's frames, and output to the server.
-
 use std::collections::{BTreeMap, VecDeque};
 
 use xoff_flow_control::classify::Classifier;
@@ -14,7 +12,6 @@ use crate::pool::Packet;
 /// Virtual output queue (VOQ): frames of one class from one input to one output.
 #[derive(Debug, Default)]
 pub(super) struct Voq {
-    /// Slots of frames that the output has not granted yet.
     pub(super) waiting: VecDeque<u32>,
     pub(super) next: u32,
 }
