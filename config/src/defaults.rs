@@ -154,7 +154,7 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
 }
 
 /// Returns the default `port.refresh`: half the pause time, or less if a stall and frames ahead could delay a refresh too long. Returns
-/// `None` below a sixteenth of the pause time.
+/// `None` if less than a sixteenth of the pause time is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

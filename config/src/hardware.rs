@@ -1,4 +1,5 @@
-//! Kind of hardware of a switch. It determines only defaults: in `profiles/ideal.toml`, and by the methods below.
+//! Kind of hardware of a switch, which determines defaults: those in `profiles/ideal.toml`, and those that its methods
+//! return.
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};

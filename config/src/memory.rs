@@ -297,8 +297,8 @@ impl Config {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the buffer memory for a queue's received frames. Frames of several chunks move to cells at once, so there are cells for
-    /// a batch of them and an incomplete frame.
+    /// Returns the buffer memory for a queue's received frames. There are cells for a batch of full chunks and an incomplete frame,
+    /// because frames of several chunks move to cells at once.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))

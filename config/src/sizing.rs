@@ -138,7 +138,7 @@ impl Line {
         self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the number of receive chunks for a stall. Full chunks of long frames are counted by bytes.
+    /// Returns the number of receive chunks for a stall: one per frame, and one per full chunk of bytes if long frames take several.
     pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
         let more = match chunks.frames_take_several() {
             true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(
             until(PeerResponse::Software, us(50)),
             bytes(us(200)),
-            "XON covers less than a round of the loop"
+            "XON covers less than a round of the driver loop"
         );
         assert_eq!(until(PeerResponse::Standard, ms(25)), bytes(us(200)));
         assert_eq!(until(PeerResponse::Within(us(700)), ms(25)), bytes(us(700)));
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(
             line(100_000, Nanos::from_micros(250)).burst,
             Bytes(2_500_000),
-            "burst is less than a round of the loop"
+            "burst is less than a round of the driver loop"
         );
         assert_eq!(line(1_000, Nanos::ZERO).burst, Bytes(32 * 1_546), "burst is not a batch of frames");
     }

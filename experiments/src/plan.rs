@@ -107,7 +107,7 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// Line time of the bytes up to XOFF, which keep the line busy while a sender waits for a core after XON.
+/// XOFF threshold as line time: its bytes keep the line busy while a sender waits for a core after XON.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 const STALL_BUDGET: &str = "25ms";

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_keys_are_refused() {
+    fn malformed_user_keys_are_refused() {
         for text in ["class.3.xoff", "=80KB", "class.3.xoff=", "class..xoff=1", "a]b.c=1", "a.b=1\n2"] {
             assert!(text.parse::<Given>().is_err(), "{text}");
         }

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quartiles_of_five_values_are_values() {
+    fn quartiles_of_five_values_are_among_them() {
         let spread = Spread::of([5.0, 1.0, 3.0, 2.0, 4.0]);
         assert_eq!(spread, Some(Spread { count: 5, min: 1.0, p25: 2.0, p50: 3.0, p75: 4.0, max: 5.0 }));
     }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn router_punts_own_and_unresolved_addresses() {
+    fn router_punts_packets_to_itself_and_unresolved_hosts() {
         let (plan, [leaf_1, _, spine_1, _], [near, far]) = leaf_spine();
         let [leaf, spine] = [leaf_1, spine_1].map(|switch| fib(&plan, switch));
         let neighbour = |host: HostId, last: u8| {

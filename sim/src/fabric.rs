@@ -56,7 +56,7 @@ pub struct Tally {
     pub hops: u64,
 }
 
-/// Event that the simulation has processed, with its node.
+/// Event that the simulation has processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
     /// The last bit of a frame left this end of a link.

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn links_beyond_their_announced_number_are_noted() {
+    fn links_beyond_announced_number_cause_a_note() {
         let more = read(&format!("{TOPOLOGY}0 1 25Gb/s 500ns 0\nnumber of a link's ends: a and b\n"));
         assert_eq!(
             more.expect("the topology is invalid").notes,

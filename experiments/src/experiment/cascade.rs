@@ -352,7 +352,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn numbers_of_runs_have_share_intervals() {
+    fn counts_of_runs_have_share_intervals() {
         let sequence = article::sequence();
         let runs = [(); 3].map(|()| run_of(complete_record(sequence.expected_events())));
         let of = intervals(runs.chunks(1).map(|run| CascadeResults::of(&sequence, run)));

@@ -126,7 +126,7 @@ pub enum RequestError {
     #[diagnostic(help("`defaults.KEY` applies to all ports"))]
     NoTrunks { path: String, experiment: &'static str },
     #[error(
-        "`{path}` cannot be set with routers: DSCP 8 has to be class 1, because frames of this class find the path of a flow"
+        "`{path}` cannot be set with routers: DSCP 8 has to be class 1, because probe frames of this class find the path of a flow"
     )]
     #[diagnostic(help("omit this setting, or --routed"))]
     Classing { path: String },

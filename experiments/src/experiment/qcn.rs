@@ -46,7 +46,7 @@ pub(super) const FAN_IN: Experiment = Experiment {
 
 pub(super) const SHARED_INPUT: Experiment = Experiment {
     name: "qcn-shared-input",
-    about: "as qcn-fanin, but f6 to a free port shares the input of f1: flows that congestion points slow down",
+    about: "as qcn-fanin, and f6 from the input of f1 to a free port: which flows congestion points slow down",
     length: Length::Default(30),
     policies: POLICIES,
     settings: Variant::voq_settings,

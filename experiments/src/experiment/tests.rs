@@ -170,7 +170,7 @@ fn warnings_about_user_settings_appear_once() {
 }
 
 #[test]
-fn key_set_twice_is_refused() {
+fn user_key_set_twice_is_refused() {
     let pfc = Variant::find("pfc").unwrap();
     let check = |keys: &[&str]| {
         let given = keys.iter().map(|key| key.parse().unwrap()).collect();

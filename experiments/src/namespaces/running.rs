@@ -151,7 +151,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn counters_outlive_the_switch_view() {
+    fn counters_remain_readable_after_switch_end() {
         let (view, _) = xoff_switch::control::testing::view();
         let (settings, counters) = counted(&view);
         let is_there = Arc::downgrade(&view);

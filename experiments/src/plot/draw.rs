@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_points_of_a_column_are_left_out() {
+    fn hidden_points_of_a_pixel_column_are_not_drawn() {
         let points = [5.0, 1.0, 4.0, 9.0, 6.0, 7.0, 2.0].iter().zip(0..);
         let points: Vec<(f64, f64)> = points.map(|(&y, x)| (f64::from(x) / 6.0, y)).collect();
         let heights = |points: &[(f64, f64)]| points.iter().map(|point| point.1).collect::<Vec<f64>>();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_within_a_decade_are_distinct() {
+    fn axis_labels_within_a_decade_are_distinct() {
         let labels = [0.0, 0.2, 0.4, 1.0, 1.1, 3.0, 4.5].map(|log: f64| decade_label(10_f64.powf(log)));
         assert_eq!(labels, ["1", "1.58", "2.51", "10", "12.6", "1.00 k", "31.6 k"]);
     }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_data_and_zeros_are_drawn() {
+    fn figure_of_empty_data_or_zeros_is_drawn() {
         let panels = vec![
             panel(Content::Lines(vec![("a".into(), vec![(1.0, Some(0.0))])])),
             panel(Content::Lines(vec![("a".into(), vec![(1.0, None)])])),

@@ -72,7 +72,7 @@ fn routed_key_applies_to_all_switches() {
 }
 
 #[test]
-fn values_out_of_range_are_refused() {
+fn scenario_values_out_of_range_are_refused() {
     for (key, good, bad) in [("hosts", "1", "0"), ("hosts", "65536", "65537")] {
         assert!(read(&FINE.replace("hosts = 3", &format!("{key} = {good}"))).is_ok(), "{good}");
         let (line, message, _) = problem(&FINE.replace("hosts = 3", &format!("{key} = {bad}")));
@@ -86,7 +86,7 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn size_is_range_table_or_path() {
+fn load_size_is_number_range_table_or_path() {
     let of = |size: &str| {
         let on_off = "kind = \"on-off\"\npairs = [[0, 1]]\ngap = \"1us\"\nend = \"1ms\"";
         let text = FINE.replace("kind = \"permutation\"", on_off);
@@ -461,7 +461,7 @@ fn load_beginning_after_run_is_refused() {
 
 explore! {
     #[test]
-    fn garbage_is_refused_without_panic(line in "\\PC{0,40}", at in 0_usize..8) {
+    fn garbage_scenario_is_refused_without_panic(line in "\\PC{0,40}", at in 0_usize..8) {
         let mut lines: Vec<&str> = FINE.lines().collect();
         lines.insert(at, &line);
         let _ = read(&lines.join("\n"));

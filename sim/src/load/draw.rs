@@ -60,7 +60,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn draw_makes_all_divisions_of_flows_equally_likely() {
+    fn draw_makes_all_flow_counts_per_pair_equally_likely() {
         let mut counts: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
         let mut rng = fastrand::Rng::with_seed(1);
         (0..6_000).for_each(|_| *counts.entry(shared(2, 3, &mut rng)).or_default() += 1);

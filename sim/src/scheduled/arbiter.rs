@@ -54,7 +54,7 @@ mod tests {
 
     // proves: sim-scheduled
     #[test]
-    fn credits_are_granted_round_robin_to_the_cell() {
+    fn arbiter_grants_frames_round_robin_within_credits() {
         let mut arbiter = Arbiter::new(9);
         for (input, cells) in [(1, 3), (1, 3), (1, 3), (2, 2), (3, 4)] {
             arbiter.request(input, cells);

@@ -3,7 +3,7 @@
 
 use xoff_wire::units::Class;
 
-/// Bytes of a header on a line; a message is only a header.
+/// Bytes of a header on a line; requests and grants have no more.
 pub(super) const BYTES: u32 = 10;
 /// Bytes of a header in memory, which all enter the event hash.
 pub(super) const LEN: usize = 32;

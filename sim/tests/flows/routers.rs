@@ -139,7 +139,7 @@ fn each_layer_spreads_flows_by_its_own_hash() {
         let plan = FatTree::regular(4, LINE).plan(&build);
         for seed in [1, 2] {
             let (_, links) = carried(&plan, seed, &[15], 64, 3_000);
-            // Switches 0 to 7 are edge switches; 8 and 9 aggregate pod 0.
+            // Switches 0 to 7 are edge switches; 8 and 9 are aggregation switches of pod 0.
             let layers = [0, 8, 9].map(|switch| flows_up(&links, switch, 15));
             let least = layers.as_flattened().iter().min();
             assert!(least >= Some(&5), "{name}, seed {seed}: {layers:?}");

@@ -90,7 +90,7 @@ fn ideal_time_follows_the_slowest_line() {
 }
 
 #[test]
-fn line_of_paused_incast_is_busy_to_the_picosecond() {
+fn paused_incast_keeps_receiver_line_busy_without_gap() {
     for transport in transports() {
         let plan = star(&[LINE; 3], as_they_are);
         let mut fabric =

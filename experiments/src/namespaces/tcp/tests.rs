@@ -27,7 +27,7 @@ const OPTIONS: Options =
     Options { ecn: Ecn::Incapable, detection: LossDetection::Rack, receive_buffer: Bytes(100_000) };
 
 #[test]
-fn written_bytes_are_all_read() {
+fn tcp_receiver_reads_all_written_bytes() {
     let mut lab = Lab::new();
     let (a, b) = (lab.namespace("a").unwrap(), lab.namespace("b").unwrap());
     let to = Ipv4Addr::new(10, 0, 0, 2);

@@ -27,7 +27,7 @@ fn change_takes_effect_at_its_time() {
 }
 
 #[test]
-fn change_at_zero_equals_initial_setting() {
+fn change_at_time_zero_equals_initial_setting() {
     for (change, switch) in [
         (LOW, "[switch.all.class.3]\nxoff = \"45KB\"\nxon = \"43KB\"\n"),
         ("policy = \"ofc\"\n", "[switch.all]\npolicy = \"ofc\"\n"),
