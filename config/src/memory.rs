@@ -20,12 +20,12 @@ const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Number of frames reserved at each port for pauses, congestion notifications and LLDP.
 pub const CONTROL_FRAMES: u32 = 64;
-/// Bytes that the process needs per frame outside the dataplane; next, per cell and per chunk.
+/// Bytes that the process needs per frame outside the dataplane; `PER_CELL` and `PER_CHUNK` are per cell and chunk.
 const PER_FRAME: u64 = 12;
 const PER_CELL: u64 = 5;
 const PER_CHUNK: u64 = 8;
 const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
-/// Bytes that the kernel needs per chunk and socket (`struct xdp_buff_xsk`, Linux 6.18); next, per page.
+/// Bytes that the kernel needs per chunk and socket (`struct xdp_buff_xsk`, Linux 6.18).
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
 /// Bytes that the kernel needs per socket, with its XDP program and maps (measured).

@@ -1,4 +1,4 @@
-//! Remedies for a lack of memory: each changes one key, and saves the difference of two memory plans.
+//! Remedies for a lack of memory: changes of one key, each with the memory that it saves.
 
 use toml_span::{Span, Spanned};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};

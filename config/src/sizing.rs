@@ -229,9 +229,9 @@ mod tests {
     #[test]
     fn tx_ring_holds_commit_bytes_as_smallest_frames() {
         let line = line(1_000, Nanos::ZERO);
-        assert_eq!(line.transmit_frames(64), 589 + 64, "32 x 1546 bytes in frames of 84 bytes do not fit");
+        assert_eq!(line.transmit_frames(64), 589 + 64, "the ring holds less than 32 x 1546 bytes");
         assert_eq!(line.rings(1, 64).unwrap().tx, 1_024);
-        assert_eq!(line.transmit_frames(256), 180 + 64, "32 x 1546 bytes in frames of 276 bytes do not fit");
+        assert_eq!(line.transmit_frames(256), 180 + 64, "the ring holds less than 32 x 1546 bytes");
         assert_eq!(
             line.transmit_frames(1_514),
             128 + 64,

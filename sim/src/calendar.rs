@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(
             turns(Parted::OnTwoSides),
             (101, 100),
-            "number of turns, and of turns predicted by place_after"
+            "number of turns, and of turns that place_after predicted"
         );
     }
 }

@@ -133,9 +133,9 @@ pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     candidates.iter().min_by_key(distance).filter(|best| distance(best) <= most).copied()
 }
 
-/// Declares a struct with an optional field and a parser for each key of a table.
+/// Declares a struct for a TOML table, with an optional field and a parser for each key.
 ///
-/// `KEYS` has the names. `read` reads a [`Table`]. A `layered` struct can override another one. The calling crate depends on `toml-span`.
+/// `KEYS` lists the keys; `read` reads a [`Table`]. A `layered` struct can override another one. The calling crate depends on `toml-span`.
 ///
 /// ```
 /// use xoff_config::reader::{self, Table, parse};

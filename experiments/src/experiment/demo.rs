@@ -256,7 +256,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn unproved_promise_is_not_kept() {
+    fn unproved_promise_does_not_count_as_kept() {
         let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
         let clean = Conduct { lossless, ledger_balanced: true, ..Conduct::default() };
         let unproved = Conduct { unproved: vec!["demo: its device is gone".into()], ..clean.clone() };

@@ -33,7 +33,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn stall_before_hosts_is_ignored() {
+    fn stall_before_start_of_hosts_is_ignored() {
         let (view, _) = xoff_switch::control::testing::view();
         let views = [view];
         let (facts, budget) = (&views[0].workers[0].facts, Nanos::from_millis(25));

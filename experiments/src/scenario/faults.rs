@@ -173,7 +173,7 @@ impl Fault {
     }
 }
 
-/// No faults of MAC control frames, and the default delay of up to 10 us.
+/// No faults of MAC control frames; `late_by` is 10 us by default.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 

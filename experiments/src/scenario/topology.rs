@@ -158,7 +158,7 @@ pub struct Topology {
     pub core: PortLine,
     pub spread: Spread,
     pub routed: bool,
-    /// Frame bytes in a cell; the next two keys are credits of an output and places in a spine's buffer, in cells.
+    /// Frame bytes in a cell; `credits` and `spine_buffer` are in cells.
     pub cell: u32,
     pub credits: u32,
     pub spine_buffer: u8,

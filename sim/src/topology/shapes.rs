@@ -13,7 +13,7 @@ pub struct LeafSpine {
     pub hosts: u8,
     pub host_line: Line,
     pub spine_line: Line,
-    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, and flows deadlock.
+    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so flows can deadlock.
     pub without: Vec<(u8, u8)>,
 }
 

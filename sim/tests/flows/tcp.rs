@@ -19,7 +19,7 @@ fn path_time(line: Line, frame_len: u32) -> u64 {
 }
 
 #[test]
-fn lone_tcp_flow_is_exact_to_the_picosecond() {
+fn lone_tcp_flow_takes_computed_time_to_the_picosecond() {
     let ack = 66;
     let full = 1_514;
     for line in [LINE, line(7, 333)] {

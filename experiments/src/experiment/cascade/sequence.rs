@@ -162,13 +162,13 @@ impl Sequence {
             });
             other.map(move |(_, event)| {
                 let why = event.why.as_deref().unwrap_or("no cause");
-                format!("step {}: {} holds {} because of: {why}", step.number, event.switch, event.port)
+                format!("step {}: {} pauses {} because of: {why}", step.number, event.switch, event.port)
             })
         });
         let sent_pauses = record.reliable_events().iter().filter(|event| event.action == PauseAction::Holds);
         let others = sent_pauses.filter(|event| !holds().any(|(step, _)| step.action.is_at(event)));
         let others = others.map(|event| {
-            format!("{} holds {}, which does not contribute to the congestion", event.switch, event.port)
+            format!("{} pauses {}, which does not contribute to the congestion", event.switch, event.port)
         });
         against.chain(others).collect()
     }
@@ -351,7 +351,7 @@ pub(super) mod tests {
         assert!(again(Some("to-spine-1")).is_empty() && again(None).is_empty());
         let deviations = again(Some("to-spine-2"));
         assert_eq!(deviations.len(), 1, "{deviations:?}");
-        assert!(deviations[0].starts_with("step 9: leaf-1 holds gpu-1"), "{deviations:?}");
+        assert!(deviations[0].starts_with("step 9: leaf-1 pauses gpu-1"), "{deviations:?}");
     }
 
     // proves: cascade
@@ -365,7 +365,7 @@ pub(super) mod tests {
             let deviations = sequence.not_relayed(&complete_record(events));
             assert_eq!(
                 deviations,
-                [format!("{switch} holds {port}, which does not contribute to the congestion")]
+                [format!("{switch} pauses {port}, which does not contribute to the congestion")]
             );
         }
     }

@@ -142,7 +142,7 @@ fn fault_at_missing_switch_is_refused() {
 
 // proves: sim-results
 #[test]
-fn link_losses_are_listed_by_end() {
+fn link_losses_are_listed_by_link_end() {
     let of = |rows: &Rows, end: &str| {
         let row = rows[&tables::LINKS].iter().find(|row| row[tables::LINKS.at("end")] == end).cloned();
         ["lost_frames", "lost_control_frames", "late_control_frames", "harmed_control_frames"]
