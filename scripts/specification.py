@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Joins the promises of SPECIFICATION.md with the tests that prove them.
 
-A comment `// proves: ID, ID` above `#[test]` names the promises of that test; elsewhere, those of all other tests of its file.
+A comment `#[test] // proves: ID, ID` names the promises of a test. A line `// This file proves promises of SPECIFICATION.md: ID`
+names those of all other tests of its file.
 
 With --write it writes docs/evidence.md. Without, it checks that the page is current and that the test binaries list each
 annotated test: a test that is ignored or not compiled proves nothing.
@@ -20,25 +21,25 @@ EVIDENCE = ROOT / "docs/evidence.md"
 WORKSPACES = (ROOT, ROOT / "xdp/peer")
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
-PROOF = re.compile(r"^ *// proves: (.*)\n( *#\[test\])?", re.MULTILINE)
-TEST = re.compile(r"(?:^ *// proves: (.*)\n)?^ *#\[test\](?:.*\n)+? *fn (\w+)", re.MULTILINE)
+OF_FILE = re.compile(r"^ *// This file proves promises of SPECIFICATION\.md: (.*)$", re.MULTILINE)
+TEST = re.compile(r"^ *#\[test\](?: // proves: ([^;\n]*).*|.*)?\n(?:.*\n)*? *fn (\w+)", re.MULTILINE)
 HEAD = """\
 # Evidence
 
 The tests that prove each promise of [SPECIFICATION.md](../SPECIFICATION.md). `scripts/specification.py --write` writes this
-page from the comments `// proves: ID` in the sources of the tests.
+page from the comments in the sources of the tests (CONTRIBUTING.md shows their form).
 """
 
 
 def annotations():
     """Yields the file, the name and the promises of each annotated test."""
-    command = ["git", "grep", "--untracked", "-lE", "^ *// proves:", "--", "*.rs"]
+    command = ["git", "grep", "--untracked", "-lE", "// proves: |// This file proves", "--", "*.rs"]
     files = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for file in sorted(files.splitlines()):
         text = (ROOT / file).read_text()
-        of_file = [ids for ids, test in PROOF.findall(text) if not test]
+        of_file = OF_FILE.findall(text)
         if len(of_file) > 1:
-            sys.exit(f"{file}: only one `// proves: ID` may stand elsewhere than directly above `#[test]`")
+            sys.exit(f"{file}: only one line `// This file proves promises of SPECIFICATION.md: ID` may stand in a file")
         for ids, test in TEST.findall(text):
             if ids or of_file:
                 yield PurePosixPath(file), test, (ids or of_file[0]).split(", ")
@@ -119,7 +120,7 @@ def main():
     proofs = list(annotations())
     proved = {promise for _, _, ids in proofs for promise in ids}
     report("tests prove promises that SPECIFICATION.md does not have", sorted(proved - {*promises}), "correct the ID")
-    report("no test proves these promises", sorted({*promises} - proved), "annotate one: // proves: ID")
+    report("no test proves these promises", sorted({*promises} - proved), "annotate one: #[test] // proves: ID")
     text = evidence(promises, proofs)
     if "--write" in sys.argv[1:]:
         EVIDENCE.write_text(text)

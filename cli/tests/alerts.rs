@@ -12,15 +12,13 @@ fn promtool(args: &[&str]) {
     assert!(output.status.success(), "promtool {}:\n{}", args.join(" "), texts.join("\n"));
 }
 
-// proves: dcbx, monitoring
-#[test]
+#[test] // proves: dcbx, monitoring
 fn alert_rules_are_valid_and_pass_their_tests() {
     promtool(&["check", "rules", "alerts.yml"]);
     promtool(&["test", "rules", "alerts.test.yml"]);
 }
 
-// proves: monitoring
-#[test]
+#[test] // proves: monitoring
 fn every_alert_is_tested_to_fire_and_to_ignore_congestion() {
     let read = |name| std::fs::read_to_string(dashboards().join(name)).expect("the file cannot be read");
     let (rules, tests) = (read("alerts.yml"), read("alerts.test.yml"));

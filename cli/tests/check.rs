@@ -30,8 +30,7 @@ fn port(name: &str, speed: &str, more: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"{speed}\"\n{more}\n")
 }
 
-// proves: status
-#[test]
+#[test] // proves: status
 fn closed_output_pipe_is_no_error() {
     for more in [&[][..], &["--json"]] {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -66,8 +65,7 @@ fn check_of_valid_file_prints_derived_settings() {
     assert!(!printed.contains("Warnings"), "{printed}");
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_of_sixteen_ports_fits_24_lines_of_80_columns() {
     let of = |name: fn(u32) -> String| {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -93,8 +91,7 @@ fn ports_of_speeds(name: fn(u32) -> String, speeds: &[&str]) -> String {
     text(&check(file.path(), &[]).stdout).to_owned()
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_of_sixty_four_ports_fits_a_screen() {
     let printed = ports_of_speeds(|number| format!("p{number}"), &["400G"]);
     for part in
@@ -119,8 +116,7 @@ fn check_of_sixty_four_ports_fits_a_screen() {
     }
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_merges_equal_warnings_of_many_ports() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let port = |number: u32| port(&format!("p{number}"), "1G", "peer_response = \"software\"");
@@ -134,8 +130,7 @@ fn check_merges_equal_warnings_of_many_ports() {
 }
 
 /// Tests warnings that differ only in the last word of their message.
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_separates_merged_warning_from_its_help() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let small = "peer_response = \"software\"\n[port.class.3]\negress_max = \"100KB\"";
@@ -146,8 +141,7 @@ fn check_separates_merged_warning_from_its_help() {
     assert!(words.contains("may be dropped at egress to port p0-p2 all ports together can hold"), "{words}");
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_groups_workers_with_equal_number_of_ports() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let worker = |number: u32| format!("{{ core = {number}, ports = [\"p{number}\"] }}, ");
@@ -159,8 +153,7 @@ fn check_groups_workers_with_equal_number_of_ports() {
     assert!(words.contains("workers: 3 with 1 port each on cores 1-3, 2 ports on any core;"), "{words}");
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_rounds_memory_up_to_mebibytes() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let ports = ["a", "b"].map(|name| port(name, "100M", "")).concat();
@@ -180,8 +173,7 @@ fn lab_check(network: &str, more: &[&str]) -> Output {
     command.args(["lab", "check"]).arg(file.path()).args(more).output().unwrap()
 }
 
-// proves: lab-file
-#[test]
+#[test] // proves: lab-file
 fn lab_check_of_two_hundred_hosts_fits_a_screen() {
     let output = lab_check(
         "[defaults]\nspeed = \"100M\"\n[defaults.switch]\nstall_budget = \"400ms\"\nsmallest_frame = 9000\n\
@@ -196,8 +188,7 @@ fn lab_check_of_two_hundred_hosts_fits_a_screen() {
     assert!(printed.lines().count() <= 22, "{printed}");
 }
 
-// proves: lab-file
-#[test]
+#[test] // proves: lab-file
 fn lab_check_prints_switches_and_errors_as_json() {
     let output = lab_check("[[switch]]\nname = \"s1\"\nhosts = 1\n", &["--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -211,8 +202,7 @@ fn lab_check_prints_switches_and_errors_as_json() {
     assert_eq!((refused.status.code(), &report["errors"][0]["line"]), (Some(2), &3.into()));
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_output_fits_80_columns_despite_long_names() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let ports = (0..20).map(|number| {
@@ -226,8 +216,7 @@ fn check_output_fits_80_columns_despite_long_names() {
     assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
 }
 
-// proves: pacing
-#[test]
+#[test] // proves: pacing
 fn check_prints_busy_time_and_delay_of_congested_line() {
     let large = "[port.class.3]\nxon = \"200KB\"\nxoff = \"500KB\"";
     let config =
@@ -249,8 +238,7 @@ fn check_prints_busy_time_and_delay_of_congested_line() {
     assert_eq!(congested(3)["made_up_us"].as_f64(), Some(5_000.0));
 }
 
-// proves: pacing
-#[test]
+#[test] // proves: pacing
 fn check_prints_congestion_delay_only_for_static_thresholds() {
     let of = |more: &str, b: &str| {
         let (_, report) =
@@ -270,8 +258,7 @@ fn check_prints_congestion_delay_only_for_static_thresholds() {
     assert_eq!(of("[memory]\nmodel = \"shared\"\n", ""), nothing);
 }
 
-// proves: pipeline
-#[test]
+#[test] // proves: pipeline
 fn check_prints_pipeline_and_note_about_halts() {
     let pipeline = "[pipeline]\nrate = \"1Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"\n";
     let ports = ["a", "b"].map(|name| port(name, "1G", "")).concat();
@@ -321,8 +308,7 @@ fn check_json_has_numbers_that_add_up() {
     assert_eq!(report["warnings"].as_array().unwrap().len(), 1);
 }
 
-// proves: memory
-#[test]
+#[test] // proves: memory
 fn check_prints_memory_that_only_spare_ports_take() {
     let of = |spare: u8| {
         let ports = port("a", "1G", "") + &port("b", "1G", "");
@@ -344,8 +330,7 @@ fn check_prints_memory_that_only_spare_ports_take() {
     assert_eq!((report["spare_memory_bytes"].as_u64(), printed.contains("spare")), (Some(0), false));
 }
 
-// proves: configuration
-#[test]
+#[test] // proves: configuration
 fn check_of_invalid_file_lists_all_errors_and_exits_with_2() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"[switch]\npol = \"busy\"\n[[port]]\nname = \"a\"\nspeed = \"1G\"\n").unwrap();
@@ -388,8 +373,7 @@ fn check_fails_on_full_disk_but_not_on_closed_pipe() {
     assert!(unread.status.success() && unread.stderr.is_empty());
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_refuses_device_missing_on_this_machine() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(port("a", "1G", "").replace("device = \"a\"", "device = \"no-such-one\"").as_bytes())
@@ -404,8 +388,7 @@ fn check_refuses_device_missing_on_this_machine() {
     assert!(check(file.path(), &[]).status.success());
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_refuses_invalid_router_namespace_of_this_machine() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let router = "[router]\nnetns = \"/no/such/namespace\"\n";
@@ -430,8 +413,7 @@ fn error_names_missing_configuration_file() {
     assert!(text(&output.stderr).contains("cannot read the configuration /nowhere/xoff.toml"));
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn unreadable_file_is_an_error_in_json() {
     let output = check(Path::new("/nowhere/xoff.toml"), &["--json"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), ""));

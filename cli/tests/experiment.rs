@@ -4,8 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-// proves: experiment-parity
-#[test]
+#[test] // proves: experiment-parity
 fn simulated_experiment_refuses_unsupported_options() {
     let xoff = |args: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_xoff")).arg("experiment").args(args).output().unwrap()

@@ -128,8 +128,7 @@ fn jumbo_frames_arrive_at_traffic_host() {
     assert_eq!(b.received.iter().map(|stream| stream.bytes).sum::<u64>(), 2000 * (9018 + 3900));
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn traffic_hosts_use_devices_with_four_queues() {
     let pair = pair_with(&VethOptions { queues: 4, ..VethOptions::default() });
     let [there, back] = [TO_B, TO_A].map(|to| [format!("{to},count=10000")]);
@@ -140,8 +139,7 @@ fn traffic_hosts_use_devices_with_four_queues() {
     }
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn longest_frames_with_two_tags_arrive_at_every_mtu() {
     for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
         let pair = pair(mtu);
@@ -258,8 +256,7 @@ fn report_after_pauses(
     (report, sent)
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn flow_lists_pause_flows_and_malformed_ones_are_ignored() {
     let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_flows: true, ..options(10) };
@@ -276,8 +273,7 @@ fn flow_lists_pause_flows_and_malformed_ones_are_ignored() {
     assert_eq!((report.pauses.flow_frames, report.pauses.refused.values().sum::<u64>()), (0, 1));
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn rate_frames_slow_class_and_malformed_ones_are_ignored() {
     let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_rates: true, ..options(10) };
@@ -355,8 +351,7 @@ fn expect_lossless_sets_exit_code_of_traffic_host() {
     assert_eq!((&json["received"][0]["frames"], &json["received"][0]["lost"]), (&500.into(), &0.into()));
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn frames_before_start_of_receiver_do_not_count_as_lost() {
     let pair = pair(1500);
     let stream = format!("class=3,{TO_B},rate=1M");
@@ -386,8 +381,7 @@ fn frames_before_start_of_receiver_do_not_count_as_lost() {
     );
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn deleted_interface_ends_host_with_report() {
     let stream = format!("class=3,{TO_B},rate=1M");
     for rest in [&["--stream", &stream][..], &[]] {
@@ -429,8 +423,7 @@ fn interrupted_sender_reports_all_frames_it_sent() {
     assert_eq!(json["sent"][0]["frames"], sink.received[0].frames);
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn interrupted_receiver_counts_frames_already_received() {
     let pair = pair(1500);
     let stop = AtomicBool::new(true);
@@ -444,8 +437,7 @@ fn interrupted_receiver_counts_frames_already_received() {
     assert_eq!((report.received[0].frames, report.received[0].lost), (2000, 0));
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn traffic_host_runs_though_nobody_reads_its_messages() {
     let pair = pair(1500);
     for (device, expected) in [("eth0", 1), ("none", 2)] {
@@ -456,8 +448,7 @@ fn traffic_host_runs_though_nobody_reads_its_messages() {
     }
 }
 
-// proves: traffic
-#[test]
+#[test] // proves: traffic
 fn bad_usage_exits_with_2() {
     let pair = pair(1500);
     for (args, expected) in [

@@ -60,8 +60,7 @@ fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
     lines.take_while(|line| line.starts_with('|')).map(row).collect()
 }
 
-// proves: configuration
-#[test]
+#[test] // proves: configuration
 fn documentation_lists_exactly_the_keys_of_the_parser() {
     for (heading, _, keys) in TABLES {
         let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
@@ -83,8 +82,7 @@ fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     rows(heading).into_iter().filter_map(value)
 }
 
-// proves: configuration
-#[test]
+#[test] // proves: configuration
 fn documented_default_of_each_key_equals_parser_default() {
     let read = |text: &str| {
         let config = Config::from_toml("test", &format!("{text}{PORTS}"), Machine::default()).unwrap();
@@ -108,8 +106,7 @@ fn documented_default_of_each_key_equals_parser_default() {
     assert!(count > 85, "{count}");
 }
 
-// proves: configuration
-#[test]
+#[test] // proves: configuration
 fn documentation_quotes_constants_of_computed_defaults() {
     let (bytes, time) = (quantity::bytes, quantity::time);
     let range = |least, most| format!("{} to {}", bytes(least), bytes(most));

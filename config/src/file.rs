@@ -97,7 +97,7 @@ fn is_device(_: &std::fs::Metadata) -> bool {
     false
 }
 
-// proves: configuration
+// This file proves promises of SPECIFICATION.md: configuration
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -97,8 +97,7 @@ mod tests {
         assert_eq!(config.warnings, [], "a peer that responds as the standard requires causes a warning");
     }
 
-    // proves: sim-hosts
-    #[test]
+    #[test] // proves: sim-hosts
     fn ideal_switch_has_same_flow_control_as_software_switch() {
         let live = Config::from_toml_on(Hardware::Software, "test", PORTS, Machine::default()).unwrap();
         assert_eq!(ideal("").switch.ports[0].flow_control, live.switch.ports[0].flow_control);

@@ -59,8 +59,7 @@ mod tests {
         Config::from_toml("test", &text, Machine::default()).map_err(|error| format!("{error:?}"))
     }
 
-    // proves: snooping
-    #[test]
+    #[test] // proves: snooping
     fn snooping_follows_vlan_before_whole_switch() {
         let all =
             read("[multicast]\nsnooping = true\nunknown = \"routers\"\nquerier = \"192.0.2.1\"\ngroups = 7");

@@ -331,8 +331,7 @@ mod tests {
         workers.iter().map(|worker| worker.ports.iter().map(|port| port.0).collect()).collect()
     }
 
-    // proves: workers
-    #[test]
+    #[test] // proves: workers
     fn slow_switch_gets_one_worker_without_fixed_core() {
         let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16);
         assert_eq!(

@@ -250,8 +250,7 @@ mod tests {
         assert_eq!(standard.headroom().peer_backlog, Bytes::ZERO);
     }
 
-    // proves: pacing
-    #[test]
+    #[test] // proves: pacing
     fn default_xon_covers_peer_resume_time_within_bounds() {
         let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
         let cable = Bytes(125); // 2 x 50 ns at 10 Gb/s
@@ -277,8 +276,7 @@ mod tests {
         );
     }
 
-    // proves: pacing
-    #[test]
+    #[test] // proves: pacing
     fn default_burst_makes_up_for_a_fifth_of_stall_budget() {
         assert_eq!(line(1_000, Nanos::from_millis(25)).burst, Bytes(625_000));
         assert_eq!(line(10_000, Nanos::from_micros(2_500)).burst, Bytes(625_000));

@@ -136,8 +136,7 @@ mod tests {
         );
     }
 
-    // proves: check
-    #[test]
+    #[test] // proves: check
     fn texts_that_differ_in_one_word_are_merged() {
         let fold = |texts: &[&str]| folded(texts.iter().map(|text| (*text).to_owned()));
         assert_eq!(

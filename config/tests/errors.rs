@@ -58,8 +58,7 @@ fn warnings(text: &str) -> Vec<String> {
         .collect()
 }
 
-// proves: configuration
-#[test]
+#[test] // proves: configuration
 fn errors_are_all_reported_in_order_of_file() {
     let text = "[switch]\nstall_budgett = \"25ms\"\npoll = 3\n[class.3]\nxon = \"5KB\"\nxoff = \"2KB\"\n[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1X\"\n[[port]]\nname = \"a\"\n";
     let found: Vec<_> =
@@ -254,8 +253,7 @@ fn two_workers_with_when_full_stop_are_refused() {
     assert_eq!(config.workers(&Vec::from_iter(0..64)).len(), 1);
 }
 
-// proves: pipeline
-#[test]
+#[test] // proves: pipeline
 fn note_names_classes_by_which_peer_can_halt_pipeline() {
     let notes = |text: &str| {
         let config = read(text).unwrap();
@@ -471,8 +469,7 @@ fn invalid_qcn_keys_are_refused() {
     assert_only("[qcn]\nculprit = \"arivals\"\n", (2, 12), &["did you mean \"arrival\""]);
 }
 
-// proves: configuration
-#[test]
+#[test] // proves: configuration
 fn size_error_names_units_and_maximum() {
     let most = 1_u64 << 50;
     assert!(read(&format!("[qcn]\nsample_every = {most}\n{PORTS}")).is_ok());
@@ -529,8 +526,7 @@ fn qcn_seed_below_0_is_refused() {
     assert_only("[qcn]\nseed = -1\n", (2, 8), &["`seed` is -1", "from 0 to 9223372036854775807"]);
 }
 
-// proves: configuration
-#[test]
+#[test] // proves: configuration
 fn error_report_makes_control_characters_visible() {
     let text = "[switch]\n\"\\u001b[31m\" = 1\nname = \"\u{1b}]0;owned\u{7}\" # \u{9b}2J\n";
     for text in [text, &format!("[switch]\n\"\\u001b[31m\" = 1\n{PORTS}")] {

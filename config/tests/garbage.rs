@@ -87,8 +87,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 explore! {
-    // proves: configuration
-    #[test]
+    #[test] // proves: configuration
     fn arbitrary_text_does_not_panic(text in "\\PC{0,200}") {
         config::check(text.as_bytes());
     }

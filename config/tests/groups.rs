@@ -63,8 +63,7 @@ fn group_of_file_gets_its_members_weights_and_spread() {
     assert_eq!(frame("turns = \"random\"\n"), Spread::Frame(Turns::Random));
 }
 
-// proves: groups
-#[test]
+#[test] // proves: groups
 fn switch_name_changes_path_choice() {
     let salt = |name: &str| {
         let text = format!("[switch]\nname = \"{name}\"\n[[group]]\nname = \"up\"\nports = [\"a\"]\n");
@@ -74,8 +73,7 @@ fn switch_name_changes_path_choice() {
     assert_eq!(salt("leaf1"), salt("leaf1"));
 }
 
-// proves: groups
-#[test]
+#[test] // proves: groups
 fn port_in_two_groups_is_refused() {
     let first = "[[group]]\nname = \"x\"\nports = [\"a\", \"b\"]\n";
     let second = |name: &str| format!("{first}[[group]]\nname = \"y\"\nports = [\"c\", \"{name}\"]\n");
@@ -100,8 +98,7 @@ fn port_in_two_groups_is_refused() {
     }
 }
 
-// proves: groups
-#[test]
+#[test] // proves: groups
 fn group_members_with_different_settings_are_refused() {
     let group = "[[group]]\nname = \"up\"\nports = [\"a\", \"b\"]\n";
     for (key, of_b) in [
@@ -156,8 +153,7 @@ fn static_address_at_both_port_and_group_is_refused() {
     wrong_with_ports(&of(""), (4, 1), &["`port` is missing in [[fdb.static]]"]);
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn lacp_of_group_is_off_active_or_passive() {
     let lacp =
         |keys: &str| fine(&format!("[[group]]\nname = \"g\"\nports = [\"a\"]\n{keys}")).switch.groups[0].lacp;
@@ -169,8 +165,7 @@ fn lacp_of_group_is_off_active_or_passive() {
     wrong_with_ports(lonely, (4, 17), &["no effect without LACP", "lacp = \"active\""]);
 }
 
-// proves: path-hash
-#[test]
+#[test] // proves: path-hash
 fn hash_of_file_has_the_listed_fields() {
     let hash = |list: &str| fine(&format!("[switch]\nhash = {list}\n")).switch.hash;
     assert_eq!(fine("").switch.hash, hash("[\"ports\", \"protocol\"]"));

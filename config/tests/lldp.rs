@@ -29,8 +29,7 @@ fn lldp_and_dcbx_are_on_by_default() {
     assert!(message("lldp = \"host\"\n").contains("lldp"));
 }
 
-// proves: lldp
-#[test]
+#[test] // proves: lldp
 fn lldp_of_kernel_without_host_interface_is_refused() {
     let kernel = "lldp = \"kernel\"\n";
     assert_eq!(port(&format!("{kernel}routed = true\n")).lldp, Lldp::Kernel);
@@ -64,8 +63,7 @@ fn keys_that_follow_neighbor_need_lldp_and_pfc() {
     }
 }
 
-// proves: dcbx
-#[test]
+#[test] // proves: dcbx
 fn note_lists_lossless_classes_of_dcbx_willing_port() {
     let config = read("lossless = [3, 4]\ndcbx = \"willing\"\n").unwrap();
     let notes: Vec<&str> = config.notes.iter().map(|problem| problem.message.as_str()).collect();

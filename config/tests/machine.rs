@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: memory
+// This file proves promises of SPECIFICATION.md: memory
 
 use std::path::Path;
 
@@ -24,8 +24,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     Config::from_toml("test.toml", text, Machine::default())
 }
 
-// proves: check, workers
-#[test]
+#[test] // proves: check, workers
 fn worker_on_unavailable_core_is_refused() {
     let core = |core: u16| format!("[switch]\nworkers = [{{ core = {core}, ports = [\"a\", \"b\"] }}]\n");
     let Err(ConfigError::Invalid(invalid)) = read(&format!("{}{PORTS}", core(1_024))) else {
@@ -110,8 +109,7 @@ fn error_for_lack_of_memory_names_cgroup_and_remedy() {
     assert!(help.contains(" MiB, and does not suffice alone; "), "{help}");
 }
 
-// proves: shared-memory
-#[test]
+#[test] // proves: shared-memory
 fn budget_one_byte_below_smallest_memory_plan_is_refused() {
     let with = |budget: u64| read(&format!("[memory]\nbudget = {budget}\n{PORTS}"));
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed().0;
@@ -176,8 +174,7 @@ fn budget_together_with_lossy_pool_is_refused() {
     }
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn port_device_used_by_machine_is_error_or_warning() {
     fn with(name: &str, uses: Uses) -> Device {
         let index = if name == "eth1" { 1 } else { 2 };
@@ -247,8 +244,7 @@ fn port_device_used_by_machine_is_error_or_warning() {
     }
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn path_that_is_no_network_namespace_is_refused() {
     let routed = format!("{PORTS}[router]\nnetns = \"/run/rt\"\n[switch]\nhttp_netns = \"/run/web\"\n")
         .replacen("[[port]]\n", "[[port]]\nrouted = true\n", 1);
@@ -270,8 +266,7 @@ fn path_that_is_no_network_namespace_is_refused() {
     assert_eq!(messages(|_| false), [message("/run/rt"), message("/run/web")]);
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn device_without_mtu_or_queue_of_its_port_is_refused() {
     let here = Machine {
         device: |name| match name {
@@ -394,8 +389,7 @@ fn memory_plan_matches_hand_calculation() {
     assert_eq!(plan.needed(), plan.total.saturating_add(plan.kernel));
 }
 
-// proves: memory, reload
-#[test]
+#[test] // proves: memory, reload
 fn added_port_one_byte_above_available_memory_is_refused() {
     let config = read(PORTS).unwrap();
     let (receive, transmit) = (13_678 + 31 + 256, 180 + 64);
@@ -434,8 +428,7 @@ fn small_receive_chunks_save_three_fifths_of_memory() {
 }
 
 /// At 1 Gb/s, 3,775,000 bytes arrive in 25.2 ms and a burst of 5 ms. A chunk of 4,096 bytes holds 3,840 of them.
-// proves: memory, headroom
-#[test]
+#[test] // proves: memory, headroom
 fn stall_chunks_count_several_chunks_for_a_long_frame() {
     let chunks = |mtu: u32| {
         let config = two_ports("[switch]\nsmallest_frame = 1500\n", &format!("mtu = {mtu}\n"));

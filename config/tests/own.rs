@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: own-policy
+// This file proves promises of SPECIFICATION.md: own-policy
 
 use std::sync::{Arc, Mutex};
 
@@ -152,8 +152,7 @@ fn error_for_missing_custom_policy_names_alternatives() {
     }
 }
 
-// proves: reload
-#[test]
+#[test] // proves: reload
 fn reload_detects_changed_parameters_of_custom_policy() {
     let config = |part: &str| read(&format!("[policy.custom]\npart = {part}\n")).0.unwrap();
     let (_, none) = config("1").changes(1, config("1.0"));

@@ -57,8 +57,7 @@ fn policy_with_ingress_thresholds_only_allows_two_workers() {
     assert!(several(PolicyKind::GPfc) && !several(PolicyKind::PPfc));
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn policy_of_lossy_class_warns() {
     let of = |policy: &str| {
         let config = read(&format!("[switch]\npolicy = {policy}\n[defaults]\nlossless = [3]\n")).unwrap();
@@ -70,8 +69,7 @@ fn policy_of_lossy_class_warns() {
     assert_eq!(of("\"capfc-stop-max\""), []);
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn egress_max_at_policy_congestion_threshold_warns() {
     let of = |policy: &str, most: u64| {
         let class = format!("[class.3]\negress_max = {most}\negress_xoff = 20000\negress_xon = 15000\n");

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: configuration
+// This file proves promises of SPECIFICATION.md: configuration
 
 use xoff_config::{Config, ConfigError, Machine, Problem};
 

@@ -27,8 +27,7 @@ fn class(config: &Config, index: usize, class: usize) -> &ClassSettings {
     &config.switch.ports[index].classes[class]
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn xon_or_xoff_that_leaves_line_idle_causes_note() {
     let notes_of = |keys: &str| {
         let notes = two_ports(&format!("[class.3]\n{keys}"), "").notes.into_iter();
@@ -111,8 +110,7 @@ fn default_xoff_and_xon_follow_from_port_speed() {
     assert_eq!(class(&fast, 0, 3).xon, Bytes(1_000_500), "200 us at 40 Gb/s");
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn default_frame_limits_follow_from_byte_limits() {
     let config = two_ports(
         "[switch]\nsmallest_frame = 100\n[class.3]\nxoff = 10001\n[class.0]\negress_max = 2561\n",
@@ -134,8 +132,7 @@ fn default_lossy_egress_queue_holds_8_ms_of_line_rate() {
     assert_eq!([max("2097M"), max("2098M")], [2_097_000, 2 << 20]);
 }
 
-// proves: lossy-classes
-#[test]
+#[test] // proves: lossy-classes
 fn lossless_egress_queue_fits_all_frames_held_at_ingress() {
     let config = two_ports("", "[port.class.3]\nheadroom = 5000000\nxoff = 200000\n");
     let a = class(&config, 0, 3);
@@ -211,8 +208,7 @@ fn pipeline_with_rate_or_delay_bounds_frames_at_ingress() {
     assert_eq!(two_ports("", "").switch.pipeline, PipelineSettings::default());
 }
 
-// proves: shared-memory
-#[test]
+#[test] // proves: shared-memory
 fn shared_memory_of_capfc_warns_of_lossless_drops() {
     let document = include_str!("../../docs/configuration.md");
     let (_, example) = document.split_once("`egress_warn`:\n\n").unwrap();
@@ -289,8 +285,7 @@ fn ingress_reserve_adds_to_memory_and_egress_limit() {
     assert_eq!(mixed.port_share(1, &[]).queued, Held::of(entered, entered.0.div_ceil(64)));
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn xoff_frames_sets_planned_memory_of_lossless_frames() {
     let lossless = |text: &str| {
         let config = two_ports(text, "");
@@ -366,8 +361,7 @@ fn chunks_are_as_large_as_mtu_needs_up_to_4096_bytes() {
 }
 
 /// Headroom must grow from each speed to the next (10G to 1.6T), each cable (3 m to 1000 km) and each MTU (up to the largest).
-// proves: headroom
-#[test]
+#[test] // proves: headroom
 fn headroom_grows_with_speed_cable_and_mtu() {
     let speeds = [10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000];
     let (cables, mtus) = ([3, 30, 300, 2_000, 40_000, 1_000_000], [256, 1_500, 4_200, 9_216]);
@@ -390,8 +384,7 @@ fn headroom_grows_with_speed_cable_and_mtu() {
     }
 }
 
-// proves: shared-memory
-#[test]
+#[test] // proves: shared-memory
 fn lossless_classes_without_reserve_share_pool_with_note() {
     let notes = |keys: &str| {
         let config = two_ports(&format!("[memory]\nmodel = \"shared\"\n{keys}"), "");
@@ -466,8 +459,7 @@ fn automatic_ecn_marking_starts_at_half_of_xoff() {
     assert_eq!(ecn(&format!("{own}[class.4]\necn_min = \"off\"\n"), 4), None);
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn alpha_log2_that_leaves_no_room_for_a_frame_warns() {
     let of = |memory: &str, class: &str| {
         let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");

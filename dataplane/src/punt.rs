@@ -111,8 +111,7 @@ mod tests {
         );
     }
 
-    // proves: slow-path
-    #[test]
+    #[test] // proves: slow-path
     fn punt_bucket_allows_burst_then_exact_rate() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 3, burst: 5 });
         assert_eq!(taken(&mut bucket, Nanos(0)), 5);
@@ -123,8 +122,7 @@ mod tests {
         assert_eq!(taken(&mut bucket, Nanos::from_secs(1_000)), 5, "more than the burst was saved up");
     }
 
-    // proves: lacp
-    #[test]
+    #[test] // proves: lacp
     fn punt_burst_is_kept_for_protocols_of_the_link() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 16 });
         assert_eq!(taken(&mut bucket, Nanos(0)), 14);

@@ -1,4 +1,4 @@
-// proves: configuration
+// This file proves promises of SPECIFICATION.md: configuration
 
 #[path = "../../fuzz/src/cnm.rs"]
 mod cnm;
@@ -51,14 +51,12 @@ fn fuzz_corpus_of_cnms_passes_parser_checks() {
     run("cnm", cnm::check);
 }
 
-// proves: lldp
-#[test]
+#[test] // proves: lldp
 fn fuzz_corpus_of_lldp_frames_passes_parser_checks() {
     run("lldp", lldp::check);
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn fuzz_corpus_of_lacp_frames_passes_parser_checks() {
     run("lacp", lacp::check);
 }
@@ -68,14 +66,12 @@ fn fuzz_corpus_of_multicast_passes_parser_checks() {
     run("multicast", multicast::check);
 }
 
-// proves: ofc-flows
-#[test]
+#[test] // proves: ofc-flows
 fn fuzz_corpus_of_flow_lists_passes_parser_checks() {
     run("ofc", ofc::check);
 }
 
-// proves: gfc
-#[test]
+#[test] // proves: gfc
 fn fuzz_corpus_of_class_rates_passes_parser_checks() {
     run("gfc", gfc::check);
 }

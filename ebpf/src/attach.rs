@@ -246,8 +246,7 @@ mod tests {
     }
 
     /// The XDP program removes metadata in front of a packet, which would overwrite the adjacent small chunk.
-    // proves: memory
-    #[test]
+    #[test] // proves: memory
     fn xdp_program_removes_metadata_in_front_of_packets() {
         let mut storage = MaybeUninit::uninit();
         let program = load(1, None, 0, &mut storage).expect("the kernel loads the XDP program as root");

@@ -238,7 +238,7 @@ fn page_of(ifindex: i32) -> u64 {
     u64::from(ifindex.cast_unsigned()) * PAGE as u64
 }
 
-// proves: start-stop
+// This file proves promises of SPECIFICATION.md: start-stop
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -277,8 +277,7 @@ mod tests {
         assert!(second.take(3).is_ok());
     }
 
-    // proves: own-stack, start-stop
-    #[test]
+    #[test] // proves: own-stack, start-stop
     fn next_owner_reads_xdp_program_id_of_killed_process() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();

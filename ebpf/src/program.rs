@@ -133,7 +133,7 @@ impl Program {
     }
 }
 
-// proves: devices
+// This file proves promises of SPECIFICATION.md: devices
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -192,8 +192,7 @@ mod tests {
         });
     }
 
-    // proves: log
-    #[test]
+    #[test] // proves: log
     fn libbpf_messages_are_logged_at_debug_level() {
         with_devices(|[v0, _]| {
             let mut log = tempfile::tempfile().unwrap();

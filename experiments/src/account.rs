@@ -197,8 +197,7 @@ mod tests {
 
     const CLASS: Class = Class::ALL[5];
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn frames_lost_in_kernel_do_not_count_as_queued() {
         let switches = [Counted::nothing("switch")];
         let class = switches[0].counters.class(PortId(0), CLASS);
@@ -217,8 +216,7 @@ mod tests {
         assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn jain_index_without_shares_is_none() {
         assert_eq!([jain(&[]), jain(&[0.0, 0.0])], [None, None]);
     }

@@ -113,8 +113,7 @@ pub(crate) mod tests {
         assert_eq!(bridged.gateway(host), None, "a bridged plan has addresses");
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn routes_use_all_shortest_paths() {
         let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();
         let next_hops = |switch, host| -> Vec<&str> {

@@ -141,8 +141,7 @@ mod tests {
         assert!(text.ends_with("paused by: station 00:00:00:00:00:99, class 3\n"), "{text}");
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn counters_are_read_again_until_two_readings_agree() {
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));

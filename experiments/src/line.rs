@@ -94,8 +94,7 @@ impl Display for Line {
 mod tests {
     use super::*;
 
-    // proves: experiment-parity
-    #[test]
+    #[test] // proves: experiment-parity
     fn live_sizes_grow_and_simulated_times_shrink_with_rate() {
         let (size, span) = (Bytes(50_000), Nanos::from_millis(600));
         for (rate, sizes, spans) in
@@ -110,8 +109,7 @@ mod tests {
         }
     }
 
-    // proves: experiment-parity
-    #[test]
+    #[test] // proves: experiment-parity
     fn rate_is_shown_in_fitting_unit() {
         let text = |mbps| Line::simulated(BitRate::from_mbps(mbps)).to_string();
         assert_eq!([100, 2_500, 400_000].map(text), ["100 Mb/s", "2.5 Gb/s", "400 Gb/s"]);

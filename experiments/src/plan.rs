@@ -432,8 +432,7 @@ mod tests {
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
 
-    // proves: experiment-parity
-    #[test]
+    #[test] // proves: experiment-parity
     fn switch_on_simulated_machine_has_live_configuration() {
         let rate = BitRate::from_mbps(200);
         let configurations = |line: Line| {
@@ -463,8 +462,7 @@ mod tests {
         }
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn user_settings_override_all_settings_except_nic_ones() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));

@@ -130,8 +130,7 @@ mod tests {
         }
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn lost_probe_is_resent() {
         let (sent, looks_since) = (Cell::new(0), Cell::new(0));
         let came = || {

@@ -162,8 +162,7 @@ mod tests {
         assert_eq!(rows(&PAUSES)[1].join(","), "pfc,1,senders=2,7,switch,receiver,3,xoff,1");
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn data_of_other_run_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let queues = directory.path().join(file(&QUEUES));

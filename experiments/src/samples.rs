@@ -129,7 +129,7 @@ fn completions(plan: &Plan, load: &Load, account: &Account, begin: Nanos, from: 
     load.of(from).iter().enumerate().filter_map(of).collect()
 }
 
-// proves: experiments
+// This file proves promises of SPECIFICATION.md: experiments
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

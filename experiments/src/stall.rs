@@ -83,8 +83,7 @@ impl Serialize for Stall {
 mod tests {
     use super::*;
 
-    // proves: experiment-parity
-    #[test]
+    #[test] // proves: experiment-parity
     fn stall_text_parses_into_times() {
         let of = |text: &str| text.parse::<Stall>();
         let [ms, s] = [Nanos::from_millis(2), Nanos::from_secs(1)];

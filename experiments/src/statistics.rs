@@ -196,8 +196,7 @@ mod tests {
         assert_eq!(Spread::of([7.0]), Some(one));
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn interval_uses_students_t() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
         // The standard deviation is 1, the standard error 1 / sqrt(3), and Student's t for two degrees of freedom
@@ -211,8 +210,7 @@ mod tests {
     }
 
     /// Expected intervals are from Newcombe (1998), table I, and from the rule of three (no event in ten runs).
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn interval_of_share_is_wilsons_score_interval() {
         let of = |yes: usize, runs: usize| {
             let values: Vec<f64> = (0..runs).map(|run| f64::from(u8::from(run < yes))).collect();
@@ -227,8 +225,7 @@ mod tests {
         assert_eq!((Interval::of_share(&[]), Interval::of_share(&[1.0])), (None, None));
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn spread_without_values_is_none() {
         assert_eq!((Spread::of([]), mean([])), (None, None));
         assert_eq!(mean([1.0, 2.0, 6.0]), Some(3.0));
@@ -251,8 +248,7 @@ mod tests {
         TestSweep { sweep: vec![TestPoint { senders: 8, mbps: Spread::of(mbps) }], rates: vec![1.0] }
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn intervals_are_listed_by_result_path() {
         let of = intervals([run(Some(93.0)), run(Some(95.0))]);
         let at = of["/sweep/0/mbps/p50"];
@@ -263,8 +259,7 @@ mod tests {
         );
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn boolean_results_have_share_intervals() {
         let of =
             intervals([1, 1, 1].map(|deadlocks| serde_json::json!({ "deadlocks": deadlocks, "xoffs": 1 })));

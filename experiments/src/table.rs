@@ -32,7 +32,7 @@ impl Plan {
     }
 }
 
-// proves: sim-fabrics
+// This file proves promises of SPECIFICATION.md: sim-fabrics
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

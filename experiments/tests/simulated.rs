@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: experiment-parity
+// This file proves promises of SPECIFICATION.md: experiment-parity
 
 use serde_json::Value;
 use xoff_experiments::Line;
@@ -70,8 +70,7 @@ fn incast_results_scale_with_line_rate() {
 }
 
 /// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes per second.
-// proves: experiments
-#[test]
+#[test] // proves: experiments
 fn slower_line_than_pipeline_fills_egress_queue() {
     let policies = ["pfc", "pfc-wstop"];
     for (rate, is_full) in [("8kpps", false), ("10kpps", true)] {

@@ -141,8 +141,7 @@ mod tests {
         });
     }
 
-    // proves: classification
-    #[test]
+    #[test] // proves: classification
     fn trust_both_prefers_dscp_over_pcp() {
         let (port, classifier) = (port(Trust::Both), Classifier::new(&port(Trust::Both)));
         every_kind_of_frame(|header, dscp, pcp| {
@@ -161,8 +160,7 @@ mod tests {
         every_kind_of_frame(|header, _, _| assert_eq!(classifier.classify(&header), DEFAULT));
     }
 
-    // proves: classification
-    #[test]
+    #[test] // proves: classification
     fn data_frames_have_expected_classes() {
         let table = include_str!("../../wire/data/data-frames.txt");
         for (columns, frame) in xoff_explore::frames(table) {

@@ -212,8 +212,7 @@ mod tests {
         assert_eq!(histogram.count(), 6);
     }
 
-    // proves: status
-    #[test]
+    #[test] // proves: status
     fn recent_maximum_expires_after_five_minutes() {
         let recent = RecentMax::default();
         let at = |minutes: u64| minutes * MINUTE;

@@ -177,8 +177,7 @@ impl DropKind {
 mod tests {
     use super::*;
 
-    // proves: verdict
-    #[test]
+    #[test] // proves: verdict
     fn only_listed_drop_reasons_count_as_filtered_not_lost() {
         let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);
         let names: Vec<&str> = filtered.map(DropReason::name).collect();

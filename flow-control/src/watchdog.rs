@@ -201,7 +201,7 @@ impl Watchdog {
     }
 }
 
-// proves: watchdog
+// This file proves promises of SPECIFICATION.md: watchdog
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

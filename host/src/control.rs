@@ -288,8 +288,7 @@ mod tests {
         assert_eq!(parse(cut), Err(MacControlError::Truncated));
     }
 
-    // proves: traffic
-    #[test]
+    #[test] // proves: traffic
     fn flow_list_or_rate_frame_with_invalid_field_is_refused() {
         let (flows, steps) = ("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@9", "gfc:3=2@9");
         for (what, why) in [

@@ -336,8 +336,7 @@ mod tests {
         assert_eq!(gate.counts(Nanos(3000)).classes[3].paused, Nanos(2000));
     }
 
-    // proves: host-pauses
-    #[test]
+    #[test] // proves: host-pauses
     fn gate_counts_but_ignores_pauses_of_excluded_classes() {
         let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));
         receive(&mut gate, 0, &pause(65535));

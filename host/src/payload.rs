@@ -407,8 +407,7 @@ mod tests {
         }
     }
 
-    // proves: traffic
-    #[test]
+    #[test] // proves: traffic
     fn routed_frame_has_router_mac_and_destination_ip() {
         let (headers, stamp) = plain();
         let router = MacAddr([2, 0, 0, 7, 7, 7]);

@@ -69,8 +69,7 @@ mod tests {
 
     const C3: Class = Class::ALL[3];
 
-    // proves: gfc
-    #[test]
+    #[test] // proves: gfc
     fn rate_limit_of_a_class_expires_by_itself() {
         let mut gate = RateGate::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         let rates = Rates { time: Quanta(100), ..Rates::default() };

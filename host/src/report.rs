@@ -439,8 +439,7 @@ mod tests {
         assert_eq!(reports[2].violations(ClassSet::ALL), Vec::<String>::new());
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn stream_completes_only_with_all_distinct_frames() {
         let of = |frames, duplicated| ReceivedStream { frames, duplicated, last_ns: 7, ..Default::default() };
         let completed = [of(10, 0), of(9, 0), of(10, 1), of(11, 1), of(0, 0)].map(|of| of.completed(10));
@@ -466,8 +465,7 @@ mod tests {
         }
     }
 
-    // proves: verdict
-    #[test]
+    #[test] // proves: verdict
     fn run_with_drops_at_the_host_is_not_lossless() {
         let good = ReceivedStream { sent_known: true, ..Default::default() };
         let drops = DropReport { total: 1, ..Default::default() };

@@ -414,8 +414,7 @@ mod tests {
         assert_eq!(reports, [0, 2]);
     }
 
-    // proves: sim-hosts
-    #[test]
+    #[test] // proves: sim-hosts
     fn line_rate_stream_does_not_catch_up_after_a_pause() {
         let mut sender = sender(&["class=3,size=105,rate=line", "class=4,size=105,start=1s"]);
         let c3 = ClassSet(1 << 3);
@@ -426,8 +425,7 @@ mod tests {
         assert_eq!(drain(&mut sender, at(101), c3).0.len(), 0);
     }
 
-    // proves: sim-hosts
-    #[test]
+    #[test] // proves: sim-hosts
     fn stream_of_sleeping_host_does_not_catch_up_paused_time() {
         let c3 = ClassSet(1 << 3);
         for flow in [false, true] {

@@ -377,8 +377,7 @@ mod tests {
         );
     }
 
-    // proves: traffic
-    #[test]
+    #[test] // proves: traffic
     fn frames_sent_before_sink_start_count_as_missed() {
         // Frame 5 is sent 3000 ns after frame 0. When it arrives, the sink has been ready for `watched` ns.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
@@ -392,8 +391,7 @@ mod tests {
         }
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn sink_counts_frames_of_each_chosen_sender_separately() {
         let progress = Arc::new(Progress::of_senders([1, 2]));
         let mut sink = Sink::new(ADDRESS, false, Nanos::ZERO, Arc::clone(&progress));

@@ -350,8 +350,7 @@ mod tests {
         assert_eq!(one(""), Stream::default());
     }
 
-    // proves: traffic
-    #[test]
+    #[test] // proves: traffic
     fn stream_without_destination_is_refused() {
         for text in ["", "class=3,rate=1G"] {
             let StreamErrors(errors) = parse_streams(&[text]).unwrap_err();
@@ -364,8 +363,7 @@ mod tests {
         assert!(keys_help().contains("  size      frame size with FCS, 64 to 9018 bytes [default: 1518]\n"));
     }
 
-    // proves: traffic
-    #[test]
+    #[test] // proves: traffic
     fn stream_with_all_keys_is_parsed() {
         let stream = one(
             "class=3,dscp=26,ecn=2,pcp=4,vlan=7,dst=02:00:00:00:00:02,via=02:00:00:00:00:03,src=02:00:00:00:00:01,\
@@ -449,8 +447,7 @@ mod tests {
         }
     }
 
-    // proves: traffic
-    #[test]
+    #[test] // proves: traffic
     fn stream_refuses_router_address_that_is_not_unicast() {
         let of = |via: &str| parse_streams(&[format!("dst=02:00:00:00:00:02,via={via}")]);
         for (via, is_one) in [
@@ -471,8 +468,7 @@ mod tests {
         assert_eq!(errors("via=broadcast").len(), 1, "number of errors without `dst`");
     }
 
-    // proves: traffic
-    #[test]
+    #[test] // proves: traffic
     fn each_fault_in_stream_keys_gives_exactly_one_error() {
         for text in [
             "on=1ms,off=1ms,burst=1KB,every=1s",

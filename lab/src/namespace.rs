@@ -241,8 +241,7 @@ mod tests {
         assert_eq!(namespace.spawn_thread(inode).join().unwrap(), inside);
     }
 
-    // proves: lab-lifecycle
-    #[test]
+    #[test] // proves: lab-lifecycle
     fn programs_in_namespace_see_only_its_hosts_file_and_devices() {
         let namespace = Lab::new().namespace("lab-c").unwrap();
         namespace.furnish("192.0.2.7 somebody\n".into()).unwrap();
@@ -261,8 +260,7 @@ mod tests {
         assert_eq!((again.run(inode), again.inode()), (namespace.inode(), namespace.inode()));
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn private_directories_of_namespace_are_invisible_outside() {
         let namespace = Lab::new().namespace("lab-d").unwrap();
         let place = Path::new("/run/lab-d/note");
@@ -281,8 +279,7 @@ mod tests {
         assert!(!place.exists() && !Path::new("/var/tmp/lab-d").exists(), "private file is visible outside");
     }
 
-    // proves: lab-lifecycle
-    #[test]
+    #[test] // proves: lab-lifecycle
     fn namespace_reports_refused_thread_and_limit_to_raise() {
         let lab = Lab::new();
         let namespace = lab.namespace("lab-e").unwrap();

@@ -57,8 +57,7 @@ pub(crate) mod tests {
         result
     }
 
-    // proves: lab-lifecycle
-    #[test]
+    #[test] // proves: lab-lifecycle
     fn parallel_work_without_threads_is_done_by_caller() {
         let caller = thread::current().id();
         let done = without_threads(|| each(vec![1, 2], |item| (item, thread::current().id())));

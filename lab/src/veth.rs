@@ -210,8 +210,7 @@ mod tests {
 
     const VICTIM: &str = "XOFF_LAB_VICTIM";
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn kernel_removes_namespaces_of_a_lab_after_kill_9() {
         if env::var_os(VICTIM).is_some() {
             let mut lab = Lab::new();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-// proves: host-service
+// This file proves promises of SPECIFICATION.md: host-service
 
 use std::process::Command;
 use std::thread;
@@ -181,8 +181,7 @@ fn error_names_refused_request_and_quotes_kernel() {
     });
 }
 
-// proves: devices
-#[test]
+#[test] // proves: devices
 fn queue_monitor_reports_changed_number_of_queues() {
     with_device(|_| {
         let mut monitor = QueueMonitor::open().unwrap().unwrap();

@@ -37,8 +37,7 @@ mod tests {
         assert_eq!(arrivals.came(Nanos(1_002), Nanos(70_002), None), Nanos(1_002));
     }
 
-    // proves: host-pauses
-    #[test]
+    #[test] // proves: host-pauses
     fn clock_change_never_dates_frame_before_last_empty_read() {
         let mut arrivals = Arrivals::new(Nanos(0));
         arrivals.empty(Nanos(900));

@@ -169,8 +169,7 @@ mod tests {
         pfc.iter().flat_map(Pfc::iter).collect()
     }
 
-    // proves: host-service
-    #[test]
+    #[test] // proves: host-service
     fn agent_sends_xoff_at_backlog_limit_and_xon_at_half() {
         let mut pause = pause();
         assert_eq!(pause.update(Nanos(0), Bytes(999)), None);

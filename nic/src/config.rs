@@ -349,8 +349,7 @@ mod tests {
         lines.take_while(|line| line.starts_with('|')).map(row).collect()
     }
 
-    // proves: configuration
-    #[test]
+    #[test] // proves: configuration
     fn hosts_page_lists_exactly_the_configuration_keys() {
         for (heading, _, keys) in TABLES {
             let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
@@ -361,8 +360,7 @@ mod tests {
         }
     }
 
-    // proves: configuration
-    #[test]
+    #[test] // proves: configuration
     fn hosts_page_shows_the_actual_defaults_of_settings() {
         let read = |text: &str| wishes(text).settings().unwrap();
         for (heading, head, _) in TABLES {

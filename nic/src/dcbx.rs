@@ -331,8 +331,7 @@ mod tests {
         }
     }
 
-    // proves: host-dcbx
-    #[test]
+    #[test] // proves: host-dcbx
     fn willing_host_takes_classes_and_dscp_map_of_its_switch() {
         let of = |own: &NicSettings, announced: Option<&Announcement>| {
             let settings = follow(own, announced);
@@ -348,8 +347,7 @@ mod tests {
         assert_eq!(of(&settings(Dcbx::Compare, Trust::Dscp), Some(&announced(false, 0b11_0000))), own);
     }
 
-    // proves: host-dcbx
-    #[test]
+    #[test] // proves: host-dcbx
     fn host_announces_and_compares_its_own_classes() {
         use MismatchKind::{Application, Dscp, Pfc};
         let port = port(&settings(Dcbx::Willing, Trust::Dscp), MacAddr([2, 0, 0, 0, 0, 9]), 1_500);

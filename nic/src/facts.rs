@@ -167,8 +167,7 @@ mod tests {
         Facts { device: "eth0".into(), ..Facts::default() }
     }
 
-    // proves: host-service
-    #[test]
+    #[test] // proves: host-service
     fn nic_with_active_flow_control_is_reported_to_consume_pauses() {
         let look = |driver: &str, obeys_pause| {
             let mut facts = facts();
@@ -181,8 +180,7 @@ mod tests {
         assert_eq!(look("another", None), (MacControl::Unknown, 0));
     }
 
-    // proves: host-service
-    #[test]
+    #[test] // proves: host-service
     fn hardware_rdma_of_the_device_is_listed_but_not_soft_roce() {
         let sys = tempfile::tempdir().unwrap();
         let make = |name: &str, device: &str| {

@@ -124,8 +124,7 @@ mod tests {
 
     use super::*;
 
-    // proves: host-service
-    #[test]
+    #[test] // proves: host-service
     fn short_link_loss_is_reported_for_its_device_only() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -148,8 +147,7 @@ mod tests {
         test.join().unwrap();
     }
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn queue_changes_of_other_programs_are_reported() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();

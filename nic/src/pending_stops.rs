@@ -68,8 +68,7 @@ mod tests {
         assert_eq!(resumed(&mut pending, 80, ClassSet::NONE), []);
     }
 
-    // proves: host-service
-    #[test]
+    #[test] // proves: host-service
     fn response_time_of_resumed_class_lasts_until_xoff_is_read() {
         let mut pending = PendingStops::default();
         pending.begin();
@@ -78,8 +77,7 @@ mod tests {
         assert_eq!(resumed(&mut pending, 6_000, ClassSet::NONE), []);
     }
 
-    // proves: host-service
-    #[test]
+    #[test] // proves: host-service
     fn response_time_lasts_until_refused_stop_succeeds() {
         let mut pending = PendingStops::default();
         pending.begin();

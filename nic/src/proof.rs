@@ -44,8 +44,7 @@ mod tests {
         paused
     }
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn after_announced_change_disobeyed_time_starts_at_last_poll() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
@@ -63,8 +62,7 @@ mod tests {
         );
     }
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn after_unannounced_change_disobeyed_time_starts_at_check() {
         let mut proof = Proof::default();
         proof.whole(paused(100));

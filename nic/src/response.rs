@@ -88,8 +88,7 @@ mod tests {
         Response::new(BitRate::from_gbps(1), Bytes(5_000)) // 40 us
     }
 
-    // proves: host-service
-    #[test]
+    #[test] // proves: host-service
     fn agent_recommends_peer_response_only_after_100_pauses() {
         let response = response();
         (1..ENOUGH).for_each(|_| response.record(Nanos::from_micros(100)));
@@ -98,8 +97,7 @@ mod tests {
         assert_eq!(response.recommended(), Some(Nanos::from_micros(140)));
     }
 
-    // proves: host-service
-    #[test]
+    #[test] // proves: host-service
     fn recommended_peer_response_covers_last_1000_pauses() {
         let response = response();
         (0..100_000).for_each(|_| response.record(Nanos::from_micros(100)));

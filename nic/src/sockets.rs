@@ -172,8 +172,7 @@ mod tests {
         test.join().unwrap();
     }
 
-    // proves: host-pauses
-    #[test]
+    #[test] // proves: host-pauses
     fn agent_reads_at_most_64_control_frames_at_once() {
         between(|device, mut receiver, sender| {
             let frame = MacControl::Pfc(Pfc::default()).encode(device.address);
@@ -187,8 +186,7 @@ mod tests {
         });
     }
 
-    // proves: host-pauses
-    #[test]
+    #[test] // proves: host-pauses
     fn agent_decides_about_control_frames_as_table() {
         between(|device, mut receiver, sender| {
             for (columns, frame) in xoff_explore::frames(include_str!("../../wire/data/control-frames.txt")) {

@@ -226,8 +226,7 @@ mod tests {
     use super::*;
     use crate::config::NicWishes;
 
-    // proves: host-dcbx
-    #[test]
+    #[test] // proves: host-dcbx
     fn losses_of_lossless_class_outlast_its_change() {
         let wishes = NicWishes {
             device: Some("eth0".into()),

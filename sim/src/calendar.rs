@@ -211,7 +211,7 @@ impl Soon {
     }
 }
 
-// proves: sim-timing
+// This file proves promises of SPECIFICATION.md: sim-timing
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

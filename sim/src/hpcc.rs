@@ -285,7 +285,7 @@ fn describe(nodes: &Nodes, error: &EdgeError) -> String {
     }
 }
 
-// proves: sim-fabrics
+// This file proves promises of SPECIFICATION.md: sim-fabrics
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::BitRate;

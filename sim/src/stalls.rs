@@ -72,8 +72,7 @@ mod tests {
         all
     }
 
-    // proves: sim-faults
-    #[test]
+    #[test] // proves: sim-faults
     fn random_stalls_follow_configured_gap_and_length() {
         let until = Nanos::from_millis(120);
         let all = drawn(1, until);

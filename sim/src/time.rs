@@ -100,8 +100,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    // proves: sim-timing
-    #[test]
+    #[test] // proves: sim-timing
     fn byte_takes_whole_picoseconds_at_usual_rates() {
         for (gbps, picos) in [(1, 8_000), (10, 800), (25, 320), (40, 200), (100, 80), (200, 40), (400, 20)] {
             assert_eq!(Pace::of(BitRate::from_gbps(gbps)).time_of(Bytes(1)), Picos(picos), "{gbps}G");

@@ -1,4 +1,4 @@
-// proves: sim-timing
+// This file proves promises of SPECIFICATION.md: sim-timing
 
 use std::fmt::Write as _;
 
@@ -141,16 +141,14 @@ fn all_frames_of_a_permutation_arrive() {
     assert!(fabric.switches().iter().all(|switch| switch.frames() == 0));
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn run_depends_on_seed_only() {
     let digest = |seed| permuted(4, seed, Picos::from_micros(100)).digest();
     assert_eq!(digest(1), digest(1));
     assert_ne!(digest(1), digest(2));
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn run_stopped_and_continued_equals_run_without_stops() {
     let whole = permuted(4, 5, Picos::from_micros(60));
     let mut parts = permuted(4, 5, Picos(1));
@@ -210,8 +208,7 @@ fn plan_with_unlinked_port_is_refused() {
 }
 
 /// A change that is meant to alter results must update the stored table.
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn results_of_small_fabrics_equal_stored_table() {
     let mut table = String::from("k seed hops events delivered XOFF\n");
     for (k, seed) in [(4, 1), (4, 2), (6, 1)] {

@@ -17,8 +17,7 @@ fn lost_in_switches(fabric: &Fabric, reason: DropReason) -> u64 {
     fabric.switches().iter().map(|switch| switch.counters().dropped(reason)).sum()
 }
 
-// proves: sim-faults, sim-results
-#[test]
+#[test] // proves: sim-faults, sim-results
 fn frames_in_flight_at_link_loss_are_lost_and_counted() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     fabric.begin(0, &flow(1, 1_000));
@@ -34,8 +33,7 @@ fn frames_in_flight_at_link_loss_are_lost_and_counted() {
     assert_eq!(fabric.missing(), 0);
 }
 
-// proves: sim-faults
-#[test]
+#[test] // proves: sim-faults
 fn only_frames_selected_by_loss_function_are_lost() {
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
     let mut count = 0;
@@ -62,8 +60,7 @@ fn harmed(faults: ControlFaults, seed: u64) -> (Fabric, u64) {
     (fabric, digest)
 }
 
-// proves: sim-faults, sim-results
-#[test]
+#[test] // proves: sim-faults, sim-results
 fn control_frame_faults_follow_configured_shares_and_seed() {
     let all = 1_024;
     let late_by = Picos::from_nanos(300);
@@ -83,8 +80,7 @@ fn control_frame_faults_follow_configured_shares_and_seed() {
     assert_ne!(harmed(some, 1).1, harmed(some, 2).1);
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn run_by_single_steps_equals_run_at_once() {
     let run = |by_event: bool| {
         let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -112,8 +108,7 @@ fn host_can_begin_another_flow_once_no_event_is_left() {
     assert_eq!(fabric.hosts()[0].received(), 7);
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn invalid_plan_error_names_the_link_end_at_fault() {
     let kind = Arc::new(Ideal::beside(LINE).switch(2));
     let plan = |links: &[(At, At)]| {

@@ -6,7 +6,7 @@
 //! The station starts frames until the last picosecond that the standard allows; its last frame has maximum length.
 #![allow(clippy::unwrap_used)]
 
-// proves: headroom
+// This file proves promises of SPECIFICATION.md: headroom
 
 use std::collections::VecDeque;
 use std::sync::Arc;

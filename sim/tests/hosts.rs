@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: sim-hosts
+// This file proves promises of SPECIFICATION.md: sim-hosts
 
 use std::sync::Arc;
 

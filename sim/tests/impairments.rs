@@ -1,4 +1,4 @@
-// proves: sim-faults
+// This file proves promises of SPECIFICATION.md: sim-faults
 
 use std::sync::{Arc, Mutex};
 

@@ -291,8 +291,7 @@ mod tests {
         waits.ports[1].classes[3].is_held = true;
     }
 
-    // proves: causes
-    #[test]
+    #[test] // proves: causes
     fn cause_chain_leads_from_paused_peer_to_slow_line() {
         let (mut first, mut second) = (switch(1), switch(2));
         hold(&mut first, 5_000);
@@ -318,8 +317,7 @@ mod tests {
         assert!(text.ends_with("    paused by: station 02:00:00:00:00:99, class 3\n"), "{text}");
     }
 
-    // proves: causes
-    #[test]
+    #[test] // proves: causes
     fn causes_find_deadlock_cycle_with_all_its_ports_and_queues() {
         let mut ring: Vec<Waits> = (1..=3).map(switch).collect();
         for (number, waits) in (1..=3_u8).zip(&mut ring) {

@@ -227,8 +227,7 @@ mod tests {
         assert!(url("unix:s1.sock").unwrap_err().contains("must be absolute"));
     }
 
-    // proves: http
-    #[test]
+    #[test] // proves: http
     fn client_sends_http_request_to_unix_socket() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");
@@ -253,8 +252,7 @@ mod tests {
         );
     }
 
-    // proves: http, lab-lifecycle
-    #[test]
+    #[test] // proves: http, lab-lifecycle
     fn client_reports_server_that_does_not_answer_in_time() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");

@@ -270,8 +270,7 @@ pub(crate) mod tests {
         (nodes.next().unwrap(), nodes.next().unwrap())
     }
 
-    // proves: workers
-    #[test]
+    #[test] // proves: workers
     fn handed_over_frame_frees_cells_and_ingress_bytes_once_sent() {
         let (mut a, mut b) = two_workers("");
         let class = xoff_wire::units::Class::ALL[0];
@@ -313,8 +312,7 @@ pub(crate) mod tests {
         assert!(!a.switch.waits_for_workers());
     }
 
-    // proves: shared-memory
-    #[test]
+    #[test] // proves: shared-memory
     fn handover_queue_limits_only_lossy_frames() {
         let (mut a, _b) = two_workers("");
         let dropped = |a: &Node, class: usize| {
@@ -339,8 +337,7 @@ pub(crate) mod tests {
         assert_eq!((a.switch.ledger().dropped, a.switch.ledger().missing()), (1, 0));
     }
 
-    // proves: workers
-    #[test]
+    #[test] // proves: workers
     fn learned_addresses_wait_while_queue_to_worker_is_full() {
         let (mut a, mut b) = two_workers("");
         let learn = |a: &mut Node, stations: std::ops::Range<usize>| {

@@ -75,8 +75,7 @@ fn cores() -> Vec<u16> {
 mod tests {
     use super::*;
 
-    // proves: workers
-    #[test]
+    #[test] // proves: workers
     fn cores_of_machine_are_those_that_this_thread_may_use() {
         let all = here().cores;
         let last = *all.last().unwrap();
@@ -89,8 +88,7 @@ mod tests {
         assert!(available > Bytes(1 << 20) && available <= memory().unwrap());
     }
 
-    // proves: check
-    #[test]
+    #[test] // proves: check
     fn network_namespace_is_distinguished_from_other_files() {
         let is_netns = here().is_netns;
         for (path, is_one) in
@@ -100,8 +98,7 @@ mod tests {
         }
     }
 
-    // proves: bridging
-    #[test]
+    #[test] // proves: bridging
     fn each_call_returns_another_hash_seed() {
         let secrets = [secret(), secret()];
         assert_ne!(secrets[0], secrets[1]);

@@ -53,7 +53,7 @@ impl SpinWindow {
     }
 }
 
-// proves: workers
+// This file proves promises of SPECIFICATION.md: workers
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,8 +43,7 @@ mod tests {
 
     use super::*;
 
-    // proves: lab-lifecycle
-    #[test]
+    #[test] // proves: lab-lifecycle
     fn connect_to_full_socket_fails_at_once_but_listener_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");

@@ -44,8 +44,7 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
 mod tests {
     use super::*;
 
-    // proves: chaos
-    #[test]
+    #[test] // proves: chaos
     fn caught_panic_yields_message_and_source_line() {
         assert_eq!(catch(|| 7), Ok(7));
         let message = catch(|| panic!("frame {} is lost", 8)).expect_err("the closure did not panic");

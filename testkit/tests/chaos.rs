@@ -1,4 +1,4 @@
-// proves: chaos
+// This file proves promises of SPECIFICATION.md: chaos
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! The test kit finds no fault in built-in policies, and detects each kind of faulty policy.
 
-// proves: own-policy
+// This file proves promises of SPECIFICATION.md: own-policy
 
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};

@@ -67,8 +67,7 @@ mod tests {
         is_unfinished(&Header::parse(bytes).unwrap(), bytes)
     }
 
-    // proves: unfinished-checksums
-    #[test]
+    #[test] // proves: unfinished-checksums
     fn checksum_equal_to_pseudo_header_is_unfinished() {
         const DONT_FRAGMENT: u16 = 0x4000;
         // Sum of the pseudo-header: addresses (0x0a09 + 1 + 0x0a09 + 2), protocol, and length behind the IP header.

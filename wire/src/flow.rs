@@ -245,8 +245,7 @@ mod tests {
         }
     }
 
-    // proves: classification
-    #[test]
+    #[test] // proves: classification
     fn cn_tag_does_not_change_flow() {
         for tagged in [false, true] {
             let mut bytes = ipv4_udp(tagged, 0, (0, 0), [49152, 4791]);

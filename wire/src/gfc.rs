@@ -104,8 +104,7 @@ mod tests {
         rates.with(Class::ALL[3], RateStep::new(2).unwrap()).with(Class::ALL[7], RateStep::FULL)
     }
 
-    // proves: gfc
-    #[test]
+    #[test] // proves: gfc
     fn rate_frame_bytes_match_documentation() {
         let bytes = some().encode(SRC);
         assert_eq!(bytes[..18], MacControl::Pfc(Pfc::default()).encode(SRC)[..18]);
@@ -117,8 +116,7 @@ mod tests {
         assert!(bytes[50..].iter().all(|&byte| byte == 0));
     }
 
-    // proves: gfc
-    #[test]
+    #[test] // proves: gfc
     fn malformed_rate_frame_is_refused() {
         let good = some().encode(SRC);
         assert_eq!(parse(&good[..50]), Ok(Some(some())));

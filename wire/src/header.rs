@@ -413,8 +413,7 @@ mod tests {
         assert_eq!((header.tags_len(&tagged), header.l3), (4, 18));
     }
 
-    // proves: classification
-    #[test]
+    #[test] // proves: classification
     fn cn_tag_is_parsed_and_skipped() {
         let ipv4 = [0x08, 0x00, 0x45, 26 << 2];
         for (tags, vlan) in [(&[][..], None), (&[0x81, 0x00, 0x60, 0x05], Some(Tci(0x6005)))] {

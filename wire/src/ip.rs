@@ -300,8 +300,7 @@ mod tests {
         assert!(read6(&v6(FD | 1, FD | 2, 9, 0, 8)).unwrap().has_options);
     }
 
-    // proves: slow-path
-    #[test]
+    #[test] // proves: slow-path
     fn ipv4_checksum_detects_every_flipped_bit() {
         for options in [0, 1, 10] {
             let good = v4(A, B, 64, options, 4);
@@ -328,8 +327,7 @@ mod tests {
         assert_eq!(read4(&short), Err(Unroutable::Broken));
     }
 
-    // proves: slow-path
-    #[test]
+    #[test] // proves: slow-path
     fn packets_with_martian_addresses_are_refused() {
         for on_no_wire in [[0, 0, 0, 0], [0, 1, 2, 3], [127, 0, 0, 1], [127, 255, 255, 255]] {
             assert_eq!(
@@ -417,8 +415,7 @@ mod tests {
     }
 
     explore! {
-        // proves: routing
-        #[test]
+        #[test] // proves: routing
         fn ipv4_forwarding_decrements_ttl_and_updates_checksum(
             src in any::<[u8; 4]>(), dst in any::<[u8; 4]>(), ttl in 1u8.., options in 0u8..=10, id in any::<[u8; 2]>()
         ) {
@@ -444,8 +441,7 @@ mod tests {
         }
     }
 
-    // proves: routing
-    #[test]
+    #[test] // proves: routing
     fn zero_checksum_after_ttl_decrement_matches_kernel() {
         // With this identification field, the checksum is 0xfeff. Decrementing the TTL would make it 0xffff, the other
         // form of zero.

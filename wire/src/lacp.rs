@@ -223,8 +223,7 @@ mod tests {
         0, 0, 0, 3, 16,
     ];
 
-    // proves: lacp
-    #[test]
+    #[test] // proves: lacp
     fn lacp_frame_matches_frame_of_scapy() {
         let mut bytes = [0; LEN];
         bytes[..SCAPY.len()].copy_from_slice(&SCAPY);
@@ -253,8 +252,7 @@ mod tests {
         assert_eq!(Lacpdu::parse(&bytes[..LEN - 1]), Err(LacpError::Truncated));
     }
 
-    // proves: lacp
-    #[test]
+    #[test] // proves: lacp
     fn marker_is_returned_as_response() {
         let mut marker = [0; LEN];
         marker[..14].copy_from_slice(&SCAPY[..14]);
@@ -269,8 +267,7 @@ mod tests {
         assert_eq!(marker_response(&marker[..LEN - 1], MacAddr([2; 6])), None);
     }
 
-    // proves: lacp
-    #[test]
+    #[test] // proves: lacp
     fn lacp_frame_behind_tag_is_ignored() {
         for tag in [[0x81, 0, 0, 0], [0x22, 0xe9, 0, 1]] {
             let bytes = [&SCAPY[..12], &tag, &SCAPY[12..]].concat();

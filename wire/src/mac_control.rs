@@ -186,8 +186,7 @@ mod tests {
         MacControl::Pfc(Pfc::default().with(Class::ALL[class], Quanta(quanta)))
     }
 
-    // proves: pause-frames
-    #[test]
+    #[test] // proves: pause-frames
     fn pfc_frame_bytes_match_standard() {
         let pfc = Pfc::default().with(Class::ALL[3], Quanta(0x1234)).with(Class::ALL[7], Quanta(0));
         let mut expected = [0; 60];
@@ -335,8 +334,7 @@ mod tests {
             prop_assert!(bytes[34..].iter().all(|&byte| byte == 0));
         }
 
-        // proves: configuration
-        #[test]
+        #[test] // proves: configuration
         fn only_untagged_frame_to_reserved_address_is_a_pause(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {
                 let read = MacControl::parse(&header, &bytes);

@@ -238,8 +238,7 @@ mod tests {
         FlowPause::of_frame(&Header::parse(bytes).unwrap(), bytes)
     }
 
-    // proves: ofc-flows
-    #[test]
+    #[test] // proves: ofc-flows
     fn flow_pause_bytes_match_documentation() {
         let bytes = frame(Operation::Pause(Quanta(0x1234)), C3, &[v4(0xc001)]);
         let plain = MacControl::Pfc(Pfc::default().with(C3, Quanta(0x1234))).encode(SRC);
@@ -264,8 +263,7 @@ mod tests {
         assert_eq!((&bytes[86..92], &bytes[92..]), (&[5; 6][..], &[6; 6][..]));
     }
 
-    // proves: ofc-flows
-    #[test]
+    #[test] // proves: ofc-flows
     fn plain_peer_reads_flow_pause_as_class_pause() {
         let plain = |bytes: &[u8]| MacControl::parse(&Header::parse(bytes).unwrap(), bytes).unwrap();
         let pause = frame(Operation::Pause(Quanta(99)), C3, &[v4(1)]);
@@ -283,8 +281,7 @@ mod tests {
         assert_eq!(parse(&MacControl::Pause(Quanta(9)).encode(SRC)), Ok(None));
     }
 
-    // proves: ofc-flows
-    #[test]
+    #[test] // proves: ofc-flows
     fn flow_count_that_exceeds_the_frame_is_refused() {
         let bytes = frame(Operation::Pause(Quanta(9)), C3, &[v4(1), v4(2)]);
         assert_eq!(bytes.len(), 70);

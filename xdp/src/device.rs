@@ -432,8 +432,7 @@ mod tests {
         caps::raise(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
     }
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn device_change_is_journaled_before_it_is_made() {
         beside_device(|| {
             let mut device = Device::take(NAME).unwrap();
@@ -452,8 +451,7 @@ mod tests {
         });
     }
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn journal_page_stays_until_everything_is_restored() {
         beside_device(|| {
             let before = ip("-details link show");

@@ -106,7 +106,7 @@ impl FlowControl {
     }
 }
 
-// proves: frames
+// This file proves promises of SPECIFICATION.md: frames
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -53,8 +53,7 @@ pub(crate) fn why_copied(options: &PortOptions, mode: Mode, found: Option<Obstac
 mod tests {
     use super::*;
 
-    // proves: devices
-    #[test]
+    #[test] // proves: devices
     fn generic_mode_has_the_reason_of_its_choice() {
         let why =
             |wanted, driver, longest, errno| why_generic(wanted, &Driver::named(driver), longest, errno);

@@ -57,8 +57,7 @@ mod tests {
         after_name.split_whitespace().nth(41 - 3).unwrap().parse().unwrap()
     }
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn child_of_real_time_thread_has_ordinary_priority() {
         thread::spawn(|| match run_in_real_time(1) {
             Ok(()) => {

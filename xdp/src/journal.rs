@@ -135,8 +135,7 @@ mod tests {
         journal.read(page, "eth0")
     }
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn journal_page_of_other_device_or_boot_is_ignored() {
         let page = JOURNAL.page(&5).unwrap();
         assert_eq!(read(JOURNAL, &page), Left::Changes(5));

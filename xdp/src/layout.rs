@@ -150,8 +150,7 @@ mod tests {
         );
     }
 
-    // proves: memory
-    #[test]
+    #[test] // proves: memory
     fn written_parts_of_small_chunks_are_adjacent() {
         let layout = Layout::new(2048, ReceiveChunks::Small, [5, 2]);
         assert_eq!(layout, SMALL_ONES, "transmit chunks do not begin at 5 * 512 + 1536 = 4096");

@@ -47,8 +47,7 @@ fn address_space() -> u64 {
 mod tests {
     use super::*;
 
-    // proves: memory
-    #[test]
+    #[test] // proves: memory
     fn error_of_refused_memory_names_the_limit_to_raise() {
         let remedy = |code, limit| remedy_of(&io::Error::from_raw_os_error(code), limit);
         for limit in [900_000 << 10, RLIM_INFINITY] {

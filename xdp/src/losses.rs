@@ -120,7 +120,7 @@ impl Losses {
     }
 }
 
-// proves: kernel-drops
+// This file proves promises of SPECIFICATION.md: kernel-drops
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,8 +193,7 @@ mod tests {
         assert_eq!((of(6).sent, of(6).at_least), (6, true));
     }
 
-    // proves: verdict
-    #[test]
+    #[test] // proves: verdict
     fn every_loss_counter_alone_raises_the_sum_of_losses() {
         let none = XdpStatistics::default();
         let alone = [

@@ -88,8 +88,7 @@ impl Drop for Mapping {
 mod tests {
     use super::*;
 
-    // proves: privileges
-    #[test]
+    #[test] // proves: privileges
     fn packet_memory_is_excluded_from_core_dumps() {
         let memory = Mapping::anonymous(1 << 20).unwrap();
         let at = memory.at::<u8>(0, 1).addr().get();

@@ -415,8 +415,7 @@ impl PortDriver for Monitor {
 mod tests {
     use super::*;
 
-    // proves: frames
-    #[test]
+    #[test] // proves: frames
     fn empty_fill_ring_is_no_loss_with_zero_copy() {
         let socket = xdp::XdpStatistics {
             rx_dropped: 0,
@@ -430,8 +429,7 @@ mod tests {
         assert_eq!(SocketMemory::Shared.frames_without_chunk(&socket), 0);
     }
 
-    // proves: verdict
-    #[test]
+    #[test] // proves: verdict
     fn reset_device_counters_are_not_used_again() {
         let at = |tx_dropped| DeviceDrops { tx_dropped, ..DeviceDrops::default() };
         let mut counted = Counted { at_start: at(5), last: at(0), was_reset: false };

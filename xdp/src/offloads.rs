@@ -116,8 +116,7 @@ impl OffloadsBefore {
 mod tests {
     use super::*;
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn offload_changed_by_others_is_not_restored() {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));

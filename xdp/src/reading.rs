@@ -219,8 +219,7 @@ mod tests {
         *field = frames;
     }
 
-    // proves: verdict
-    #[test]
+    #[test] // proves: verdict
     fn each_loss_counter_of_a_device_enters_its_sum() {
         for (name, ..) in LINK_COUNTERS.iter().filter(|(.., role)| *role != Role::None) {
             let mut stats = Stats64::default();
@@ -229,8 +228,7 @@ mod tests {
         }
     }
 
-    // proves: kernel-drops
-    #[test]
+    #[test] // proves: kernel-drops
     fn receive_error_in_total_and_kind_counter_counts_once() {
         let mut stats = Stats64::default();
         for (name, frames) in [("rx_errors", 5), ("rx_crc_errors", 3), ("rx_length_errors", 2)] {

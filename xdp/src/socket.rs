@@ -231,8 +231,7 @@ mod tests {
     use crate::atomics::{AtomicU32, Ordering};
     use crate::layout::ReceiveChunks;
 
-    // proves: frames
-    #[test]
+    #[test] // proves: frames
     fn fill_ring_refill_wakes_driver_only_if_it_waits() {
         let layout = RingLayout { producer: 0, consumer: 64, flags: 128, entries: 192 };
         let memory = Mapping::anonymous(256).unwrap();

@@ -121,8 +121,7 @@ fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
     (Consumer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn kernel_reads_published_entries_in_order() {
     loom::model(|| {
         let (mut ring, kernel) = producer(LATE);
@@ -147,8 +146,7 @@ fn kernel_sees_ring_entries_only_once_published() {
     });
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn consumer_reads_every_entry_that_the_kernel_put() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(LATE);
@@ -178,8 +176,7 @@ fn kernel_fills_ring_entries_only_after_their_release() {
     });
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn ring_entry_is_reused_once_its_chunk_has_returned() {
     loom::model(|| {
         let (mut fill, kernel_fill) = producer(0);

@@ -255,8 +255,7 @@ mod tests {
         assert_eq!((file, outcome.unwrap()), (bytes, (End::Whole, tally)));
     }
 
-    // proves: capture
-    #[test]
+    #[test] // proves: capture
     fn cut_off_capture_keeps_whole_blocks() {
         let (whole, all) = (blocks(false), blocks(true));
         for then in [None, Some(ErrorKind::ConnectionReset)] {

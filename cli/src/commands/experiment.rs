@@ -325,8 +325,7 @@ mod tests {
         assert_eq!(args.policy, ["pfc", "pfc-wdrop", "pfc-wstop"]);
     }
 
-    // proves: own-policy, experiments
-    #[test]
+    #[test] // proves: own-policy, experiments
     fn unsupported_policy_is_refused_before_start() {
         let of = |experiment, names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -351,8 +350,7 @@ mod tests {
         assert!(twice.contains("policy `pfc` is given twice"), "{twice}");
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn routed_option_is_refused_without_routed_variant() {
         let of = |name: &str| routed(Experiment::find(name).unwrap());
         assert_eq!(of("cascade").unwrap().name, "cascade --routed");
@@ -404,8 +402,7 @@ mod tests {
         assert!(message.contains("'2s'") && message.contains("from 3s to 600s"), "{message}");
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn speed_outside_range_is_refused() {
         let of = |speed| parse(&["incast", "--speed", speed]).map(|args| args.speed.unwrap());
         assert_eq!(of("5M").unwrap(), *LINES.start());
@@ -423,8 +420,7 @@ mod tests {
         assert!(refused.to_string().contains("5M to 1G without --simulated or with --stall"), "{refused}");
     }
 
-    // proves: experiment-parity
-    #[test]
+    #[test] // proves: experiment-parity
     fn experiment_with_kernel_hosts_refuses_simulated_option() {
         let refused =
             |experiment: &Experiment| experiment.simulates().err().map(|refused| refused.to_string());

@@ -47,8 +47,7 @@ mod tests {
     use super::*;
     use xoff_switch::control::reload::Changed;
 
-    // proves: reload
-    #[test]
+    #[test] // proves: reload
     fn reload_prints_each_change_on_a_line() {
         let none = Reloaded { dry_run: false, changes: Vec::new(), warnings: vec!["doubtful".into()] };
         assert_eq!(render(&none), "no changes in the configuration\nwarning: doubtful\n");

@@ -66,8 +66,7 @@ mod tests {
         describe(&Replayed { outcome, books, ended, has_books })
     }
 
-    // proves: recording
-    #[test]
+    #[test] // proves: recording
     fn replay_prints_identical_or_first_difference() {
         let identical = Outcome::Identical { calls: 7, frames: 3 };
         let all = description(identical.clone(), None, Ending::Stopped, true);

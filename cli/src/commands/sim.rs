@@ -244,8 +244,7 @@ mod tests {
         }
     }
 
-    // proves: sim-results
-    #[test]
+    #[test] // proves: sim-results
     fn sim_mean_takes_column_conditions_and_statistic() {
         let arguments =
             ["mean", "d", "flows.fct_ns", "--by", "load,to", "--where", "size_bytes<10000", "--take", "p99"];
@@ -302,8 +301,7 @@ mod tests {
         parse(&words).unwrap_or_else(|message| panic!("{words:?}: {message}"))
     }
 
-    // proves: integrations
-    #[test]
+    #[test] // proves: integrations
     fn slurm_script_gives_each_task_its_shard() {
         let place = tempfile::tempdir().expect("no temporary directory");
         let out = place.path().join("out");
@@ -334,8 +332,7 @@ mod tests {
         serde_json::from_slice(&read.stdout).expect("the output of python3 is not JSON")
     }
 
-    // proves: integrations
-    #[test]
+    #[test] // proves: integrations
     fn kubernetes_job_runs_each_shard_once_on_a_shared_volume() {
         let place = tempfile::tempdir().expect("no temporary directory");
         let out = place.path().join("out");

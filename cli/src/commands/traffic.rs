@@ -446,8 +446,7 @@ mod tests {
         assert_eq!(host.expect_lossless, None);
     }
 
-    // proves: traffic
-    #[test]
+    #[test] // proves: traffic
     fn stream_rate_above_line_rate_causes_warning() {
         let streams = ["rate=10G", "rate=10001M", "rate=line"].map(|rate| format!("dst=broadcast,{rate}"));
         let warnings = above_line(&parse_streams(&streams).unwrap(), BitRate::from_gbps(10));

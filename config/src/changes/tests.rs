@@ -1,4 +1,4 @@
-// proves: reload
+// This file proves promises of SPECIFICATION.md: reload
 
 use std::sync::Arc;
 
@@ -135,8 +135,7 @@ fn reload_changes_vlans_addresses_policies_without_restart() {
     assert!(lines(&of.live).contains(&"port \"a\": untagged: 1 -> 7".to_owned()), "{:?}", lines(&of.live));
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn reload_changes_port_groups_without_restart() {
     let group = |text: &str| format!("[[group]]\nname = \"up\"\n{text}\n[class.3]");
     let (new, of) = changes(&[(

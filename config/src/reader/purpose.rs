@@ -83,8 +83,7 @@ mod tests {
     use super::*;
     use crate::reader::read;
 
-    // proves: configuration
-    #[test]
+    #[test] // proves: configuration
     fn file_of_another_command_is_recognised() {
         let files = [
             (Purpose::Switch, "[switch]\nname = \"s\"\n[[port]]\nname = \"a\"\n"),

@@ -141,8 +141,7 @@ mod tests {
         to_and_fro.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)
     }
 
-    // proves: floods
-    #[test]
+    #[test] // proves: floods
     fn loop_is_reported_at_exact_number_of_station_moves() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES - 1), None);
@@ -168,8 +167,7 @@ mod tests {
         );
     }
 
-    // proves: floods
-    #[test]
+    #[test] // proves: floods
     fn station_moves_in_one_direction_are_no_loop() {
         let mut loops = loops();
         assert!((0..10 * MOVES).all(|_| loops.moved(Nanos(0), A, B).is_none()));
@@ -203,8 +201,7 @@ mod tests {
         assert_eq!(loops.next_retried(Nanos(6).after(HOLD)), None);
     }
 
-    // proves: floods
-    #[test]
+    #[test] // proves: floods
     fn alert_action_reports_loop_once_and_blocks_no_port() {
         let mut loops = Loops::new([LoopDetection::Alert; 3].into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 10 * MOVES), None);

@@ -74,8 +74,7 @@ fn frame_never_leaves_by_ingress_port() {
     assert_eq!(decide(&mut alone, 0, A, B), Decision::Drop(DropReason::NoDestination));
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn port_without_link_learns_nothing() {
     let mut bridge = Bridge::new(&settings(3));
     bridge.set_link(PortId(1), false);
@@ -142,8 +141,7 @@ fn bridge_never_forwards_or_finds_addresses_across_vlans() {
     assert!(bridge.is_tagged(PortId(0), 5) && !bridge.is_tagged(PortId(2), 5));
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn port_without_link_gets_no_frames_and_forgets_stations() {
     let mut settings = settings(3);
     settings.fdb.statics = vec![(1, B, PortId(2))];
@@ -233,8 +231,7 @@ explore! {
         }
     }
 
-    // proves: batches
-    #[test]
+    #[test] // proves: batches
     fn frames_of_micro_flow_are_forwarded_like_single_frames(
         ageing in prop::option::of(1u64..40), limit in prop::option::of(0usize..3),
         steps in prop::collection::vec(step(), 1..200)

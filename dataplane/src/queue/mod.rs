@@ -158,8 +158,7 @@ mod tests {
         std::iter::from_fn(|| queue.pop(nodes).map(|frame| frame.into_parts().0)).collect()
     }
 
-    // proves: scheduling
-    #[test]
+    #[test] // proves: scheduling
     fn voq_serves_ingress_ports_in_round_robin() {
         let mut nodes = Nodes::new(8);
         let mut queue = ClassQueue::new(QueueKind::Voq, 256);

@@ -466,8 +466,7 @@ mod tests {
     explore! {
         cases = 4_096;
 
-        // proves: ofc-flows
-        #[test]
+        #[test] // proves: ofc-flows
         fn nested_queues_never_reorder_a_flow_or_strand_a_frame(steps in prop::collection::vec(any_step(), 1..120)) {
             run(&steps);
         }

@@ -207,8 +207,7 @@ mod tests {
     }
 
     explore! {
-        // proves: routing
-        #[test]
+        #[test] // proves: routing
         fn longest_prefix_match_equals_linear_search(
             prefixes in prop::collection::btree_map(prefix(), any::<u32>(), 0..60), others in prop::collection::vec(prefix(), 0..20)
         ) {
@@ -222,8 +221,7 @@ mod tests {
         }
     }
 
-    // proves: routing
-    #[test]
+    #[test] // proves: routing
     fn longest_prefix_match_finds_prefixes_of_all_lengths() {
         let nested: BTreeMap<Prefix, u32> =
             (0..=128).map(|len| ((mask(len) & (u128::MAX / 3), len), len.into())).collect();

@@ -132,8 +132,7 @@ mod tests {
         assert_eq!(waits.wait_for(Nanos(6), to(1)).ask_at, Nanos(5).after(ASK_EVERY));
     }
 
-    // proves: slow-path
-    #[test]
+    #[test] // proves: slow-path
     fn destinations_beyond_full_table_share_one_deadline() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);

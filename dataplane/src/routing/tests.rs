@@ -82,8 +82,7 @@ fn packet_counts_as_spoofed_only_with_source_of_this_host() {
     }
 }
 
-// proves: routing
-#[test]
+#[test] // proves: routing
 fn route_lookup_skips_unresolved_next_hops() {
     let some = [hop(0, Some(1)), hop(0, None), hop(0, Some(3))].to_vec();
     let tables = [Routes {

@@ -134,8 +134,7 @@ mod tests {
         bytes
     }
 
-    // proves: scheduling
-    #[test]
+    #[test] // proves: scheduling
     fn classes_share_line_in_proportion_to_their_weights() {
         let mut services = [Service::Weighted(1500); CLASSES];
         services[1] = Service::Weighted(5000);
@@ -182,8 +181,7 @@ mod tests {
         assert!(chosen[1].abs_diff(2 * chosen[2]) <= 2, "{chosen:?}");
     }
 
-    // proves: batches
-    #[test]
+    #[test] // proves: batches
     fn scheduler_charges_batch_like_single_frames() {
         for seed in xoff_explore::seeds(0..20) {
             let mut rng = fastrand::Rng::with_seed(seed);

@@ -141,8 +141,7 @@ mod tests {
         assert!(shaper.credit(Nanos(10_000)).allows_a_frame());
     }
 
-    // proves: pacing
-    #[test]
+    #[test] // proves: pacing
     fn shaper_accumulates_fractions_of_nanoseconds() {
         // 84 bytes at 400 Gb/s take 1.68 ns.
         let mut shaper = Shaper::new(BitRate::from_gbps(400), Bytes::ZERO);
@@ -155,8 +154,7 @@ mod tests {
         assert_eq!(now, Nanos(1680));
     }
 
-    // proves: batches
-    #[test]
+    #[test] // proves: batches
     fn shaper_charges_batch_like_single_frames() {
         for seed in xoff_explore::seeds(0..20) {
             let mut rng = fastrand::Rng::with_seed(seed);
@@ -214,8 +212,7 @@ mod tests {
         assert_eq!(shaper.ready_at(), owed);
     }
 
-    // proves: pacing
-    #[test]
+    #[test] // proves: pacing
     fn shaper_catches_up_by_its_burst_after_a_stall() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes(3000));
         let sent = std::iter::from_fn(|| {
@@ -227,8 +224,7 @@ mod tests {
         .count();
         assert_eq!(sent, 4); // three from the burst, and one that starts at zero credit
     }
-    // proves: pacing
-    #[test]
+    #[test] // proves: pacing
     fn shaper_lets_busy_stream_catch_up_more_than_idle_stream() {
         let lead = Lead { late: Bytes(10_000), idle: Bytes(2_000) };
         let gigabit = BitRate::from_gbps(1); // a byte in 8 ns

@@ -74,8 +74,7 @@ mod tests {
         assert!(accounts.leave(class, b));
     }
 
-    // proves: reload
-    #[test]
+    #[test] // proves: reload
     fn new_flood_copy_limit_counts_copies_made_before_it() {
         let class = Class::ALL[3];
         let mut accounts = Accounts::new(4, ClassSet::NONE, 3);
@@ -86,8 +85,7 @@ mod tests {
         assert_eq!([(); 3].map(|()| accounts.leave(class, before)), [false, false, true]);
     }
 
-    // proves: floods
-    #[test]
+    #[test] // proves: floods
     fn number_of_flood_copies_in_lossless_class_is_limited() {
         let [lossy, lossless] = [Class::ALL[0], Class::ALL[3]];
         let mut accounts = Accounts::new(4, ClassSet(0b1000), 3);

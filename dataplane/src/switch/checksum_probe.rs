@@ -86,8 +86,7 @@ mod tests {
         bytes
     }
 
-    // proves: unfinished-checksums
-    #[test]
+    #[test] // proves: unfinished-checksums
     fn several_unfinished_checksums_of_a_port_are_counted() {
         const TCP: u8 = 6;
         const ICMP: u8 = 1;

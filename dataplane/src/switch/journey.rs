@@ -487,8 +487,7 @@ mod tests {
     use crate::switch::{Switch, Workers};
     use crate::testing::{OneSlot, port_settings};
 
-    // proves: workers
-    #[test]
+    #[test] // proves: workers
     #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is marked as ready but has no frame"))]
     fn port_wrongly_marked_ready_blocks_no_other_port() {
         let settings = SwitchSettings::plain((0..2).map(port_settings).collect());

@@ -163,7 +163,7 @@ impl MicroFlow {
     }
 }
 
-// proves: batches
+// This file proves promises of SPECIFICATION.md: batches
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,4 +1,4 @@
-// proves: workers
+// This file proves promises of SPECIFICATION.md: workers
 
 use std::sync::Arc;
 
@@ -260,8 +260,7 @@ fn pipeline_delay_allocates_nothing() {
     allocates_nothing(Case { delay: Nanos::from_micros(25), ..Case::default() });
 }
 
-// proves: capture
-#[test]
+#[test] // proves: capture
 fn tap_observes_all_frames_without_allocation() {
     let pair = allocates_nothing(Case { is_tapped: true, ..Case::default() });
     let ledgers = pair.workers.each_ref().map(Switch::ledger);

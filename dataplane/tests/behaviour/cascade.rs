@@ -44,8 +44,7 @@ impl Chain {
     }
 }
 
-// proves: lossless
-#[test]
+#[test] // proves: lossless
 fn pause_propagates_hop_by_hop() {
     let mut chain = chain(|_| ());
     let [a, b, ..] = chain.hosts;
@@ -122,8 +121,7 @@ fn slow_receiver_behind_three_switches_causes_no_loss() {
     }
 }
 
-// proves: lossless
-#[test]
+#[test] // proves: lossless
 fn long_cables_use_more_headroom_and_lose_nothing() {
     let far = Link { cable: Nanos::from_micros(50), ..LINK };
     let mut bed = Bed::new(1);

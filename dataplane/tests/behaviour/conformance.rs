@@ -2,7 +2,7 @@
 //!
 //! At 1 Gb/s, a frame of 1514 bytes takes 12,304 ns and a pause frame 672 ns. The cable delays both by 500 ns.
 
-// proves: pause-timing
+// This file proves promises of SPECIFICATION.md: pause-timing
 
 use xoff_flow_control::settings::FlowControl;
 use xoff_wire::mac_control::{MacControl, MacControlError, Pfc};
@@ -189,8 +189,7 @@ fn pause_frame_of_8023x_is_ignored_under_pfc() {
     assert_eq!((port.pause_frames_received.get(), port.pause_frames_ignored.get()), (1, 1));
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn mac_control_with_unknown_opcode_is_consumed_and_counted() {
     let mut bytes = xoff_bytes();
     bytes[15] = 0x02;
@@ -198,8 +197,7 @@ fn mac_control_with_unknown_opcode_is_consumed_and_counted() {
     assert_eq!(malformed(&star, MacControlError::UnknownOpcode), 1);
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn pfc_frame_to_wrong_address_is_ignored() {
     for dst in [[0x01, 0x80, 0xc2, 0, 0, 2], [0xff; 6], [2, 0, 0, 0, 0, 2]] {
         let mut bytes = xoff_bytes();
@@ -215,8 +213,7 @@ fn truncated_pfc_frame_is_ignored() {
     assert_eq!(malformed(&star, MacControlError::Truncated), 1);
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn tagged_pfc_frame_is_ignored() {
     let plain = xoff_bytes();
     let bytes = [&plain[..12], &[0x81, 0x00, 0x60, 0x00], &plain[12..]].concat();
@@ -224,8 +221,7 @@ fn tagged_pfc_frame_is_ignored() {
     assert_eq!(malformed(&star, MacControlError::Tagged), 1);
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn pfc_frame_pauses_no_class_or_port_that_does_not_obey_pfc() {
     changes_nothing(gigabit(), C0, &stop(C0, 0xffff).encode(MacAddr([2; 6])));
     let mut plan = gigabit();
@@ -234,8 +230,7 @@ fn pfc_frame_pauses_no_class_or_port_that_does_not_obey_pfc() {
     assert_eq!(star.switch().counters.port(PortId(0)).pause_frames_ignored.get(), 1);
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn reserved_bits_and_padding_of_pfc_frame_are_ignored() {
     let mut dirty = xoff_bytes();
     dirty[6..12].fill(0);
@@ -263,8 +258,7 @@ fn held() -> (Star, Nanos) {
     (star, crossing)
 }
 
-// proves: pause-frames
-#[test]
+#[test] // proves: pause-frames
 fn sent_pfc_xoff_frame_has_exactly_the_bytes_of_802_1qbb() {
     let (star, _) = held();
     let (_, bytes) = &star.at(1).controls[0];
@@ -319,8 +313,7 @@ fn pauses_of_two_classes_share_one_frame() {
     assert_eq!(last_two[1].0.since(last_two[0].0), star.switch().settings.ports[1].refresh);
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn port_with_8023x_pause_pauses_all_classes() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.each_port(|port| port.flow_control = FlowControl::Pause8023x);

@@ -49,8 +49,7 @@ fn decision(port: &PortCounters) -> [String; 2] {
     [pauses, refused.map_or("-", MacControlError::name).into()]
 }
 
-// proves: pause-frames
-#[test]
+#[test] // proves: pause-frames
 fn control_frames_are_handled_as_in_table() {
     let rows: Vec<_> = xoff_explore::frames(TABLE).collect();
     assert_eq!(rows.len(), 31);
@@ -60,8 +59,7 @@ fn control_frames_are_handled_as_in_table() {
 }
 
 /// The frame has an empty class vector, and the longest pause time for each class.
-// proves: pause-frames
-#[test]
+#[test] // proves: pause-frames
 fn pfc_frame_without_class_changes_only_its_counter() {
     let (_, frame) = xoff_explore::frames(TABLE).nth(1).expect("the table has two rows");
     let counters = after(&frame, 100_000);

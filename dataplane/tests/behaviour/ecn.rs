@@ -1,4 +1,4 @@
-// proves: ecn
+// This file proves promises of SPECIFICATION.md: ecn
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{EcnSettings, FlowControl, VlanSettings};
@@ -83,8 +83,7 @@ fn frames_that_cannot_carry_ecn_mark_leave_unchanged() {
     );
 }
 
-// proves: lossy-classes, ecn
-#[test]
+#[test] // proves: lossy-classes, ecn
 fn wred_drops_lossy_frames_without_ecn_at_threshold() {
     let kinds = [NOT_ECT, NOT_ECT, NOT_ECT, NOT_ECT, ECT, NOT_ECT, ECT];
     for (threshold, dropped) in [(3 * SIZE, 2), (3 * SIZE + 1, 1)] {

@@ -11,8 +11,7 @@ use crate::{C0, C3, resume, stop};
 const FRAMES: u64 = 200;
 const NO_LIMIT: Bytes = Bytes(1_000_000);
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn frame_to_reserved_address_is_consumed_unlearned() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let station = [2, 0, 0, 0, 9, 9];
@@ -67,8 +66,7 @@ fn flood_reaches_every_port_once() {
     }
 }
 
-// proves: shared-memory
-#[test]
+#[test] // proves: shared-memory
 fn flood_waits_until_all_copies_fit() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
         let mut plan = plan::switch(&[LINK; 5]);
@@ -107,8 +105,7 @@ fn flood_counts_at_ingress_until_last_copy_leaves() {
     assert_eq!(star.at(2).received(id).frames, FRAMES);
 }
 
-// proves: floods
-#[test]
+#[test] // proves: floods
 fn number_of_lossless_flood_copies_is_limited() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.slots = 8_000;

@@ -1,6 +1,6 @@
 //! Policy GFC in a chain of switches that request rates from each other and obey them.
 
-// proves: gfc
+// This file proves promises of SPECIFICATION.md: gfc
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::PolicyKind;

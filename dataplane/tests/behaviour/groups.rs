@@ -1,4 +1,4 @@
-// proves: groups
+// This file proves promises of SPECIFICATION.md: groups
 
 mod lacp;
 mod storms;
@@ -181,8 +181,7 @@ fn flood_takes_one_group_member_and_never_returns() {
     }
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn cut_link_of_group_member_moves_only_flows_of_that_member() {
     let mut pair = GroupedSwitches::new(4, |_| (), Spread::Flow);
     pair.bed.run_briefly();
@@ -291,8 +290,7 @@ fn adaptive_group_counts_queues_of_same_and_higher_class() {
     star.run_to_rest();
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn frame_waiting_at_full_queue_chooses_group_member_again() {
     for spread in EACH_FRAME {
         let mut plan = fan(spread);
@@ -315,8 +313,7 @@ fn frame_waiting_at_full_queue_chooses_group_member_again() {
     }
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn waiting_frame_changes_group_member_on_link_change() {
     for spread in SPREADS {
         let mut plan = fan(spread);
@@ -351,8 +348,7 @@ fn waiting_frame_changes_group_member_on_link_change() {
     }
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn changing_group_members_under_load_loses_no_frame() {
     let mut star = Star::new(fan(Spread::Flow));
     let id = star.start_to_all(0, beyond(C3, 300));
@@ -420,8 +416,7 @@ impl RunBriefly for Bed {
     }
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn group_member_without_link_is_excluded_immediately() {
     for spread in SPREADS {
         let mut star = Star::new(fan(spread));

@@ -55,8 +55,7 @@ fn worst(link: Link) -> (Bytes, Phase) {
     phases().map(needed).max().expect("no phase was tried")
 }
 
-// proves: lossless, headroom
-#[test]
+#[test] // proves: lossless, headroom
 fn computed_headroom_exceeds_need_by_at_most_a_frame() {
     for (commit, late) in [(1, 0), (1, 50_000), (4_000, 0), (4_000, 200_000)] {
         let link = link(0, commit, late);
@@ -72,8 +71,7 @@ fn computed_headroom_exceeds_need_by_at_most_a_frame() {
     }
 }
 
-// proves: lossless, headroom
-#[test]
+#[test] // proves: lossless, headroom
 fn computed_headroom_suffices_despite_driver_polling_gaps() {
     for (gap, commit, late) in [(20_000, 1, 0), (20_000, 4_000, 50_000), (7_000, 3_000, 1_000)] {
         let link = link(gap, commit, late);
@@ -86,8 +84,7 @@ fn computed_headroom_suffices_despite_driver_polling_gaps() {
     }
 }
 
-// proves: headroom
-#[test]
+#[test] // proves: headroom
 fn headroom_one_byte_short_loses_frame() {
     let link = link(0, 4_000, 50_000);
     let (worst, phase) = worst(link);
@@ -96,8 +93,7 @@ fn headroom_one_byte_short_loses_frame() {
     assert_eq!(lost, 1);
 }
 
-// proves: headroom
-#[test]
+#[test] // proves: headroom
 fn peer_that_stops_later_than_declared_loses_frames() {
     let link = link(0, 4_000, 50_000);
     let computed = Headroom::of(&link).total();
@@ -114,8 +110,7 @@ fn response(link: Link, late: Nanos) -> [u64; 4] {
     [&class.after_xoff_max, &class.response_max, &class.excess_frames, &class.late_frames].map(|it| it.get())
 }
 
-// proves: peer-faults
-#[test]
+#[test] // proves: peer-faults
 fn peer_fault_is_counted_only_if_peer_is_late() {
     let link = link(20_000, 4_000, 50_000);
     let allowed = Headroom::of(&link).total();
@@ -132,8 +127,7 @@ fn peer_fault_is_counted_only_if_peer_is_late() {
 }
 
 /// Other queues may use up headroom in a shared pool. The peer is therefore paused when one more frame would not fit.
-// proves: shared-memory
-#[test]
+#[test] // proves: shared-memory
 fn peer_is_paused_when_shared_pool_is_full() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan::switch(&[LINK; 3]);

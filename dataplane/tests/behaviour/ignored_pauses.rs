@@ -39,8 +39,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
     his * 1_000 / (his + the_others)
 }
 
-// proves: capfc
-#[test]
+#[test] // proves: capfc
 fn capfc_stop_calibrate_starves_peer_that_obeys_pauses() {
     let shares = [
         share(PolicyKind::Pfc, 0.8),

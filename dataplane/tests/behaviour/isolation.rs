@@ -1,4 +1,4 @@
-// proves: scheduling
+// This file proves promises of SPECIFICATION.md: scheduling
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};
@@ -29,8 +29,7 @@ fn pause_storm_affects_no_other_class_or_port() {
     assert_eq!(run(true), run(false));
 }
 
-// proves: pause-timing
-#[test]
+#[test] // proves: pause-timing
 fn pause_of_one_class_leaves_whole_line_to_other_class() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let paused = star.start(1, 0, star.stream(0, C3, 1000));
@@ -50,8 +49,7 @@ fn pause_of_one_class_leaves_whole_line_to_other_class() {
     star.assert_whole(other, 1000);
 }
 
-// proves: pause-timing
-#[test]
+#[test] // proves: pause-timing
 fn padding_of_short_frames_counts_in_driver_byte_limit() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(20 * 84), Bytes(100_000)));
@@ -69,8 +67,7 @@ fn padding_of_short_frames_counts_in_driver_byte_limit() {
     star.run_to_rest();
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn padding_of_short_frames_counts_in_ingress_limit() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.classes[0].ingress_max = Bytes(10 * 64));
@@ -86,8 +83,7 @@ fn padding_of_short_frames_counts_in_ingress_limit() {
     star.run_to_rest();
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn port_may_obey_pauses_of_classes_it_never_pauses() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
@@ -102,8 +98,7 @@ fn port_may_obey_pauses_of_classes_it_never_pauses() {
     star.run_to_rest();
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn port_without_flow_control_exchanges_no_pauses() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.may_lose = true;
@@ -143,8 +138,7 @@ fn strict_class_keeps_rate_beside_overload_in_other_class() {
     );
 }
 
-// proves: shared-memory
-#[test]
+#[test] // proves: shared-memory
 fn class_can_use_its_reserve_when_shared_pool_is_full() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.memory = Memory::Shared(SharedMemory {

@@ -1,4 +1,4 @@
-// proves: floods
+// This file proves promises of SPECIFICATION.md: floods
 
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
 use xoff_flow_control::drop_reason::DropReason;

@@ -1,4 +1,4 @@
-// proves: lossless
+// This file proves promises of SPECIFICATION.md: lossless
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId};
@@ -27,8 +27,7 @@ fn filled_with(frames: u64) -> (Star, Flow) {
     (star, flow)
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn xoff_is_sent_and_frames_dropped_at_exact_thresholds() {
     for (frames, held, dropped) in [(9, false, 0), (10, true, 0), (15, true, 0), (16, true, 1)] {
         let (star, _) = filled_with(frames);
@@ -38,8 +37,7 @@ fn xoff_is_sent_and_frames_dropped_at_exact_thresholds() {
     }
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn pause_is_refreshed_until_queue_falls_below_xon() {
     let (mut star, flow) = filled_with(12);
     for (left, held) in [(7, true), (8, false)] {
@@ -99,8 +97,7 @@ fn two_to_one_overload_loses_nothing() {
     }
 }
 
-// proves: lossy-classes
-#[test]
+#[test] // proves: lossy-classes
 fn lossy_overload_leaves_lossless_class_untouched() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let lossless = star.start(1, 0, star.stream(0, C3, 1000));

@@ -1,4 +1,4 @@
-// proves: batches
+// This file proves promises of SPECIFICATION.md: batches
 
 use std::array;
 use std::sync::Arc;

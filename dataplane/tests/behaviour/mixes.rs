@@ -70,8 +70,7 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
     }
 }
 
-// proves: lossless, headroom, ledger, peer-faults
-#[test]
+#[test] // proves: lossless, headroom, ledger, peer-faults
 fn mixed_streams_lose_no_lossless_frame_in_any_mode() {
     for (accounting, when_full) in KEEPING {
         for memory in [Memory::Dedicated, SHARED] {
@@ -82,8 +81,7 @@ fn mixed_streams_lose_no_lossless_frame_in_any_mode() {
     }
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn mixed_streams_lose_no_lossless_frame_across_workers() {
     for owners in [vec![0, 1, 0, 1, 0, 1], vec![0, 0, 1, 1, 2, 2], vec![5, 4, 3, 2, 1, 0]] {
         for memory in [Memory::Dedicated, SHARED] {
@@ -94,8 +92,7 @@ fn mixed_streams_lose_no_lossless_frame_across_workers() {
     }
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn two_simulation_runs_with_same_seed_are_identical() {
     let plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, SHARED, QueueKind::Voq);
     let path = |seed| {

@@ -75,8 +75,7 @@ impl Fig1 {
     }
 }
 
-// proves: ofc-flows
-#[test]
+#[test] // proves: ofc-flows
 fn uncongested_flow_keeps_rate_in_fig_1_of_ofc_paper() {
     let f0_by_the_end_of_the_bursts = |kind| {
         let mut fig = Fig1::new(kind, |_, _| ());
@@ -94,8 +93,7 @@ fn uncongested_flow_keeps_rate_in_fig_1_of_ofc_paper() {
     assert_eq!(ofc.xoffs_sent(2, 0), 0, "S_c paused the whole class");
 }
 
-// proves: ofc
-#[test]
+#[test] // proves: ofc
 fn only_the_congested_flow_is_paused_upstream() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     ofc.bed.run_until(Nanos::from_millis(4));
@@ -105,8 +103,7 @@ fn only_the_congested_flow_is_paused_upstream() {
     ofc.run();
 }
 
-// proves: ofc-flows
-#[test] // Table II: 425.66, 142.46 and 276.47 bytes on average in each switch port
+#[test] // proves: ofc-flows; Table II: 425.66, 142.46 and 276.47 bytes on average in each switch port
 fn ofc_tables_take_no_more_bytes_than_in_table_ii_of_paper() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let mut most = [0; 3];
@@ -125,8 +122,7 @@ fn ofc_tables_take_no_more_bytes_than_in_table_ii_of_paper() {
     assert!(most[0] <= 425 && most[1] > 0 && most[1] <= 142 && most[2] > 0 && most[2] <= 276, "{most:?}");
 }
 
-// proves: ofc-flows
-#[test]
+#[test] // proves: ofc-flows
 fn peers_without_support_for_flow_lists_lose_nothing() {
     type Change = fn(usize, &mut SwitchPlan);
     let changes: [Change; 3] = [
@@ -146,8 +142,7 @@ fn peers_without_support_for_flow_lists_lose_nothing() {
     }
 }
 
-// proves: ofc-flows
-#[test]
+#[test] // proves: ofc-flows
 fn lost_flow_list_frames_cause_no_data_loss() {
     for lost in [0, 2, 5] {
         let mut fig = Fig1::new(PolicyKind::Ofc, |_, plan| plan.may_lapse = true);
@@ -164,8 +159,7 @@ fn lost_flow_list_frames_cause_no_data_loss() {
     }
 }
 
-// proves: ofc-flows
-#[test]
+#[test] // proves: ofc-flows
 fn policy_swap_keeps_flow_order() {
     for [first, then] in [[PolicyKind::Ofc, PolicyKind::Pfc], [PolicyKind::Pfc, PolicyKind::Ofc]] {
         let mut fig = Fig1::new(first, |_, _| ());
@@ -208,8 +202,7 @@ fn ofc_answers_class_pause_by_pausing_only_affected_flow() {
 }
 
 /// An XON resumes all flows of a class, so pauses of single flows must be sent again.
-// proves: ofc
-#[test]
+#[test] // proves: ofc
 fn flow_pauses_are_sent_again_after_xon() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.policies[3] = PolicyKind::Ofc;
@@ -234,8 +227,7 @@ fn flow_pauses_are_sent_again_after_xon() {
     assert_eq!((lists(&star), star.holds(1, C3)), (2, false));
 }
 
-// proves: ofc
-#[test]
+#[test] // proves: ofc
 fn flow_resume_ends_only_pauses_begun_by_flow_lists() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.ports[0].ofc_peer = true; // with PFC as its policy, it pauses no single flows
@@ -265,8 +257,7 @@ fn flow_resume_ends_only_pauses_begun_by_flow_lists() {
 }
 
 /// Frames queued before OFC became the policy have no flow number. A flow list therefore pauses their class.
-// proves: ofc
-#[test]
+#[test] // proves: ofc
 fn frames_without_flow_number_wait_while_a_flow_is_paused() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.policies[3] = PolicyKind::Ofc;
@@ -302,8 +293,7 @@ fn frames_without_flow_number_wait_while_a_flow_is_paused() {
     );
 }
 
-// proves: ofc
-#[test]
+#[test] // proves: ofc
 fn unlisted_flow_counts_as_paused_only_during_class_pause() {
     for (ends, until) in [("by time", None), ("by an XON", Some(resume(C3)))] {
         let mut plan = plan::switch(&[LINK; 4]);

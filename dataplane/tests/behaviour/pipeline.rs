@@ -1,4 +1,4 @@
-// proves: pipeline
+// This file proves promises of SPECIFICATION.md: pipeline
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-// proves: shadows
+// This file proves promises of SPECIFICATION.md: shadows
 
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::Counter;
@@ -51,8 +51,7 @@ fn nothing_was_lost(star: &mut Star, flows: &[Flow]) {
     }
 }
 
-// proves: lossless
-#[test]
+#[test] // proves: lossless
 fn every_policy_loses_no_frame_and_resumes_all_peers() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
@@ -62,8 +61,7 @@ fn every_policy_loses_no_frame_and_resumes_all_peers() {
     }
 }
 
-// proves: lossless
-#[test]
+#[test] // proves: lossless
 fn every_policy_survives_pause_storms_and_lost_xons() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
@@ -87,8 +85,7 @@ fn every_policy_survives_pause_storms_and_lost_xons() {
     }
 }
 
-// proves: lossless, policy-swap, own-policy
-#[test]
+#[test] // proves: lossless, policy-swap, own-policy
 fn policy_swaps_under_load_lose_nothing() {
     for (from, to) in kinds().flat_map(|from| kinds().map(move |to| (from, to))) {
         let (mut star, flows) = incast(from);
@@ -100,8 +97,7 @@ fn policy_swaps_under_load_lose_nothing() {
     }
 }
 
-// proves: policy-swap
-#[test]
+#[test] // proves: policy-swap
 fn policy_swap_keeps_peer_paused_if_both_policies_pause_it() {
     let (mut star, _) = incast(PolicyKind::Pfc);
     star.pause(0, stop(C3, 0xffff));
@@ -114,8 +110,7 @@ fn policy_swap_keeps_peer_paused_if_both_policies_pause_it() {
     assert!(star.holds(1, C3));
 }
 
-// proves: policy-swap
-#[test]
+#[test] // proves: policy-swap
 fn policy_swap_resumes_peer_that_new_policy_would_not_pause() {
     let (mut star, flows) = incast(PolicyKind::CaPfcStopCalibrate);
     star.run_for(Nanos::from_micros(200));
@@ -127,8 +122,7 @@ fn policy_swap_resumes_peer_that_new_policy_would_not_pause() {
     nothing_was_lost(&mut star, &flows);
 }
 
-// proves: causes
-#[test]
+#[test] // proves: causes
 fn cause_of_sent_xoff_names_trigger_and_culprit_port() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
     star.start(1, 0, star.stream(0, C3, 100));
@@ -153,8 +147,7 @@ fn cause_of_sent_xoff_names_trigger_and_culprit_port() {
 }
 
 /// Class 3 waits for a paused peer and fills the pool, so class 4 is paused below its own XOFF threshold.
-// proves: causes, shared-memory
-#[test]
+#[test] // proves: causes, shared-memory
 fn xoff_for_lack_of_pool_names_class_that_fills_it() {
     let mut plan = plan(PolicyKind::Pfc);
     let (pool, alpha_log2) = (Bytes(100_000), Some(0));
@@ -177,8 +170,7 @@ fn xoff_for_lack_of_pool_names_class_that_fills_it() {
     assert_eq!(Cause::unpack(paused.held_cause.get()), Some(expected));
 }
 
-// proves: causes
-#[test]
+#[test] // proves: causes
 fn xoff_due_to_downstream_pause_is_recorded_as_relayed() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
     star.pause(0, stop(C3, 0xffff));
@@ -357,8 +349,7 @@ fn capfc_stop_max_blames_ports_by_number_when_arrivals_tie() {
 }
 
 /// The XOFF threshold is the free part of the pool, so it may be zero at an empty queue.
-// proves: policy-swap
-#[test]
+#[test] // proves: policy-swap
 fn new_policy_pauses_no_peer_with_empty_queue() {
     for kind in PolicyKind::ALL {
         let mut plan = plan(PolicyKind::Pfc);

@@ -1,4 +1,4 @@
-// proves: slow-path
+// This file proves promises of SPECIFICATION.md: slow-path
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -96,8 +96,7 @@ fn punted_frame_is_copied_and_freed() {
     );
 }
 
-// proves: lldp
-#[test]
+#[test] // proves: lldp
 fn lldp_frame_is_punted_only_if_port_has_lldp_enabled() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     let (mut other_group, mut other, mut tagged) = (lldp(60), lldp(60), lldp(60));

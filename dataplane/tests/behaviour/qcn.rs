@@ -47,8 +47,7 @@ fn sum(star: &Star, count: impl Fn(&xoff_flow_control::counters::ClassCounters) 
     star.switch().ports().map(|port| count(star.switch().counters.class(port, C3))).sum()
 }
 
-// proves: qcn
-#[test]
+#[test] // proves: qcn
 fn cnm_is_sent_to_culprit_and_describes_sampled_frame() {
     for (qcn, point) in [(INGRESS, 1), (EGRESS, 0)] {
         let mut star = Star::new(switch(3, qcn));
@@ -108,8 +107,7 @@ fn switch_sends_no_cnm_without_congestion_or_qcn_settings() {
     assert!(alone(INGRESS, &[1, 2], C3).0 > 0);
 }
 
-// proves: qcn
-#[test]
+#[test] // proves: qcn
 fn cnm_precedes_data_despite_pause() {
     let mut star = Star::new(switch(4, INGRESS));
     let streams = [limited(&star, 0), limited(&star, 0), star.stream(1, C3, 300)];
@@ -144,8 +142,7 @@ fn shares(star: &Star, flows: &[Flow], from: u64, to: u64) -> (f64, f64) {
     (rates.iter().sum(), most / least)
 }
 
-// proves: qcn
-#[test] // section III, fig. 2a and 2b: at outputs grossly unfair, at inputs strikingly fair
+#[test] // proves: qcn; section III, fig. 2a and 2b: at outputs grossly unfair, at inputs strikingly fair
 fn qcn_rates_converge_to_fair_shares_of_bottleneck() {
     let run = |qcn| {
         let (mut star, flows) = fan_in(qcn);
@@ -202,8 +199,7 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 /// CNMs reduce both flows by the same share, and byte cycles raise both by the same share. Time cycles and R_AI steps
 /// raise f6 by a smaller share, because it is faster. f1 falls from 300 Mb/s to its fair share of 250, so f6 keeps at
 /// most 690 x 250 / 300 = 575 Mb/s.
-// proves: qcn
-#[test]
+#[test] // proves: qcn
 fn qcn_arrival_sampling_slows_victim_at_shared_ingress() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);
     assert!(
@@ -216,8 +212,7 @@ fn qcn_arrival_sampling_slows_victim_at_shared_ingress() {
     assert!(of_f1 <= 250.1 && of_f6 < 690.0 * of_f1 / 300.0, "rates in Mb/s: f1 {of_f1}, f6 {of_f6}");
 }
 
-// proves: qcn
-#[test] // section IV-B: f6 keeps its rate; random sampling sends it few CNMs, deterministic sampling none
+#[test] // proves: qcn; section IV-B: f6 keeps its rate; random sampling sends it few CNMs, deterministic sampling none
 fn qcn_occupancy_sampling_keeps_rate_of_victim() {
     for (culprit, most) in [(Culprit::OccupancyDeterministic, 0), (Culprit::OccupancyRandom, 5)] {
         let (star, f1, f6) = shared_input(culprit);
@@ -232,8 +227,7 @@ fn qcn_occupancy_sampling_keeps_rate_of_victim() {
     }
 }
 
-// proves: qcn
-#[test]
+#[test] // proves: qcn
 fn every_qcn_sampling_mode_loses_and_reorders_no_frame() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
         for qcn in [INGRESS, EGRESS] {
@@ -249,8 +243,7 @@ fn every_qcn_sampling_mode_loses_and_reorders_no_frame() {
     }
 }
 
-// proves: qcn
-#[test]
+#[test] // proves: qcn
 fn pauses_leave_although_cnms_use_up_control_frames() {
     let qcn =
         QcnSettings { sample_every: Bytes(1_000), set_point: Bytes(5_000), frames_per_cnm: 1, ..INGRESS };

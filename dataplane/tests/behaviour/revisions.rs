@@ -1,4 +1,4 @@
-// proves: reload
+// This file proves promises of SPECIFICATION.md: reload
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -394,8 +394,7 @@ fn removed_port_resumes_peer_and_sends_its_queued_frames() {
 }
 
 /// The peers' support for flow lists and rates changes at random, as if LLDP (DCBX) reported it.
-// proves: dcbx
-#[test]
+#[test] // proves: dcbx
 fn changing_ofc_and_gfc_support_of_peers_loses_no_frame() {
     let (mut lists, mut rates) = (0, 0);
     for seed in xoff_explore::seeds(0..8) {

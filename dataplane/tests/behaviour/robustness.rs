@@ -11,8 +11,7 @@ use crate::bed::store::MemoryStore;
 use crate::bed::{Star, Stream};
 use crate::{C0, C3, C4, resume, stop};
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn link_loss_ends_pause_received_from_peer() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
@@ -27,8 +26,7 @@ fn link_loss_ends_pause_received_from_peer() {
     assert_eq!(star.received(flow).last_at, up + Nanos(2 * (12_304 + 500)), "the pause outlived the link");
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn pause_of_peer_is_sent_again_after_link_flap() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
@@ -48,8 +46,7 @@ fn pause_of_peer_is_sent_again_after_link_flap() {
     assert_eq!(star.switch().counters.dropped(DropReason::HeadroomExhausted), 0);
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn link_loss_drops_queued_frames_and_resumes_their_senders() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 400)));
@@ -72,8 +69,7 @@ fn link_loss_drops_queued_frames_and_resumes_their_senders() {
     assert!(flows.iter().all(|&flow| star.received(flow).late_or_twice == 0));
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn link_loss_drops_do_not_reduce_scheduler_share_of_class() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let both = MacControl::Pfc(Pfc::default().with(C3, Quanta(600)).with(C4, Quanta(600)));
@@ -116,8 +112,7 @@ fn repeated_link_flaps_leave_no_pause_or_frame() {
     }
 }
 
-// proves: pause-frames
-#[test]
+#[test] // proves: pause-frames
 fn peer_resumes_at_expiry_if_xon_is_lost() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lapse = true;
@@ -189,8 +184,7 @@ fn last_frames_leave_although_no_more_traffic_arrives() {
     }
 }
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn stopping_switch_sends_xon_to_paused_peers() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     star.pause(0, stop(C3, 0xffff));
@@ -209,8 +203,7 @@ fn stopping_switch_sends_xon_to_paused_peers() {
     assert!(counted.held_nanos.get() > 500_000);
 }
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn stopping_switch_schedules_no_xon_at_port_without_link() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     star.pause(0, stop(C3, 0xffff));
@@ -226,8 +219,7 @@ fn stopping_switch_schedules_no_xon_at_port_without_link() {
     assert_eq!(star.switch().counters.class(PortId(1), C3).held_since.get(), 0);
 }
 
-// proves: pipeline
-#[test]
+#[test] // proves: pipeline
 fn oversized_frame_does_not_halt_pipeline() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.when_full = WhenFull::Stop;
@@ -252,8 +244,7 @@ fn tagged(star: &Star, types: &[u16], len: usize) -> Vec<u8> {
     bytes
 }
 
-// proves: classification
-#[test]
+#[test] // proves: classification
 fn longest_frame_with_two_tags_passes() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     let most = [(&[][..], 1_514), (&[0x88a8], 1_518), (&[0x88a8, 0x8100], 1_522), (&[0x8100; 2], 1_522)];
@@ -270,8 +261,7 @@ fn longest_frame_with_two_tags_passes() {
 }
 
 /// A frame with an 802.1ad and an 802.1Q tag gets a third tag at a tagged member, where it exceeds the MTU.
-// proves: classification
-#[test]
+#[test] // proves: classification
 fn frame_too_long_after_tag_insertion_is_dropped() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan::switch(&[LINK; 2]);
@@ -294,8 +284,7 @@ fn frame_too_long_after_tag_insertion_is_dropped() {
     }
 }
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn stopping_switch_sends_no_data_before_xon() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.control_slots = 1;
@@ -342,8 +331,7 @@ fn link_loss_wakes_frame_waiting_at_full_egress_queue() {
     assert!(can_forward(&star), "frames were not woken by the loss of the link");
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn xoff_left_in_driver_at_link_loss_is_revoked_at_link_up() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(100), Bytes(50)));
@@ -391,8 +379,7 @@ fn parse(bytes: &[u8]) -> Pfc {
     }
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn switch_reports_whether_release_may_unblock_a_frame() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let waits = |star: &Star| star.switch().worker(PortId(0)).waits_for_releases();

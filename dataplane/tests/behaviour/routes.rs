@@ -1,4 +1,4 @@
-// proves: routing
+// This file proves promises of SPECIFICATION.md: routing
 
 mod hops;
 mod host;
@@ -250,8 +250,7 @@ fn ipv6_forwarding_decrements_only_hop_limit() {
     assert_eq!(bench.all_sent(), [(P1, bytes)]);
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn packets_for_the_kernel_are_punted_unchanged() {
     let mut bench = RouterBench::new();
     let to = |dst| packet(P0, dst, 64, 100);
@@ -293,8 +292,7 @@ fn packets_for_the_kernel_are_punted_unchanged() {
     }
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn invalid_and_blackholed_packets_are_dropped_with_reason() {
     let mut bench = RouterBench::new();
     let good = packet(P0, [10, 1, 0, 5], 64, 100);
@@ -320,8 +318,7 @@ fn invalid_and_blackholed_packets_are_dropped_with_reason() {
     assert_eq!(bench.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn spoofed_router_source_is_dropped() {
     let mut bench = RouterBench::new();
     let from = |last: u8| {
@@ -351,8 +348,7 @@ fn routed_frame_keeps_priority_tag() {
     assert_eq!(bench.all_sent(), [(P1, expected)]);
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn punts_beyond_limit_are_dropped_without_affecting_transit() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
@@ -361,8 +357,7 @@ fn punts_beyond_limit_are_dropped_without_affecting_transit() {
     assert_eq!(bench.counters.class(P0, C3).drops[DropReason::PuntLimit.index()].get(), 212);
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn punted_transit_packets_use_at_most_half_of_punt_burst() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 200, 0, 1], 64, 100)));

@@ -1,7 +1,7 @@
 //! Multicast of a snooped VLAN leaves only by ports with listeners; membership messages are copied to the control
 //! plane.
 
-// proves: snooping
+// This file proves promises of SPECIFICATION.md: snooping
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,6 @@
 //! Order of the steps of a driver.
 
-// proves: workers
+// This file proves promises of SPECIFICATION.md: workers
 
 use std::sync::Arc;
 

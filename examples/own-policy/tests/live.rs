@@ -21,8 +21,7 @@ fn ask(bed: &Bed, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-// proves: own-policy
-#[test]
+#[test] // proves: own-policy
 fn equal_shares_policy_replaces_pfc_under_load_without_loss() {
     unstalled(|| {
         let bed = Plan::new(BINARY, 4).build();
@@ -62,8 +61,7 @@ fn equal_shares_policy_replaces_pfc_under_load_without_loss() {
     });
 }
 
-// proves: own-policy
-#[test]
+#[test] // proves: own-policy
 fn experiment_runs_equal_shares_and_pfc_without_loss() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(BINARY);

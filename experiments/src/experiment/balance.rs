@@ -353,8 +353,7 @@ mod tests {
     use super::*;
     use crate::Settings;
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn each_leaf_spreads_over_all_spines() {
         let spreads = SPREADS.iter().map(|way| {
             let (plan, scene) = plan(BitRate::from_mbps(100).into(), way);
@@ -371,8 +370,7 @@ mod tests {
         assert!(matches!(spreads[..], [Spreading::Flow, Spreading::Frame(_), Spreading::Adaptive { .. }]));
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn message_times_depend_on_the_seed() {
         let scene = plan(BitRate::from_mbps(100).into(), &SPREADS[0]).1;
         let [one, other] = [1, 2].map(|seed| format!("{:?}", scene.load(seed)));

@@ -276,7 +276,7 @@ fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     rows
 }
 
-// proves: cascade
+// This file proves promises of SPECIFICATION.md: cascade
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::CLASSES;
@@ -350,8 +350,7 @@ mod tests {
         assert_eq!([judged(99_999), judged(100_000)], [(true, false), (false, true)]);
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn counts_of_runs_have_share_intervals() {
         let sequence = article::sequence();
         let runs = [(); 3].map(|()| run_of(complete_record(sequence.expected_events())));

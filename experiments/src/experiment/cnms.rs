@@ -67,8 +67,7 @@ mod tests {
     use super::*;
     use crate::Plan;
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn cnm_identifies_the_flow_by_destination_and_tag() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let switch = plan.switch("switch");

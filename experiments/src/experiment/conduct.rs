@@ -137,7 +137,7 @@ impl Verdict {
     }
 }
 
-// proves: experiments
+// This file proves promises of SPECIFICATION.md: experiments
 #[cfg(test)]
 mod tests {
     use xoff_host::HostReport;
@@ -162,8 +162,7 @@ mod tests {
         );
     }
 
-    // proves: experiment-parity
-    #[test]
+    #[test] // proves: experiment-parity
     fn verdict_counts_only_unqueued_losses() {
         let mut stream = ReceivedStream { class: LOSSLESS.get(), frames: 8, ..ReceivedStream::default() };
         stream.settle(10);

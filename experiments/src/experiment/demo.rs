@@ -254,8 +254,7 @@ impl Display for DemoReport {
 mod tests {
     use super::*;
 
-    // proves: verdict
-    #[test]
+    #[test] // proves: verdict
     fn unproved_promise_does_not_count_as_kept() {
         let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
         let clean = Conduct { lossless, ledger_balanced: true, ..Conduct::default() };

@@ -56,8 +56,7 @@ pub(super) fn concerns_classification(given: &Given) -> bool {
 mod tests {
     use super::*;
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn malformed_setting_is_refused() {
         for text in [
             "xoff=80KB",

@@ -88,8 +88,7 @@ mod tests {
         plain_pfc_reason(&experiment.configs(variant, &request, &Machine::default()).expect("valid"))
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn plain_pfc_policies_are_recognised() {
         assert_eq!(
             plain_pfc_reason_of("ofc-fig1", "ofc-pfc-middle", &[]),

@@ -352,7 +352,7 @@ pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>
     table.add_row(cells.into_iter().enumerate().map(cell));
 }
 
-// proves: experiments
+// This file proves promises of SPECIFICATION.md: experiments
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -458,8 +458,7 @@ mod tests {
         );
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn unmet_expectation_fails_the_experiment() {
         let of = Report { unmet: vec!["step 4 before step 3".into()], ..report([clean(), clean()]) };
         assert_eq!(of.promise(), Promise::NotKept);
@@ -504,8 +503,7 @@ mod tests {
         assert_eq!(report([lossy, clean()]).promise(), Promise::NotKept);
     }
 
-    // proves: verdict
-    #[test]
+    #[test] // proves: verdict
     fn unproved_policy_promise_is_reported() {
         let gaps = vec!["s1: its device is gone".to_owned()];
         let unproved = Conduct { verdict: Verdict::Unproved, unproved: gaps, ..clean() };

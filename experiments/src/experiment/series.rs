@@ -64,8 +64,7 @@ mod tests {
         assert_eq!(points.len(), 4);
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn step_without_samples_has_no_rate() {
         let mut series = Series::default();
         [0, 10, 40].into_iter().for_each(|ms| series.record(Nanos::from_millis(ms), ms * 125));

@@ -358,7 +358,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     }
 }
 
-// proves: experiments
+// This file proves promises of SPECIFICATION.md: experiments
 #[cfg(test)]
 mod tests {
     use xoff_wire::units::BitRate;

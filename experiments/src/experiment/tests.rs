@@ -1,4 +1,4 @@
-// proves: experiments
+// This file proves promises of SPECIFICATION.md: experiments
 
 use std::iter;
 
@@ -17,8 +17,7 @@ fn experiment_names_are_unique() {
     }
 }
 
-// proves: experiments, cascade
-#[test]
+#[test] // proves: experiments, cascade
 fn every_policy_is_valid_or_refused() {
     for experiment in all() {
         for variant in VARIANTS {
@@ -103,8 +102,7 @@ fn user_settings_reach_every_switch() {
     assert!(message.contains("`xoff` is \"30 ells\""), "{message}");
 }
 
-// proves: cascade
-#[test]
+#[test] // proves: cascade
 fn inapplicable_keys_are_refused() {
     let pfc = Variant::find("pfc").unwrap();
     let cascade = Experiment::find("cascade").unwrap();

@@ -31,8 +31,7 @@ mod tests {
 
     use super::*;
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn stall_before_start_of_hosts_is_ignored() {
         let (view, _) = xoff_switch::control::testing::view();
         let views = [view];

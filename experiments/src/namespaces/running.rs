@@ -149,8 +149,7 @@ impl RunningFabric for Running<'_> {
 mod tests {
     use super::*;
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn counters_remain_readable_after_switch_end() {
         let (view, _) = xoff_switch::control::testing::view();
         let (settings, counters) = counted(&view);

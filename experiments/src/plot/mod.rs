@@ -138,8 +138,7 @@ mod tests {
         Figure { title: String::new(), panels: vec![panel] }.svg().unwrap()
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn missing_value_is_a_labelled_gap() {
         let lines = |middle| {
             let wdrop = vec![(5.0, Some(1.0)), (10.0, middle), (15.0, Some(1.0)), (20.0, Some(1.0))];
@@ -154,8 +153,7 @@ mod tests {
         assert_eq!(broken.matches("<circle").count(), 3, "a point is drawn where nothing was measured");
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn identical_lines_are_both_visible() {
         let line = || vec![(0.0, Some(1.0)), (1.0, Some(1.0))];
         let svg = svg(panel(Content::Lines(vec![("pfc".into(), line()), ("gfc".into(), line())])));
@@ -164,8 +162,7 @@ mod tests {
         assert_eq!(count("stroke-dasharray=\"9 7\""), 2, "other lines than the second name's two are dashed");
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn row_without_values_shows_only_its_label() {
         let rows = |wdrop| vec![("pfc".to_owned(), Spread::of([1.0, 2.0])), ("wdrop".to_owned(), wdrop)];
         let of = |wdrop| svg(panel(Content::Spreads(rows(wdrop))).absent("none completed"));
@@ -214,8 +211,7 @@ mod tests {
         assert!(short > long && long >= 2, "{short} {long}");
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn plot_path_check_changes_no_file() {
         let directory = std::env::temp_dir().join(format!("xoff-plot-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();

@@ -77,8 +77,7 @@ mod tests {
     use super::*;
     use crate::experiment::{EXPERIMENTS, OWN, VARIANTS};
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn compared_policies_have_distinct_colours() {
         for variant in VARIANTS.iter().chain([&OWN]) {
             assert!(of_policy(variant.name).is_some(), "{}", variant.name);
@@ -92,8 +91,7 @@ mod tests {
         }
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn policy_colour_is_fixed_and_unique() {
         let alone = colour(&["gfc"], "gfc");
         let names = ["alone", "spine", "pfc", "gfc (lost frames)"];

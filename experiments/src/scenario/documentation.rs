@@ -1,7 +1,6 @@
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
 
-// proves: scenarios
-#[test]
+#[test] // proves: scenarios
 fn every_scenario_key_is_documented() {
     for (heading, keys) in super::documented() {
         let (_, section) =

@@ -215,8 +215,7 @@ mod tests {
         Source::from_toml("x", &format!("{FABRIC}{text}"), &given).map_err(|error| format!("{error:?}"))
     }
 
-    // proves: scenarios
-    #[test]
+    #[test] // proves: scenarios
     fn short_and_long_form_of_policy_are_one_key() {
         for (one, other) in [
             ("policy=gfc", "switch.all.policy=ofc"),

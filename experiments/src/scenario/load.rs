@@ -328,8 +328,7 @@ mod tests {
         Source::from_toml("x", &format!("{fabric}{loads}"), &[]).map_err(|error| format!("{error:?}"))
     }
 
-    // proves: scenarios
-    #[test]
+    #[test] // proves: scenarios
     fn open_queries_without_gap_are_refused() {
         let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
         let is_open = |keys: &str| incast(keys).unwrap().point(0).unwrap().loads[0].is_open;
@@ -342,8 +341,7 @@ mod tests {
         }
     }
 
-    // proves: scenarios
-    #[test]
+    #[test] // proves: scenarios
     fn poisson_load_needs_load_or_arrivals() {
         let poisson = |keys: &str| of(&format!("[[load]]\nkind = \"poisson\"\nsize = 1\n{keys}\n"));
         assert_eq!(poisson("arrivals = 5000").unwrap().point(0).unwrap().loads[0].arrivals, Some(5_000.0));
@@ -354,8 +352,7 @@ mod tests {
         }
     }
 
-    // proves: scenarios
-    #[test]
+    #[test] // proves: scenarios
     fn duplicate_names_of_loads_are_refused() {
         let two = |one: &str, other: &str| {
             let load = |name: &str| format!("[[load]]\nkind = \"permutation\"\nsize = 1\n{name}\n");

@@ -121,7 +121,7 @@ pub(super) fn read(hosts: &Table<'_, '_>, is_chosen: bool, problems: &mut Proble
     Some(TcpHosts { classes: classes.unwrap_or(ClassSet::ALL), ack_class, settings })
 }
 
-// proves: scenarios, tcp
+// This file proves promises of SPECIFICATION.md: scenarios, tcp
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: scenarios
+// This file proves promises of SPECIFICATION.md: scenarios
 
 mod faults;
 
@@ -52,8 +52,7 @@ fn unknown_key_error_suggests_a_key() {
     );
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn routed_key_applies_to_all_switches() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
     for (key, routed) in [("", false), ("\nrouted = false", false), ("\nrouted = true", true)] {
@@ -266,8 +265,7 @@ fn command_line_overrides_the_file() {
     }
 }
 
-// proves: sim-hosts, scenarios
-#[test]
+#[test] // proves: sim-hosts, scenarios
 fn keys_of_slow_receivers_are_checked() {
     let text = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1, \"2-3\"]\nrate = \"20G\"\n{keys}\n");
     let receiver = |keys: &str| read(&text(keys)).unwrap().point(0).unwrap().receivers.remove(0);
@@ -295,8 +293,7 @@ fn keys_of_slow_receivers_are_checked() {
     assert!(message.contains("`hosts`"), "{message}");
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn receiver_buffer_holds_frame_above_xoff() {
     let text = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1]\nrate = \"20G\"\n{keys}\n");
     for fits in ["xoff = 100\nbuffer = 1618", "buffer = 3035"] {
@@ -367,8 +364,7 @@ fn change_needing_restart_is_refused() {
     assert!(message.contains("`at`"), "{message}");
 }
 
-// proves: sim-fabrics, scenarios
-#[test]
+#[test] // proves: sim-fabrics, scenarios
 fn failed_lines_must_exist() {
     let of = |failed: &str| {
         let fabric = format!("kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 1\nfailed = {failed}");
@@ -385,8 +381,7 @@ fn failed_lines_must_exist() {
     assert!(message.contains("a list of lines by leaf and spine"), "{message}");
 }
 
-// proves: sim-hosts
-#[test]
+#[test] // proves: sim-hosts
 fn qcn_is_allowed_with_any_transport() {
     let of = |hosts: &str| format!("[hosts]\n{hosts}\n{FINE}");
     let hosts = |text: &str| read(&of(text)).unwrap().point(0).unwrap().hosts;
@@ -400,8 +395,7 @@ fn qcn_is_allowed_with_any_transport() {
     assert_eq!(message, "[hosts.qcn] has no effect: `control` selects another congestion control");
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn load_of_kind_draw_needs_flows_and_accepts_rate() {
     let draw =
         FINE.replace("kind = \"permutation\"", "kind = \"draw\"\nflows = 9\npairs = [[0, 1]]\nrate = \"3G\"");

@@ -60,7 +60,7 @@ pub fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-// proves: sim-results
+// This file proves promises of SPECIFICATION.md: sim-results
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: scenarios
+// This file proves promises of SPECIFICATION.md: scenarios
 
 mod changes;
 mod faults;
@@ -66,8 +66,7 @@ fn written(out: &Path, threads: usize, shard: Option<Shard>) -> BTreeMap<PathBuf
     files(out)
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn every_result_column_is_documented_with_its_unit() {
     for table in TABLES {
         let heading = format!("\n### `{}`\n", table.name);
@@ -85,8 +84,7 @@ fn every_result_column_is_documented_with_its_unit() {
     }
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn threads_and_shards_write_identical_files() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
@@ -105,8 +103,7 @@ fn threads_and_shards_write_identical_files() {
     assert!(twice.contains("that another directory also has"), "{twice}");
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn shipped_scenarios_run_for_every_seed() {
     for name in scenarios() {
         let short: &[&str] = match name.as_str() {
@@ -138,8 +135,7 @@ fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
 
 const LINKS: &str = "h0 s0 100 500\nh1 s1 10 500\ns0 s1 100 1000\n";
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn flow_times_equal_times_computed_from_links() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
@@ -163,8 +159,7 @@ fn queries_and_bursts_respect_begin() {
 }
 
 /// The longest chain has more switches than a byte can count.
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn lone_flow_on_long_path_has_slowdown_one() {
     for switches in [255, 256, 300] {
         let topology = format!("kind = \"chain\"\nswitches = {switches}");
@@ -303,8 +298,7 @@ fn receiver_faster_than_line_is_refused() {
     assert!(why(0, "101G").is_some_and(|why| why.contains("100Gb/s")));
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn slow_receiver_pauses_name_their_cause() {
     let scenario = |pauses: bool| {
         format!(
@@ -331,8 +325,7 @@ fn slow_receiver_pauses_name_their_cause() {
 }
 
 /// The buffer holds one frame above `xoff`, so XOFF comes too late to prevent drops in any class.
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn slow_receiver_drops_name_host_and_class() {
     let run = |class: u8, buffer: &str| {
         let rows = run_of(
@@ -360,8 +353,7 @@ fn slow_receiver_drops_name_host_and_class() {
     assert_eq!(run(3, "50KB"), ("0".to_owned(), Vec::new()));
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn flows_survive_link_failure_and_repair() {
     let scenario = |fault: &str| {
         format!(
@@ -383,8 +375,7 @@ fn flows_survive_link_failure_and_repair() {
     assert!(done == 2 && resent > 0, "{done} {resent}");
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn routing_equals_bridging_on_single_path() {
     for (kind, control) in [
         ("dumbbell\"\nhosts = 4", "dcqcn"),
@@ -409,8 +400,7 @@ fn routing_equals_bridging_on_single_path() {
 }
 
 /// Flows must all end with several transports and methods of spreading.
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn routed_fabrics_lose_nothing_and_ledgers_balance() {
     let fat_tree = "kind = \"fat-tree\"\nk = 4";
     let leaf_spine = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts = 4\nfailed = [[2, 1]]";
@@ -437,8 +427,7 @@ fn routed_fabrics_lose_nothing_and_ledgers_balance() {
     }
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn deadlock_is_reported_with_its_begin() {
     let run = |ahead: u32| {
         let rows = run_of(

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: shared-memory
+// This file proves promises of SPECIFICATION.md: shared-memory
 
 use super::*;
 use crate::settings::{Accounting, ClassSettings, FdbSettings, HashSeed, LossyPool, SharedMemory, WhenFull};
@@ -78,8 +78,7 @@ fn enter(buffer: &mut Buffer, port: PortId, class: Class, sizes: &[u64]) {
     }
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn pause_begins_at_xoff_and_ends_one_byte_below_xon() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000, 999]);
@@ -93,8 +92,7 @@ fn pause_begins_at_xoff_and_ends_one_byte_below_xon() {
     assert!(buffer.below_xon(P0, LOSSLESS), "queue one byte below XON does not count as below");
 }
 
-// proves: headroom
-#[test]
+#[test] // proves: headroom
 fn headroom_takes_frames_up_to_its_last_byte() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_999, 4_000]);
@@ -106,8 +104,7 @@ fn headroom_takes_frames_up_to_its_last_byte() {
     assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(1)), Err(DropReason::HeadroomExhausted));
 }
 
-// proves: lossy-classes
-#[test]
+#[test] // proves: lossy-classes
 fn lossy_queue_drops_frames_beyond_its_maximum() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.lossless = false);
     enter(&mut buffer, P0, LOSSY, &[9_999]);
@@ -116,8 +113,7 @@ fn lossy_queue_drops_frames_beyond_its_maximum() {
     assert_eq!(buffer.counters.class(P0, LOSSY).headroom_watermark.get(), 0);
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn queue_reaches_xoff_at_its_limit_of_frames() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 10);
     enter(&mut buffer, P0, LOSSLESS, &[64; 9]);
@@ -144,8 +140,7 @@ fn egress_queue_is_full_at_frame_limit() {
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)));
 }
 
-// proves: pipeline
-#[test]
+#[test] // proves: pipeline
 fn egress_queue_is_full_at_byte_limit() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     buffer.enter_egress(P1, P0, LOSSY, Bytes(9_000));
@@ -344,8 +339,7 @@ fn egress_limit_bounds_lossy_queues_beyond_their_reserves() {
     assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)));
 }
 
-// proves: lossy-classes
-#[test]
+#[test] // proves: lossy-classes
 fn egress_limit_spares_class_that_is_lossless_at_one_port() {
     let mut buffer = buffer_by_port(shared(None), |port, class| class.lossless &= port == P0);
     buffer.enter_egress(P1, P0, LOSSY, Bytes(3_000)); // uses the reserve and the whole limit
@@ -452,8 +446,7 @@ fn frames_queued_before_pool_is_limited_count_in_it() {
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_000)));
 }
 
-// proves: batches
-#[test]
+#[test] // proves: batches
 fn frames_within_buffer_margin_stay_below_xoff() {
     for seed in xoff_explore::seeds(0..400) {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -495,8 +488,7 @@ fn frames_within_buffer_margin_stay_below_xoff() {
     }
 }
 
-// proves: batches
-#[test]
+#[test] // proves: batches
 fn buffer_margin_ends_one_byte_below_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
@@ -508,8 +500,7 @@ fn buffer_margin_ends_one_byte_below_xoff() {
     assert!(buffer.at_xoff(P0, LOSSLESS));
 }
 
-// proves: batches
-#[test]
+#[test] // proves: batches
 fn buffer_margin_ends_one_frame_below_xoff_frame_limit() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 5);
     enter(&mut buffer, P0, LOSSLESS, &[64]);
@@ -520,8 +511,7 @@ fn buffer_margin_ends_one_frame_below_xoff_frame_limit() {
     );
 }
 
-// proves: batches
-#[test]
+#[test] // proves: batches
 fn margin_below_xoff_allows_for_falling_threshold() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());

@@ -133,8 +133,7 @@ mod tests {
         (queued, slots)
     }
 
-    // proves: qcn
-    #[test] // section IV-B: "the flow with the highest occupancy in the buffer monitored"
+    #[test] // proves: qcn; section IV-B: "the flow with the highest occupancy in the buffer monitored"
     fn culprit_is_flow_with_most_bytes() {
         let (mut queued, mut slots) = frames_of(&[1, 2, 2, 1, 2]);
         assert_eq!(queued.largest_flow(&slots), Some(4), "largest flow is not flow 2");
@@ -151,8 +150,7 @@ mod tests {
         assert_eq!(queued.random_unit(&mut fastrand::Rng::with_seed(1), SIZE, |_| SIZE), None);
     }
 
-    // proves: qcn
-    #[test] // section IV-B: P_n = q_n / q, in bytes: slot 0 occupies 6 units, the others one each
+    #[test] // proves: qcn; section IV-B: P_n = q_n / q, in bytes: slot 0 occupies 6 units, the others one each
     fn random_culprit_is_proportional_to_occupancy() {
         let (queued, _) = frames_of(&[0; 7]);
         let size = |slot| if slot == 0 { Bytes(1_500) } else { Bytes(64) };
@@ -182,8 +180,7 @@ mod tests {
     }
 
     explore! {
-        // proves: qcn
-        #[test]
+        #[test] // proves: qcn
         fn culprit_search_tracks_exactly_the_queued_frames(steps in prop::collection::vec(0u32..32, 0..300)) {
             let (mut queued, mut slots) = (QueuedFrames::new(32, None), SlotTable::new(32));
             let mut there = Vec::new();

@@ -34,8 +34,7 @@ mod tests {
         (0..10_000).filter(|_| is_congested(&SETTINGS, Bytes(queue), &mut rng)).count()
     }
 
-    // proves: ecn
-    #[test]
+    #[test] // proves: ecn
     fn ecn_mark_probability_rises_from_min_to_max() {
         assert_eq!(
             (share(9_999), share(10_000)),
@@ -63,8 +62,7 @@ mod tests {
         assert!(is_congested(&step, Bytes(100), &mut rng));
     }
 
-    // proves: ecn
-    #[test]
+    #[test] // proves: ecn
     fn same_seed_marks_identical_frames_with_ecn() {
         let run = |seed| {
             let mut rng = Rng::with_seed(seed);

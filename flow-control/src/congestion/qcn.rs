@@ -116,8 +116,7 @@ mod tests {
         CongestionPoint::new(settings, &mut fastrand::Rng::with_seed(1))
     }
 
-    // proves: qcn
-    #[test] // section III: Is = 150 KB
+    #[test] // proves: qcn; section III: Is = 150 KB
     fn qcn_sample_is_due_at_exact_byte() {
         let mut point = point(&EXACT);
         assert_eq!(arrive(&mut point, &EXACT, 149_999, 0), None);
@@ -126,8 +125,7 @@ mod tests {
         assert!(arrive(&mut point, &EXACT, 1, 0).is_some());
     }
 
-    // proves: qcn
-    #[test] // section I: Fb = Qoff + w x Qdelta
+    #[test] // proves: qcn; section I: Fb = Qoff + w x Qdelta
     fn qcn_feedback_is_offset_plus_weighted_growth() {
         let mut point = point(&EXACT);
         let first = arrive(&mut point, &EXACT, 150_000, 70_000).expect("due");
@@ -139,8 +137,7 @@ mod tests {
         assert_eq!((second.feedback, second.notify), (0, false), "Fb = 6,000 - 8,000 counts as congestion");
     }
 
-    // proves: qcn
-    #[test] // one below, at: one 63rd of Qeq x (2w + 1) is 4761.9 bytes
+    #[test] // proves: qcn; one below, at: one 63rd of Qeq x (2w + 1) is 4761.9 bytes
     fn feedback_is_bounded_to_six_bits() {
         assert_eq!(EXACT.quantized(4_761, 0), 0);
         assert_eq!(EXACT.quantized(4_762, 0), 1);
@@ -152,8 +149,7 @@ mod tests {
         assert_eq!(EXACT.quantized(i64::MIN, i64::MIN), 0);
     }
 
-    // proves: qcn
-    #[test] // the standard's table
+    #[test] // proves: qcn; the standard's table
     fn sample_interval_shrinks_with_feedback_as_in_standard() {
         let at = |feedback| EXACT.base(feedback);
         let table = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
@@ -173,8 +169,7 @@ mod tests {
         assert!(arrive(&mut point, &EXACT, 1, 120_000).is_some());
     }
 
-    // proves: qcn
-    #[test] // section V: one CNM per 100 frames received
+    #[test] // proves: qcn; section V: one CNM per 100 frames received
     fn congestion_point_sends_one_cnm_per_hundred_frames() {
         let settings = QcnSettings { sample_every: Bytes(1), ..EXACT };
         let mut point = point(&settings);
@@ -194,8 +189,7 @@ mod tests {
     }
 
     explore! {
-        // proves: qcn
-        #[test]
+        #[test] // proves: qcn
         fn quantized_feedback_matches_formula(
             offset in -1_000_000i64..1_000_000,
             delta in -1_000_000i64..1_000_000,

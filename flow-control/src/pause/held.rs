@@ -156,8 +156,7 @@ mod tests {
         classes.iter().map(|&n| class(n)).collect()
     }
 
-    // proves: pause-frames
-    #[test]
+    #[test] // proves: pause-frames
     fn pause_frame_carries_changed_and_paused_classes() {
         let mut held = Held::new(Nanos(100));
         assert!(held.xoff(Nanos(0), class(3)));
@@ -176,8 +175,7 @@ mod tests {
         assert_eq!(third.vector(), set(&[3, 4]));
     }
 
-    // proves: pause-frames
-    #[test]
+    #[test] // proves: pause-frames
     fn xon_is_not_sent_without_xoff() {
         let mut held = Held::new(Nanos(100));
         assert_eq!(held.xon(Nanos(0), class(3)), None);

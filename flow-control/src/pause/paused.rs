@@ -263,8 +263,7 @@ mod tests {
 
     /// Checks steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. The article's "CEV 0x1000" means 0000
     /// 1000 in binary.
-    // proves: pause-timing
-    #[test]
+    #[test] // proves: pause-timing
     fn pause_time_matches_article_on_dscp_based_pfc() {
         let frame_with = |quanta| {
             let pfc = Pfc::default().with(class(3), Quanta(quanta));

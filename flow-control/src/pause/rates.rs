@@ -239,8 +239,7 @@ mod tests {
         assert_eq!((rates.due(), rates.next_refresh()), (false, Nanos(201)));
     }
 
-    // proves: gfc
-    #[test]
+    #[test] // proves: gfc
     fn rate_limit_expires_exactly_after_its_quanta() {
         let mut kept = KeptRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         let rates = Rates { time: Quanta(10), ..Rates::default() }.with(C3, step(2)).with(C4, step(1));

@@ -100,7 +100,7 @@ impl Response {
     }
 }
 
-// proves: peer-faults
+// This file proves promises of SPECIFICATION.md: peer-faults
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -101,8 +101,7 @@ mod tests {
         }
     }
 
-    // proves: stalled-floods
-    #[test]
+    #[test] // proves: stalled-floods
     fn standstill_is_found_after_required_samples() {
         let mut standstill = paused(Nanos(5));
         look_on(&mut standstill, LOOKS - 1, C3);
@@ -170,8 +169,7 @@ mod tests {
         is_found
     }
 
-    // proves: stalled-floods
-    #[test]
+    #[test] // proves: stalled-floods
     fn class_free_a_tenth_of_the_time_is_not_at_standstill() {
         for cycle in [7_000, 50_000, 100_000, 500_000, 1_000_000, 1_000_001, 2_000_000, 5_000_000, 20_000_000]
         {

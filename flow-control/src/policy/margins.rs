@@ -131,8 +131,7 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     ends
 }
 
-// proves: batches
-#[test]
+#[test] // proves: batches
 fn events_within_policy_margins_have_no_effect() {
     for kind in PolicyKind::ALL {
         let ends: Vec<(Step, bool)> =

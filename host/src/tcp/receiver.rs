@@ -200,7 +200,7 @@ impl Receiver {
     }
 }
 
-// proves: tcp
+// This file proves promises of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,7 +60,7 @@ impl Rtt {
     }
 }
 
-// proves: tcp
+// This file proves promises of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -176,7 +176,7 @@ impl Scoreboard {
     }
 }
 
-// proves: tcp
+// This file proves promises of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

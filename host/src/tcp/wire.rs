@@ -252,7 +252,7 @@ fn segment_at(sequence: u32, mss: u32, near: u32) -> u32 {
     u32::try_from(i64::from(near) + segments).unwrap_or(0)
 }
 
-// proves: tcp
+// This file proves promises of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

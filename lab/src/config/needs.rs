@@ -92,8 +92,7 @@ mod tests {
         read(text, None).unwrap().needs(&Machine::default()).total().0
     }
 
-    // proves: lab-file
-    #[test]
+    #[test] // proves: lab-file
     fn lab_memory_estimate_adds_switches_and_agents() {
         let needs = read(TWO, None).unwrap().needs(&Machine::default());
         assert_eq!((needs.switches.len(), needs.agents), (2, 8));
@@ -111,8 +110,7 @@ mod tests {
         );
     }
 
-    // proves: lab-file
-    #[test]
+    #[test] // proves: lab-file
     fn lab_memory_error_names_the_setting_that_saves_most() {
         let problem = |memory: u64| match read(TWO, Some(memory)) {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),

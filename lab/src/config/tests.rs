@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-// proves: lab-file
+// This file proves promises of SPECIFICATION.md: lab-file
 
 use std::fs;
 use std::path::PathBuf;
@@ -84,8 +84,7 @@ fn switches_without_a_path_between_them_cause_a_warning() {
     }
 }
 
-// proves: lab-links
-#[test]
+#[test] // proves: lab-links
 fn slower_link_changes_speed_and_headroom() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lab.toml");
@@ -323,8 +322,7 @@ fn joined(of_a: &str, of_b: &str) -> String {
     )
 }
 
-// proves: groups
-#[test]
+#[test] // proves: groups
 fn parallel_wires_grouped_at_both_ends_are_accepted() {
     let group = |far: &str| format!("[[switch.group]]\nname = \"up\"\nports = [\"{far}\", \"{far}-2\"]\n");
     let network = read(&joined(&group("b"), &group("a"))).unwrap();
@@ -334,8 +332,7 @@ fn parallel_wires_grouped_at_both_ends_are_accepted() {
     assert_only(&joined("", &group("a")), 13, &["reach switch b twice", "at both ends"]);
 }
 
-// proves: groups
-#[test]
+#[test] // proves: groups
 fn leaf_spine_with_grouped_uplinks_is_accepted() {
     let fabric = |of_leaf_2: &str| {
         let leaf = |name: &str, group: &str| format!("[[switch]]\nname = \"{name}\"\nhosts = 1\n{group}");
@@ -392,8 +389,7 @@ fn hosts_without_given_address_get_theirs_by_file_order() {
     );
 }
 
-// proves: lab-account
-#[test]
+#[test] // proves: lab-account
 fn host_with_both_pid_and_tap_is_refused() {
     let places = |keys: &str| format!("{FIVE_LINES}[[host]]\nname = \"h1\"\n{keys}\n");
     let place = |keys: &str| read(&places(keys)).unwrap().hosts[0].clone();
@@ -492,8 +488,7 @@ fn lab_refuses_reserved_names_and_over_65534_hosts() {
     assert_only(&many, 789, &["more than 65534 hosts"]);
 }
 
-// proves: memory
-#[test]
+#[test] // proves: memory
 fn lab_switches_use_small_receive_chunks_by_default() {
     let receive = |has_small_chunks: fn() -> bool, more: &str| {
         let machine = Machine { has_small_chunks, ..Machine::default() };
@@ -508,8 +503,7 @@ fn lab_switches_use_small_receive_chunks_by_default() {
     assert_eq!(receive(|| false, ""), ReceiveChunks::Whole, "an older kernel");
 }
 
-// proves: lab-account
-#[test]
+#[test] // proves: lab-account
 fn every_example_lab_fits_into_8_gib_without_warnings() {
     let machine = Machine { memory: Some(Bytes(8 << 30).into()), cores: vec![0, 1], ..Machine::default() };
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");

@@ -179,8 +179,7 @@ mod tests {
     use super::*;
     use crate::network::testing::network;
 
-    // proves: lab-account
-    #[test]
+    #[test] // proves: lab-account
     fn network_drawing_shows_rates_pauses_and_causes() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 1_000_000_000;

@@ -342,8 +342,7 @@ mod tests {
         })
     }
 
-    // proves: lab-account
-    #[test]
+    #[test] // proves: lab-account
     fn drawing_is_compact_and_no_wire_crosses_a_label() {
         let host = |number: usize, switch: &str| (format!("h{number}"), switch.to_owned());
         let pair = |(a, b): (&str, &str)| (a.to_owned(), b.to_owned());

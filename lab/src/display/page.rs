@@ -166,8 +166,7 @@ mod tests {
     use super::*;
     use crate::network::testing::network;
 
-    // proves: lab-page
-    #[test]
+    #[test] // proves: lab-page
     fn lab_page_shows_drawing_tables_and_pauses() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 2_000_000_000;

@@ -176,8 +176,7 @@ mod tests {
     use super::*;
     use crate::network::testing::network;
 
-    // proves: lab-account, lab-lifecycle
-    #[test]
+    #[test] // proves: lab-account, lab-lifecycle
     fn lab_screen_shows_nodes_with_rates_and_pauses() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 2_000_000_000;

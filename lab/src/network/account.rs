@@ -293,8 +293,7 @@ mod tests {
         network.hosts[0].interfaces[0].counters.as_mut().unwrap()
     }
 
-    // proves: lab-account
-    #[test]
+    #[test] // proves: lab-account
     fn every_counter_of_a_possible_loss_changes_the_verdict() {
         assert_eq!(promise(|_| ()), Promise::Kept);
         assert_eq!(promise(|network| network.switches[0].verdict.lossless_lost = 1), Promise::NotKept);
@@ -323,8 +322,7 @@ mod tests {
     }
 
     /// Frames lost on purpose, and losses of delay lines, in all places where they are counted.
-    // proves: lab-links
-    #[test]
+    #[test] // proves: lab-links
     fn losses_on_purpose_do_not_change_the_verdict() {
         let on_line = |change: fn(&mut Carried)| {
             promise(|network| {

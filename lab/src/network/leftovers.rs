@@ -207,8 +207,7 @@ mod tests {
         assert!(!Process { started: this.started + 1, ..this }.is_alive());
     }
 
-    // proves: lab-lifecycle
-    #[test]
+    #[test] // proves: lab-lifecycle
     fn cleanup_ends_only_processes_of_killed_networks() {
         let lab = Lab::new();
         let [ours, held, foreign] = ["ours", "held", "foreign"].map(|name| lab.namespace(name).unwrap());
@@ -250,8 +249,7 @@ mod tests {
         children.each_mut().iter_mut().for_each(|child| _ = child.wait().unwrap());
     }
 
-    // proves: lab-lifecycle
-    #[test]
+    #[test] // proves: lab-lifecycle
     fn cleanup_deletes_only_devices_of_killed_networks() {
         let mut lab = Lab::new();
         let [one, other] = ["one", "other"].map(|name| lab.namespace(name).unwrap());

@@ -13,8 +13,7 @@ const MODELS: [&str; 4] = [
     "[memory]\nmodel = \"shared\"\n",
 ];
 
-// proves: memory, lossless
-#[test]
+#[test] // proves: memory, lossless
 fn all_to_all_traffic_is_lossless_in_each_memory_model() {
     for memory in MODELS {
         unstalled(|| {

@@ -2,8 +2,7 @@ use xoff_netns_tests::{frames, wait_for};
 
 use crate::bed_beside_others;
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn lossy_class_with_asymmetric_pfc_obeys_but_sends_no_pauses() {
     let bed = bed_beside_others(2).build();
     let config = bed

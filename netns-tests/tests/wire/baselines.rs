@@ -1,4 +1,4 @@
-// proves: lossless
+// This file proves promises of SPECIFICATION.md: lossless
 
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
@@ -34,8 +34,7 @@ fn await_pfc(host: &Host, class: u8, quanta: u16) {
     host.tap().wait(1, |frame| frames::pfc_time(frame, class) == Some(quanta));
 }
 
-// proves: p-pfc
-#[test]
+#[test] // proves: p-pfc
 fn p_pfc_pauses_ports_that_feed_congested_queue() {
     let bed = bed(4).build();
     let thresholds = "[class.3]\nxoff = 20000\negress_xoff = 3000\negress_xon = 2000";
@@ -58,8 +57,7 @@ fn p_pfc_pauses_ports_that_feed_congested_queue() {
     }
 }
 
-// proves: g-pfc
-#[test]
+#[test] // proves: g-pfc
 fn g_pfc_pauses_lower_classes_before_congested_class() {
     let bed = bed(3).build();
     let config = bed
@@ -95,8 +93,7 @@ fn rate_step(bytes: &[u8], class: u8) -> Option<u8> {
     named.then(|| bytes[40 + usize::from(class)])
 }
 
-// proves: gfc
-#[test]
+#[test] // proves: gfc
 fn gfc_lowers_rates_before_it_pauses() {
     let bed = bed(2).build();
     let config = bed
@@ -128,8 +125,7 @@ fn gfc_lowers_rates_before_it_pauses() {
     assert!(status.ports[0].rate_frames_sent >= 3);
 }
 
-// proves: gfc
-#[test]
+#[test] // proves: gfc
 fn gfc_sends_rates_only_to_gfc_peers() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").port(1, "gfc_peer = true"));

@@ -1,6 +1,6 @@
 //! Files that never return data, and pipes that nobody reads.
 
-// proves: recording
+// This file proves promises of SPECIFICATION.md: recording
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read as _;
@@ -44,8 +44,7 @@ fn waiting_reload(bed: &Bed) -> Child {
     waiting
 }
 
-// proves: reload
-#[test]
+#[test] // proves: reload
 fn reload_from_blocking_file_delays_no_other_request() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&config(&bed));

@@ -1,4 +1,4 @@
-// proves: capture
+// This file proves promises of SPECIFICATION.md: capture
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};

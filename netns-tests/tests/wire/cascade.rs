@@ -3,8 +3,7 @@ use xoff_netns_tests::{Traffic, stream, unstalled};
 use crate::{PATIENT, bed};
 
 /// The port of the far switch has a fifth of the rate of the wire between the switches.
-// proves: lossless
-#[test]
+#[test] // proves: lossless
 fn congestion_at_far_switch_pauses_senders_at_near_switch() {
     unstalled(|| {
         let bed = bed(3).far(1).build();

@@ -74,8 +74,7 @@ fn received_classes(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
     bed.host(collector).tap().all().iter().filter_map(|frame| number_and_class(&frame.bytes)).collect()
 }
 
-// proves: classification
-#[test]
+#[test] // proves: classification
 fn ingress_port_classifies_each_frame_by_its_trust_setting() {
     const TRUST: [&str; 4] = ["pcp", "dscp", "both", "port"];
     let bed = bed_beside_others(5).build();

@@ -1,4 +1,4 @@
-// proves: bridging
+// This file proves promises of SPECIFICATION.md: bridging
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-// proves: status
+// This file proves promises of SPECIFICATION.md: status
 
 use std::process::{Command, Output};
 
@@ -156,8 +156,7 @@ fn status_without_switch_suggests_xoff_run() {
     );
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn switch_follows_link_changes() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));

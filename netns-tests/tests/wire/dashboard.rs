@@ -8,8 +8,7 @@ const SCRIPT: &str = include_str!("dashboard.py");
 const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards");
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
 
-// proves: monitoring
-#[test]
+#[test] // proves: monitoring
 fn dashboard_queries_return_the_recorded_incident() {
     let directory = tempfile::tempdir().unwrap();
     let namespace = Lab::new().namespace("look").unwrap();

@@ -37,8 +37,7 @@ const KEYS: [&str; 24] = [
     "/seconds",
 ];
 
-// proves: experiments
-#[test]
+#[test] // proves: experiments
 fn demo_is_lossless_with_balanced_ledger() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(super::BINARY);
@@ -73,8 +72,7 @@ fn namespaces_in_use() -> Vec<u64> {
     processes.flatten().filter_map(of).collect()
 }
 
-// proves: experiments
-#[test]
+#[test] // proves: experiments
 fn signal_ends_demo_and_removes_its_namespaces() {
     let _alone = one_bed_at_a_time(super::BINARY);
     for (command, signal) in [

@@ -17,8 +17,7 @@ fn open(switch: &Switch) -> u64 {
     fs::read_dir(format!("/proc/{}/fd", switch.pid())).unwrap().count() as u64
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn switch_checks_open_file_limit_before_it_opens_devices() {
     let bed = bed_beside_others(3).queues(4).build();
     let config = bed.config("speed = \"1G\"").switch("workers = 2");

@@ -1,6 +1,6 @@
 //! Devices that disappear and return: ports open again, others lose nothing.
 
-// proves: devices
+// This file proves promises of SPECIFICATION.md: devices
 
 use std::process::{Child, Command};
 
@@ -123,8 +123,7 @@ fn port_reopens_on_recreated_device() {
     assert_device_returns(|bed, _| ip(bed, "link del p2"), |bed| recreate_wire(bed, 2, ""));
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn acknowledged_gap_does_not_affect_later_verdict() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("log = \"info\""));

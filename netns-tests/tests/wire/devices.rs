@@ -1,4 +1,4 @@
-// proves: own-stack
+// This file proves promises of SPECIFICATION.md: own-stack
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -15,8 +15,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn verdict_is_not_proved_after_removal_of_a_device() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -33,8 +32,7 @@ fn verdict_is_not_proved_after_removal_of_a_device() {
     assert!(exit.stderr.contains("a loss cannot be excluded: p3: the device p3 is gone"), "{}", exit.stderr);
 }
 
-// proves: devices
-#[test]
+#[test] // proves: devices
 fn counters_of_renamed_device_are_still_read() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -122,8 +120,7 @@ fn next_switch_can_use_device_of_killed_switch() {
     assert_eq!(filters(&bed), "", "filters after the next switch has ended");
 }
 
-// proves: verdict, devices
-#[test]
+#[test] // proves: verdict, devices
 fn switch_reattaches_its_detached_xdp_program() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"\nmode = \"generic\""));

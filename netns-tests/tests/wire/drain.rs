@@ -12,8 +12,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
 }
 
 /// After a burst comes silence: no later frame can push out the last ones.
-// proves: ledger
-#[test]
+#[test] // proves: ledger
 fn last_frames_of_a_burst_leave_without_further_traffic() {
     for mode in ["adaptive", "busy"] {
         let bed = bed(2).build();
@@ -34,8 +33,7 @@ fn last_frames_of_a_burst_leave_without_further_traffic() {
     }
 }
 
-// proves: ledger
-#[test]
+#[test] // proves: ledger
 fn all_packet_memory_is_free_after_traffic() {
     for workers in [1, 2] {
         let bed = bed(3).mtu(9000).build();

@@ -1,4 +1,4 @@
-// proves: ecn
+// This file proves promises of SPECIFICATION.md: ecn
 
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! `xoff experiment`: keys of the report, and no leftovers. Measured values depend on the machine.
 
-// proves: experiments
+// This file proves promises of SPECIFICATION.md: experiments
 
 mod arguments;
 mod routed;
@@ -120,8 +120,7 @@ fn signals_senders(variant: &Variant) -> bool {
     ["qcn-", "pfc-ecn"].iter().any(|prefix| variant.name.starts_with(prefix))
 }
 
-// proves: experiments, experiment-parity
-#[test]
+#[test] // proves: experiments, experiment-parity
 fn incast_experiment_is_lossless_under_every_policy() {
     incast(|variant| !signals_senders(variant));
 }
@@ -174,8 +173,7 @@ fn ofc_fig1_experiment_completes_f0_under_pfc_and_ofc() {
     });
 }
 
-// proves: experiments, cascade
-#[test]
+#[test] // proves: experiments, cascade
 fn report_of_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {

@@ -13,8 +13,7 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
     }
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn link_down_at_start_costs_other_ports_no_frame() {
     let bed = bed(3).build();
     bed.host(3).device().set_up(false).unwrap();
@@ -70,8 +69,7 @@ fn link_flap_makes_switch_resend_xoff_of_paused_class() {
     assert!(!status.ports[0].classes[3].pause_sent.now);
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn port_drops_queued_frames_when_its_device_is_deleted() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
@@ -119,8 +117,7 @@ fn no_frames_are_queued_at_port_without_link() {
     bed.finish(switch);
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn host_sends_remaining_frames_after_its_link_returns() {
     const FRAMES: u64 = 2_000;
     let bed = bed(2).build();

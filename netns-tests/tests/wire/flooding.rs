@@ -7,8 +7,7 @@ use crate::{bed, frame};
 const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 1, 2, 3]);
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn frames_are_flooded_only_to_configured_ports() {
     let bed = bed(4).build();
     let config = bed
@@ -35,8 +34,7 @@ fn frames_are_flooded_only_to_configured_ports() {
     bed.finish(switch);
 }
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn frames_to_reserved_addresses_are_never_forwarded() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -61,8 +59,7 @@ fn frames_to_reserved_addresses_are_never_forwarded() {
 }
 
 /// A pause at 100 Mb/s lasts 335 ms, long enough to be refreshed on a busy machine.
-// proves: stalled-floods
-#[test]
+#[test] // proves: stalled-floods
 fn paused_port_does_not_stall_floods_to_other_ports() {
     const FRAMES: u32 = 200;
     let bed = bed(3).build();

@@ -30,8 +30,7 @@ fn resume(bed: &Bed) {
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
 }
 
-// proves: pipeline
-#[test]
+#[test] // proves: pipeline
 fn full_egress_queue_drops_only_excess_frames() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\nlossless = []").more(THREE);
@@ -46,8 +45,7 @@ fn full_egress_queue_drops_only_excess_frames() {
     bed.assert_no_drops();
 }
 
-// proves: pipeline
-#[test]
+#[test] // proves: pipeline
 fn full_egress_queue_halts_the_pipeline() {
     let bed = bed(3).build();
     let config = bed.config("speed = \"10M\"\nlossless = [3, 4]").switch("when_full = \"stop\"");

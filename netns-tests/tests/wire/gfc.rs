@@ -20,8 +20,7 @@ fn rates(port: &PortStatus) -> [Option<u64>; 2] {
     [requested_rate_bits_per_second, rate_obeyed_bits_per_second]
 }
 
-// proves: gfc
-#[test]
+#[test] // proves: gfc
 fn congestion_at_far_switch_slows_near_switch_and_hosts() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
@@ -67,8 +66,7 @@ fn congestion_at_far_switch_slows_near_switch_and_hosts() {
     });
 }
 
-// proves: gfc
-#[test]
+#[test] // proves: gfc
 fn gfc_rate_of_a_class_limits_only_that_class() {
     const FRAMES: usize = 100;
     /// Time of a frame of 1500 bytes and 24 of overhead, at a quarter of 20 Mb/s.
@@ -101,8 +99,7 @@ fn gfc_rate_of_a_class_limits_only_that_class() {
     });
 }
 
-// proves: capture
-#[test]
+#[test] // proves: capture
 fn wireshark_dissector_flags_malformed_rates() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\ngfc_peer = true").switch("policy = \"gfc\"");

@@ -33,8 +33,7 @@ fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
     frame
 }
 
-// proves: groups
-#[test]
+#[test] // proves: groups
 fn group_of_ports_spreads_flows_without_duplicates() {
     let bed = pair();
     let switches = start(&bed, "speed = \"1G\"", "");
@@ -95,8 +94,7 @@ for _ in range(4):
 print(total)
 ";
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn cut_group_wire_loses_only_frames_on_it_or_queued_for_it() {
     const FRAMES: u64 = 500;
     for group in ["", "spread = \"adaptive\"\n"] {
@@ -165,8 +163,7 @@ fn cut_group_wire_loses_only_frames_on_it_or_queued_for_it() {
     }
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn reload_changes_how_a_group_spreads_frames() {
     let bed = pair();
     let config = |more: &str| bed.config("speed = \"1G\"").more(more);
@@ -195,8 +192,7 @@ fn reload_changes_how_a_group_spreads_frames() {
 }
 
 /// The near end takes its second port out of the group and back.
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn member_leaves_and_joins_by_lacp_without_loss() {
     const FRAMES: u64 = 8_000;
     let bed = pair();
@@ -241,8 +237,7 @@ fn member_leaves_and_joins_by_lacp_without_loss() {
     }
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn tshark_decodes_lacp_frame() {
     let end = |key, state| End { system: (1, MacAddr([2; 6])), key, port: (2, 3), state };
     let pdu = Lacpdu { actor: end(7, State::COLLECTING), partner: end(8, State::SYNCHRONIZATION) };

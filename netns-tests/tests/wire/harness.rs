@@ -73,8 +73,7 @@ fn tshark_and_scapy_accept_udp_frame_of_harness() {
     assert_eq!((&layers["Dot1Q"]["prio"], &layers["IP"]["tos"]), (&5.into(), &(26 << 2).into()));
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 #[should_panic(expected = "devices dropped frames")]
 fn frame_lost_in_a_device_fails_the_test() {
     let bed = bed_beside_others(1).build();

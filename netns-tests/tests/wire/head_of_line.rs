@@ -5,8 +5,7 @@ use crate::{PATIENT, bed};
 const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
 /// Half of a sender's load goes to a congested port (RFC 2889).
-// proves: scheduling
-#[test]
+#[test] // proves: scheduling
 fn congested_port_does_not_slow_frames_to_a_free_port() {
     unstalled(|| {
         let bed = bed(4).build();
@@ -31,8 +30,7 @@ fn congested_port_does_not_slow_frames_to_a_free_port() {
     });
 }
 
-// proves: scheduling
-#[test]
+#[test] // proves: scheduling
 fn victims_beside_congestion_are_never_paused() {
     unstalled(|| {
         let bed = bed(4).build();

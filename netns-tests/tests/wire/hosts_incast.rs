@@ -1,6 +1,6 @@
 //! Incast of ordinary programs. Only with agents does the lossless class lose nothing.
 
-// proves: host-service
+// This file proves promises of SPECIFICATION.md: host-service
 
 use std::fs;
 use std::path::Path;

@@ -30,8 +30,7 @@ fn open_unread_clients(bed: &Bed) -> Vec<TcpStream> {
     bed.namespace().run(|| (0..CLIENTS).map(|_| ask()).collect())
 }
 
-// proves: http
-#[test]
+#[test] // proves: http
 fn http_clients_that_do_not_read_use_bounded_memory() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more(&many_addresses()));

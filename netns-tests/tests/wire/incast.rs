@@ -3,8 +3,7 @@ use xoff_switch::control::status::PortStatus;
 
 use crate::{PATIENT, bed};
 
-// proves: lossless
-#[test]
+#[test] // proves: lossless
 fn overload_of_8_percent_pauses_both_senders() {
     unstalled(|| {
         let bed = bed(3).build();
@@ -24,8 +23,7 @@ fn overload_of_8_percent_pauses_both_senders() {
     });
 }
 
-// proves: lossy-classes
-#[test]
+#[test] // proves: lossy-classes
 fn drops_of_a_lossy_class_are_counted_exactly() {
     unstalled(|| {
         let bed = bed(3).build();

@@ -1,4 +1,4 @@
-// proves: integrations
+// This file proves promises of SPECIFICATION.md: integrations
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Frames that the kernel drops during a stall, each counted once, by the classes that its port carried meanwhile.
 
-// proves: kernel-drops
+// This file proves promises of SPECIFICATION.md: kernel-drops
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -142,8 +142,7 @@ const WHOLE: u32 = PROMISED + 31;
 /// Maximum frames in a stall without loss, with small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
-// proves: memory, headroom
-#[test]
+#[test] // proves: memory, headroom
 fn stall_loses_only_frames_beyond_receive_chunks() {
     for (memory, count) in [("", WHOLE), ("model = \"shared\"", WHOLE), (SMALL_CHUNKS, SMALL)] {
         for mode in ["native", "generic"] {
@@ -164,8 +163,7 @@ fn stall_loses_only_frames_beyond_receive_chunks() {
 }
 
 /// A worker refills its ring only from 32 missing chunks on.
-// proves: memory, headroom
-#[test]
+#[test] // proves: memory, headroom
 fn stall_after_traffic_loses_no_promised_frame() {
     for before in [31, 32, 63] {
         let frames = (0..before + PROMISED).map(|_| (3, 64));
@@ -175,8 +173,7 @@ fn stall_after_traffic_loses_no_promised_frame() {
 }
 
 /// A frame of 512 bytes takes one small chunk, one of 513 two. The promise holds for a mean of 256 bytes (with FCS).
-// proves: memory, headroom
-#[test]
+#[test] // proves: memory, headroom
 fn stall_with_mixed_frame_lengths_loses_nothing() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
     let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / PROMISED as usize;

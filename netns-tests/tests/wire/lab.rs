@@ -1,4 +1,4 @@
-// proves: lab-account
+// This file proves promises of SPECIFICATION.md: lab-account
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -100,8 +100,7 @@ fn lab_of_five_lines_accounts_for_every_frame() {
 }
 
 /// Each host has more neighbours than the kernel's default `gc_thresh3`.
-// proves: lab-file
-#[test]
+#[test] // proves: lab-file
 fn all_hosts_of_a_lab_with_64_hosts_reach_each_other() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 64\nstall_budget = \"5ms\"\nsmallest_frame = 1024\n";
@@ -128,8 +127,7 @@ fn all_hosts_of_a_lab_with_64_hosts_reach_each_other() {
     );
 }
 
-// proves: lab-file
-#[test]
+#[test] // proves: lab-file
 fn error_of_too_large_lab_names_a_key_to_change() {
     let workspace = Workspace::new();
     let switch = |number: u8| format!("[[switch]]\nname = \"s{number}\"\nhosts = 64\n");
@@ -182,8 +180,7 @@ fn lab_run_exits_with_code_of_its_command() {
     assert!(message.contains("stall_bugdet") && message.contains(".toml:6"), "{message}");
 }
 
-// proves: lab-page, lab-file
-#[test]
+#[test] // proves: lab-page, lab-file
 fn lab_serves_page_and_reloads_its_switches() {
     let workspace = Workspace::new();
     let name = "page";
@@ -258,8 +255,7 @@ fn lab_run_exits_with_1_if_lossless_frames_were_lost() {
     assert_eq!(account["verdict"]["host_dropped"], 2, "{account}");
 }
 
-// proves: lab-lifecycle
-#[test]
+#[test] // proves: lab-lifecycle
 fn two_labs_run_side_by_side_and_leave_nothing() {
     let workspace = Workspace::new();
     let hosts_before = fs::read_to_string("/etc/hosts").unwrap();
@@ -329,8 +325,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
     );
 }
 
-// proves: lab-lifecycle
-#[test]
+#[test] // proves: lab-lifecycle
 fn next_lab_removes_leftovers_of_a_killed_lab() {
     let workspace = Workspace::new();
     let file = workspace.file("killed", FIVE_LINES);
@@ -363,8 +358,7 @@ fn next_lab_removes_leftovers_of_a_killed_lab() {
     assert!(!socket.exists());
 }
 
-// proves: lab-lifecycle
-#[test]
+#[test] // proves: lab-lifecycle
 fn killed_lab_and_lab_down_end_the_command() {
     let workspace = Workspace::new();
     let file = workspace.file("ends", FIVE_LINES);

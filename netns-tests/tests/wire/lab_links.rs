@@ -1,4 +1,4 @@
-// proves: lab-links
+// This file proves promises of SPECIFICATION.md: lab-links
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-// proves: lab-account
+// This file proves promises of SPECIFICATION.md: lab-account
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-// proves: lab-lifecycle
+// This file proves promises of SPECIFICATION.md: lab-lifecycle
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -49,8 +49,7 @@ fn lab_down_kills_command_that_ignores_signals() {
 }
 
 /// At this speed the pause lasts half a minute.
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn lab_fails_if_queues_of_an_agent_were_tampered_with() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"1M\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
@@ -243,8 +242,7 @@ fn failed_lab_leaves_no_device_in_foreign_namespace() {
 }
 
 /// The lab gives up waiting before the slow line has carried the queue.
-// proves: lab-account
-#[test]
+#[test] // proves: lab-account
 fn frames_queued_at_the_end_leave_lab_verdict_unproved() {
     let workspace = Workspace::new();
     let file = workspace.file("waiting", &FIVE_LINES.replace("100M", "1M"));

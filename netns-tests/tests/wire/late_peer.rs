@@ -40,8 +40,7 @@ fn config(bed: &Bed) -> xoff_netns_tests::Config {
     bed.config("speed = \"100M\"\npeer_response = \"20ms\"").switch("stall_budget = \"60ms\"")
 }
 
-// proves: headroom, peer-faults
-#[test]
+#[test] // proves: headroom, peer-faults
 fn peer_that_obeys_late_within_headroom_loses_no_frame() {
     unstalled(|| {
         let bed = bed(2).build();
@@ -63,8 +62,7 @@ fn peer_that_obeys_late_within_headroom_loses_no_frame() {
     });
 }
 
-// proves: headroom, log, start-stop
-#[test]
+#[test] // proves: headroom, log, start-stop
 fn lost_frames_of_peer_later_than_headroom_are_counted() {
     unstalled(|| {
         let bed = bed(2).build();
@@ -100,8 +98,7 @@ fn lost_frames_of_peer_later_than_headroom_are_counted() {
     });
 }
 
-// proves: peer-faults
-#[test]
+#[test] // proves: peer-faults
 fn alert_names_peer_faster_than_its_port() {
     unstalled(|| {
         let bed = bed(2).build();
@@ -125,8 +122,7 @@ fn alert_names_peer_faster_than_its_port() {
     });
 }
 
-// proves: peer-faults
-#[test]
+#[test] // proves: peer-faults
 fn alert_names_host_configured_with_wrong_speed() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));

@@ -24,8 +24,7 @@ impl Drop for FabricGuard {
     }
 }
 
-// proves: route-mirror
-#[test]
+#[test] // proves: route-mirror
 fn frr_fabric_survives_loss_of_a_link_and_of_daemons() {
     let _alone = one_bed_at_a_time(BINARY);
     let _down = FabricGuard;

@@ -1,4 +1,4 @@
-// proves: lldp
+// This file proves promises of SPECIFICATION.md: lldp
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -222,8 +222,7 @@ fn tshark_and_scapy_read_all_fields_of_lldpdus() {
     );
 }
 
-// proves: dcbx
-#[test]
+#[test] // proves: dcbx
 fn both_ends_report_a_pfc_mismatch() {
     let bed = bed_beside_others(2).far(1).build();
     let near = bed.start(&bed.config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3]"));
@@ -249,8 +248,7 @@ fn both_ends_report_a_pfc_mismatch() {
     assert!(near.stop().status.success());
 }
 
-// proves: dcbx
-#[test]
+#[test] // proves: dcbx
 fn automatic_ofc_peer_and_gfc_peer_follow_lldp_neighbor() {
     let bed = bed_beside_others(2).far(1).build();
     let auto = "lldp = true\nspeed = \"100M\"\nofc_peer = \"auto\"\ngfc_peer = \"auto\"";
@@ -269,8 +267,7 @@ fn automatic_ofc_peer_and_gfc_peer_follow_lldp_neighbor() {
     assert!(near.stop().status.success());
 }
 
-// proves: dcbx
-#[test]
+#[test] // proves: dcbx
 fn willing_port_adopts_pfc_classes_of_its_neighbor() {
     let bed = bed_beside_others(2).far(1).build();
     let willing = "lldp = true\nspeed = \"100M\"";
@@ -285,8 +282,7 @@ fn willing_port_adopts_pfc_classes_of_its_neighbor() {
     assert!(near.stop().status.success());
 }
 
-// proves: lldp, configuration
-#[test]
+#[test] // proves: lldp, configuration
 fn lldp_floods_are_bounded_and_counted() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("lldp = true\nspeed = \"100M\""));

@@ -1,4 +1,4 @@
-// proves: log
+// This file proves promises of SPECIFICATION.md: log
 
 use std::fs::File;
 use std::io::{self, PipeReader, Write as _};

@@ -5,8 +5,7 @@ use xoff_netns_tests::wait_for;
 
 use crate::bed_beside_others;
 
-// proves: floods
-#[test]
+#[test] // proves: floods
 fn loop_between_ports_is_detected_and_blocked() {
     let bed = bed_beside_others(2).build();
     for line in ["link add loop0 type veth peer name loop1", "link set loop0 up", "link set loop1 up"] {
@@ -36,8 +35,7 @@ fn loop_between_ports_is_detected_and_blocked() {
     messages.iter().for_each(|words| assert!(exit.stderr.contains(words), "{}", exit.stderr));
 }
 
-// proves: floods
-#[test]
+#[test] // proves: floods
 fn storm_limit_drops_only_excess_flooded_frames() {
     const FRAMES: u32 = 2_000;
     let bed = bed_beside_others(2).build();

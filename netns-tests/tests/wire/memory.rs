@@ -1,4 +1,4 @@
-// proves: memory
+// This file proves promises of SPECIFICATION.md: memory
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! `xoff nic`: the kernel's stack obeys pauses; the device is restored at the end.
 
-// proves: host-pauses
+// This file proves promises of SPECIFICATION.md: host-pauses
 
 use std::time::{Duration, Instant};
 
@@ -70,8 +70,7 @@ fn agent_ends_pause_after_its_quanta() {
 }
 
 /// Without the link loss the pause would last 33 s.
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn agent_ends_pauses_at_link_loss() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
@@ -142,8 +141,7 @@ fn pause_read_after_its_expiry_stops_nothing() {
     assert_clean_exit(agent);
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn agent_measures_reaction_to_xoff_that_xon_soon_revokes() {
     let wire = wire();
     let agent = wire.start(SLOW);
@@ -189,8 +187,7 @@ fn malformed_mac_control_pauses_nothing_at_host() {
     assert_clean_exit(agent);
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn stopped_agent_releases_frames_and_device() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
@@ -209,8 +206,7 @@ fn stopped_agent_releases_frames_and_device() {
     wire.assert_nothing_dropped();
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn host_sends_again_after_its_agent_is_killed() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
@@ -229,8 +225,7 @@ fn host_sends_again_after_its_agent_is_killed() {
     assert_eq!(wire.await_arrival(LOSSLESS, 10), (0..10).collect::<Vec<_>>());
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn second_agent_of_a_device_is_refused() {
     let wire = wire();
     let agent = wire.start(SLOW);
@@ -244,8 +239,7 @@ fn second_agent_of_a_device_is_refused() {
     assert_clean_exit(agent);
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn agent_serves_metrics_and_status() {
     let wire = wire();
     let agent = wire.start(SLOW);
@@ -271,8 +265,7 @@ fn agent_serves_metrics_and_status() {
     assert!(text.contains("no agent answers at http://127.0.0.1:9465"), "{text}");
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn nic_check_describes_device_without_changes() {
     let wire = wire();
     let before = wire.state();
@@ -289,8 +282,7 @@ fn nic_check_describes_device_without_changes() {
     assert_eq!(wire.state(), before);
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn agent_ends_when_its_device_is_deleted() {
     let wire = wire();
     let mut agent = wire.start(SLOW);
@@ -300,8 +292,7 @@ fn agent_ends_when_its_device_is_deleted() {
     assert!(log.contains("the interface eth0 was removed or renamed"), "{log}");
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn agent_takes_back_root_qdisc_and_reports_the_loss() {
     let wire = wire();
     let offloads = || wire.run("ethtool", "-k eth0").0;
@@ -321,8 +312,7 @@ fn agent_takes_back_root_qdisc_and_reports_the_loss() {
     assert!(wire.state().contains("pfifo 9: root"), "{}", wire.state());
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn waiting_agent_starts_when_its_device_returns() {
     let wire = wire();
     let agent = wire.start(&format!("{SLOW} --wait"));
@@ -338,8 +328,7 @@ fn waiting_agent_starts_when_its_device_returns() {
     assert!(log.contains("no interface eth0 with an Ethernet address yet; waiting for it"), "{log}");
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn agent_that_drops_queued_frames_at_its_end_exits_with_1() {
     let wire = wire();
     let agent = wire.start("--speed 100K");

@@ -1,6 +1,6 @@
 //! `xoff nic --dcbx willing`: the host takes classes of its switch, and returns to its own.
 
-// proves: host-dcbx
+// This file proves promises of SPECIFICATION.md: host-dcbx
 
 use nix::sys::signal::Signal;
 use xoff_netns_tests::nic::{Agent, Wire};

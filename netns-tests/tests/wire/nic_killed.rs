@@ -1,4 +1,4 @@
-// proves: host-guard
+// This file proves promises of SPECIFICATION.md: host-guard
 
 use std::fs;
 use std::thread;

@@ -1,4 +1,4 @@
-// proves: host-service
+// This file proves promises of SPECIFICATION.md: host-service
 
 use std::net::UdpSocket;
 

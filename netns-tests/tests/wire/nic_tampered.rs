@@ -1,6 +1,6 @@
 //! `xoff nic` repairs queues that others changed, and reports how long pauses may not have been obeyed.
 
-// proves: host-guard
+// This file proves promises of SPECIFICATION.md: host-guard
 
 use std::process::Command;
 

@@ -23,8 +23,7 @@ fn flows(status: &Status, port: usize) -> FlowStatus {
     status.ports[port - 1].classes[3].flows.expect("the port has no OFC peer")
 }
 
-// proves: ofc-flows
-#[test]
+#[test] // proves: ofc-flows
 fn uncongested_flow_continues_beside_paused_flow() {
     unstalled(|| {
         let bed = bed(4).far(2).build();
@@ -69,8 +68,7 @@ fn uncongested_flow_continues_beside_paused_flow() {
     });
 }
 
-// proves: ofc-flows
-#[test]
+#[test] // proves: ofc-flows
 fn plain_pfc_peer_obeys_flow_list_as_pause_of_class() {
     unstalled(|| {
         let bed = bed(3).far(1).build();

@@ -1,6 +1,6 @@
 //! The machine's stack makes no address on a port. Devices that the machine needs are refused.
 
-// proves: own-stack
+// This file proves promises of SPECIFICATION.md: own-stack
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -86,8 +86,7 @@ fn state(bed: &Bed) -> String {
     ip(bed, "-details link show dev p1") + &String::from_utf8(qdiscs.stdout).unwrap()
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn next_switch_restores_ipv6_mode_after_kill_during_start() {
     let bed = with_ipv6();
     let directory = TempDir::new().unwrap();
@@ -106,8 +105,7 @@ fn next_switch_restores_ipv6_mode_after_kill_during_start() {
     }
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn next_switch_restores_ipv6_mode_after_mac_address_changed() {
     let bed = with_ipv6();
     let switch = start(&bed);
@@ -118,8 +116,7 @@ fn next_switch_restores_ipv6_mode_after_mac_address_changed() {
     assert_eq!(own_addresses(&bed), "eui64");
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn agent_restores_ipv6_address_mode_of_killed_switch() {
     let bed = with_ipv6();
     let before = state(&bed);
@@ -174,8 +171,7 @@ fn refused_by_both(bed: &Bed, config: &Config) -> String {
     check
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn device_that_the_machine_needs_is_refused_as_port() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"");

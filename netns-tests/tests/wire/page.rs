@@ -15,8 +15,7 @@ fn get(bed: &Bed, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-// proves: http, log
-#[test]
+#[test] // proves: http, log
 fn browser_gets_live_page_and_curl_gets_list_of_paths() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -41,8 +40,7 @@ fn browser_gets_live_page_and_curl_gets_list_of_paths() {
     bed.finish(switch);
 }
 
-// proves: http
-#[test]
+#[test] // proves: http
 fn live_page_shows_pause_chain_by_keyboard() {
     let bed = bed_beside_others(3).far(1).build();
     let mut lab = Lab::new();

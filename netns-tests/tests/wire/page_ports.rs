@@ -52,8 +52,7 @@ fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     }
 }
 
-// proves: http
-#[test]
+#[test] // proves: http
 fn switch_with_64_ports_starts_under_load_without_loss() {
     unstalled(|| {
         let bed = bed(2).build();

@@ -1,4 +1,4 @@
-// proves: pause-modes
+// This file proves promises of SPECIFICATION.md: pause-modes
 
 use std::collections::BTreeMap;
 
@@ -40,8 +40,7 @@ fn await_malformed(switch: &Switch, malformed: &[(&str, u64)]) {
     });
 }
 
-// proves: pause-timing
-#[test]
+#[test] // proves: pause-timing
 fn pfc_frame_without_enabled_class_pauses_nothing() {
     let (bed, switch) = start("");
     let b = bed.host(2);

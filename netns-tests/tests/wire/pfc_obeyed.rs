@@ -1,6 +1,6 @@
 //! PFC received by the switch: host 1 sends, host 2 pauses. A frame may leave late, but never early.
 
-// proves: pause-timing
+// This file proves promises of SPECIFICATION.md: pause-timing
 
 use std::time::Duration;
 
@@ -146,8 +146,7 @@ fn pauses_of_classes_expire_independently() {
     it.finish();
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn port_obeys_pfc_frames_whatever_their_reserved_fields() {
     let it = PauseFixture::new();
     let source = it.bed.host(2).mac();

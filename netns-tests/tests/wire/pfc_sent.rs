@@ -76,8 +76,7 @@ fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     }
 }
 
-// proves: pause-frames
-#[test]
+#[test] // proves: pause-frames
 fn pfc_frame_names_all_paused_classes() {
     let (bed, switch) = start("");
     send_pfc(&bed, &switch, &[(3, u16::MAX), (4, u16::MAX)]);
@@ -104,8 +103,7 @@ fn pfc_frame_names_all_paused_classes() {
     assert_eq!(bed.host(1).tap().count(frames::is_pfc), 4, "number of PFC frames; none is due at the end");
 }
 
-// proves: pause-frames
-#[test]
+#[test] // proves: pause-frames
 fn pause_is_refreshed_before_its_expiry() {
     let (bed, switch) = start("refresh = \"150ms\"");
     send_pfc(&bed, &switch, &[(3, u16::MAX)]);
@@ -123,8 +121,7 @@ fn pause_is_refreshed_before_its_expiry() {
     bed.finish(switch);
 }
 
-// proves: pause-modes
-#[test]
+#[test] // proves: pause-modes
 fn port_with_802_3x_pauses_all_classes_of_its_peer() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1M\"").port(1, "pause = \"802.3x\"").more("[class.3]\nxoff = 4000");

@@ -1,7 +1,6 @@
 use crate::bed_beside_others;
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn hosts_ping_over_ipv4_and_ipv6() {
     let bed = bed_beside_others(3).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));

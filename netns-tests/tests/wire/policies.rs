@@ -15,8 +15,7 @@ fn xoff(bed: &xoff_netns_tests::Bed, args: &[&str]) -> (bool, String) {
 }
 
 /// PFC would pause only above 4 MB at ingress. CaPFC pauses already for 25 KB at egress.
-// proves: capfc
-#[test]
+#[test] // proves: capfc
 fn capfc_pauses_culprits_of_congested_queue() {
     for policy in ["capfc-stop-max", "capfc-stop-calibrate"] {
         unstalled(|| {
@@ -50,8 +49,7 @@ fn capfc_pauses_culprits_of_congested_queue() {
     }
 }
 
-// proves: policy-swap
-#[test]
+#[test] // proves: policy-swap
 fn change_of_policy_under_load_loses_nothing() {
     unstalled(|| {
         let bed = bed(3).build();
@@ -78,8 +76,7 @@ fn change_of_policy_under_load_loses_nothing() {
     });
 }
 
-// proves: policy-swap
-#[test]
+#[test] // proves: policy-swap
 fn policy_that_does_not_fit_the_switch_is_refused() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("workers = 2"));
@@ -94,8 +91,7 @@ fn policy_that_does_not_fit_the_switch_is_refused() {
     bed.finish(switch);
 }
 
-// proves: causes
-#[test]
+#[test] // proves: causes
 fn status_causes_shows_whole_chain_of_pauses() {
     let bed = bed(3).far(1).build();
     let near = bed.start(&bed.config("speed = \"100M\"").switch("name = \"near\""));

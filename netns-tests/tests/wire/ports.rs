@@ -7,8 +7,7 @@ use xoff_wire::units::{MacAddr, Nanos};
 
 use crate::{bed_beside_others, frame};
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn addresses_beyond_limit_of_port_are_not_learned() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learn_limit = 3"));
@@ -25,8 +24,7 @@ fn addresses_beyond_limit_of_port_are_not_learned() {
     bed.finish(switch);
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn drop_by_a_device_makes_verdict_not_kept() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -48,8 +46,7 @@ fn drop_by_a_device_makes_verdict_not_kept() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn isolated_ports_do_not_reach_each_other() {
     let bed = bed_beside_others(4).build();
     let config = bed.config("speed = \"1G\"").port(2, "isolated = true").port(3, "isolated = true");

@@ -1,4 +1,4 @@
-// proves: privileges
+// This file proves promises of SPECIFICATION.md: privileges
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -18,8 +18,7 @@ fn everything(config: Config, name: &str) -> Config {
     config.switch(&switch).more(more).port(1, "ofc_peer = true")
 }
 
-// proves: monitoring
-#[test]
+#[test] // proves: monitoring
 fn all_dashboard_queries_return_data() {
     let bed = bed(3).far(1).build();
     let mut lab = Lab::new();

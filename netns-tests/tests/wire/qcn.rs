@@ -1,4 +1,4 @@
-// proves: qcn
+// This file proves promises of SPECIFICATION.md: qcn
 
 use xoff_host::report::SentStream;
 use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};
@@ -126,8 +126,7 @@ fn assert_tshark_reads(bytes: &[u8], cnm: &Cnm, header: &Header) {
     assert_eq!(decode::tshark_with_ours(bytes, &fields), expected);
 }
 
-// proves: capture
-#[test]
+#[test] // proves: capture
 fn wireshark_dissector_flags_malformed_cnms_and_lists() {
     let head = |rest: &[u8]| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], rest].concat();
     let mut cnm = head(&[0x22, 0xe7, 0x10, 9]);

@@ -1,4 +1,4 @@
-// proves: devices
+// This file proves promises of SPECIFICATION.md: devices
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -65,8 +65,7 @@ fn port_receives_frames_of_all_queues_of_its_device() {
     assert!(status.ports[0].classes[0].rx_frames >= u64::from(FLOWS * DATAGRAMS));
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn frames_of_queue_without_socket_count_as_lost() {
     let bed = bed(2).queues(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(1, "queues = [1]"));

@@ -1,4 +1,4 @@
-// proves: recording
+// This file proves promises of SPECIFICATION.md: recording
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

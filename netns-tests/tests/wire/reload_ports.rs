@@ -1,4 +1,4 @@
-// proves: reload
+// This file proves promises of SPECIFICATION.md: reload
 
 use std::process::{Command, Stdio};
 use std::thread;

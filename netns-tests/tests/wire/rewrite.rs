@@ -8,8 +8,7 @@ const MAPS: &str = "
     rewrite_dscp = [1, 2, 3, 46, 5, 6, 7, 8]
 ";
 
-// proves: classification
-#[test]
+#[test] // proves: classification
 fn rewritten_pcp_and_dscp_follow_class_of_frame() {
     let bed = bed_beside_others(3).build();
     let tagged = format!("{MAPS}\nuntagged = []\ntagged = [1]\npvid = \"none\"");

@@ -1,4 +1,4 @@
-// proves: route-mirror
+// This file proves promises of SPECIFICATION.md: route-mirror
 
 mod neighbours;
 
@@ -139,8 +139,7 @@ fn numbers(host: &Host, count: usize) -> Vec<u32> {
     host.tap().wait(count, is_one).iter().map(|frame| number(&frame.bytes)).collect()
 }
 
-// proves: routing
-#[test]
+#[test] // proves: routing
 fn routed_hosts_reach_each_other() {
     let fabric = Fabric::new(3, "");
     for to in ["172.16.1.1", "fd16:1::1"] {
@@ -176,8 +175,7 @@ fn routed_hosts_reach_each_other() {
     fabric.finish();
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn packets_above_the_mtu_are_fragmented_or_refused() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
@@ -191,8 +189,7 @@ fn packets_above_the_mtu_are_fragmented_or_refused() {
     fabric.finish();
 }
 
-// proves: routing
-#[test]
+#[test] // proves: routing
 fn router_obeys_mtu_of_a_route_below_interface_mtu() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
@@ -495,8 +492,7 @@ fn faults_of_host_interfaces_are_reported() {
     fabric.finish();
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn punt_limit_protects_forwarded_frames_from_punted_frames() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
     fabric.ping(1, "172.16.2.2");

@@ -6,8 +6,7 @@ use xoff_netns_tests::{LaunchOptions, PATIENCE};
 
 use crate::bed_beside_others;
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn service_manager_gets_all_notifications() {
     let bed = bed_beside_others(2).build();
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! IGMP and MLD snooping with memberships of real hosts, and queries that scapy composed.
 
-// proves: snooping
+// This file proves promises of SPECIFICATION.md: snooping
 
 use std::process::{Child, Command};
 

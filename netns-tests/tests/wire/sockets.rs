@@ -21,8 +21,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-// proves: http, status, start-stop
-#[test]
+#[test] // proves: http, status, start-stop
 fn socket_file_reaches_switch_in_another_namespace() {
     let bed = bed(2).build();
     let path = socket("near");
@@ -69,8 +68,7 @@ fn socket_file_reaches_switch_in_another_namespace() {
     bed.assert_no_drops();
 }
 
-// proves: lab-lifecycle
-#[test]
+#[test] // proves: lab-lifecycle
 fn error_about_stopped_switch_names_its_process() {
     let bed = bed(2).build();
     let path = socket("stopped");
@@ -90,8 +88,7 @@ fn error_about_stopped_switch_names_its_process() {
     }
 }
 
-// proves: http
-#[test]
+#[test] // proves: http
 fn http_can_be_served_in_another_namespace() {
     let bed = bed(2).build();
     let (a, b) = (bed.host(1), bed.host(2));

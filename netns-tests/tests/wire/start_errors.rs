@@ -1,4 +1,4 @@
-// proves: check
+// This file proves promises of SPECIFICATION.md: check
 
 use std::fs;
 use std::net::TcpListener;
@@ -47,8 +47,7 @@ fn start_with_missing_queue_is_refused() {
     bed.assert_no_drops();
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn start_with_missing_core_is_refused() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("workers = [{ core = 1023, ports = [\"p1\", \"p2\"] }]");
@@ -68,8 +67,7 @@ fn start_with_mtu_above_that_of_device_is_refused() {
     bed.assert_no_drops();
 }
 
-// proves: check, start-stop
-#[test]
+#[test] // proves: check, start-stop
 fn start_with_device_of_another_switch_is_refused() {
     let bed = bed_beside_others(3).build();
     let two_of_them = bed.config("speed = \"1G\"");

@@ -9,8 +9,7 @@ fn pause(host: &Host, class: u8, quanta: u16) {
     host.send(frames::pfc(host.mac(), &[(class, quanta)]));
 }
 
-// proves: scheduling
-#[test]
+#[test] // proves: scheduling
 fn class_in_pause_storm_stops_without_pausing_its_sender() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
@@ -38,8 +37,7 @@ fn class_in_pause_storm_stops_without_pausing_its_sender() {
     assert_eq!(status.ports[0].pause_frames_sent, 0);
 }
 
-// proves: scheduling
-#[test]
+#[test] // proves: scheduling
 fn unpaused_classes_keep_their_rate_during_a_pause_storm() {
     unstalled(|| {
         let bed = bed(2).build();
@@ -65,8 +63,7 @@ fn unpaused_classes_keep_their_rate_during_a_pause_storm() {
     });
 }
 
-// proves: lossless
-#[test]
+#[test] // proves: lossless
 fn pause_storms_lose_and_reorder_no_frame() {
     unstalled(|| {
         let bed = bed(2).build();

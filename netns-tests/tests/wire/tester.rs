@@ -39,8 +39,7 @@ fn examine(tester: &Namespace, arguments: &[&str]) -> (Option<i32>, Value, Strin
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), log)
 }
 
-// proves: conformance
-#[test]
+#[test] // proves: conformance
 fn xoff_passes_receive_and_send_cases() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
@@ -58,8 +57,7 @@ fn xoff_passes_receive_and_send_cases() {
     drop(switch);
 }
 
-// proves: conformance
-#[test]
+#[test] // proves: conformance
 fn missing_device_is_an_error_of_the_start() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();
@@ -69,8 +67,7 @@ fn missing_device_is_an_error_of_the_start() {
     assert!(log.contains("no frame from t1 reached t2"), "{log}");
 }
 
-// proves: conformance
-#[test]
+#[test] // proves: conformance
 fn nic_fails_without_agent_and_passes_with_it() {
     let _alone = one_bed_at_a_time(BINARY);
     let mut lab = Lab::new();

@@ -19,8 +19,7 @@ const DEFECTS: [&str; 8] = [
     "counts-no-drops",
 ];
 
-// proves: conformance
-#[test]
+#[test] // proves: conformance
 fn defects_are_found_by_their_cases() {
     let _alone = one_bed_at_a_time(super::BINARY);
     let mut script = Command::new("/usr/bin/python3");

@@ -46,8 +46,7 @@ fn resume(host: &Host) {
     host.send(frames::pfc(host.mac(), &[(CLASS, 0)]));
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn xoff_threshold_is_exact_to_the_byte() {
     let (bed, switch) = start_paused();
     let (a, b) = (bed.host(1), bed.host(2));
@@ -75,8 +74,7 @@ fn xoff_threshold_is_exact_to_the_byte() {
     assert_eq!((pauses.xoff, pauses.xon, pauses.now), (1, 1, false));
 }
 
-// proves: headroom
-#[test]
+#[test] // proves: headroom
 fn headroom_is_exact_to_the_byte() {
     let (bed, switch) = start_paused();
     let b = bed.host(2);
@@ -103,8 +101,7 @@ fn headroom_is_exact_to_the_byte() {
     bed.assert_no_drops();
 }
 
-// proves: thresholds
-#[test]
+#[test] // proves: thresholds
 fn pause_lasts_until_queue_is_below_xon() {
     for (left, released) in [(1500, false), (1499, true)] {
         let (bed, switch) = start_paused();

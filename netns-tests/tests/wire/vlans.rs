@@ -15,8 +15,7 @@ fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
     numbers
 }
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn frames_reach_only_ports_of_their_vlan() {
     let bed = bed_beside_others(3).build();
     let list = |low: u16, high: u16| format!("tagged = [\"{low}-{high}\"]\nuntagged = []\npvid = \"none\"");
@@ -46,8 +45,7 @@ fn frames_reach_only_ports_of_their_vlan() {
     assert_eq!((drops["not_admitted"], drops["reserved_vid"]), (1, 1), "VID 0 without a PVID, and VID 4095");
 }
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn ports_add_and_remove_tags() {
     let bed = bed_beside_others(4).build();
     let config = bed
@@ -91,8 +89,7 @@ fn ports_add_and_remove_tags() {
     bed.finish(switch);
 }
 
-// proves: classification
-#[test]
+#[test] // proves: classification
 fn priority_tags_and_service_tags_pass() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -116,8 +113,7 @@ fn priority_tags_and_service_tags_pass() {
 }
 
 /// A veth device accepts one tag beyond its MTU.
-// proves: classification
-#[test]
+#[test] // proves: classification
 fn longest_frame_with_two_tags_passes() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 1496"));

@@ -27,8 +27,7 @@ fn fifo_queue_keeps_order_of_arrival() {
     assert_eq!(order("fifo"), [11, 12, 13, 14, 21, 22, 23, 24]);
 }
 
-// proves: scheduling
-#[test]
+#[test] // proves: scheduling
 fn voq_serves_its_input_ports_in_turn() {
     let order = order("voq");
     let from = |port: u32| order.iter().copied().filter(|number| number / 10 == port).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 //! The watchdog against storms that `xoff traffic pause` sends. The longest pause at 100 Mb/s is 335 ms; detection takes longer.
 
-// proves: watchdog
+// This file proves promises of SPECIFICATION.md: watchdog
 
 use std::process::Child;
 

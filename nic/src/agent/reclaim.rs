@@ -45,8 +45,7 @@ impl Reclaim {
 mod tests {
     use super::*;
 
-    // proves: host-guard
-    #[test]
+    #[test] // proves: host-guard
     fn repeated_root_replacements_are_undone_ever_later() {
         let (mut reclaim, mut now) = (Reclaim { last: Nanos::ZERO, ..Reclaim::NEW }, Nanos::from_secs(100));
         for seconds in [1, 2, 4, 8, 8] {

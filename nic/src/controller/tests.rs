@@ -66,8 +66,7 @@ fn ms(ms: u64) -> u64 {
     Nanos::from_millis(ms).0
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn link_loss_ends_pauses_and_rates() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     controller.receive(Nanos(0), &pfc(&[(C3, 20_000)])); // 10.24 ms
@@ -82,8 +81,7 @@ fn link_loss_ends_pauses_and_rates() {
     );
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn cnm_to_new_address_of_device_is_obeyed() {
     let mut controller = with_qcn();
     controller.set_address(PEER);
@@ -94,8 +92,7 @@ fn cnm_to_new_address_of_device_is_obeyed() {
     assert_eq!(changes(&mut controller, 0).len(), 1);
 }
 
-// proves: host-pauses
-#[test]
+#[test] // proves: host-pauses
 fn frame_flood_does_not_delay_end_of_pause() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
@@ -108,8 +105,7 @@ fn frame_flood_does_not_delay_end_of_pause() {
     }
 }
 
-// proves: host-pauses
-#[test]
+#[test] // proves: host-pauses
 fn pfc_frame_stops_only_its_class_for_exactly_its_quanta() {
     let mut controller = obedient();
     assert_eq!((changes(&mut controller, 0), controller.next_deadline()), (vec![], Nanos::NEVER));
@@ -123,8 +119,7 @@ fn pfc_frame_stops_only_its_class_for_exactly_its_quanta() {
     assert_eq!(controller.pauses(Nanos(ms(9))).classes[3].paused, Nanos(5_120));
 }
 
-// proves: host-pauses
-#[test]
+#[test] // proves: host-pauses
 fn refreshed_pause_lasts_from_arrival_of_the_refresh() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
@@ -135,8 +130,7 @@ fn refreshed_pause_lasts_from_arrival_of_the_refresh() {
     assert_eq!(changes(&mut controller, 5_119 + 5_120), [Change::Start(C3)]);
 }
 
-// proves: host-pauses
-#[test]
+#[test] // proves: host-pauses
 fn newer_pause_time_replaces_older_and_zero_resumes_class() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535), (C4, 65_535)]));
@@ -170,8 +164,7 @@ fn controller_stops_paused_classes_before_starting_others() {
     assert_eq!(changes(&mut controller, 1), [Change::Stop(C4), Change::Start(C3)]);
 }
 
-// proves: host-pauses
-#[test]
+#[test] // proves: host-pauses
 fn malformed_and_foreign_pauses_are_only_counted() {
     let mut controller = obedient();
     let mut other_destination = pfc(&[(C3, 9)]);
@@ -192,8 +185,7 @@ fn malformed_and_foreign_pauses_are_only_counted() {
     assert_eq!((counts.pfc_frames, counts.pause_frames, counts.ignored), (1, 1, 2));
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn gfc_rate_expires_and_is_obeyed_only_if_enabled() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     let quarter = BitRate::from_mbps(250);
@@ -232,8 +224,7 @@ fn rate_limit_of_stopped_class_is_set_when_it_resumes() {
     assert_eq!(changes(&mut controller, 5_120), [Change::Start(C3), Change::Limit(C3, half)]);
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn cnm_limits_its_class_until_rate_recovers() {
     let mut controller = with_qcn();
     controller.receive(Nanos(0), &cnm(C4, 63));
@@ -259,8 +250,7 @@ fn cnm_limits_its_class_until_rate_recovers() {
     assert_eq!((controller.rate(C4), controller.counted()), (LINE, ClassSet::NONE));
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn qcn_rate_rises_after_class_sent_bytes_of_a_byte_cycle() {
     let mut controller = with_qcn();
     controller.receive(Nanos(0), &cnm(C3, 63));
@@ -274,8 +264,7 @@ fn qcn_rate_rises_after_class_sent_bytes_of_a_byte_cycle() {
     assert_eq!(controller.rate(C4), LINE);
 }
 
-// proves: host-service
-#[test]
+#[test] // proves: host-service
 fn qcn_byte_cycle_ignores_bytes_sent_before_rate_limit() {
     let mut controller = with_qcn();
     controller.report_sent(C3, Bytes(0));
@@ -294,8 +283,7 @@ fn qcn_byte_cycle_ignores_bytes_sent_before_rate_limit() {
     }
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn change_refused_by_kernel_is_repeated_every_10_ms() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535)])); // 33.5 ms
@@ -326,8 +314,7 @@ fn change_refused_by_kernel_is_repeated_every_10_ms() {
     assert_eq!(changes(&mut controller, now + AGAIN_EVERY.0), limit);
 }
 
-// proves: host-guard
-#[test]
+#[test] // proves: host-guard
 fn paused_class_that_guard_process_opened_is_stopped_again() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535)]));

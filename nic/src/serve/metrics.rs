@@ -133,8 +133,7 @@ a switch also has mean the same.
 
 ";
 
-    // proves: monitoring, host-service
-    #[test]
+    #[test] // proves: monitoring, host-service
     fn reference_page_lists_every_metric_of_agents() {
         let speed = BitRate::from_mbps(200);
         let wishes = NicWishes {

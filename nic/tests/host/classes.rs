@@ -1,6 +1,6 @@
 //! Classification by a real kernel while all classes are stopped: every frame joins the class that a switch would choose.
 
-// proves: host-pauses
+// This file proves promises of SPECIFICATION.md: host-pauses
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-// proves: host-pauses
+// This file proves promises of SPECIFICATION.md: host-pauses
 
 use xoff_nic::egress::{Egress, EgressSettings, Leaf};
 use xoff_xdp::PacketSender;

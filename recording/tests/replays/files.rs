@@ -1,4 +1,4 @@
-// proves: recording
+// This file proves promises of SPECIFICATION.md: recording
 
 use std::sync::mpsc;
 use std::time::Duration;

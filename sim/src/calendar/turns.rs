@@ -132,7 +132,7 @@ impl Turns {
     }
 }
 
-// proves: sim-timing
+// This file proves promises of SPECIFICATION.md: sim-timing
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

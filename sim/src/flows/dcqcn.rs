@@ -177,7 +177,7 @@ fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
 
-// proves: sim-hosts
+// This file proves promises of SPECIFICATION.md: sim-hosts
 #[cfg(test)]
 mod tests {
     use super::*;

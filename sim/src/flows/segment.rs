@@ -213,8 +213,7 @@ mod tests {
         }
     }
 
-    // proves: sim-fabrics
-    #[test]
+    #[test] // proves: sim-fabrics
     fn routed_frame_has_router_mac_and_receiver_ip() {
         let router = MacAddr([2, 2, 0, 0, 0, 1]);
         for (to, class) in [(0, 0), (2, 3), (70_000, 7)] {

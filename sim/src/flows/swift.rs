@@ -133,8 +133,7 @@ mod tests {
         assert!((swift.window - 101.0).abs() < 0.01, "{}", swift.window);
     }
 
-    // proves: sim-hosts
-    #[test]
+    #[test] // proves: sim-hosts
     fn swift_window_shrinks_at_most_by_half_once_per_round_trip() {
         let mut swift = swift(200.0);
         swift.acknowledged(at(100), 1, at(50)); // target 25

@@ -118,8 +118,7 @@ mod tests {
         assert!((hear(&mut timely(), &[2_000, 1_000]) - 1e9 * (1.0 - 0.8 * 0.5)).abs() < 1.0);
     }
 
-    // proves: sim-hosts
-    #[test]
+    #[test] // proves: sim-hosts
     fn timely_rate_between_thresholds_follows_gradient() {
         assert!((hear(&mut timely(), &[100, 104]) - 1e9 * (1.0 - 0.8 * 0.875 * 0.2)).abs() < 1.0);
         assert!((hear(&mut timely(), &[100, 100, 100, 100, 100, 100]) - 1.09e9).abs() < 1.0, "4 and 5 times");

@@ -147,7 +147,7 @@ fn number<T: FromStr>(word: &str, wanted: &str) -> Result<T, String> {
     word.parse().map_err(|_| format!("{word:?} is not {wanted}"))
 }
 
-// proves: sim-fabrics
+// This file proves promises of SPECIFICATION.md: sim-fabrics
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -58,8 +58,7 @@ mod tests {
         Draw { pairs, flows, class: Class::ALL[3], sizes: Sizes::fixed(1_000), start: Picos(5) }
     }
 
-    // proves: sim-fabrics
-    #[test]
+    #[test] // proves: sim-fabrics
     fn draw_makes_all_flow_counts_per_pair_equally_likely() {
         let mut counts: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
         let mut rng = fastrand::Rng::with_seed(1);
@@ -69,8 +68,7 @@ mod tests {
         assert!(counts.values().all(|times| (850..1_150).contains(times)), "{counts:?}");
     }
 
-    // proves: sim-fabrics
-    #[test]
+    #[test] // proves: sim-fabrics
     fn drawn_flows_have_requested_count_and_depend_on_seed() {
         for flows in [0, 1, 240] {
             assert_eq!(draw(&load(flows), Seed(1)).len(), flows as usize);

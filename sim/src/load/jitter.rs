@@ -64,8 +64,7 @@ mod tests {
         flows.iter().map(|plan| plan.start).collect()
     }
 
-    // proves: sim-results
-    #[test]
+    #[test] // proves: sim-results
     fn jitter_delays_flows_within_limit_depending_on_seed() {
         assert_eq!(starts(Picos::ZERO, 1), [Picos(500); 100]);
         let first = starts(Picos(1_000), 1);

@@ -112,8 +112,7 @@ mod tests {
         assert_eq!(flows, Ok(vec![plan(0, 1, 3, 1_500, 20_000), plan(1, 0, 0, 0, 0)]));
     }
 
-    // proves: sim-fabrics
-    #[test]
+    #[test] // proves: sim-fabrics
     fn invalid_flow_is_refused_with_its_line() {
         let why = |text: &str| parse_flows(text, 2).expect_err("no flows");
         let text = |text: &str| text.to_owned();

@@ -79,8 +79,7 @@ mod tests {
         }
     }
 
-    // proves: scenarios
-    #[test]
+    #[test] // proves: scenarios
     fn poisson_load_has_configured_rate_and_uniform_receivers() {
         let load = arrivals();
         let flows = poisson(&load, Seed(3));

@@ -166,8 +166,7 @@ mod tests {
             .expect("the table is unknown or invalid")
     }
 
-    // proves: scenarios
-    #[test]
+    #[test] // proves: scenarios
     fn table_of_sizes_uses_configured_interpolation() {
         let at = |between| [0.0, 0.2, 0.5, 0.75, 1.0].map(|share| table(between).at(share));
         assert_eq!(at(Between::Linear), [100, 100, 100, 550, 1_000]);
@@ -216,8 +215,7 @@ mod tests {
         );
     }
 
-    // proves: sim-fabrics
-    #[test]
+    #[test] // proves: sim-fabrics
     fn invalid_table_of_sizes_is_refused_with_its_line() {
         let why = |text: &str| Sizes::parse(text, Between::Step).expect_err("no table");
         assert_eq!(why("0 0\n1 2 3"), SizesError::Line { line: 2, text: "1 2 3".to_owned() });

@@ -52,8 +52,7 @@ mod tests {
         std::iter::from_fn(|| arbiter.grant()).collect()
     }
 
-    // proves: sim-scheduled
-    #[test]
+    #[test] // proves: sim-scheduled
     fn arbiter_grants_frames_round_robin_within_credits() {
         let mut arbiter = Arbiter::new(9);
         for (input, cells) in [(1, 3), (1, 3), (1, 3), (2, 2), (3, 4)] {

@@ -64,8 +64,7 @@ mod tests {
     use super::super::header::Kind;
     use super::*;
 
-    // proves: sim-scheduled
-    #[test]
+    #[test] // proves: sim-scheduled
     fn cells_in_any_order_form_frames_in_order() {
         let header = |from, sequence, index| CellHeader {
             kind: Kind::Cell,

@@ -90,8 +90,7 @@ impl Uplinks {
 mod tests {
     use super::*;
 
-    // proves: sim-scheduled
-    #[test]
+    #[test] // proves: sim-scheduled
     fn uplinks_may_use_the_last_port_numbers() {
         for (hosts, spines) in [(192, 64), (255, 1)] {
             let mut uplinks = Uplinks::new(hosts, spines, 1);

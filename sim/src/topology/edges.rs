@@ -196,8 +196,7 @@ mod tests {
         edge_list(text, &Build::ideal()).expect_err("no fabric")
     }
 
-    // proves: sim-fabrics
-    #[test]
+    #[test] // proves: sim-fabrics
     fn invalid_edge_list_is_refused_with_its_line() {
         let line = |line, text: &str| EdgeError::Line { line, text: text.to_owned() };
         assert_eq!(why("h0 s0 100"), line(1, "h0 s0 100"));

@@ -1,4 +1,4 @@
-// proves: sim-hosts
+// This file proves promises of SPECIFICATION.md: sim-hosts
 
 use std::collections::VecDeque;
 

@@ -55,8 +55,7 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
     (fabric.records().collect(), gbps, paused)
 }
 
-// proves: sim-hosts
-#[test]
+#[test] // proves: sim-hosts
 fn culprit_gets_and_obeys_cnms_and_victim_gets_none() {
     let (alone, slow, pauses) = shared_input(None);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
@@ -69,8 +68,7 @@ fn culprit_gets_and_obeys_cnms_and_victim_gets_none() {
     assert!(4 * fewer < pauses, "{fewer} pauses with QCN, {pauses} without");
 }
 
-// proves: sim-hosts
-#[test]
+#[test] // proves: sim-hosts
 fn flow_of_rate_limited_load_sends_exactly_at_its_rate() {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);

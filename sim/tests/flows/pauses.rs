@@ -36,8 +36,7 @@ impl Node for PausesOnce {
     }
 }
 
-// proves: sim-timing
-#[test]
+#[test] // proves: sim-timing
 fn pause_that_expires_while_other_class_sends_costs_no_time() {
     // A frame takes longer than 1 quantum, and several frames take about 100 quanta.
     for quanta in [1, 10, 100].map(Quanta) {

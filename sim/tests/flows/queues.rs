@@ -15,8 +15,7 @@ const STUDENT: f64 = 3.250;
 
 /// Single frames cross a fast line, then a slow one. Their mean wait equals that of an M/D/1 queue at the slow line
 /// alone (Friedman, 1965): rho / (2 (1 - rho)) frame times.
-// proves: sim-timing
-#[test]
+#[test] // proves: sim-timing
 fn mean_wait_of_random_frames_matches_m_d_1_theory() {
     let slow = line(10, 500);
     let frame = Pace::of(slow.rate).time_of(Bytes::on_line(frame_len(1_000)));
@@ -58,8 +57,7 @@ fn mean_wait_of_random_frames_matches_m_d_1_theory() {
     }
 }
 
-// proves: sim-timing
-#[test]
+#[test] // proves: sim-timing
 fn classes_share_a_line_by_weight_to_within_two_frames() {
     let classes = [Class::ALL[1], Class::ALL[2]];
     let mut graph = Graph::default();

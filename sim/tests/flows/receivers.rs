@@ -1,4 +1,4 @@
-// proves: sim-hosts
+// This file proves promises of SPECIFICATION.md: sim-hosts
 
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::settings::EcnSettings;
@@ -136,8 +136,7 @@ fn held_at_ten(rate: BitRate) -> FlowFabric {
     fabric
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn slow_receiver_records_pauses_from_xoff_to_xon() {
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
     let pauses = |fabric: &FlowFabric| fabric.fabric().hosts()[1].pauses(0).to_vec();

@@ -1,4 +1,4 @@
-// proves: sim-fabrics
+// This file proves promises of SPECIFICATION.md: sim-fabrics
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -274,8 +274,7 @@ fn router_treats_only_its_own_address_as_local() {
     assert_eq!(counts, [[0, 1], [1, 1], [1, 2]]);
 }
 
-// proves: sim-faults
-#[test]
+#[test] // proves: sim-faults
 fn new_routing_table_applies_at_once_or_after_stall() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     let end = Nanos::from_micros(50);
@@ -296,8 +295,7 @@ fn new_routing_table_applies_at_once_or_after_stall() {
     }
 }
 
-// proves: sim-faults
-#[test]
+#[test] // proves: sim-faults
 fn restarted_router_keeps_its_routes() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     for (is_emptied, counts) in [(false, [0, 2]), (true, [1, 1])] {

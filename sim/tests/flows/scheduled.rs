@@ -1,4 +1,4 @@
-// proves: sim-scheduled
+// This file proves promises of SPECIFICATION.md: sim-scheduled
 
 use std::sync::Arc;
 

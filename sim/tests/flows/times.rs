@@ -1,4 +1,4 @@
-// proves: sim-timing
+// This file proves promises of SPECIFICATION.md: sim-timing
 
 use xoff_sim::flows::{
     Control, DcqcnSettings, FlowFabric, FlowPlan, Framing, HostSettings, Load, NewFlows, RoceSettings,
@@ -145,8 +145,7 @@ fn universities(seed: u64) -> FlowFabric {
     fabric
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn flow_records_depend_only_on_the_seed() {
     let records = |seed| {
         let mut fabric = universities(seed);
@@ -159,8 +158,7 @@ fn flow_records_depend_only_on_the_seed() {
     assert!(one.0.iter().all(|record| record.slowdown().is_some_and(|slowdown| slowdown >= 1.0)));
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn run_stopped_and_continued_equals_run_without_stops() {
     let (mut whole, mut parts) = (universities(3), universities(3));
     whole.run_until(Picos::from_micros(500));

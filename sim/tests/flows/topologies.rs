@@ -16,8 +16,7 @@ fn rates(plan: &Plan, from: u32, to: u32) -> Vec<u64> {
     way.iter().map(|line: &Line| line.rate.bits_per_second() / 1_000_000_000).collect()
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn ofc_fat_tree_has_counts_and_oversubscription_of_paper() {
     let tree = FatTree::ofc(line(40, 20));
     assert_eq!((tree.hosts(), tree.cores), (256, 32));
@@ -30,8 +29,7 @@ fn ofc_fat_tree_has_counts_and_oversubscription_of_paper() {
     assert_eq!(rates(&plan, 0, 15), [40, 40]);
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn switch_factory_gets_lines_and_layer_of_each_switch() {
     let tree = FatTree { host_line: line(10, 1), core_line: line(40, 1), ..FatTree::regular(4, line(25, 1)) };
     let kinds = std::sync::Mutex::new(std::collections::BTreeMap::new());
@@ -54,8 +52,7 @@ fn ofc_figure_1_has_hosts_and_shared_links_of_paper() {
     assert_eq!(links, [4, 4, 2]);
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn traffic_bypasses_failed_lines_of_leaf_spine() {
     let leaf_spine = LeafSpine {
         leaves: 4,
@@ -110,8 +107,7 @@ fn racks(build: &Build) -> Plan {
     graph.plan(build)
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn dual_homed_hosts_use_both_links_in_order() {
     for roce in [false, true] {
         let plan = racks(&Build::ideal());

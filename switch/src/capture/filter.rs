@@ -104,8 +104,7 @@ mod tests {
         Sighting { at: Nanos(1), port: PortId(0), class, is_control, event: FrameEvent::Received { dropped } }
     }
 
-    // proves: capture
-    #[test]
+    #[test] // proves: capture
     fn capture_filter_selects_only_requested_frames() {
         let sightings = [
             frame(Some(3), false, None),

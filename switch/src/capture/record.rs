@@ -253,8 +253,7 @@ mod tests {
         assert_eq!(record.bytes.len(), 5_000);
     }
 
-    // proves: capture
-    #[test]
+    #[test] // proves: capture
     fn capture_record_counts_frames_missed_before_it() {
         let (mut probe, mut reader, counts) = pair(100);
         for at in 0..7 {

@@ -139,7 +139,7 @@ impl Privileges {
     }
 }
 
-// proves: privileges
+// This file proves promises of SPECIFICATION.md: privileges
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

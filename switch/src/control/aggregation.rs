@@ -208,8 +208,7 @@ mod tests {
         std::iter::from_fn(|| inbox.take()).map(state).collect()
     }
 
-    // proves: lacp
-    #[test]
+    #[test] // proves: lacp
     fn workers_learn_states_and_flaps_of_lacp_members() {
         let (view, inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
@@ -268,8 +267,7 @@ mod tests {
         assert!(!lacp.handled[LEFT.index()].has_joined, "next member would be logged as leaving");
     }
 
-    // proves: lacp
-    #[test]
+    #[test] // proves: lacp
     fn lacp_marker_is_answered_at_its_port() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));

@@ -115,8 +115,7 @@ mod tests {
         owners(text, peer.parse().unwrap(), here.parse().unwrap())
     }
 
-    // proves: capture
-    #[test]
+    #[test] // proves: capture
     #[cfg(target_endian = "little")]
     fn user_of_tcp_client_is_found_by_its_addresses() {
         let text = list(&[("0100007F:C350", HERE, "01", 1000), ("0100007F:C351", HERE, "0A", 7)]);

@@ -282,8 +282,7 @@ mod tests {
         }
     }
 
-    // proves: kernel-drops
-    #[test]
+    #[test] // proves: kernel-drops
     fn socket_losses_without_lossless_arrivals_are_lossy() {
         let mut story = LossHistory::new();
         story.comes(marks(3));
@@ -347,8 +346,7 @@ mod tests {
         }
     }
 
-    // proves: kernel-drops
-    #[test]
+    #[test] // proves: kernel-drops
     fn losses_before_xdp_program_are_never_proved_lossy() {
         let mut story = LossHistory::new();
         story.read();
@@ -364,8 +362,7 @@ mod tests {
         assert_eq!(story.read(), [3, 3, 0]);
     }
 
-    // proves: kernel-drops
-    #[test]
+    #[test] // proves: kernel-drops
     fn transmit_losses_are_classified_by_frames_sent() {
         let mut story = LossHistory::new();
         story.losses.sent = 1;
@@ -416,8 +413,7 @@ mod tests {
         assert_eq!(story.read(), [3, 0, 5]);
     }
 
-    // proves: kernel-drops
-    #[test]
+    #[test] // proves: kernel-drops
     fn extra_counter_readings_do_not_reclassify_losses() {
         let mut story = LossHistory::new();
         story.comes(marks(3));

@@ -213,8 +213,7 @@ mod tests {
 
     use super::*;
 
-    // proves: http
-    #[test]
+    #[test] // proves: http
     fn listener_replaces_stale_socket_file_but_no_other_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run/s1.sock");
@@ -256,8 +255,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    // proves: status
-    #[test]
+    #[test] // proves: status
     fn only_sockets_with_suffix_sock_are_listed_as_switches() {
         let directory = tempfile::tempdir().unwrap();
         let of = |name: &str| directory.path().join(name);
@@ -267,8 +265,7 @@ mod tests {
         assert!(sockets(&of("nowhere")).is_empty());
     }
 
-    // proves: http
-    #[test]
+    #[test] // proves: http
     fn listen_error_names_missing_network_namespace() {
         let at = SocketAddr::from(([127, 0, 0, 1], 0)).into();
         let error =

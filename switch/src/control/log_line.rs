@@ -101,8 +101,7 @@ mod tests {
         text
     }
 
-    // proves: log
-    #[test]
+    #[test] // proves: log
     fn only_log_lines_for_the_journal_have_priority_prefix() {
         let say = || {
             tracing::error!("bad");
@@ -125,8 +124,7 @@ mod tests {
         assert!(!Line::of(LogFormat::Text, &file).journal, "plain file was taken for the systemd journal");
     }
 
-    // proves: log
-    #[test]
+    #[test] // proves: log
     fn json_log_line_is_object_with_fields() {
         let json = Line { format: LogFormat::Json, ..Line::default() };
         let log =

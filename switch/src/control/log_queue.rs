@@ -148,7 +148,7 @@ impl<W: Write> LineWriter<W> {
     }
 }
 
-// proves: log
+// This file proves promises of SPECIFICATION.md: log
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

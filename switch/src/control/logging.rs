@@ -150,8 +150,7 @@ mod tests {
 
     use super::*;
 
-    // proves: log
-    #[test]
+    #[test] // proves: log
     #[allow(clippy::unwrap_used)]
     fn log_recognizes_that_its_pipe_is_full() {
         let (_reader, mut writer) = io::pipe().unwrap();

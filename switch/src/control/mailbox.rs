@@ -279,8 +279,7 @@ mod tests {
         assert!(inbox.take().is_none());
     }
 
-    // proves: http
-    #[test]
+    #[test] // proves: http
     fn worker_answers_address_query_in_bounded_parts() {
         let address = |place: usize| {
             let [.., c, d] = place.to_be_bytes();

@@ -134,8 +134,7 @@ mod tests {
         fs::read_dir("/proc/self/fd").unwrap().count()
     }
 
-    // proves: route-mirror
-    #[test]
+    #[test] // proves: route-mirror
     fn route_mirror_can_be_stopped_while_a_worker_is_silent() {
         resources_freed_after(None, |_, inbox| {
             loop {
@@ -147,8 +146,7 @@ mod tests {
         });
     }
 
-    // proves: route-mirror
-    #[test]
+    #[test] // proves: route-mirror
     fn route_mirror_frees_its_resources_if_it_cannot_open_files() {
         resources_freed_after(Some(0), |mirroring, _| {
             while mirroring.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {

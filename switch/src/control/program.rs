@@ -51,8 +51,7 @@ mod tests {
     use crate::control::testing::{device, view};
     use crate::control::tests::SilentDriver;
 
-    // proves: devices
-    #[test]
+    #[test] // proves: devices
     fn removal_of_xdp_program_is_counted_once() {
         use ProgramState::{Attached, Detached, Replaced};
         let takes = Arc::new(AtomicBool::new(true));

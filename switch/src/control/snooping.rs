@@ -193,8 +193,7 @@ mod tests {
     use crate::handoff::Bells;
     use crate::host_path::ends::{HostFrame, SendCounts, ends};
 
-    // proves: snooping, lacp
-    #[test]
+    #[test] // proves: snooping, lacp
     fn queries_are_sent_by_distributing_lacp_member() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));

@@ -145,8 +145,7 @@ mod tests {
         Names::new(LISTEN, &["Leaf1.Lab.example".into()])
     }
 
-    // proves: policy-swap, http
-    #[test]
+    #[test] // proves: policy-swap, http
     fn http_host_must_be_own_name_or_ip_address() {
         let machine = nix::unistd::gethostname().unwrap().into_string().unwrap();
         let ours = [
@@ -186,8 +185,7 @@ mod tests {
         );
     }
 
-    // proves: http
-    #[test]
+    #[test] // proves: http
     fn only_web_page_of_the_same_host_may_read_answers() {
         let may = |origin, host| names().may_read(&HeaderValue::from_static(origin), Some(host));
         assert!(may("http://10.0.0.2:9465", "10.0.0.2:9464"));
@@ -211,8 +209,7 @@ mod tests {
         );
     }
 
-    // proves: policy-swap
-    #[test]
+    #[test] // proves: policy-swap
     fn only_clients_on_this_machine_may_change_the_switch() {
         let there = SocketAddr::from(([10, 0, 0, 2], 1));
         assert_eq!(may_change(&names(), HERE, Some("localhost")), Ok(()));

@@ -60,8 +60,7 @@ fn punt(sink: &mut dyn PuntSink, port: u8, bytes: &[u8]) -> bool {
     is_taken
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn answer_to_punted_frame_goes_to_the_worker_of_its_port() {
     let (mut path, mut workers, had, counts) = two_workers();
     for (port, (sink, end)) in (0..).zip(&mut workers) {

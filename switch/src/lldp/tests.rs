@@ -1,4 +1,4 @@
-// proves: lldp
+// This file proves promises of SPECIFICATION.md: lldp
 
 use xoff_flow_control::settings::{AutoPeer, ClassSettings, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, PfcState, algorithm, selector};
@@ -179,8 +179,7 @@ fn malformed_lldp_frames_are_counted_and_remove_no_neighbor() {
     assert_eq!((port.table.all()[0].announced.system_name.as_str(), port.counts.frames_in), ("a", 5));
 }
 
-// proves: configuration
-#[test]
+#[test] // proves: configuration
 fn neighbor_texts_have_no_control_characters() {
     let evil = "\x1b[2J\r\n\u{202e}evil\u{200b}".as_bytes();
     let text = announcement::harmless(&[evil, &[0xff, 0, 0x9b, 0xc2, 0x9b]].concat());
@@ -272,8 +271,7 @@ fn neighbor_with_only_extensions_is_not_compared() {
     assert_eq!((followed.pfc, followed.understands), (Some(PfcState::default()), Understands::default()));
 }
 
-// proves: dcbx
-#[test]
+#[test] // proves: dcbx
 fn willing_port_adopts_settings_of_its_lldp_neighbor() {
     let pfc = |willing, classes| Announcement {
         pfc: Some(PfcState { willing, classes: ClassSet(classes), ..PfcState::default() }),

@@ -6,8 +6,7 @@ use std::thread;
 
 use super::*;
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn panic_of_control_thread_ends_the_switch() {
     let (mut view, _inbox) = control::testing::view();
     let view_mut = Arc::get_mut(&mut view).unwrap();
@@ -26,8 +25,7 @@ fn panic_of_control_thread_ends_the_switch() {
     );
 }
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn each_start_of_a_switch_has_another_hash_seed() {
     let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
     let config = Config::from_toml("test", text, Machine::default()).unwrap();
@@ -40,8 +38,7 @@ fn each_start_of_a_switch_has_another_hash_seed() {
     }
 }
 
-// proves: own-policy
-#[test]
+#[test] // proves: own-policy
 fn panic_of_custom_policy_is_not_reported_as_bug_of_xoff() {
     let message = |cause: Box<dyn std::any::Any + Send>| {
         let thread = thread::spawn(move || std::panic::resume_unwind(cause));

@@ -1,4 +1,4 @@
-// proves: workers
+// This file proves promises of SPECIFICATION.md: workers
 
 use std::sync::Arc;
 

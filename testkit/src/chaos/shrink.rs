@@ -96,8 +96,7 @@ mod tests {
     use super::super::scenario::Action;
     use super::*;
 
-    // proves: chaos
-    #[test]
+    #[test] // proves: chaos
     fn shrunk_scenario_keeps_only_causes_of_the_breach() {
         let takes = |scenario: &Scenario| {
             let frames = scenario.flows.iter().map(|flow| flow.count).max().unwrap_or(0);
@@ -123,8 +122,7 @@ mod tests {
         assert!(tried > 20, "{tried} seeds");
     }
 
-    // proves: chaos
-    #[test]
+    #[test] // proves: chaos
     fn shrinking_stops_after_a_bounded_number_of_trials() {
         let mut trials = 0_u32;
         let mut before = 1_000;

@@ -29,8 +29,7 @@ fn parse(bytes: &[u8]) -> Result<Cnm, CnmError> {
     Cnm::parse(&header, bytes)
 }
 
-// proves: qcn
-#[test]
+#[test] // proves: qcn
 fn cnm_bytes_match_standard() {
     let frame = cnm(&[0x88, 0xb5, 7]).encode(&ENVELOPE);
     #[rustfmt::skip]
@@ -89,8 +88,7 @@ fn cnm_with_reserved_bits_and_padding_is_accepted() {
     assert_eq!(parse(&bytes), Ok(cnm(&[1])));
 }
 
-// proves: qcn
-#[test]
+#[test] // proves: qcn
 fn malformed_cnm_is_refused_with_its_reason() {
     let good = cnm(&[7; 64]).encode(&ENVELOPE).as_bytes().to_vec();
     let with = |at: usize, value: u8| {
@@ -110,8 +108,7 @@ fn malformed_cnm_is_refused_with_its_reason() {
 }
 
 explore! {
-    // proves: qcn
-    #[test]
+    #[test] // proves: qcn
     fn encoded_cnm_is_parsed_unchanged(
         feedback in 0u8..64,
         congestion_point in any::<[u8; 8]>(),

@@ -1,4 +1,4 @@
-// proves: lldp
+// This file proves promises of SPECIFICATION.md: lldp
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -237,8 +237,7 @@ fn ets_with_shares_above_100_percent_is_refused() {
     );
 }
 
-// proves: dcbx
-#[test]
+#[test] // proves: dcbx
 fn cee_features_are_read_as_their_ieee_equivalents() {
     let of = |features: &[u8]| {
         let bytes = payload(&tlv(127, &[&[0, 0x1b, 0x21, 2][..], features].concat()));

@@ -88,8 +88,7 @@ fn summary(message: Message<'_>) -> String {
     }
 }
 
-// proves: snooping
-#[test]
+#[test] // proves: snooping
 fn composed_membership_messages_are_read_correctly() {
     let expected = [
         "Join 239.1.2.3",
@@ -114,8 +113,7 @@ fn composed_membership_messages_are_read_correctly() {
     }
 }
 
-// proves: snooping
-#[test]
+#[test] // proves: snooping
 fn damaged_membership_message_is_refused() {
     for (name, _, hex) in PACKETS {
         let (ether_type, good) = packet(hex);
@@ -136,8 +134,7 @@ fn damaged_membership_message_is_refused() {
     assert_eq!(parse(ether_type, &bytes), Err(MembershipError::Source), "MLD with a hop limit of 2");
 }
 
-// proves: snooping
-#[test]
+#[test] // proves: snooping
 fn mld_without_router_alert_is_refused() {
     let (ether_type, good) = packet(PACKETS[6].2);
     let with = |options: [u8; 6]| {
@@ -156,8 +153,7 @@ fn mld_without_router_alert_is_refused() {
     assert_eq!(parse(ether_type, &bare), Err(MembershipError::RouterAlert));
 }
 
-// proves: snooping
-#[test]
+#[test] // proves: snooping
 fn link_local_groups_are_always_flooded() {
     let v4 = |dst: [u8; 4]| {
         let mut bytes = [0; 28];
@@ -179,8 +175,7 @@ fn link_local_groups_are_always_flooded() {
     assert_eq!(role(EtherTypes::Arp, &[0; 46]), Role::Flooded);
 }
 
-// proves: snooping
-#[test]
+#[test] // proves: snooping
 fn written_query_is_read_unchanged() {
     let general = Query {
         source: Address::V4(0),
@@ -210,8 +205,7 @@ fn written_query_is_read_unchanged() {
 }
 
 explore! {
-    // proves: snooping
-    #[test]
+    #[test] // proves: snooping
     fn multicast_parsers_never_panic(
         mut bytes in prop::collection::vec(any::<u8>(), 0..120), which in 0..PACKETS.len(), kept in 0_usize..60
     ) {

@@ -47,8 +47,7 @@ fn all_equal(hash: PathHash, frames: &[Vec<u8>], case: &str) {
     );
 }
 
-// proves: path-hash
-#[test]
+#[test] // proves: path-hash
 fn ip_packets_without_ports_hash_by_addresses_and_protocol() {
     const NUMBERS: [u8; 9] = [1, 2, 4, 41, 47, 50, 51, 89, 115];
     let frame = |host, protocol, rest: &[u8]| eth(0x0800, &v4(host, protocol, 0, rest));
@@ -67,8 +66,7 @@ fn ip_packets_without_ports_hash_by_addresses_and_protocol() {
     all_equal(no_protocol, &[frame(1, 1, &[]), frame(1, 47, &[])], "protocol left out");
 }
 
-// proves: path-hash
-#[test]
+#[test] // proves: path-hash
 fn fragments_of_datagram_share_one_hash() {
     const MORE: u16 = 0x2000;
     let fragments = [(MORE, [1, 2]), (MORE | 100, [7, 8]), (200, [9, 9])];
@@ -110,8 +108,7 @@ fn extension_headers_of_ipv6_are_skipped() {
     all_differ(PLAIN, &[1, 2].map(|port| udp(extensions[3].1, 43, port)), "ports behind extensions");
 }
 
-// proves: path-hash
-#[test]
+#[test] // proves: path-hash
 fn flow_label_replaces_ports_of_ipv6() {
     let udp = |label, port| eth(0x86dd, &v6(label, 17, &ports(port, 2)));
     all_equal(LABEL, &[udp(5, 1), udp(5, 7), eth(0x86dd, &v6(5, 44, &[17, 0, 0, 1, 0, 0, 0, 0]))], "label");
@@ -119,8 +116,7 @@ fn flow_label_replaces_ports_of_ipv6() {
     all_equal(PLAIN, &[udp(5, 1), udp(6, 1)], "label not in use");
 }
 
-// proves: path-hash
-#[test]
+#[test] // proves: path-hash
 fn inner_headers_of_tunnels_select_the_path() {
     type Wrap = fn(&[u8]) -> Vec<u8>;
     let tunnels: [(&str, Wrap); 10] = [

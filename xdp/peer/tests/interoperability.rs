@@ -5,7 +5,7 @@
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
-// proves: frames
+// This file proves promises of SPECIFICATION.md: frames
 
 use std::fs;
 use std::process::Command;

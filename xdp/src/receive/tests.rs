@@ -49,8 +49,7 @@ fn receiver_never_gives_kernel_more_chunks_than_ring_size() {
     assert_eq!(store.memory(P0).free_receive(), WINDOW);
 }
 
-// proves: memory
-#[test]
+#[test] // proves: memory
 fn fill_ring_is_refilled_while_received_frames_are_queued() {
     let (rings, mut receiver, mut store) = receiver(32);
     let mut waiting = Vec::new();
@@ -66,8 +65,7 @@ fn fill_ring_is_refilled_while_received_frames_are_queued() {
     assert_eq!(store.memory(P0).free_receive(), WINDOW);
 }
 
-// proves: devices
-#[test]
+#[test] // proves: devices
 fn removing_a_port_frees_its_incomplete_frame_and_chunks() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
@@ -97,8 +95,7 @@ fn fill_ring_is_refilled_in_batches() {
     }
 }
 
-// proves: memory
-#[test]
+#[test] // proves: memory
 fn frames_stay_in_rx_ring_while_no_slot_is_free() {
     let (rings, mut receiver, mut store) = receiver(32);
     let held: Vec<Frame> = (0..FRAMES - 10).map(|_| store.make(&[0; 60]).unwrap()).collect();
@@ -114,8 +111,7 @@ fn frames_stay_in_rx_ring_while_no_slot_is_free() {
     free_all(&mut store, others);
 }
 
-// proves: memory
-#[test]
+#[test] // proves: memory
 fn frames_stay_in_rx_ring_while_no_cell_is_free() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);

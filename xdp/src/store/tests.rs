@@ -173,8 +173,7 @@ fn frame_start_moves_only_within_headroom_and_first_chunk() {
     assert_all_free(&mut store);
 }
 
-// proves: memory
-#[test]
+#[test] // proves: memory
 fn received_frame_stays_in_its_chunk_within_the_window() {
     let mut store = store();
     let frames: Vec<Frame> = (0..WINDOW).map(|_| received(&mut store, P0, 1500)).collect();
@@ -232,8 +231,7 @@ fn received_frame_of_several_chunks_moves_to_cells() {
     assert_all_free(&mut store);
 }
 
-// proves: memory
-#[test]
+#[test] // proves: memory
 fn frames_in_chunks_or_cells_are_copied_to_transmit_chunks() {
     let mut store = store();
     type Make = fn(&mut Store) -> Frame;
@@ -318,8 +316,7 @@ fn unsent_frame_returns_from_the_port_with_its_bytes() {
     assert_all_free(&mut store);
 }
 
-// proves: devices
-#[test]
+#[test] // proves: devices
 fn closed_port_leaves_its_frames_in_cells() {
     let mut store = store();
     let frame = received(&mut store, P0, 1500);
@@ -336,8 +333,7 @@ fn closed_port_leaves_its_frames_in_cells() {
     assert_all_free(&mut store);
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn frame_of_other_worker_returns_to_it_after_sending() {
     let mut stores = Store::cut(&[share(), share()]).unwrap();
     let mut there = stores.pop().unwrap();

@@ -63,8 +63,7 @@ fn send_returns_the_frame_while_tx_ring_is_full() {
     assert_all_free(&mut store, 8);
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn busy_driver_keeps_frames_for_next_kick() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Busy, Kick::Down]));
@@ -86,8 +85,7 @@ fn busy_driver_keeps_frames_for_next_kick() {
     assert_eq!(transmitter.dropped().get(), 0);
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn unsent_frames_of_removed_interface_return_once() {
     let (rings, mut transmitter, mut store) = transmitter(32);
     rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Gone]));
@@ -127,8 +125,7 @@ fn idle_kick_detects_removed_interface() {
     assert!(transmitter.is_removed());
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn frame_dropped_by_kernel_on_send_is_counted() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Dropped, Kick::Done]));

@@ -3,8 +3,7 @@ use xoff_xdp::{Arrivals, Head};
 
 use super::*;
 
-// proves: kernel-drops
-#[test]
+#[test] // proves: kernel-drops
 fn xdp_program_classifies_arrivals_as_dataplane_does() {
     let bench = Bench::new(&VethOptions::default(), |_| {});
     let before = bench.ports[0].monitor().arrivals().unwrap();
@@ -52,8 +51,7 @@ fn xdp_program_classifies_arrivals_as_dataplane_does() {
     assert_eq!(found, expected);
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn frames_at_queue_without_socket_count_as_lost() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.queues = Some(vec![0]));

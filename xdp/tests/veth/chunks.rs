@@ -1,4 +1,4 @@
-// proves: memory
+// This file proves promises of SPECIFICATION.md: memory
 
 use xoff_dataplane::driver::Port as _;
 use xoff_dataplane::frame::FrameStore as _;
@@ -39,8 +39,7 @@ fn chunk_of_4096_bytes_holds_frame_of_3514_bytes() {
     bench.assert_clean();
 }
 
-// proves: frames
-#[test]
+#[test] // proves: frames
 fn oversized_frame_is_counted_but_not_as_loss() {
     let options = VethOptions { mtu: 3500, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |_| {});

@@ -216,8 +216,7 @@ fn send_flows(host: &Host, len: usize) {
     }
 }
 
-// proves: devices
-#[test]
+#[test] // proves: devices
 fn port_receives_frames_from_all_hardware_queues() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |_| {});
@@ -349,8 +348,7 @@ fn attach_a_stranger(switch: &Namespace) {
     assert!(switch.output(&mut attach).unwrap().status.success());
 }
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn foreign_xdp_program_is_left_attached() {
     let (_lab, switch) = one_device();
     attach_a_stranger(&switch);
@@ -364,8 +362,7 @@ fn foreign_xdp_program_is_left_attached() {
     assert_eq!(described(&switch, "p0"), before);
 }
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn leftover_xdp_program_is_replaced_only_if_it_is_xoffs() {
     let (_lab, switch) = one_device();
     let poorly = || caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN);
@@ -381,8 +378,7 @@ fn leftover_xdp_program_is_replaced_only_if_it_is_xoffs() {
     assert_eq!(described(&switch, "p0"), before);
 }
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn switch_refuses_device_of_another_running_switch() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
@@ -406,8 +402,7 @@ fn switch_refuses_device_of_another_running_switch() {
 /// Environment variable with which the test below starts itself again, as the process that it kills.
 const VICTIM: &str = "XOFF_XDP_VICTIM";
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn restart_after_sigkill_restores_the_device() {
     if let Ok(mode) = env::var(VICTIM) {
         let mode = if mode == "generic" { Mode::Generic } else { Mode::Native };
@@ -434,8 +429,7 @@ fn restart_after_sigkill_restores_the_device() {
     }
 }
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn closing_a_port_keeps_foreign_queueing_discipline() {
     let (_lab, switch) = one_device();
     let before = described(&switch, "p0");
@@ -463,8 +457,7 @@ fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
     panic!("no result in time");
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn frame_sent_by_another_worker_is_freed_by_its_owner() {
     let mut lab = Lab::new();
     let switch = lab.namespace("switch").unwrap();

@@ -204,8 +204,7 @@ fn documented() -> BTreeSet<(&'static str, &'static str)> {
     keys
 }
 
-// proves: check
-#[test]
+#[test] // proves: check
 fn check_json_changes_with_every_documented_key() {
     let mut shown = BTreeSet::new();
     for &(heading, before, lines) in KEYS {

@@ -394,8 +394,7 @@ mod tests {
         })
     }
 
-    // proves: sonic-import
-    #[test]
+    #[test] // proves: sonic-import
     fn sonic_qos_tables_become_a_valid_configuration() {
         let text = converted(&db()).unwrap();
         let config = Config::from_toml("sonic.toml", &text, Machine::default()).unwrap();

@@ -97,8 +97,7 @@ mod tests {
     use super::*;
     use xoff_lab::network::links::{Downs, EndStatus};
 
-    // proves: lab-account
-    #[test]
+    #[test] // proves: lab-account
     fn lab_capture_of_link_runs_at_its_host() {
         let end = |node: &str, port: &str| EndStatus {
             node: node.into(),

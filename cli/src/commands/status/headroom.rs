@@ -54,8 +54,7 @@ mod tests {
     use super::super::tables::tests::{line, status};
     use super::*;
 
-    // proves: peer-faults
-    #[test]
+    #[test] // proves: peer-faults
     fn headroom_table_shows_declared_and_measured_use() {
         let mut status = status();
         status.ports[0].peer.response_declared_nanos = Some(20_000_000);

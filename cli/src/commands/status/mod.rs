@@ -323,8 +323,7 @@ mod tests {
         }
     }
 
-    // proves: status
-    #[test]
+    #[test] // proves: status
     fn inapplicable_options_are_refused_with_hint() {
         let args = |what, port: &[&str], dot| Args {
             what,

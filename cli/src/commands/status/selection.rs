@@ -65,8 +65,7 @@ mod tests {
         status.ports.iter().map(|port| (port.name.as_str(), classes(port))).collect()
     }
 
-    // proves: status
-    #[test]
+    #[test] // proves: status
     fn selection_keeps_given_ports_and_refuses_unknown_port() {
         let selection = Selection { ports: vec!["right".into()], classes: vec![3, 5], congested: false };
         assert_eq!(names(&selection.of(&status(), None).unwrap()), [("right", vec![3, 5])]);
@@ -76,8 +75,7 @@ mod tests {
         assert_eq!(error, "the switch has no port \"middle\"; its ports are left, right");
     }
 
-    // proves: status
-    #[test]
+    #[test] // proves: status
     fn congested_option_selects_recently_paused_classes() {
         let selection = Selection { congested: true, ..Default::default() };
         let mut calm = status();

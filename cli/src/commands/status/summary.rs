@@ -138,8 +138,7 @@ mod tests {
     use super::super::tables::tests::{line, status};
     use super::*;
 
-    // proves: ledger
-    #[test]
+    #[test] // proves: ledger
     fn printed_ledger_adds_up_to_equal_sides() {
         let mut status = status();
         status.ledger = Some(Books {
@@ -164,8 +163,7 @@ mod tests {
         assert!(came.contains("3 made here") && !books.contains("handed over"), "{books}");
     }
 
-    // proves: peer-faults
-    #[test]
+    #[test] // proves: peer-faults
     fn status_names_peer_that_exceeds_declared_behaviour() {
         let mut status = status();
         assert!(!render(&status, None).contains("PEER"));

@@ -219,8 +219,7 @@ mod tests {
         FlowStatus, MulticastGroupStatus, MulticastStatus, MulticastVlanStatus,
     };
 
-    // proves: status
-    #[test]
+    #[test] // proves: status
     fn json_of_view_has_same_structure_as_whole_status() {
         let status = status();
         let whole = serde_json::to_value(&status).unwrap();
@@ -254,8 +253,7 @@ mod tests {
         assert!(json(What::Pauses, &status)[0]["classes"][3].get("drops").is_none());
     }
 
-    // proves: status
-    #[test]
+    #[test] // proves: status
     fn each_status_view_prints_only_its_part() {
         let mut status = status();
         let pauses = text(What::Pauses, &status, None);

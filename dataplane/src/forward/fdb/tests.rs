@@ -218,8 +218,7 @@ fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned
     fdb.learn(T, 1, victim, P1)
 }
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn address_collision_attack_fails_for_other_hash_seeds() {
     let victim = mac(1);
     let revealed_seed = HashSeed([1, 2]);
@@ -346,8 +345,7 @@ explore! {
         }
     }
 
-    // proves: bridging
-    #[test]
+    #[test] // proves: bridging
     fn fdb_never_exceeds_port_limits_or_capacity(
         steps in prop::collection::vec(step(), 1..200), capacity in 0usize..20, limit in 0usize..8
     ) {

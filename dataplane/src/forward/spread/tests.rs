@@ -1,4 +1,4 @@
-// proves: groups
+// This file proves promises of SPECIFICATION.md: groups
 
 use std::collections::BTreeSet;
 
@@ -50,8 +50,7 @@ explore! {
         }
     }
 
-    // proves: group-changes
-    #[test]
+    #[test] // proves: group-changes
     fn loss_of_path_moves_only_flows_of_that_path((weighted, usable) in some_paths(), flows: [u64; 16], lost in 0_usize..12) {
         let left = without(usable, lost);
         for flow in flows {
@@ -62,8 +61,7 @@ explore! {
         }
     }
 
-    // proves: group-changes
-    #[test]
+    #[test] // proves: group-changes
     fn flows_follow_path_name_when_path_numbers_change(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
         let before: Vec<u64> = names.into_iter().filter(|name| *name != added).take(MEMBERS_MAX - 1).collect();
         prop_assume!(!before.is_empty());

@@ -1,4 +1,4 @@
-// proves: groups
+// This file proves promises of SPECIFICATION.md: groups
 
 use xoff_flow_control::settings::{GroupSettings, Member, Spread};
 
@@ -87,8 +87,7 @@ fn uplink_groups_exchange_no_frames() {
     assert_eq!(out, ports(&[1, 3, 5]), "flood of a host missed an uplink group");
 }
 
-// proves: link-down, groups
-#[test]
+#[test] // proves: link-down, groups
 fn group_stays_reachable_while_one_member_has_link() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);
@@ -118,8 +117,7 @@ fn frame_to_static_address_of_group_without_link_is_dropped() {
     assert_eq!(decide(&mut bridge, 0, B, A), Decision::Drop(DropReason::LinkDown));
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn change_of_group_members_removes_addresses_of_group() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);

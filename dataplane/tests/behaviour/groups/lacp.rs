@@ -1,6 +1,6 @@
 //! Members that LACP detaches: they carry no data, but control frames, and data that is queued already.
 
-// proves: lacp
+// This file proves promises of SPECIFICATION.md: lacp
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Pause storms in groups: a member closed by the watchdog gets no frame if another member has queue space, now or
 //! later.
 
-// proves: group-changes
+// This file proves promises of SPECIFICATION.md: group-changes
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Spread, WatchdogAction, WatchdogSettings, WhenFull};

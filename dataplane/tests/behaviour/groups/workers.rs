@@ -67,8 +67,7 @@ fn frames_left(
     (left, counters.class(PortId(2), C3).drops[DropReason::LinkDown.index()].get())
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn handed_over_frame_keeps_port_when_its_group_changes() {
     let after = frames_left_after(|workers, roles, _| {
         let mut settings = fan(IN_TURN).settings;
@@ -81,8 +80,7 @@ fn handed_over_frame_keeps_port_when_its_group_changes() {
     assert_eq!(after, ([2; 4], 0));
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn handed_over_frame_leaves_closed_member_for_open_one() {
     let after = frames_left_after(|[_, sends], _, store| sends.batch(NOW).set_link(PortId(2), false, store));
     assert_eq!(after, ([0, 3, 3, 2], 0));
@@ -92,8 +90,7 @@ fn handed_over_frame_leaves_closed_member_for_open_one() {
     assert_eq!(after, ([0; 4], 2), "without an open member, frames were not dropped at their own");
 }
 
-// proves: workers
-#[test]
+#[test] // proves: workers
 fn group_member_choice_ignores_exported_counters() {
     let spread = Spread::Adaptive { low: Bytes(1), high: Bytes(2) };
     let full = |counters: &Counters| {

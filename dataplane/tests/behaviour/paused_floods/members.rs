@@ -1,4 +1,4 @@
-// proves: stalled-floods
+// This file proves promises of SPECIFICATION.md: stalled-floods
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{
@@ -113,8 +113,7 @@ fn flood_prefers_group_member_at_standstill_to_one_in_storm() {
     }
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn waiting_flood_takes_group_member_that_resumes() {
     let mut plan = plan(4);
     plan.settings.groups = group();
@@ -134,8 +133,7 @@ fn waiting_flood_takes_group_member_that_resumes() {
     assert_eq!(received, [10, 10 - before], "{before} before");
 }
 
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn waiting_flood_takes_group_member_resumed_several_times() {
     for moments in 0..8 {
         let mut plan = plan(4);

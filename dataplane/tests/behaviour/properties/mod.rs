@@ -81,8 +81,7 @@ fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
 explore! {
     cases = 600;
 
-    // proves: lossless, ledger, ofc, ofc-flows, reload
-    #[test]
+    #[test] // proves: lossless, ledger, ofc, ofc-flows, reload
     fn after_random_driver_steps_every_frame_is_accounted_for(plan in any_plan(), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for step in &steps {
@@ -95,8 +94,7 @@ explore! {
 explore! {
     cases = 150;
 
-    // proves: batches
-    #[test]
+    #[test] // proves: batches
     fn batch_size_does_not_change_switch_state(plan in any_plan(), steps in any_steps()) {
         let mut together = Driver::new(plan.clone(), Batches::Large);
         let mut alone = Driver::new(plan, Batches::OfOne);
@@ -113,8 +111,7 @@ explore! {
 explore! {
     cases = 300;
 
-    // proves: group-changes
-    #[test]
+    #[test] // proves: group-changes
     fn every_event_that_frees_queue_space_wakes_halted_frame(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for (number, step) in steps.iter().enumerate() {
@@ -141,8 +138,7 @@ fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     plan
 }
 
-// proves: ofc
-#[test]
+#[test] // proves: ofc
 fn flow_list_does_not_shorten_class_pause() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.settings.ports[1].ofc_peer = true; // the policy is not OFC, so lists pause the class
@@ -157,8 +153,7 @@ fn flow_list_does_not_shorten_class_pause() {
     driver.drain();
 }
 
-// proves: bridging
-#[test]
+#[test] // proves: bridging
 fn refused_source_address_of_halted_frame_is_counted_once() {
     let mut plan = that_stops(plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]));
     plan.settings.fdb.statics.retain(|(_, _, port)| *port == PortId(1));
@@ -175,8 +170,7 @@ fn refused_source_address_of_halted_frame_is_counted_once() {
 }
 
 /// A class that sends alone must not build up a deficit of a whole batch.
-// proves: batches
-#[test]
+#[test] // proves: batches
 fn lone_class_overdraws_scheduler_by_at_most_a_frame() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));

@@ -7,8 +7,7 @@ use super::*;
 const DETECT: Nanos = Nanos::from_millis(5);
 
 /// Next hops: port 1 is full and paused, port 2 is in a pause storm, and port 3 has no link.
-// proves: group-changes
-#[test]
+#[test] // proves: group-changes
 fn waiting_frame_takes_next_hop_whose_pause_storm_ended() {
     let pause = |quanta| MacControl::Pfc(Pfc::default().with(C3, Quanta(quanta)));
     let mut settings = settings();

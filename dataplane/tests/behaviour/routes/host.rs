@@ -1,4 +1,4 @@
-// proves: slow-path
+// This file proves promises of SPECIFICATION.md: slow-path
 
 use super::*;
 
@@ -104,8 +104,7 @@ fn drops(bench: &RouterBench, port: PortId, reason: DropReason) -> u64 {
     bench.counters.class(port, C3).drops[reason.index()].get()
 }
 
-// proves: stalled-floods
-#[test]
+#[test] // proves: stalled-floods
 fn router_floods_skip_port_at_standstill() {
     let mut bench = RouterBench::new();
     for (port, number) in [(V4, 4), (V5, 5)] {
@@ -137,8 +136,7 @@ fn router_floods_skip_port_at_standstill() {
     assert_eq!(bench.all_sent(), [(V4, all.clone()), tagged((V5, all))]);
 }
 
-// proves: stalled-floods
-#[test]
+#[test] // proves: stalled-floods
 fn removing_svi_drains_its_queued_frames() {
     let mut bench = RouterBench::new();
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
@@ -153,8 +151,7 @@ fn removing_svi_drains_its_queued_frames() {
     assert_eq!((bench.store.in_use(), drops(&bench, V4, DropReason::HostLimit)), (0, 1));
 }
 
-// proves: stalled-floods
-#[test]
+#[test] // proves: stalled-floods
 fn floods_of_two_port_switch_wait_unless_vlan_has_router() {
     for (routers, waits) in [(vec![(VID, ROUTER)], false), (Vec::new(), true)] {
         let mut both = settings();
@@ -198,8 +195,7 @@ fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
     (port, frame)
 }
 
-// proves: stalled-floods
-#[test]
+#[test] // proves: stalled-floods
 fn host_flood_does_not_reduce_limit_of_network_floods() {
     let dropped = |has_host: bool| {
         let mut settings = settings();

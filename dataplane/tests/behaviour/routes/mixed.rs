@@ -92,8 +92,7 @@ impl RouterBench {
 }
 
 explore! {
-    // proves: ledger
-    #[test]
+    #[test] // proves: ledger
     fn random_router_traffic_leaves_no_unaccounted_frame(
         steps in prop::collection::vec(any_step(), 0..100), stops in any::<bool>(), is_short in any::<bool>()
     ) {

@@ -53,8 +53,7 @@ impl RouterBench {
     }
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn lossless_frames_wait_in_order_for_unresolved_neighbour() {
     let delayed = PipelineSettings { delay: Nanos::from_micros(1), ..PipelineSettings::default() };
     let rated = PipelineSettings { rate: NonZeroU32::new(1_000_000).map(FrameRate), ..delayed };
@@ -96,8 +95,7 @@ fn lossless_frames_wait_in_order_for_unresolved_neighbour() {
     }
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn frames_to_silent_neighbour_are_dropped_at_deadline() {
     let mut bench = RouterBench::new();
     bench.now = Nanos(11);
@@ -127,8 +125,7 @@ fn frames_to_silent_neighbour_are_dropped_at_deadline() {
     assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.store.in_use()), (4, 1));
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn frames_waiting_for_neighbour_pause_sender_at_xoff() {
     let mut settings = settings();
     settings.ports[P0.index()].classes[C3.index()].xoff = Bytes(10 * SIZE.0);
@@ -154,8 +151,7 @@ fn lossy_frames_to_unresolved_neighbour_are_punted() {
     assert_eq!(bench.lost(Class::ALL[0], DropReason::Unresolved), 10);
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn frames_waiting_for_neighbour_follow_new_route() {
     for (target, reason) in [
         (Target::Nowhere, Some(DropReason::Blackhole)),

@@ -277,8 +277,7 @@ mod tests {
         }
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn host_pairs_share_the_uplinks() {
         let (plan, scene) = plan(BitRate::from_mbps(100).into(), &ADAPTIVE);
         let mut ends: Vec<HostId> = scene.flows.iter().flat_map(|&(from, to)| [from, to]).collect();
@@ -291,8 +290,7 @@ mod tests {
         assert_eq!(members, scene.uplinks.iter().map(|uplink| uplink.port).collect::<Vec<_>>());
     }
 
-    // proves: experiments
-    #[test]
+    #[test] // proves: experiments
     fn reordering_counts_only_under_flow_spreading() {
         let verdict = |case: Case, reordered, lost| {
             let totals = Totals { sent: 10, received: 10 - lost, lost, reordered, ..Totals::default() };

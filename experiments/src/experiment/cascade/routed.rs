@@ -107,8 +107,7 @@ pub(super) fn sequence() -> Sequence {
 mod tests {
     use super::*;
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn flow_replaced_by_other_frames_is_reported() {
         let flow = FlowPath { from: "gpu-1".into(), by: "to-spine-1".into(), source_port: 49_152 };
         let [own, other] = SIZES.map(|size| (300, 300 * u64::from(size)));

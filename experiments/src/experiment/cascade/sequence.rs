@@ -241,8 +241,7 @@ pub(super) mod tests {
         assert_eq!(routed, "1-3 1-3 4 4 5-7 5-7 8 8 9 9 10-12 10-12 13 13 14 14 14 14");
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn pauses_must_have_the_order_of_the_article() {
         for sequence in sequences() {
             let expected = complete_record(sequence.expected_events());
@@ -263,8 +262,7 @@ pub(super) mod tests {
         }
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn every_step_of_article_names_existing_port() {
         let line = xoff_wire::units::BitRate::from_mbps(100);
         for (sequence, plan) in
@@ -285,8 +283,7 @@ pub(super) mod tests {
         }
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn order_of_events_within_one_sample_is_not_compared() {
         let (release, resume) = (8, 9);
         let expected = article::sequence().expected_events();
@@ -302,8 +299,7 @@ pub(super) mod tests {
         }
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn only_steps_before_missed_pause_are_compared() {
         let sequence = article::sequence();
         let complete_until = |missed_from_ms| PauseRecord {
@@ -322,8 +318,7 @@ pub(super) mod tests {
         assert_eq!(sequence.out_of_order(&early_and_incomplete).len(), 1, "an early step is no deviation");
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn every_pause_after_first_must_be_caused_by_a_pause() {
         for sequence in sequences() {
             assert!(sequence.is_relayed(&complete_record(sequence.expected_events())));
@@ -338,8 +333,7 @@ pub(super) mod tests {
         }
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn pause_with_other_cause_is_a_deviation() {
         let sequence = routed::sequence();
         let again = |culprit: Option<&str>| {
@@ -354,8 +348,7 @@ pub(super) mod tests {
         assert!(deviations[0].starts_with("step 9: leaf-1 pauses gpu-1"), "{deviations:?}");
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn pause_of_uninvolved_host_is_a_deviation() {
         for (sequence, switch, port) in
             [(routed::sequence(), "leaf-2", "other"), (article::sequence(), "rail-a", "other-1")]

@@ -216,8 +216,7 @@ mod tests {
         );
     }
 
-    // proves: cascade
-    #[test]
+    #[test] // proves: cascade
     fn counters_reveal_an_unobserved_pause() {
         let [_, between, no_more] = samples([(10, 0, 0), (20, 1, 0), (30, 1, 0)]);
         assert_eq!(between, PauseChange { missed_after: Some(at(10)), ..PauseChange::default() });

@@ -1,4 +1,4 @@
-// proves: experiments
+// This file proves promises of SPECIFICATION.md: experiments
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 

@@ -1,9 +1,8 @@
-// proves: scenarios
+// This file proves promises of SPECIFICATION.md: scenarios
 
 use super::*;
 
-// proves: sim-fabrics, scenarios
-#[test]
+#[test] // proves: sim-fabrics, scenarios
 fn keys_of_link_faults_are_checked() {
     let fault = |keys: &str| format!("{FINE}[[fault]]\n{keys}\n");
     let scenario = read(&fault("at = \"s1p2\"\ndown = \"1us\"\nup = \"2us\"")).unwrap().point(0).unwrap();

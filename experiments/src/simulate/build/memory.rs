@@ -118,7 +118,7 @@ pub(super) fn flows<'scenario>(
     loads.map(|(load, imported)| Ok((load.name.as_str(), of(load, imported)?))).collect()
 }
 
-// proves: scenarios
+// This file proves promises of SPECIFICATION.md: scenarios
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

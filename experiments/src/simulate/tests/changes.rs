@@ -1,4 +1,4 @@
-// proves: scenarios
+// This file proves promises of SPECIFICATION.md: scenarios
 
 use super::*;
 

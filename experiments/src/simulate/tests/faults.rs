@@ -1,4 +1,4 @@
-// proves: scenarios
+// This file proves promises of SPECIFICATION.md: scenarios
 
 use super::*;
 
@@ -34,8 +34,7 @@ fn drops(rows: &Rows) -> u64 {
     counts.map(|count| count.parse::<u64>().unwrap()).sum()
 }
 
-// proves: sim-faults, sim-results
-#[test]
+#[test] // proves: sim-faults, sim-results
 fn losses_by_a_stall_have_a_reason() {
     let none = run_of(&scenario("300us", ""), &[]);
     assert!(none[&tables::SWITCHES].is_empty() && lost(&none) == 0);
@@ -58,8 +57,7 @@ fn losses_by_a_stall_have_a_reason() {
     }
 }
 
-// proves: sim-faults
-#[test]
+#[test] // proves: sim-faults
 fn random_stalls_differ_by_seed_and_switch() {
     let stalls = |at: &str| fault("stalls", at, "gap = \"20us\"\nlength = \"1us..3us\"");
     let run = |faults: &str| {
@@ -99,8 +97,7 @@ fn refusal_and_late_completion_faults_end_on_time() {
     assert_eq!(sent("refusal", "s1p1"), undisturbed, "nothing is sent there");
 }
 
-// proves: sim-faults
-#[test]
+#[test] // proves: sim-faults
 fn restarted_switch_loses_frames_but_keeps_settings() {
     let restart = fault("restart", "s0", "begin = \"100us\"\nend = \"120us\"");
     let rows = run_of(&scenario("300us", &restart), &[]);
@@ -140,8 +137,7 @@ fn fault_at_missing_switch_is_refused() {
     assert_eq!(why("[[fault]]\nat = \"h8\"\nlost = 0.1\n"), "a [[fault]] names host 8, which does not exist");
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn link_losses_are_listed_by_link_end() {
     let of = |rows: &Rows, end: &str| {
         let row = rows[&tables::LINKS].iter().find(|row| row[tables::LINKS.at("end")] == end).cloned();
@@ -238,8 +234,7 @@ fn conflicting_faults_are_refused() {
 }
 
 /// An XOFF after the link was lost must be a new pause, not a refresh.
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn pause_rows_match_counters_after_link_flap() {
     let flap = "[[fault]]\nat = \"s0p4\"\ndown = \"100us\"\nup = \"120us\"\n";
     for faults in ["", flap] {

@@ -4,8 +4,7 @@ fn field(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/field").join(name)
 }
 
-// proves: scenarios
-#[test]
+#[test] // proves: scenarios
 fn table_of_sizes_is_read_beside_scenario() {
     let place = tempfile::tempdir().unwrap();
     fs::copy(field("shares-0-to-1.txt"), place.path().join("sizes.txt")).unwrap();
@@ -30,8 +29,7 @@ fn table_of_sizes_is_read_beside_scenario() {
     assert!(why("short.txt").contains("short.txt: the last percentage is not 100, nor the last share 1"));
 }
 
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn oddities_of_imported_files_are_warnings() {
     let files = [field("simai-header.txt"), field("count-leftover-digit.txt")];
     let source = import(None, [&files[0], &files[1]], &[]).unwrap();
@@ -50,8 +48,7 @@ fn oddities_of_imported_files_are_warnings() {
 }
 
 /// 255 hosts start a thousand flows at the same time, each of one bandwidth-delay product (50 KB).
-// proves: sim-fabrics
-#[test]
+#[test] // proves: sim-fabrics
 fn imported_incast_of_full_switch_loses_nothing() {
     let place = tempfile::tempdir().unwrap();
     let write = |name: &str, head: &str, lines: &mut dyn Iterator<Item = String>| {

@@ -1,6 +1,6 @@
 //! Small scenarios whose result tables are compared byte by byte: a diff shows changed decisions.
 
-// proves: sim-fabrics
+// This file proves promises of SPECIFICATION.md: sim-fabrics
 
 use std::env;
 
@@ -41,8 +41,7 @@ fn holds(name: &str, source: &Source, path: &Path) {
     }
 }
 
-// proves: sim-results
-#[test]
+#[test] // proves: sim-results
 fn small_scenarios_match_stored_tables() {
     for name in ["incast", "link", "change", "driver"] {
         let path = directory(name).join("scenario.toml");

@@ -1,4 +1,4 @@
-// proves: sim-results
+// This file proves promises of SPECIFICATION.md: sim-results
 
 use std::io::Write as _;
 

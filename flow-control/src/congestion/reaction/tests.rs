@@ -28,8 +28,7 @@ fn flow_is_unlimited_before_first_cnm() {
     assert_eq!((point.phase(), rates(&point)), (Phase::Unlimited, (10_000, 10_000)));
 }
 
-// proves: qcn
-#[test] // Gd = 1/128: feedback 1 takes 1/128 off, 63 takes 63/128, both of the current rate
+#[test] // proves: qcn; Gd = 1/128: feedback 1 takes 1/128 off, 63 takes 63/128, both of the current rate
 fn cnm_reduces_rate_by_feedback() {
     for (feedback, left) in [(1, 127), (32, 96), (63, 65)] {
         let mut point = point();
@@ -69,8 +68,7 @@ fn second_cnm_keeps_target_rate_until_a_cycle_ends() {
     assert_eq!(rates(&point), (5_859, 7_812));
 }
 
-// proves: qcn
-#[test] // 150 KB, five cycles: one byte before, at; after each the rate is half way to the target
+#[test] // proves: qcn; 150 KB, five cycles: one byte before, at; after each the rate is half way to the target
 fn byte_cycle_moves_rate_half_way_to_target() {
     let mut point = point();
     point.notified(Nanos(0), 63);
@@ -85,8 +83,7 @@ fn byte_cycle_moves_rate_half_way_to_target() {
     }
 }
 
-// proves: qcn
-#[test] // 15 ms, five cycles: one nanosecond before, at
+#[test] // proves: qcn; 15 ms, five cycles: one nanosecond before, at
 fn time_cycle_moves_rate_half_way_to_target() {
     let mut point = point();
     point.notified(Nanos(7), 63);
@@ -112,8 +109,7 @@ fn low() -> ReactionPoint {
     point
 }
 
-// proves: qcn
-#[test] // R_AI = 5 Mb/s, cycles of 75 KB
+#[test] // proves: qcn; R_AI = 5 Mb/s, cycles of 75 KB
 fn qcn_target_rate_rises_after_five_byte_cycles() {
     let mut point = low();
     (0..5).for_each(|_| point.sent(CYCLE));
@@ -134,8 +130,7 @@ fn qcn_time_cycles_are_half_as_long_after_five() {
     assert_eq!(point.next_deadline(), Nanos(6 * 15 * MS + 15 * MS / 2));
 }
 
-// proves: qcn
-#[test] // R_HAI = 50 Mb/s, times the cycles of both kinds beyond five
+#[test] // proves: qcn; R_HAI = 50 Mb/s, times the cycles of both kinds beyond five
 fn qcn_target_rises_faster_after_five_cycles_of_both_kinds() {
     let mut point = low();
     (0..6).for_each(|_| point.sent(CYCLE));

@@ -1,4 +1,4 @@
-// proves: capfc
+// This file proves promises of SPECIFICATION.md: capfc
 
 use xoff_wire::units::ClassSet;
 

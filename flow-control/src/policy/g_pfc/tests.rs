@@ -21,8 +21,7 @@ fn xon(class: Class, port: u8) -> Intent {
     Intent::Xon { port: PortId(port), class }
 }
 
-// proves: g-pfc
-#[test]
+#[test] // proves: g-pfc
 fn g_pfc_pauses_lower_lossless_classes_at_threshold() {
     let mut bench = bench(C4);
     assert_eq!(bench.receive(2, 9_999), []);
@@ -35,8 +34,7 @@ fn g_pfc_pauses_lower_lossless_classes_at_threshold() {
     assert_eq!(bench.receive(0, 9_999), [], "bytes of another port count");
 }
 
-// proves: g-pfc
-#[test]
+#[test] // proves: g-pfc
 fn g_pfc_pauses_own_class_at_xoff() {
     let mut bench = bench(C4);
     bench.receive(0, 19_999);
@@ -78,8 +76,7 @@ fn change_to_g_pfc_pauses_lower_classes_above_threshold() {
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
 }
 
-// proves: g-pfc
-#[test]
+#[test] // proves: g-pfc
 fn lossy_class_under_g_pfc_pauses_no_other_class() {
     let mut bench = Bench::of_class(
         PolicyKind::GPfc,

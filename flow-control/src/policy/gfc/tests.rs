@@ -17,8 +17,7 @@ fn rate(port: u8, k: u8) -> Intent {
     Intent::Rate { port: PortId(port), class: C3, step: RateStep::new(k).expect("rate step above 16") }
 }
 
-// proves: gfc
-#[test]
+#[test] // proves: gfc
 fn gfc_rate_step_begins_at_its_threshold() {
     let mut bench = bench();
     let mut held = 0;
@@ -63,8 +62,7 @@ fn gfc_pause_ends_below_xon_at_any_rate_step() {
     assert_eq!(bench.release(0, 1), [xon(0)]);
 }
 
-// proves: gfc
-#[test]
+#[test] // proves: gfc
 fn peer_without_gfc_gets_plain_pfc() {
     let mut bench = bench();
     assert_eq!(bench.receive(4, 19_999), []);

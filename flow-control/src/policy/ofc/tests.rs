@@ -105,8 +105,7 @@ impl OfcBench {
     }
 }
 
-// proves: ofc
-#[test] // Algorithm 1, lines 3 and 4
+#[test] // proves: ofc; Algorithm 1, lines 3 and 4
 fn flows_are_paused_when_both_queues_reach_x_off_c() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 17_999);
@@ -130,8 +129,7 @@ fn flows_are_paused_when_both_queues_reach_x_off_c() {
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])));
 }
 
-// proves: ofc
-#[test] // Algorithm 1, lines 5 and 6
+#[test] // proves: ofc; Algorithm 1, lines 5 and 6
 fn original_congestion_pauses_all_flows_of_ingress_port() {
     let mut bench = OfcBench::new();
     bench.arrive(PortId(1), OUT, 1, 5_000);
@@ -149,8 +147,7 @@ fn original_congestion_pauses_all_flows_of_ingress_port() {
     assert_eq!(bench.next_frame(IN), None, "frame due although nothing changed");
 }
 
-// proves: ofc
-#[test] // Algorithm 1, lines 7 and 8
+#[test] // proves: ofc; Algorithm 1, lines 7 and 8
 fn local_congestion_pauses_only_flows_paused_downstream() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
@@ -172,8 +169,7 @@ fn local_congestion_pauses_only_flows_paused_downstream() {
     );
 }
 
-// proves: ofc
-#[test] // Algorithm 1, line 11: a pause of the class pauses all flows
+#[test] // proves: ofc; Algorithm 1, line 11: a pause of the class pauses all flows
 fn class_pause_by_peer_makes_all_flows_culprits() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
@@ -202,8 +198,7 @@ fn congestion_is_original_after_peer_resumes_its_flows() {
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
 }
 
-// proves: ofc
-#[test] // Algorithm 1, lines 10 and 11: plain PFC
+#[test] // proves: ofc; Algorithm 1, lines 10 and 11: plain PFC
 fn ofc_pauses_whole_class_at_x_off() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, FREE, 1, 10_000);
@@ -227,8 +222,7 @@ fn flows_of_two_egress_queues_resume_together() {
     assert_eq!(bench.next_frame(IN), Some(("resume", vec![1, 2])));
 }
 
-// proves: ofc
-#[test] // Algorithm 1, lines 16 to 19, when a frame has left
+#[test] // proves: ofc; Algorithm 1, lines 16 to 19, when a frame has left
 fn flows_resume_when_queue_drains_to_x_on() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 7_999);
@@ -385,8 +379,7 @@ fn congestion_before_resume_frame_keeps_flow_paused() {
     assert_eq!(bench.next_frame(IN), None);
 }
 
-// proves: ofc
-#[test]
+#[test] // proves: ofc
 fn x_off_c_is_nine_tenths_of_x_off_in_shared_memory() {
     // X_OFF: reserve of 2,000 bytes, plus the free part of the 8,000-byte pool.
     let pool = SharedMemory {

@@ -91,7 +91,7 @@ fn floor(window: f64) -> u32 {
     window as u32
 }
 
-// proves: tcp
+// This file proves promises of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,7 +55,7 @@ impl Dctcp {
     }
 }
 
-// proves: tcp
+// This file proves promises of SPECIFICATION.md: tcp
 #[cfg(test)]
 mod tests {
     use super::*;

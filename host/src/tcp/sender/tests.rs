@@ -1,4 +1,4 @@
-// proves: tcp
+// This file proves promises of SPECIFICATION.md: tcp
 
 use std::collections::VecDeque;
 

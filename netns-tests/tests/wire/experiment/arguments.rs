@@ -1,7 +1,6 @@
 use super::experiment;
 
-// proves: experiments
-#[test]
+#[test] // proves: experiments
 fn experiment_refuses_wrong_key_before_it_starts() {
     for (set, why) in [
         ("class.3.xof=80KB", "did you mean `xoff`?"),

@@ -9,8 +9,7 @@ use xoff_netns_tests::{one_bed_at_a_time, unstalled, wait_for};
 use super::{SLOW, await_namespaces_unused, compare, namespaces, number, threads};
 use crate::BINARY;
 
-// proves: cascade
-#[test]
+#[test] // proves: cascade
 fn report_of_routed_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
@@ -31,8 +30,7 @@ fn report_of_routed_cascade_contains_every_step() {
 }
 
 /// The routers have a private directory. The caller has a group that the daemons must not get.
-// proves: cascade
-#[test]
+#[test] // proves: cascade
 fn killed_routed_experiment_leaves_no_daemon() {
     let _alone = one_bed_at_a_time(BINARY);
     let place = tempfile::tempdir_in("/var/tmp").unwrap();

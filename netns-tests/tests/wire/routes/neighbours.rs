@@ -10,8 +10,7 @@ impl Fabric {
     }
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn flush_of_neighbours_costs_no_lossless_frame() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
@@ -46,8 +45,7 @@ fn flush_of_neighbours_costs_no_lossless_frame() {
     fabric.finish();
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn frames_to_neighbour_that_does_not_answer_count_as_lost() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
@@ -73,8 +71,7 @@ fn frames_to_neighbour_that_does_not_answer_count_as_lost() {
     assert_eq!(exit.status.code(), NOT_KEPT, "{}", exit.stderr);
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn lossless_frames_beyond_punt_limit_count_as_lost() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
     fabric.ping(1, "172.16.2.2");

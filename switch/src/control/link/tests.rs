@@ -75,8 +75,7 @@ fn device_is_deleted_only_if_sockets_confirm() {
     assert!(inbox.take().is_none());
 }
 
-// proves: devices
-#[test]
+#[test] // proves: devices
 fn port_keeps_its_device_after_the_device_is_renamed() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
@@ -95,8 +94,7 @@ fn port_keeps_its_device_after_the_device_is_renamed() {
     assert_eq!((status.ports[0].name.as_str(), status.ports[0].device.as_str()), ("left", "other"));
 }
 
-// proves: reload
-#[test]
+#[test] // proves: reload
 fn port_removed_while_device_returns_is_closed() {
     const FILE: &str = r#"port = [{ name = "left", device = "l0", speed = "1G" }, { name = "right", device = "r0", speed = "1G" }]"#;
     let mut lab = Lab::new();
@@ -130,8 +128,7 @@ fn port_removed_while_device_returns_is_closed() {
     assert!(again.is_ok(), "port was not closed, so its queue is busy: {again:?}");
 }
 
-// proves: link-down
-#[test]
+#[test] // proves: link-down
 fn port_stays_open_when_its_device_leaves_a_kernel_bridge() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
@@ -171,8 +168,7 @@ fn queue_changes_of_other_devices_reopen_no_port() {
     assert_eq!(changed_meanwhile(&[QueueEvent::Missed], 7, 2), Some(2), "missed events cause no reopening");
 }
 
-// proves: devices
-#[test]
+#[test] // proves: devices
 fn device_mtu_below_that_of_port_is_a_fault() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());

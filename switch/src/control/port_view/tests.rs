@@ -15,8 +15,7 @@ fn time_of_running_pause_never_decreases() {
     assert_eq!(total.total(Nanos(150), &finished, &since), 35);
 }
 
-// proves: devices
-#[test]
+#[test] // proves: devices
 fn link_of_deleted_device_stays_gone_until_port_is_reopened() {
     let link = LinkCell::default();
     assert!(!link.set(Link::Up) && link.set(Link::Down) && link.set(Link::Gone));
@@ -77,8 +76,7 @@ fn lost(port: &PortView) -> [u64; 2] {
     [port.xdp_statistics().unwrap().rx_dropped, port.losses().unwrap().total()]
 }
 
-// proves: reload
-#[test]
+#[test] // proves: reload
 fn losses_of_removed_port_still_count() {
     let (place, first, second) = (PortView::spare(0), CountingDriver::default(), CountingDriver::default());
     assert_eq!((place.is_there(), place.name(), lost(&place)), (false, "", [0; 2]));
@@ -101,8 +99,7 @@ fn losses_of_removed_port_still_count() {
     assert_eq!((place.removed_unread.get(), lost(&place)), (1, [7; 2]));
 }
 
-// proves: reload
-#[test]
+#[test] // proves: reload
 fn port_being_removed_counts_no_further_receive_losses() {
     let (place, driver) = (PortView::spare(0), CountingDriver::default());
     place.added("p1", ("l0", driver.device()));
@@ -116,8 +113,7 @@ fn port_being_removed_counts_no_further_receive_losses() {
     assert_eq!(lost(&place), [5; 2]);
 }
 
-// proves: kernel-drops
-#[test]
+#[test] // proves: kernel-drops
 fn losses_of_port_never_decrease() {
     let driver = CountingDriver::default();
     let port = PortView::new("l0", 0, driver.device());
@@ -131,8 +127,7 @@ fn losses_of_port_never_decrease() {
     assert_eq!((losses.before_program, losses.behind_program), (1, 5));
 }
 
-// proves: kernel-drops
-#[test]
+#[test] // proves: kernel-drops
 fn last_losses_read_from_unreadable_sockets_still_count() {
     let (first, second) = (CountingDriver::default(), CountingDriver::default());
     let port = PortView::new("l0", 0, first.device());

@@ -474,8 +474,7 @@ mod tests {
         Config::from_toml("test", &text, xoff_config::Machine::default()).unwrap()
     }
 
-    // proves: reload
-    #[test]
+    #[test] // proves: reload
     fn refused_reload_names_keys_that_need_memory() {
         let start = config(100_000, "[3]");
         let plans = start.workers(&[]);

@@ -1,8 +1,7 @@
 use super::*;
 use crate::control::status::FdbEntry;
 
-// proves: http
-#[test]
+#[test] // proves: http
 fn address_pages_have_each_address_once_in_order() {
     let (view, inbox) = view();
     let table = table(100_000);

@@ -1,4 +1,4 @@
-// proves: http
+// This file proves promises of SPECIFICATION.md: http
 
 use super::*;
 
@@ -101,8 +101,7 @@ fn connection_with_unread_answer_is_closed() {
     stop_worker(&view, worker);
 }
 
-// proves: start-stop
-#[test]
+#[test] // proves: start-stop
 fn address_in_use_error_names_running_switch() {
     let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = somebody.local_addr().unwrap();

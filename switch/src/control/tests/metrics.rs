@@ -25,8 +25,7 @@ fn parse(text: &str) -> HashMap<&str, f64> {
     samples
 }
 
-// proves: pipeline, http
-#[test]
+#[test] // proves: pipeline, http
 fn metrics_need_no_answer_of_the_worker() {
     let (view, inbox) = view();
     let control = serve(&view);
@@ -161,8 +160,7 @@ fn dashboard_covers_shadow_policies() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-// proves: monitoring
-#[test]
+#[test] // proves: monitoring
 fn metrics_of_one_port_exclude_other_ports() {
     let (view, _inbox) = view();
     let mut settings = SwitchSettings::clone(&view.settings());

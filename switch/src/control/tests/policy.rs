@@ -3,8 +3,7 @@ use std::io::{BufRead as _, BufReader, Seek as _};
 use super::*;
 use crate::control::policy::replace;
 
-// proves: policy-swap, own-policy, http
-#[test]
+#[test] // proves: policy-swap, own-policy, http
 fn put_policy_changes_one_class_or_all() {
     let (view, inbox) = view();
     let worker = answer(inbox);
@@ -79,8 +78,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
     (answer.lines().next().unwrap().to_owned(), answer)
 }
 
-// proves: policy-swap
-#[test]
+#[test] // proves: policy-swap
 fn put_policy_refuses_unfinished_and_too_long_bodies() {
     let (view, _inbox) = view();
     let control = serve(&view);
@@ -116,8 +114,7 @@ fn put_policy_refuses_unfinished_and_too_long_bodies() {
     assert_eq!(get(&control, "/healthz").0, 503, "other requests are not served");
 }
 
-// proves: policy-swap, http
-#[test]
+#[test] // proves: policy-swap, http
 fn web_page_with_rebound_name_cannot_change_a_policy() {
     let (view, inbox) = view();
     let worker = answer(inbox);
@@ -154,8 +151,7 @@ fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
     })
 }
 
-// proves: policy-swap
-#[test]
+#[test] // proves: policy-swap
 fn simultaneous_policy_changes_run_one_after_the_other() {
     let (view, inbox) = view();
     let worker = answer_slowly(inbox);

@@ -1,4 +1,4 @@
-// proves: monitoring
+// This file proves promises of SPECIFICATION.md: monitoring
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

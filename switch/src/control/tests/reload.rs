@@ -3,8 +3,7 @@ use xoff_wire::units::PortId;
 
 use super::*;
 
-// proves: reload
-#[test]
+#[test] // proves: reload
 fn reload_needs_own_host_name_and_configuration_file() {
     let (view, _inbox) = view();
     let control = serve(&view);
@@ -25,8 +24,7 @@ fn reload_needs_own_host_name_and_configuration_file() {
     assert!(code == 400 && text.contains("send {} or {\"dry_run\": true}"), "{code}: {text}");
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn loss_counts_if_its_class_was_lossless_at_that_time() {
     let (view, _inbox) = view();
     let lossless = |class: usize, is_lossless: bool| {

@@ -2,8 +2,7 @@ use super::super::health::Health;
 use super::*;
 use crate::control::external_losses::ExternalLosses;
 
-// proves: pipeline
-#[test]
+#[test] // proves: pipeline
 fn status_has_exact_value_of_every_field() {
     let (view, inbox) = view();
     let worker = answer(inbox);
@@ -71,8 +70,7 @@ fn status_has_exact_value_of_every_field() {
     stop_worker(&view, worker);
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn verdict_is_not_kept_after_loss_and_not_proved_after_gap() {
     let answers = |missing: u64| {
         let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
@@ -104,8 +102,7 @@ fn verdict_is_not_kept_after_loss_and_not_proved_after_gap() {
     assert_eq!(promise(&view, &answers(0)), (Promise::NotKept, gaps.map(String::from).to_vec()));
 }
 
-// proves: verdict
-#[test]
+#[test] // proves: verdict
 fn only_past_gaps_in_the_proof_can_be_acknowledged() {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).unwrap();
@@ -157,8 +154,7 @@ fn only_past_gaps_in_the_proof_can_be_acknowledged() {
     assert_eq!(found.acknowledged, [device_gap("3 times"), off("once")]);
 }
 
-// proves: devices, monitoring
-#[test]
+#[test] // proves: devices, monitoring
 fn healthz_names_ended_workers_and_faulty_devices_of_ports() {
     let (view, inbox) = view();
     let health = || Health::of(&view, &[]);
@@ -216,8 +212,7 @@ fn healthz_names_ended_workers_and_faulty_devices_of_ports() {
     );
 }
 
-// proves: http
-#[test]
+#[test] // proves: http
 fn status_lists_at_most_1000_addresses_but_counts_all() {
     for (count, named, truncated) in [(1_000, 1_000, false), (1_001, 1_000, true)] {
         let (view, inbox) = view();

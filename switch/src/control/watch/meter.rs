@@ -68,8 +68,7 @@ mod tests {
 
     const AWAY: Nanos = Nanos::from_millis(25);
 
-    // proves: peer-faults
-    #[test]
+    #[test] // proves: peer-faults
     fn peer_at_line_rate_is_not_too_fast_if_counters_are_read_late() {
         let (port, mut meter, mut rng) = (port(), Meter::default(), fastrand::Rng::with_seed(7));
         let (mut now, mut came) = (Nanos::ZERO, 0_u64);
@@ -81,8 +80,7 @@ mod tests {
         }
     }
 
-    // proves: peer-faults
-    #[test]
+    #[test] // proves: peer-faults
     fn slower_port_restarts_speed_meter() {
         let (fast, mut meter) = (port(), Meter::default());
         let slow = PortSettings { speed: BitRate::from_mbps(10), ..fast.clone() };
@@ -95,8 +93,7 @@ mod tests {
         assert!(meter.take(Nanos::from_secs(4), came(3), &slow, AWAY) > 0);
     }
 
-    // proves: peer-faults
-    #[test]
+    #[test] // proves: peer-faults
     fn excess_of_peer_ten_percent_too_fast_is_found_within_seconds() {
         let (port, mut meter) = (port(), Meter::default());
         let look = |number: u64| Nanos::from_millis(100 * number);

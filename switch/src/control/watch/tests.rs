@@ -1,4 +1,4 @@
-// proves: log
+// This file proves promises of SPECIFICATION.md: log
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -88,8 +88,7 @@ fn log_reports_each_new_lossless_loss_but_no_lossy_loss() {
     has(&lines[2], &["lossless frames are lost; frames: 2", "count=2"]);
 }
 
-// proves: floods, log
-#[test]
+#[test] // proves: floods, log
 fn stalls_storms_loops_and_faulty_peers_are_logged() {
     let lines = logged(|look, view| {
         view.workers[0].facts.looped(Nanos::from_millis(1_640), view.stall_budget);
@@ -192,8 +191,7 @@ fn strange_but_harmless_frames_are_logged_once() {
     has(overruled, &["lossy class by DSCP", "flows: 2", "event=pcp-overruled", "port=right"]);
 }
 
-// proves: reload
-#[test]
+#[test] // proves: reload
 fn fault_is_logged_as_over_if_reload_ends_its_watch() {
     let lines = logged(|look, view| {
         let change = |change: &dyn Fn(&mut ClassSettings)| {
@@ -253,8 +251,7 @@ fn status_lists_fault_until_it_is_over() {
     assert!(view.ongoing.get(begin).iter().all(|it| it.event != "loss"));
 }
 
-// proves: floods
-#[test]
+#[test] // proves: floods
 fn last_counts_of_faults_are_logged_at_shutdown() {
     let (view, _inbox) = view();
     let counters = view.counters.port(PortId(1));

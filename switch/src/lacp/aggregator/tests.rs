@@ -122,8 +122,7 @@ impl Wires {
     }
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn members_distribute_if_one_end_is_active() {
     for (a, b, joins) in [
         (ACTIVE, ACTIVE, true),
@@ -149,8 +148,7 @@ fn members_distribute_if_one_end_is_active() {
     }
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn silent_partner_leaves_group_after_its_timeout() {
     for (lacp, timeout) in [(SHORT, 3), (ACTIVE, 90)] {
         let mut wires = Wires::pair(lacp, lacp);
@@ -169,8 +167,7 @@ fn silent_partner_leaves_group_after_its_timeout() {
     }
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn removed_member_accepts_queued_data_until_it_leaves() {
     let mut wires = Wires::pair(ACTIVE, ACTIVE);
     wires.run(Nanos::from_secs(10));
@@ -190,8 +187,7 @@ fn removed_member_accepts_queued_data_until_it_leaves() {
     assert_eq!(wires.standings(), [Distributing, OtherPartner, Distributing]);
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn leaving_member_collects_until_partner_stops() {
     let mut wires = Wires::pair(ACTIVE, SHORT);
     wires.run(Nanos::from_secs(10));
@@ -206,8 +202,7 @@ fn leaving_member_collects_until_partner_stops() {
     assert_eq!(wires.standings(), [Distributing; 4], "the member did not join again");
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn ports_to_different_partners_are_not_aggregated() {
     let ends = || vec![aggregator(1, &[0, 1, 2], ACTIVE), aggregator(2, &[0], SHORT)];
     let other_system = [ends(), vec![aggregator(3, &[1, 2], SHORT)]].concat();
@@ -248,8 +243,7 @@ fn individual_partners_are_used_one_at_a_time() {
     assert_eq!(net.standings()[..2], [Distributing, OtherPartner]);
 }
 
-// proves: lacp
-#[test]
+#[test] // proves: lacp
 fn flapping_or_hostile_partner_gets_few_frames() {
     let mut net = Wires::pair(ACTIVE, ACTIVE);
     net.cut = vec![0, 1];

@@ -1,4 +1,4 @@
-// proves: dcbx
+// This file proves promises of SPECIFICATION.md: dcbx
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service};
 use xoff_wire::Header;
@@ -218,8 +218,7 @@ const EFFECTS: &str = "\
 40 other chassis: neighbor, ieee
 ";
 
-// proves: lldp
-#[test]
+#[test] // proves: lldp
 fn odd_lldpdus_have_their_documented_effects() {
     let mut left = &ODD[24..];
     for (expected, number) in EFFECTS.lines().zip(1..) {

@@ -28,8 +28,7 @@ fn slow_workers_do_not_delay_the_next_table_of_routes() {
     );
 }
 
-// proves: route-mirror
-#[test]
+#[test] // proves: route-mirror
 fn mirror_rereads_all_routes_after_ambiguous_route_removal() {
     let (Mirror { mut state, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let key = (table::MAIN, ("10.9.0.0".parse().unwrap(), 16), 0);
@@ -66,8 +65,7 @@ impl Publish for Nobody {
     fn resynced(&self) {}
 }
 
-// proves: cascade
-#[test]
+#[test] // proves: cascade
 fn routes_are_reported_in_use_only_after_workers_have_them() {
     let (mirror, handle) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let (answer, page) = oneshot::channel();

@@ -1,4 +1,4 @@
-// proves: route-mirror
+// This file proves promises of SPECIFICATION.md: route-mirror
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -248,8 +248,7 @@ fn encapsulating_route_is_recognized() {
     assert_eq!(read(&message), RouteKind::Unicast(vec![Via { is_encapsulated: true, ..via(P1, None) }]));
 }
 
-// proves: routing
-#[test]
+#[test] // proves: routing
 fn mtu_of_a_route_applies_to_all_its_paths() {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet6;
@@ -284,8 +283,7 @@ fn mtu_of_a_route_applies_to_all_its_paths() {
     assert_eq!(read(&message), RouteKind::Unicast(ways.to_vec()));
 }
 
-// proves: routing
-#[test]
+#[test] // proves: routing
 fn lowest_mtu_of_route_link_and_port_applies() {
     let mut tables = tables();
     tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
@@ -317,8 +315,7 @@ fn lowest_mtu_of_route_link_and_port_applies() {
     }
 }
 
-// proves: slow-path
-#[test]
+#[test] // proves: slow-path
 fn neighbours_to_resolve_are_next_hops_of_longest_prefix() {
     let mut tables = tables();
     let via = |link, gateway: Option<&str>| Via {

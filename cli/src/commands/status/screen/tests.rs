@@ -1,4 +1,4 @@
-// proves: status
+// This file proves promises of SPECIFICATION.md: status
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -13,8 +13,7 @@ fn by(egress: u8) -> Trigger {
     Trigger::Egress(PortId(egress))
 }
 
-// proves: p-pfc
-#[test]
+#[test] // proves: p-pfc
 fn p_pfc_pauses_ports_feeding_queue_above_the_minimum() {
     let mut bench = bench();
     assert_eq!(bench.enqueue(0, 4, 9_000), [], "port paused below the minimum threshold");
@@ -35,8 +34,7 @@ fn fill(bench: &mut Bench, queues: u8) {
     }
 }
 
-// proves: p-pfc
-#[test]
+#[test] // proves: p-pfc
 fn p_pfc_threshold_is_mean_queue_if_above_the_minimum() {
     let mut bench = bench();
     fill(&mut bench, 3);
@@ -55,8 +53,7 @@ fn p_pfc_congestion_ends_at_xon_gap_below_threshold() {
     assert_eq!(bench.dequeue(0, 4, 1), []);
 }
 
-// proves: p-pfc
-#[test]
+#[test] // proves: p-pfc
 fn p_pfc_congestion_ends_at_xon_gap_below_current_mean() {
     let mut bench = bench();
     bench.enqueue(0, 4, 40_000);

@@ -13,8 +13,7 @@ fn settings() -> PolicySettings {
     PolicySettings { p_pfc, ..PolicySettings::default() }
 }
 
-// proves: p-pfc
-#[test]
+#[test] // proves: p-pfc
 fn queue_is_paused_when_predicted_to_reach_xoff() {
     for (second, intents) in [(5_999, vec![]), (6_000, vec![xoff(0, Trigger::Predicted)])] {
         let mut bench = bench();
@@ -53,8 +52,7 @@ fn queue_is_not_paused_by_prediction_between_samples() {
     );
 }
 
-// proves: p-pfc
-#[test]
+#[test] // proves: p-pfc
 fn queue_below_xon_is_not_paused_by_prediction() {
     for (held, intents) in [(14_999, vec![]), (15_000, vec![xoff(0, Trigger::Predicted)])] {
         let xon = |settings: &mut SwitchSettings| settings.ports[0].classes[3].xon = Bytes(15_000);
