@@ -18,7 +18,8 @@ pub const EXIT_NOT_PROVED: u8 = 3;
 /// Environment variable that replaces a missing `--url`.
 pub const URL_VARIABLE: &str = "XOFF_URL";
 
-/// Returns the exit code: 0 without loss, 1 if lossless frames were lost, 3 if a loss cannot be excluded.
+/// Returns the exit code: 0 without loss, 1 if lossless frames were lost, 3 if a loss cannot be
+/// excluded.
 #[must_use]
 pub fn exit_code(promise: Promise) -> ExitCode {
     match promise {

@@ -218,7 +218,8 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time after a run for which further signals are ignored: the terminal and a wrapper may each send one.
+/// Time after a run for which further signals are ignored: the terminal and a wrapper may each
+/// send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
 /// Signal handlers: the first signal ends the run, a later one the process.
@@ -239,7 +240,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run. One second later, signals end the process, because the report may block on an unread pipe.
+    /// Ends the run. One second later, signals end the process, because the report may block on an
+    /// unread pipe.
     fn over(self) {
         self.stop.store(true, Ordering::Relaxed);
         thread::spawn(move || {

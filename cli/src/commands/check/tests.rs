@@ -10,7 +10,8 @@ use super::view::view;
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
-/// Documented tables of keys: heading, TOML text before the keys, and the keys with values other than their defaults.
+/// Documented tables of keys: heading, TOML text before the keys, and the keys with values
+/// other than their defaults.
 const KEYS: &[(&str, &str, &str)] = &[
     (
         "[switch]",

@@ -13,7 +13,8 @@ const WIDTH: usize = 80;
 /// Maximum lines of the table of ports without `--verbose`, so that all output fits 24 lines.
 const PORT_LINES_MAX: usize = 17;
 
-/// Tables with a row per port and class: title, JSON key that an object needs to get a row, and columns.
+/// Tables with a row per port and class: title, JSON key that an object needs to get a row, and
+/// columns.
 const OF_PORTS: [(&str, &str, &str); 9] = [
     ("Ports", "port", "port device speed_bps mtu queues sockets trust routed pvid tagged untagged"),
     (
@@ -199,7 +200,8 @@ fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
     table("Switch", switch, std::slice::from_ref(view)).into_iter().chain(of_ports).chain(of_switch).collect()
 }
 
-/// Formats warnings or notes. Texts that differ in only one name are merged, at the position of the first.
+/// Formats warnings or notes. Texts that differ in only one name are merged, at the position of
+/// the first.
 fn remarks(file: &Value, problems: &[Value]) -> Vec<String> {
     let text = |problem: &Value| format!("{} \n {}", word(&problem["message"]), word(&problem["help"]));
     let entry = |(first, text): (usize, String)| {

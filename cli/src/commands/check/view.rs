@@ -457,7 +457,8 @@ fn class_view(
     })
 }
 
-/// Returns how long a congested line stays busy, and how long its frames wait, by the thresholds of the ports that send to it.
+/// Returns how long a congested line stays busy, and how long its frames wait, by the
+/// thresholds of the ports that send to it.
 ///
 /// Returns `None` if free shared memory or a policy other than PFC also matters.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {

@@ -47,7 +47,8 @@ const KEYS: [(&str, &[&str]); 9] = [
     ("SCHEDULER", &["type", "weight"]),
     ("WRED_PROFILE", &["ecn", "green_drop_probability", "green_max_threshold", "green_min_threshold"]),
 ];
-/// Maps that must be the identity, because each class of xoff has its own queue, buffer and PFC priority: key in PORT_QOS_MAP, table.
+/// Maps that must be the identity, because each class of xoff has its own queue, buffer and PFC
+/// priority: key in PORT_QOS_MAP, table.
 const IDENTITIES: [(&str, &str); 3] = [
     ("tc_to_queue_map", "TC_TO_QUEUE_MAP"),
     ("tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
@@ -289,7 +290,8 @@ impl<'a> Db<'a> {
         classes
     }
 
-    /// Returns a map from codes to classes as TOML, without entries equal to `default`. SONiC gives unnamed codes class 0.
+    /// Returns a map from codes to classes as TOML, without entries equal to `default`. SONiC gives
+    /// unnamed codes class 0.
     fn classes(&mut self, table: &str, map: &str, default: fn(u8) -> u8, codes: u8) -> Option<String> {
         let entries = self.entry(table, map);
         if entries.is_none() {
@@ -459,7 +461,8 @@ mod tests {
             assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
         }
     }
-    /// Line breaks and control characters in values must add no keys, and unknown keys must become comments.
+    /// Line breaks and control characters in values must add no keys, and unknown keys must become
+    /// comments.
     #[test]
     fn hostile_sonic_values_add_no_keys() {
         let mut odd = db();

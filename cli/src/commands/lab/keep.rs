@@ -200,7 +200,8 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Returns whether this process is in the terminal's foreground group, to which the terminal sends SIGINT.
+/// Returns whether this process is in the terminal's foreground group, to which the terminal
+/// sends SIGINT.
 fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The fields after the name are state, parent, process group, session, terminal and foreground process group.

@@ -11,7 +11,8 @@ use xoff_switch::control::status::{
 };
 use xoff_switch::control::{Link, ProgramState};
 
-/// Formats the whole status. Traffic is shown as rates since `before`, or as totals if `before` is `None`.
+/// Formats the whole status. Traffic is shown as rates since `before`, or as totals if `before`
+/// is `None`.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = now.ports.iter().collect();
     let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];
@@ -48,7 +49,8 @@ impl Traffic {
         [8.0 * rate(self.bytes, before.bytes), rate(self.frames, before.frames)]
     }
 
-    /// Formats a number: as a rate if an earlier number and its age in seconds are given, otherwise as a total.
+    /// Formats a number: as a rate if an earlier number and its age in seconds are given, otherwise
+    /// as a total.
     fn cell(self, before: Option<(Traffic, f64)>) -> String {
         let Some((before, seconds)) = before else {
             return format!("{} ({})", grouped(self.frames), bytes(self.bytes));

@@ -28,7 +28,8 @@ impl Row {
         self.past.as_ref().map(|(port, seconds)| Before { port, seconds: *seconds })
     }
 
-    /// Returns the received and sent rates of these classes, in bits and frames per second; `None` at the first query.
+    /// Returns the received and sent rates of these classes, in bits and frames per second; `None`
+    /// at the first query.
     pub fn rates(&self, classes: &[ClassStatus]) -> Option<[[f64; 2]; 2]> {
         let before = self.before()?;
         let [rx, tx] = sums(classes.iter());
