@@ -106,7 +106,7 @@ impl Packet {
         }
         let [src, dst] = [ipv4::SRC, ipv4::DST].map(|at| be32(fixed, at));
         let is_on_no_wire = |address: u32| matches!((address >> 24) as u8, 0 | 127);
-        if is_on_no_wire(src) || is_on_no_wire(dst) || src >> 28 >= 0xe {
+        if is_on_no_wire(src) || is_on_no_wire(dst) || src >> 28 == 0xe || src == u32::MAX {
             return Err(Unroutable::Martian);
         }
         Ok(Packet {
@@ -145,7 +145,7 @@ impl Packet {
 
 #[inline]
 const fn stays_on_link4(src: u32, dst: u32) -> bool {
-    dst >> 28 >= 0xe || dst >> 16 == 0xa9fe || src >> 16 == 0xa9fe
+    dst >> 28 == 0xe || dst == u32::MAX || dst >> 16 == 0xa9fe || src >> 16 == 0xa9fe
 }
 
 #[inline]
@@ -341,8 +341,17 @@ mod tests {
                 "packet accepted to {on_no_wire:?}"
             );
         }
-        for fine in [[1, 0, 0, 0], [126, 255, 255, 255], [128, 0, 0, 0], [223, 255, 255, 255]] {
+        // Linux routes class E (240.0.0.0/4).
+        for fine in [
+            [1, 0, 0, 0],
+            [126, 255, 255, 255],
+            [128, 0, 0, 0],
+            [223, 255, 255, 255],
+            [240, 0, 0, 0],
+            [255, 255, 255, 254],
+        ] {
             assert!(read4(&v4(fine, B, 9, 0, 0)).is_ok(), "{fine:?}");
+            assert!(!read4(&v4(A, fine, 9, 0, 0)).unwrap().stays_on_link, "{fine:?}");
         }
         for group in [[224, 0, 0, 0], [239, 1, 2, 3], [255, 255, 255, 255]] {
             assert_eq!(read4(&v4(group, B, 9, 0, 0)), Err(Unroutable::Martian));
