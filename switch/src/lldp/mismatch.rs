@@ -8,8 +8,8 @@ use super::dcbx;
 
 /// Maximum difference between two ETS shares, in percent, that may come from rounding.
 const ROUNDED: u8 = 1;
-/// EtherTypes that do not determine the class of a frame: 0 (default for all frames), IPv4, IPv6.
-const NOT_BY_ETHER_TYPE: [u16; 3] = [0, 0x0800, 0x86dd];
+/// EtherTypes that do not determine the class of a frame: IPv4, IPv6.
+const NOT_BY_ETHER_TYPE: [u16; 2] = [0x0800, 0x86dd];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MismatchKind {
@@ -117,6 +117,7 @@ pub fn algorithm_name(algorithm: u8) -> String {
 pub fn application_name(application: Application) -> String {
     let Application { selector, protocol, .. } = application;
     match selector {
+        selector::ETHER_TYPE if protocol == 0 => "the default application".to_owned(), // IEEE 802.1Q table D-9
         selector::ETHER_TYPE => format!("EtherType 0x{protocol:04x}"),
         selector::TCP_PORT => format!("TCP port {protocol}"),
         selector::UDP_PORT => format!("UDP port {protocol}"),

@@ -80,7 +80,7 @@ fn ets_mismatch_with_ordinary_nic_is_harmless() {
 fn application_is_compared_by_field_that_port_trusts() {
     use selector::{DSCP, ETHER_TYPE, UDP_PORT};
     let rocev2 = (3, UDP_PORT, 4791);
-    let cases: [(Trust, &[Entry], Option<&str>); 10] = [
+    let cases: [(Trust, &[Entry], Option<&str>); 12] = [
         (Trust::Dscp, &[rocev2], Some("UDP port 4791 is classified by DSCP here, class 3 at the neighbor")),
         (Trust::Both, &[rocev2], Some("UDP port 4791 is classified by DSCP here, class 3 at the neighbor")),
         (Trust::Both, &[rocev2, (3, DSCP, 26)], None),
@@ -92,7 +92,13 @@ fn application_is_compared_by_field_that_port_trusts() {
             Some("EtherType 0x8915 is class 0 here, class 3 at the neighbor"),
         ),
         (Trust::Both, &[(3, ETHER_TYPE, 0x8915)], None),
-        (Trust::Dscp, &[(3, ETHER_TYPE, 0x0800), (3, ETHER_TYPE, 0)], None),
+        (Trust::Dscp, &[(3, ETHER_TYPE, 0x0800), (3, ETHER_TYPE, 0x86dd)], None),
+        (
+            Trust::Dscp,
+            &[(3, ETHER_TYPE, 0)],
+            Some("the default application is class 0 here, class 3 at the neighbor"),
+        ),
+        (Trust::Both, &[(3, ETHER_TYPE, 0)], None),
         (Trust::Pcp, &[(4, DSCP, 26)], None),
         (Trust::Dscp, &[(3, DSCP, 99), (3, 0, 7)], None),
     ];
