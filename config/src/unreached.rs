@@ -1,12 +1,13 @@
+use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::settings::{PolicyKind, PortSettings, SwitchSettings};
-use xoff_wire::units::Class;
+use xoff_wire::units::{Class, ClassSet};
 
 use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about policies that never pause: those of lossy classes, and of classes whose queue is full below the
-/// threshold.
+/// Warns about lossless classes that no frame can have. Warns about policies that never pause: those of lossy classes,
+/// and of classes whose queue is full below the threshold.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -27,6 +28,15 @@ pub(crate) fn check(
                 .help(format!("add {class} to `lossless` of ports, or remove the class from `policy`")),
             );
         }
+    }
+    let carried: u8 = switch.ports.iter().fold(0, |all, port| all | Classifier::new(port).classes().0);
+    for class in Class::ALL.into_iter().filter(lossless).filter(|class| !ClassSet(carried).contains(*class)) {
+        problems.push(
+            Problem::warning(format!("no frame can have class {class}, which is lossless")).help(format!(
+                "map a DSCP or PCP to {class} by `dscp_map`, `pcp_map` or `default_class`, as `trust` permits, or remove {class} \
+                 from `lossless`"
+            )),
+        );
     }
     for class in Class::ALL.into_iter().filter(lossless) {
         let acting = [switch.policies[class.index()]];

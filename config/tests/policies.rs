@@ -70,6 +70,26 @@ fn policy_of_lossy_class_warns() {
 }
 
 #[test] // proves: check
+fn lossless_class_of_no_frame_warns() {
+    let warns = |lines: &str| {
+        let config = read(&format!("[defaults]\nlossless = [4]\n{lines}\n")).unwrap();
+        config.warnings.iter().any(|it| it.message == "no frame can have class 4, which is lossless")
+    };
+    for (lines, expected) in [
+        ("", false),
+        ("trust = \"dscp\"\ndscp_map = { 0-63 = 0 }", true),
+        ("trust = \"dscp\"\ndscp_map = { 0-63 = 0 }\ndefault_class = 4", false),
+        ("trust = \"dscp\"\ndscp_map = { 0-62 = 0, 63 = 4 }", false),
+        ("trust = \"both\"\ndscp_map = { 0-63 = 0 }", false), // PCP 4
+        ("trust = \"pcp\"\npcp_map = { 0-7 = 3 }", true),
+        ("trust = \"port\"", true),
+        ("trust = \"port\"\ndefault_class = 4", false),
+    ] {
+        assert_eq!(warns(lines), expected, "{lines}");
+    }
+}
+
+#[test] // proves: check
 fn egress_max_at_policy_congestion_threshold_warns() {
     let of = |policy: &str, most: u64| {
         let class = format!("[class.3]\negress_max = {most}\negress_xoff = 20000\negress_xon = 15000\n");

@@ -62,6 +62,12 @@ impl Classifier {
         is_lossless_pcp && !self.0.lossless.contains(class)
     }
 
+    /// Returns all classes that frames of the port can have.
+    #[must_use]
+    pub fn classes(&self) -> ClassSet {
+        self.0.classes.iter().flatten().copied().collect()
+    }
+
     /// Returns the class for this DSCP and PCP.
     #[must_use]
     pub fn class_of(&self, dscp: Option<u8>, pcp: Option<u8>) -> Class {
