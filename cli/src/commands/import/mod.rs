@@ -4,7 +4,7 @@ mod written;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use miette::{IntoDiagnostic as _, miette};
+use miette::miette;
 use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_config::{Config, Machine};
 
@@ -41,6 +41,6 @@ pub fn run(Args { from: From::Sonic { file } }: &Args) -> miette::Result<()> {
     let text = sonic::converted(&db).map_err(|why| miette!("{name}: {why}"))?;
     cli::print(&text)?;
     // Validate for any machine, because the devices of the other switch do not exist here.
-    Config::from_toml("the converted configuration", &text, Machine::default()).into_diagnostic()?;
+    Config::from_toml("the converted configuration", &text, Machine::default())?;
     Ok(())
 }

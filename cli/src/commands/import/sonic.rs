@@ -230,8 +230,19 @@ impl<'a> Db<'a> {
                         "headroom xoff = {headroom} of BUFFER_PROFILE {profile}: xoff computes it from speed, cable, mtu and stall_budget"
                     ));
                 }
-            } else if let Some((profile, _)) = profile.filter(|(_, buffer)| buffer.contains_key("xoff")) {
-                self.note(format!("BUFFER_PROFILE {profile} of {name}|{class}, a class without pfc_enable"));
+            } else if let Some((profile, buffer)) = profile {
+                if buffer.contains_key("xoff") {
+                    self.note(format!(
+                        "BUFFER_PROFILE {profile} of {name}|{class}, a class without pfc_enable"
+                    ));
+                }
+                for key in ["dynamic_th", "static_th"] {
+                    text(buffer, key).into_iter().for_each(|given| {
+                        self.note(format!(
+                            "{key} = {given} of BUFFER_PROFILE {profile}: thresholds of lossy classes"
+                        ))
+                    });
+                }
             }
             let queue = self.of_class("QUEUE", name, class);
             let tables = self.tables;
@@ -450,12 +461,15 @@ mod tests {
         let mut odd = db();
         odd["PORT"]["Ethernet0"] = json!({ "speed": "fast", "mtu": "12000", "admin_status": "up" });
         odd["DSCP_TO_TC_MAP"]["AZURE"]["9"] = json!("12");
+        odd["BUFFER_PG"]["Ethernet0|0"] = json!({ "profile": "lossy" });
+        odd["BUFFER_PROFILE"]["lossy"] = json!({ "size": "0", "dynamic_th": "3" });
         odd["PORT_QOS_MAP"]["Ethernet12"]["dscp_to_tc_map"] = json!("MISSING");
         let text = converted(&odd).unwrap();
         for note in [
             "the speed of port Ethernet0",
             "mtu = 12000 of port Ethernet0",
             "9 -> 12 of",
+            "dynamic_th = 3 of BUFFER_PROFILE lossy: thresholds of lossy classes",
             "DSCP_TO_TC_MAP MISSING",
         ] {
             assert!(text.contains(&format!("# Not converted: {note}")), "{note} is not in\n{text}");
