@@ -65,7 +65,7 @@ use crate::reader::{Problems, Purpose, Remarks};
 pub use changes::{Change, Changes};
 pub use choices::{Choice, SpreadKind};
 pub use hardware::Hardware;
-pub use machine::{AvailableMemory, Device, Machine};
+pub use machine::{AvailableMemory, CpuQuota, Device, Machine};
 pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use reader::problem::{ConfigError, Invalid, Problem};
 pub use remedies::Remedy;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::PortSettings;
-use xoff_wire::units::{Bytes, ETHERNET_HEADER};
+use xoff_wire::units::{Bytes, ETHERNET_HEADER, Nanos};
 
 use crate::document::{Document, Port};
 use crate::keys::WorkersKey;
@@ -23,12 +23,22 @@ pub struct Machine {
     pub memory: Option<AvailableMemory>,
     /// Cores that the process may use, ascending; empty if unknown.
     pub cores: Vec<u16>,
+    /// Tightest limit of processor time in the process's cgroups.
+    pub cpu_quota: Option<CpuQuota>,
     pub device: fn(&str) -> Device,
     pub is_netns: fn(&Path) -> bool,
     pub own_policy: Option<OwnPolicy>,
     pub has_small_chunks: fn() -> bool,
     /// Configuration of the running switch on a reload, which keeps its memory plan.
     pub running: Option<Arc<Config>>,
+}
+
+/// Processor time that a cgroup may use in each period (`cpu.max` of cgroup version 2), of all cores together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuQuota {
+    pub used_max: Nanos,
+    pub period: Nanos,
+    pub file: PathBuf,
 }
 
 /// Memory that this process can still take.
@@ -68,6 +78,7 @@ impl Default for Machine {
         Machine {
             memory: None,
             cores: Vec::new(),
+            cpu_quota: None,
             device,
             is_netns: |_| true,
             own_policy: None,
@@ -87,6 +98,8 @@ impl Machine {
 
 pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Document>) -> Vec<Problem> {
     let mut problems = foreign_cores(config, &machine.cores, document);
+    let workers = config.workers(&machine.cores).len();
+    problems.extend(machine.cpu_quota.as_ref().and_then(|quota| throttling(quota, workers)));
     let mut taken = BTreeMap::new();
     let ports = config.shell.ports.iter().zip(&config.switch.ports).enumerate();
     for (number, (shell, port)) in ports {
@@ -111,6 +124,28 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
     }
     problems.extend(no_netns(config, machine.is_netns, document));
     problems
+}
+
+/// Warns if `workers` that are always busy exceed the quota: the kernel then stops all of them until the period ends.
+fn throttling(quota: &CpuQuota, workers: usize) -> Option<Problem> {
+    let CpuQuota { used_max, period, file } = quota;
+    let workers = workers.max(1) as u64;
+    let stopped = period.0.saturating_sub(used_max.0 / workers);
+    let millis = |time: u64| time.div_ceil(1_000_000);
+    (stopped > 0).then(|| {
+        Problem::warning(format!(
+            "the cgroup of xoff may use {} ms of processor time in {} ms: the kernel may stop the switch for up to {} ms",
+            millis(used_max.0),
+            millis(period.0),
+            millis(stopped)
+        ))
+        .help(format!(
+            "remove the limit of processor time ({}; `resources.limits.cpu` in Kubernetes, `--cpus` in Docker), or give `stall_budget` \
+             at least {} ms",
+            file.display(),
+            millis(stopped)
+        ))
+    })
 }
 
 fn foreign_cores(config: &Config, cores: &[u16], document: Option<&Document>) -> Vec<Problem> {

@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use xoff_config::memory::{Held, Plan};
-use xoff_config::{AvailableMemory, Config, ConfigError, Device, Machine, Rings, Uses};
+use xoff_config::{AvailableMemory, Config, ConfigError, CpuQuota, Device, Machine, Rings, Uses};
 use xoff_flow_control::settings::ClassSettings;
-use xoff_wire::units::{Bytes, PortId};
+use xoff_wire::units::{Bytes, Nanos, PortId};
 
 const PORTS: &str = r#"
 [[port]]
@@ -44,6 +44,29 @@ fn worker_on_unavailable_core_is_refused() {
     );
     assert_eq!(problem.position, Some((2, 21)));
     assert!(problem.help.as_ref().unwrap().contains("--elsewhere"));
+}
+
+#[test] // proves: check
+fn cpu_quota_below_a_core_per_worker_warns() {
+    let warning = |workers: u32, used_max, period| {
+        let file = "/sys/fs/cgroup/a/cpu.max".into();
+        let quota = CpuQuota { used_max: Nanos(used_max), period: Nanos(period), file };
+        let machine = Machine { cpu_quota: Some(quota), ..Machine::default() };
+        let text = format!("[switch]\nworkers = {workers}\n{PORTS}");
+        let config = Config::from_toml("test.toml", &text, machine).unwrap();
+        let mut found = config.warnings.into_iter().filter(|it| it.message.contains("processor time"));
+        found.next().map(|it| (it.message, it.help.unwrap()))
+    };
+    let (message, help) = warning(1, 10_000_000, 100_000_000).unwrap();
+    assert!(
+        message.contains("10 ms of processor time in 100 ms") && message.contains("up to 90 ms"),
+        "{message}"
+    );
+    assert!(help.contains("/sys/fs/cgroup/a/cpu.max") && help.contains("at least 90 ms"), "{help}");
+    assert_eq!(warning(1, 100_000_000, 100_000_000), None);
+    assert!(warning(1, 99_999_999, 100_000_000).is_some());
+    assert_eq!(warning(2, 200_000_000, 100_000_000), None);
+    assert!(warning(2, 199_999_998, 100_000_000).unwrap().0.contains("up to 1 ms"));
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub fn here() -> Machine {
     Machine {
         memory: available_memory(),
         cores: cores(),
+        cpu_quota: cgroup::cpu_quota(),
         device,
         is_netns,
         own_policy: None,

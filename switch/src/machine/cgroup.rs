@@ -3,8 +3,8 @@ use std::path::{Path, PathBuf};
 
 use procfs::process::{MountInfo, MountInfos, Process};
 use procfs::{FromRead as _, ProcessCGroups};
-use xoff_config::AvailableMemory;
-use xoff_wire::units::Bytes;
+use xoff_config::{AvailableMemory, CpuQuota};
+use xoff_wire::units::{Bytes, Nanos};
 
 /// Memory limit and memory in use: files of a cgroup. Above `memory.high`, a process waits until the kernel has reclaimed memory.
 const LIMITS: [(&str, &str); 3] = [
@@ -27,6 +27,25 @@ pub(super) fn limit() -> Option<Bytes> {
     let (cgroups, mounts) = (Process::myself().ok()?.cgroups().ok()?, mounts()?);
     let levels = mounts.iter().flat_map(|mount| levels(mount, &cgroups).unwrap_or_default());
     levels.flat_map(|level| LIMITS.map(|(limit, _)| number(&level, limit))).flatten().min().map(Bytes)
+}
+
+/// Returns the quota that leaves the smallest share of a core. Cgroup version 1 is not read.
+pub(super) fn cpu_quota() -> Option<CpuQuota> {
+    tightest(&Process::myself().ok()?.cgroups().ok()?, &mounts()?)
+}
+
+fn tightest(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Option<CpuQuota> {
+    let unified = mounts.iter().filter(|mount| mount.fs_type == "cgroup2");
+    let levels = unified.flat_map(|mount| levels(mount, cgroups).unwrap_or_default());
+    let quotas = levels.filter_map(|level| {
+        let file = level.join("cpu.max");
+        let text = fs::read_to_string(&file).ok()?;
+        let mut micros = text.split_whitespace().map(|word| word.parse::<u32>().ok());
+        let [used_max, period] =
+            [micros.next()??, micros.next()??].map(|micros| Nanos::from_micros(micros.into()));
+        (period.0 > 0).then_some(CpuQuota { used_max, period, file })
+    });
+    quotas.min_by_key(|quota| quota.used_max.0 * 1_000 / quota.period.0)
 }
 
 fn number(level: &Path, file: &str) -> Option<u64> {
@@ -116,6 +135,24 @@ mod tests {
             None
         );
         assert_eq!(left_below("tmpfs", "/", &version_2), None);
+    }
+
+    #[test]
+    fn tightest_cpu_quota_of_cgroup_levels_applies() {
+        let root = tempfile::tempdir().unwrap();
+        let quota = |own: &str, above: &str| {
+            fs::create_dir_all(root.path().join("a/b")).unwrap();
+            fs::write(root.path().join("a/b/cpu.max"), own).unwrap();
+            fs::write(root.path().join("a/cpu.max"), above).unwrap();
+            let mount = format!("32 31 0:29 / {} rw - cgroup2 none rw\n", root.path().display());
+            let cgroups = ProcessCGroups::from_read("0::/a/b\n".as_bytes()).unwrap();
+            let found = tightest(&cgroups, &MountInfos::from_read(mount.as_bytes()).unwrap())?;
+            Some((found.used_max.0 / 1_000, found.period.0 / 1_000))
+        };
+        assert_eq!(quota("10000 100000\n", "max 100000\n"), Some((10_000, 100_000)));
+        assert_eq!(quota("10000 10000\n", "30000 100000\n"), Some((30_000, 100_000)));
+        assert_eq!(quota("max 100000\n", "max 100000\n"), None);
+        assert_eq!(quota("10000 0\n", "odd\n"), None);
     }
 
     #[test]
