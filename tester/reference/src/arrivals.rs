@@ -1,4 +1,4 @@
-//! Defects that lose arriving frames of a port. A flawless switch loses none here.
+//! Defects of the reference switch that lose received frames.
 
 use crate::defects::{Defect, Defects};
 
@@ -20,7 +20,7 @@ impl Arrivals {
         Arrivals { defects, last: 0, frames: 0 }
     }
 
-    /// Returns whether a frame of `len` bytes, without FCS, is lost.
+    /// Returns true if a defect loses the received frame of `len` bytes (without FCS).
     pub fn loses(&mut self, len: usize, now: u64) -> bool {
         let silence = now - std::mem::replace(&mut self.last, now);
         self.frames += 1;

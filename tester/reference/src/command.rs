@@ -14,41 +14,41 @@ use crate::run::run;
 use crate::switch::Settings;
 use crate::watchdog::Times;
 
-/// Switch frames between interfaces, with PFC and with the defects that are switched on.
+/// Run a small PFC switch between interfaces, with the given defects.
 #[derive(Debug, Parser)]
 #[command(name = "xoff-reference", version)]
 struct Args {
-    /// Interface of a port; two to eight.
+    /// Interface of a port; give two to eight ports.
     #[arg(long = "port", value_name = "INTERFACE", required_unless_present = "list_defects")]
     ports: Vec<String>,
-    /// Speed of every port, in bits per second.
+    /// Speed of every port in bits per second, from 1M to 400G.
     #[arg(long, default_value = "1G", value_parser = parse_speed)]
     speed: u64,
-    /// Lossless classes.
+    /// Lossless classes, 0 to 7, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "3,4", value_parser = clap::value_parser!(u8).range(0..8))]
     lossless: Vec<u8>,
-    /// Bytes of an ingress queue above which the switch sends XOFF.
+    /// Ingress queue length above which the switch sends XOFF.
     #[arg(long, default_value_t = 40_000, value_name = "BYTES")]
     xoff: u64,
-    /// Bytes of an ingress queue down to which the switch sends XON.
+    /// Ingress queue length at or below which the switch sends XON.
     #[arg(long, default_value_t = 20_000, value_name = "BYTES")]
     xon: u64,
-    /// Bytes of an ingress queue above XOFF.
+    /// Bytes that a lossless ingress queue may hold above XOFF.
     #[arg(long, default_value_t = 1_000_000, value_name = "BYTES")]
     headroom: u64,
-    /// Pause time of sent PFC frames; its bytes should differ, so that a swap shows.
+    /// Pause time of sent PFC frames, in quanta; its two bytes must differ for defects that swap them.
     #[arg(long, default_value_t = 0xa010)]
     quanta: u16,
     /// Maximum bytes of a lossy egress queue.
     #[arg(long, default_value_t = 400_000, value_name = "BYTES")]
     lossy: u64,
-    /// Bytes of an egress queue above which the switch marks ECN.
+    /// Egress queue length above which the switch marks ECN.
     #[arg(long, default_value_t = 30_000, value_name = "BYTES")]
     ecn: u64,
-    /// Frames that each class sends in its turn.
+    /// Frames that each class sends in one round of the scheduler: eight numbers above 0.
     #[arg(long, value_delimiter = ',', default_value = "1,1,1,1,1,1,1,1")]
     weights: Vec<u32>,
-    /// Time after which the watchdog detects a storm [default: no watchdog].
+    /// Time for which a class is paused before the watchdog detects a storm [default: no watchdog].
     #[arg(long, value_name = "MILLISECONDS")]
     watchdog: Option<u64>,
     /// Time without a pause after which the watchdog restores a class.
@@ -60,12 +60,12 @@ struct Args {
     /// Defect to switch on; may be repeated.
     #[arg(long = "defect", value_name = "NAME", value_parser = Defect::parse)]
     defects: Vec<Defect>,
-    /// List the defects: name, case that must find it, and sentence.
+    /// List all defects: name, case of `xoff test` that must find it, and description.
     #[arg(long)]
     list_defects: bool,
 }
 
-/// Runs the command. Exit code 2 means bad usage, or an interface that is unusable or gone.
+/// Runs the command. Exit code 2: invalid arguments, or an interface that cannot be used or was removed.
 #[must_use]
 pub fn main() -> ExitCode {
     let args = Args::parse();
@@ -86,7 +86,7 @@ fn switch(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     if !(2..=8).contains(&args.ports.len()) {
         return Err(format!("{} ports are given; give two to eight", args.ports.len()).into());
     }
-    let weights: [u32; 8] = args.weights.clone().try_into().map_err(|_| "give eight weights")?;
+    let weights: [u32; 8] = args.weights.clone().try_into().map_err(|_| "`--weights` needs eight numbers")?;
     if weights.contains(&0) {
         return Err("a weight is 0; give 1 or more".into());
     }

@@ -1,4 +1,4 @@
-//! Counters of a port, as a switch shows them to its operator.
+//! Counters of a port of the reference switch.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ pub enum Reason {
 pub struct ClassCounters {
     pub rx_frames: u64,
     pub tx_frames: u64,
-    /// Dropped frames, by the ingress port.
+    /// Dropped frames, counted at the port that received them; so are all `dropped_` counters.
     pub dropped_headroom: u64,
     pub dropped_full: u64,
     pub dropped_watchdog: u64,
@@ -36,7 +36,7 @@ pub struct ClassCounters {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
-    /// Received PFC frames that had an effect.
+    /// Received frames that the switch accepted as PFC.
     pub pfc_received: u64,
     pub pfc_sent: u64,
     pub classes: [ClassCounters; CLASSES],
@@ -93,8 +93,8 @@ impl Counters {
         }
     }
 
-    /// Returns a line of port, name and value for each counter. The counters of a class have its number in their names,
-    /// as in `class3_xoff_sent`.
+    /// Returns one line per counter: port, name, value. The name of a class counter begins with its class, as in
+    /// `class3_xoff_sent`.
     #[must_use]
     pub fn lines(&self, port: &str) -> String {
         let sum = |count: fn(&ClassCounters) -> u64| self.classes.iter().map(count).sum::<u64>();
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_sum_counters_of_classes() {
+    fn counter_lines_include_sums_over_classes() {
         let mut counters = Counters::default();
         counters.received(3);
         counters.received(4);

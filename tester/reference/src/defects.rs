@@ -1,4 +1,4 @@
-//! Table of the defects: each has a name, the case of `xoff test` that must find it, and one sentence.
+//! Table of the switch's defects, each with its name, the case of `xoff test` that must find it, and a description.
 
 use std::fmt::Write as _;
 
@@ -56,7 +56,7 @@ macro_rules! defects {
 defects! {
     QuantumHalf "quantum-half" "receive.expiry" "A received pause lasts half its time."
     QuantumDouble "quantum-double" "receive.expiry" "A received pause lasts twice its time."
-    QuantumOtherSpeed "quantum-other-speed" "receive.expiry" "Quanta are counted at ten times the port's speed."
+    QuantumOtherSpeed "quantum-other-speed" "receive.expiry" "Pauses are timed as if the port had ten times its speed."
     TimeSwapped "time-swapped" "receive.timers" "The bytes of a received pause time are swapped."
     TimeLowByte "time-low-byte" "receive.expiry" "Only the low byte of a received pause time counts."
     XonIgnored "xon-ignored" "receive.xon" "XON has no effect; a pause ends only by expiry."
@@ -73,79 +73,79 @@ defects! {
     StopsLate "stops-late" "receive.stops-class" "200 frames leave after XOFF before the class stops."
     PausedDropped "paused-dropped" "send.before-loss" "Frames of a paused class are dropped instead of queued."
     PausesAll "pauses-all" "receive.only-class" "PFC for one class pauses all classes."
-    PausesLossy "pauses-lossy" "receive.lossy-class" "PFC pauses lossy classes."
-    VectorIgnored "vector-ignored" "receive.empty-vector" "Times of classes outside the vector are obeyed."
-    EmptyVector "empty-vector" "receive.empty-vector" "An empty vector pauses all classes."
+    PausesLossy "pauses-lossy" "receive.lossy-class" "A received PFC frame also pauses lossy classes."
+    VectorIgnored "vector-ignored" "receive.empty-vector" "Pause times of classes that a PFC frame does not enable are obeyed."
+    EmptyVector "empty-vector" "receive.empty-vector" "A PFC frame that enables no class pauses all classes."
     WrongDestination "wrong-destination" "receive.other-destination" "PFC to any destination address is obeyed."
     WrongOpcode "wrong-opcode" "receive.other-opcode" "Any MAC control opcode is obeyed as PFC."
     WrongType "wrong-type" "receive.other-ethertype" "PFC with any EtherType is obeyed."
-    Tagged "tagged" "receive.tagged" "PFC in a VLAN tag is obeyed."
-    Truncated "truncated" "receive.truncated" "A PFC frame too short for its times is obeyed."
+    Tagged "tagged" "receive.tagged" "PFC frames with a VLAN tag are obeyed."
+    Truncated "truncated" "receive.truncated" "A PFC frame too short for all pause times is obeyed."
     StrictReserved "strict-reserved" "receive.reserved-byte" "PFC with a reserved byte that is not zero is ignored."
     StrictSource "strict-source" "receive.zero-source" "PFC from source address zero is ignored."
     StrictPadding "strict-padding" "receive.dirty-padding" "PFC with padding that is not zero is ignored."
     ObeysPause "obeys-pause" "receive.pause-802-3x" "An 802.3x PAUSE frame pauses all classes."
     RelaysPfc "relays-pfc" "receive.not-relayed" "PFC frames are flooded to all other ports."
 
-    OtherDestination "other-destination" "send.format" "PFC frames have destination 01:80:c2:00:00:02."
-    BroadcastDestination "broadcast-destination" "send.format" "PFC frames have the broadcast address."
-    ReservedSet "reserved-set" "send.format" "The reserved byte of sent vectors is not zero."
-    ShortPfc "short-pfc" "send.format" "PFC frames have 34 bytes, without padding."
-    DirtyPadding "dirty-padding" "send.format" "The padding of PFC frames is not zero."
-    OtherOpcode "other-opcode" "send.format" "PFC frames have opcode 0x1001."
-    SendsTagged "sends-tagged" "send.format" "PFC frames have a VLAN tag."
-    SourceZero "source-zero" "send.source" "PFC frames have source address zero."
-    SourceOfOther "source-of-other" "send.source" "PFC frames have a group source address."
+    OtherDestination "other-destination" "send.format" "Sent PFC frames have destination 01:80:c2:00:00:02."
+    BroadcastDestination "broadcast-destination" "send.format" "Sent PFC frames have the broadcast address as destination."
+    ReservedSet "reserved-set" "send.format" "The reserved byte of sent PFC frames is not zero."
+    ShortPfc "short-pfc" "send.format" "Sent PFC frames have 34 bytes, without padding."
+    DirtyPadding "dirty-padding" "send.format" "The padding of sent PFC frames is not zero."
+    OtherOpcode "other-opcode" "send.format" "Sent PFC frames have opcode 0x1001."
+    SendsTagged "sends-tagged" "send.format" "Sent PFC frames have a VLAN tag."
+    SourceZero "source-zero" "send.source" "Sent PFC frames have source address zero."
+    SourceOfOther "source-of-other" "send.source" "Sent PFC frames have a group address as source."
     TimeSwappedSent "time-swapped-sent" "send.refresh" "The bytes of sent pause times are swapped."
     NoRefresh "no-refresh" "send.refresh" "XOFF is sent once, without refresh."
-    RefreshLate "refresh-late" "send.refresh" "A refresh is sent half a pause after expiry."
+    RefreshLate "refresh-late" "send.refresh" "XOFF is refreshed half a pause time after the pause expired."
     NoXon "no-xon" "send.xon" "XON is never sent; pauses expire."
     XonSentLate "xon-sent-late" "send.xon" "XON is sent 60 ms too late."
-    XoffLossy "xoff-lossy" "send.only-lossless" "Lossy classes are paused, too."
-    XoffAll "xoff-all" "send.only-held" "XOFF enables all eight classes."
-    XoffBoth "xoff-both" "send.only-held" "XOFF pauses all lossless classes."
-    XoffNextClass "xoff-next-class" "send.before-loss" "XOFF names class n + 1."
+    XoffLossy "xoff-lossy" "send.only-lossless" "XOFF is also sent for lossy classes."
+    XoffAll "xoff-all" "send.only-held" "XOFF pauses all eight classes, not only the congested one."
+    XoffBoth "xoff-both" "send.only-held" "XOFF pauses all lossless classes, not only the congested one."
+    XoffNextClass "xoff-next-class" "send.before-loss" "XOFF for class n pauses class n + 1."
     XoffUnasked "xoff-unasked" "send.spurious" "An idle class is paused every 50 ms."
-    XoffAllPorts "xoff-all-ports" "send.spurious" "XOFF is sent on all ports."
-    XoffOtherPort "xoff-other-port" "send.before-loss" "XOFF is sent on the next port."
+    XoffAllPorts "xoff-all-ports" "send.spurious" "XOFF is sent on all ports, not only on the ingress port."
+    XoffOtherPort "xoff-other-port" "send.before-loss" "XOFF is sent on the port after the ingress port."
     XoffAfterDrop "xoff-after-drop" "send.before-loss" "XOFF is sent only after a drop."
 
-    HeadroomShort "headroom-short" "headroom.size" "The headroom is one frame of 1,518 bytes short."
+    HeadroomShort "headroom-short" "headroom.size" "The headroom lacks one frame of 1,518 bytes."
     HeadroomHalf "headroom-half" "headroom.size" "Half of the headroom is missing."
     HeadroomOneClass "headroom-one-class" "headroom.two-classes" "Only the lowest lossless class has headroom."
     XoffTenth "xoff-tenth" "buffers.xoff" "XOFF is sent at a tenth of the threshold."
     XonEarly "xon-early" "buffers.xon" "XON is sent as soon as the queue is below XOFF."
     XonEmpty "xon-empty" "buffers.xon" "XON is sent only when the queue is empty."
 
-    DropsSmall "drops-small" "losslessness.sizes" "Frames of 64 bytes are dropped."
-    DropsJumbo "drops-jumbo" "losslessness.jumbo" "Frames above 1,514 bytes are dropped."
-    CorruptsJumbo "corrupts-jumbo" "losslessness.jumbo" "A byte of each frame above 4,000 bytes changes."
+    DropsSmall "drops-small" "losslessness.sizes" "Frames of 64 bytes with FCS are dropped."
+    DropsJumbo "drops-jumbo" "losslessness.jumbo" "Frames above 1,518 bytes with FCS are dropped."
+    CorruptsJumbo "corrupts-jumbo" "losslessness.jumbo" "One byte of each frame above 4,000 bytes is changed."
     LastOfBurst "last-of-burst" "losslessness.bursts" "A frame leaves only when another one is queued behind it."
     LosesAfterIdle "loses-after-idle" "losslessness.idle" "The first frame after 200 ms of silence is lost."
-    Reorders "reorders" "losslessness.order" "Every 100th frame is overtaken by its successor."
+    Reorders "reorders" "losslessness.order" "Every 100th frame overtakes its predecessor."
     Duplicates "duplicates" "losslessness.incast" "Every 500th frame is sent twice."
     LosesSome "loses-some" "losslessness.incast" "Every 500th frame is lost."
-    Leaks "leaks" "losslessness.soak" "Each released frame takes 16 bytes from the headroom."
+    Leaks "leaks" "losslessness.soak" "Each frame that leaves reduces the headroom by 16 bytes for good."
     FlapDuplicates "flap-duplicates" "losslessness.flap" "After a link flap, a port sends each frame twice."
-    FlapKeepsPause "flap-keeps-pause" "losslessness.flap" "A pause during a link flap never ends by itself."
+    FlapKeepsPause "flap-keeps-pause" "losslessness.flap" "A pause that is active during a link flap never expires."
 
     HeadOfLine "head-of-line" "isolation.other-port" "Each ingress port has one queue for all egress ports."
     PauseStopsSwitch "pause-stops-switch" "isolation.other-port" "A pause at one port stops its class on all ports."
     OneEgressQueue "one-egress-queue" "isolation.other-class" "A paused class blocks all classes of its port."
     NeverLearns "never-learns" "isolation.floods" "Frames to known addresses are flooded."
 
-    DscpShifted "dscp-shifted" "map.dscp" "The DSCP is read two bits too low."
-    DscpOneWrong "dscp-one-wrong" "map.dscp" "DSCP 31 is class 2."
-    PcpFourIsThree "pcp-four-is-three" "map.pcp" "PCP 4 is class 3."
+    DscpShifted "dscp-shifted" "map.dscp" "The DSCP is read from the wrong six bits, two bits too low."
+    DscpOneWrong "dscp-one-wrong" "map.dscp" "DSCP 31 is mapped to class 2 instead of 3."
+    PcpFourIsThree "pcp-four-is-three" "map.pcp" "PCP 4 is mapped to class 3."
     ForgetsPriority "forgets-priority" "map.rewrite" "The PCP of a forwarded tag becomes 0."
     StripsTag "strips-tag" "map.rewrite" "Forwarded frames lose their VLAN tag."
     ClearsDscp "clears-dscp" "map.rewrite" "The DSCP of forwarded packets becomes 0."
-    NeverMarks "never-marks" "map.ecn" "ECN is never marked."
-    MarksNotEct "marks-not-ect" "map.ecn" "Packets that are not ECN-capable are marked."
-    MarksAlways "marks-always" "map.ecn" "ECN is marked without congestion."
+    NeverMarks "never-marks" "map.ecn" "No packet gets an ECN mark."
+    MarksNotEct "marks-not-ect" "map.ecn" "Packets that are not ECN-capable get an ECN mark."
+    MarksAlways "marks-always" "map.ecn" "Packets get an ECN mark without congestion."
 
     WatchdogNever "watchdog-never" "watchdog.detection" "The watchdog detects no storm."
-    WatchdogAtOnce "watchdog-at-once" "watchdog.detection" "The watchdog acts without its detection time."
+    WatchdogAtOnce "watchdog-at-once" "watchdog.detection" "The watchdog acts at once, without its detection time."
     WatchdogOtherClasses "watchdog-other-classes" "watchdog.only-class" "The watchdog drops all classes of the port."
     WatchdogForever "watchdog-forever" "watchdog.restoration" "The watchdog never restores a class."
 
@@ -154,23 +154,23 @@ defects! {
     CountsNoDrops "counts-no-drops" "counters.drops" "Drops are not counted."
     CountsTwice "counts-twice" "counters.frames" "Received frames are counted twice."
 
-    LldpOtherClasses "lldp-other-classes" "lldp.classes" "DCBX announces the class after each lossless one."
-    LldpAll "lldp-all" "lldp.classes" "DCBX announces all classes."
+    LldpOtherClasses "lldp-other-classes" "lldp.classes" "DCBX announces class n + 1 for each lossless class n."
+    LldpAll "lldp-all" "lldp.classes" "DCBX announces PFC for all classes."
     LldpSilent "lldp-silent" "lldp.present" "No LLDP is sent."
 }
 
 impl Defect {
-    /// Parses a name.
+    /// Parses the name of a defect.
     ///
     /// # Errors
-    /// No defect has the name.
+    /// If no defect has the name.
     pub fn parse(name: &str) -> Result<Defect, String> {
         let named = Defect::ALL.iter().find(|defect| defect.name() == name);
         named.copied().ok_or_else(|| format!("no defect is named `{name}`; `--list-defects` lists all"))
     }
 }
 
-/// Returns a line for each defect: name, case, sentence, separated by tabs.
+/// Returns one line per defect: name, case and description, separated by tabs.
 #[must_use]
 pub fn list() -> String {
     Defect::ALL.iter().fold(String::new(), |mut text, defect| {
@@ -185,7 +185,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn defects_have_unique_names_and_fit_set() {
+    fn each_defect_has_own_name_and_bit() {
         let names: HashSet<_> = Defect::ALL.iter().map(|defect| defect.name()).collect();
         assert_eq!(names.len(), Defect::ALL.len());
         assert!(Defect::ALL.len() <= 128);

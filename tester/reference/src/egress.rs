@@ -6,22 +6,22 @@ use std::rc::Rc;
 use crate::defects::{Defect, Defects};
 use crate::frame::{CLASSES, Header};
 
-/// Preamble, FCS and gap of a frame on the line.
+/// Bytes that a frame also takes on the line: preamble, FCS and gap.
 const OVERHEAD: u64 = 24;
-/// Length of the shortest frame, without FCS.
+/// Length of the shortest frame in bytes, without FCS.
 const FRAME_MIN: u64 = 60;
-/// Time that the line catches up after it was polled late, in nanoseconds.
+/// Maximum time that the line makes up after a late poll, in nanoseconds.
 const CATCH_UP_NS: u64 = 50_000;
 const REORDER_INTERVAL: u64 = 100;
 
-/// Frame in the buffer. Copies of a flooded frame share it.
+/// Buffered frame, shared by all egress queues to which it is flooded.
 #[derive(Debug)]
 pub struct Packet {
     pub bytes: Vec<u8>,
     pub header: Header,
     pub ingress: usize,
     pub class: usize,
-    /// Position among all frames that the switch has admitted.
+    /// Position among all frames that the switch admitted, from 1.
     pub number: u64,
 }
 
@@ -42,13 +42,13 @@ impl Line {
         now >= self.free_at
     }
 
-    /// Takes the line for a frame of `len` bytes, without FCS.
+    /// Occupies the line for a frame of `len` bytes (without FCS).
     pub fn take(&mut self, len: u64, now: u64) {
         let start = self.free_at.max(now.saturating_sub(CATCH_UP_NS));
         self.free_at = start + (len.max(FRAME_MIN) + OVERHEAD) * 8 * 1_000_000_000 / self.speed_bps;
     }
 
-    /// Reports that nothing may be sent, so that the line has nothing to catch up.
+    /// Marks the line as idle, so that it does not make up the idle time.
     pub fn idle(&mut self, now: u64) {
         self.free_at = self.free_at.max(now);
     }
@@ -61,7 +61,7 @@ pub struct Egress {
     queues: [VecDeque<Rc<Packet>>; CLASSES],
     bytes: [u64; CLASSES],
     turn: usize,
-    /// Frames that the class of this turn may still send.
+    /// Frames that class `turn` may still send before the next class.
     left: u32,
     queued: u64,
 }
@@ -90,7 +90,7 @@ impl Egress {
         }
     }
 
-    /// Takes the next frame that may leave.
+    /// Removes and returns the next frame that `may_leave` permits.
     pub fn pop(&mut self, may_leave: impl Fn(&Packet) -> bool) -> Option<Rc<Packet>> {
         let len_min = if self.defects.has(Defect::LastOfBurst) { 2 } else { 1 };
         let is_ready = |queue: &VecDeque<Rc<Packet>>| {
@@ -117,7 +117,7 @@ impl Egress {
         Some(packet)
     }
 
-    /// Removes all frames of a class.
+    /// Removes and returns all frames of a class.
     pub fn flush(&mut self, class: usize) -> VecDeque<Rc<Packet>> {
         self.bytes[class] = 0;
         std::mem::take(&mut self.queues[class])
@@ -167,7 +167,7 @@ mod tests {
         line.idle(1_000);
         line.take(1_514, 1_000);
         assert!(!line.is_free(1_000 + 12_303) && line.is_free(1_000 + 12_304));
-        line.take(40, 20_000); // polled late: it starts at once after the other
+        line.take(40, 20_000); // polled late: this frame follows the first without a gap
         assert!(line.is_free(1_000 + 12_304 + 672));
     }
 }

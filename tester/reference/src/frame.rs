@@ -23,7 +23,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses a header. Returns `None` if the frame is too short.
+    /// Parses a header; `None` if the frame is too short.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Header> {
         let destination = bytes.get(0..6)?.try_into().ok()?;
@@ -40,7 +40,7 @@ impl Header {
         self.destination[0] & 1 == 1
     }
 
-    /// Returns whether bridges must not forward the destination address (01:80:c2:00:00:00 to 0f).
+    /// Returns true if bridges must not forward frames to the destination (01:80:c2:00:00:00 to 0f).
     #[must_use]
     pub fn is_link_local(&self) -> bool {
         self.destination[..5] == [0x01, 0x80, 0xc2, 0, 0] && self.destination[5] < 16
@@ -71,7 +71,7 @@ impl Header {
         }
     }
 
-    /// Returns the class: the PCP of a tagged frame, an eighth of the DSCP of an untagged IP packet, else 0.
+    /// Returns the class: PCP of a tagged frame, DSCP / 8 of an untagged IP packet, else 0.
     #[must_use]
     pub fn class(&self, bytes: &[u8], defects: Defects) -> usize {
         match (self.tci, self.traffic_class(bytes)) {
@@ -87,7 +87,7 @@ impl Header {
         }
     }
 
-    /// Marks congestion experienced, if the packet is ECN-capable.
+    /// Sets the ECN mark "congestion experienced" if the packet is ECN-capable.
     pub fn mark_congestion(&self, bytes: &mut [u8], defects: Defects) {
         let Some(byte) = self.traffic_class(bytes) else { return };
         if byte & CE != 0 || defects.has(Defect::MarksNotEct) {
@@ -95,7 +95,7 @@ impl Header {
         }
     }
 
-    /// Applies the defects of rewriting to a frame that leaves; a flawless switch changes nothing.
+    /// Applies the defects that change forwarded frames.
     pub fn rewrite(&self, bytes: &mut Vec<u8>, defects: Defects) {
         if defects.has(Defect::ClearsDscp)
             && let Some(byte) = self.traffic_class(bytes)
@@ -134,7 +134,8 @@ fn checksum(bytes: &[u8]) -> u16 {
 pub mod tests {
     use super::*;
 
-    /// Builds a UDP-less IPv4 packet of 60 bytes between the addresses 02::source and 02::destination.
+    /// Builds an IPv4 packet of 60 bytes, or 64 with a tag; `source` and `destination` end the MAC addresses
+    /// 02:00:00:00:00.
     pub fn packet(source: u8, destination: u8, tos: u8, pcp: Option<u8>) -> Vec<u8> {
         let mut bytes = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source];
         if let Some(pcp) = pcp {
@@ -146,7 +147,7 @@ pub mod tests {
     }
 
     #[test]
-    fn class_follows_pcp_then_dscp() {
+    fn class_is_pcp_else_from_dscp() {
         for (tos, pcp, expected) in
             [(0, None, 0), (26 << 2, None, 3), (63 << 2, None, 7), (26 << 2, Some(5), 5)]
         {
@@ -160,11 +161,11 @@ pub mod tests {
     }
 
     #[test]
-    fn marked_packet_keeps_valid_checksum() {
+    fn ecn_marked_packet_keeps_valid_checksum() {
         for (ecn, marked) in [(0, 0), (1, 3), (2, 3), (3, 3)] {
             let mut bytes = packet(1, 2, 26 << 2 | ecn, None);
             let header = Header::parse(&bytes).unwrap();
-            header.set_traffic_class(&mut bytes, 26 << 2 | ecn); // a valid checksum
+            header.set_traffic_class(&mut bytes, 26 << 2 | ecn); // sets a valid checksum
             header.mark_congestion(&mut bytes, Defects::default());
             assert_eq!(header.traffic_class(&bytes), Some(26 << 2 | marked));
             assert_eq!(checksum(&bytes[14..34]), 0);

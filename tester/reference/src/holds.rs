@@ -1,4 +1,4 @@
-//! Pauses that a port sends: XOFF, refresh at half the pause time, XON.
+//! Pauses that a port requests from its peer: XOFF, refresh after half the pause time, XON.
 
 use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;
@@ -10,9 +10,9 @@ const UNASKED_NS: u64 = 50_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 struct Hold {
     is_wanted: bool,
-    /// Time of the next refresh, while the peer is paused.
+    /// Time of the next refresh in nanoseconds, while the peer is paused.
     refresh: Option<u64>,
-    /// Time at which the hold was no longer wanted.
+    /// Time when `is_wanted` became false, in nanoseconds.
     ended: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Creates the holds of a port that pauses for `quanta` at `speed_bps`.
+    /// Creates the state of a port whose XOFF frames pause for `quanta` at `speed_bps`.
     #[must_use]
     pub const fn new(quanta: u16, speed_bps: u64, lossless: u8, defects: Defects) -> Holds {
         let pause_ns = quanta as u64 * 512 * 1_000_000_000 / speed_bps;
@@ -43,12 +43,12 @@ impl Holds {
         hold.is_wanted = is_wanted;
     }
 
-    /// Forgets the pauses of the peer, because the link went down. Wanted pauses are sent again.
+    /// Forgets all sent pauses after a link loss, so that `due` sends wanted pauses again.
     pub fn link_lost(&mut self) {
         self.holds.iter_mut().for_each(|hold| hold.refresh = None);
     }
 
-    /// Returns the frame that is due now.
+    /// Returns the PFC frame that is due at `now`, if any.
     pub fn due(&mut self, now: u64) -> Option<Pfc> {
         let mut pfc = Pfc::default();
         for class in 0..CLASSES {
@@ -106,7 +106,8 @@ impl Holds {
 mod tests {
     use super::*;
 
-    /// Returns (time, vector, pause time of class 3) of all frames of a hold from 0 to 30 us, polled every 1 us.
+    /// Pauses class 3 from 0 to 30 us, polling every 1 us. Returns (ns, enabled classes, quanta of class 3) of each
+    /// frame.
     fn frames(defects: &[Defect]) -> Vec<(u64, u8, u16)> {
         let mut holds = Holds::new(40, 1_000_000_000, 0b1_1000, defects.iter().copied().collect());
         let mut frames = Vec::new();
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_is_refreshed_at_half_and_ended() {
+    fn pause_is_refreshed_at_half_its_time() {
         assert_eq!(frames(&[]), [(0, 8, 40), (11_000, 8, 40), (22_000, 8, 40), (30_000, 8, 0)]);
         for (defect, expected) in [
             (Defect::NoRefresh, &[(0, 8, 40), (30_000, 8, 0)][..]),
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn wanted_hold_is_sent_again_after_link_loss() {
+    fn pause_is_resent_after_link_loss() {
         let mut holds = Holds::new(40, 1_000_000_000, 8, Defects::default());
         holds.want(3, true, 0);
         assert!(holds.due(0).is_some());

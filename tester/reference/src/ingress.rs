@@ -1,4 +1,4 @@
-//! Ingress queues of a port: bytes of each class against XOFF, XON and headroom.
+//! Ingress accounting of a port: compares the bytes of each class with XOFF, XON and headroom.
 
 use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;
@@ -11,7 +11,7 @@ const LEAK: u64 = 16;
 pub struct Thresholds {
     pub xoff: u64,
     pub xon: u64,
-    /// Room above XOFF.
+    /// Bytes that the queue may hold above `xoff`.
     pub headroom: u64,
 }
 
@@ -32,7 +32,8 @@ impl Ingress {
         Ingress { thresholds, lossless, defects, bytes, is_held: [false; CLASSES], leaked }
     }
 
-    /// Counts a frame. Returns false if the class has no room.
+    /// Counts a received frame of `len` bytes. Returns false if the frame must be dropped, because its class would
+    /// exceed XOFF plus headroom.
     #[must_use]
     pub fn admit(&mut self, class: usize, len: u64) -> bool {
         if self.is_lossless(class) && self.bytes[class] + len > self.limit(class) {
@@ -46,7 +47,7 @@ impl Ingress {
         true
     }
 
-    /// Subtracts a frame that has left.
+    /// Subtracts a frame of `len` bytes that has left the switch.
     pub fn release(&mut self, class: usize, len: u64) {
         self.bytes[class] -= len;
         if self.defects.has(Defect::Leaks) {
@@ -57,7 +58,7 @@ impl Ingress {
         }
     }
 
-    /// Returns whether the peer must be paused.
+    /// Returns true if the peer must pause the class.
     #[must_use]
     pub const fn is_held(&self, class: usize) -> bool {
         self.is_held[class] && (self.is_lossless(class) || self.defects.has(Defect::XoffLossy))
@@ -81,7 +82,7 @@ impl Ingress {
         }
     }
 
-    /// Returns the maximum bytes of a lossless class.
+    /// Returns how many bytes of a lossless class the queue may hold.
     const fn limit(&self, class: usize) -> u64 {
         let Thresholds { xoff, headroom, .. } = self.thresholds;
         let is_lowest = self.lossless.trailing_zeros() as usize == class;
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn class_is_held_from_xoff_to_xon() {
+    fn peer_is_paused_from_xoff_to_xon() {
         let mut it = ingress(&[]);
         for class in [3, 5] {
             assert!(it.admit(class, 10_000));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn lossless_class_is_dropped_above_headroom() {
+    fn lossless_frame_is_dropped_above_headroom() {
         for (defects, class, limit) in [
             (&[][..], 3, 30_000),
             (&[Defect::HeadroomShort], 3, 30_000 - FRAME),

@@ -1,6 +1,6 @@
-//! A small PFC switch with defects that can be switched on. The instrument `xoff test` is proven on it.
+//! A small PFC switch with optional defects, to prove that `xoff test` finds each of them.
 //!
-//! Its decisions are written after IEEE 802.1Q and share no code with xoff's, so that both can disagree.
+//! Its decisions follow IEEE 802.1Q and share no code with the xoff switch, so that an error in one shows in the other.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Link state of the ports' devices, polled: the kernel may merge its notifications of a short interruption into none.
+//! Polls the link state of the ports' devices, because the kernel may not notify of a short interruption.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use xoff_netlink::{Conversation, link_named};
 
 pub struct Links {
     conversation: Conversation,
-    /// Device of each port, and whether its link was up.
+    /// Device of each port, and whether its link was up at the last poll.
     devices: Vec<(String, bool)>,
 }
 
@@ -17,7 +17,7 @@ impl Links {
         Ok(Links { conversation: Conversation::open()?, devices })
     }
 
-    /// Reads the state of all links; passes each change to `give`: the port, and whether its link is up.
+    /// Reads all link states. Calls `give` for each change with the index of the port and whether its link is up.
     pub fn read(&mut self, mut give: impl FnMut(usize, bool)) -> io::Result<()> {
         for (at, (name, was_up)) in self.devices.iter_mut().enumerate() {
             let link = self.conversation.link(link_named(name))?;

@@ -1,9 +1,8 @@
-//! LLDP of a port, with the PFC TLV of DCBX (IEEE 802.1Q annex D.2.10).
+//! Builds a port's LLDP frame with the PFC TLV of DCBX (IEEE 802.1Q annex D.2.10).
 
 use crate::defects::{Defect, Defects};
 use crate::frame::Address;
 
-/// Interval of LLDP frames, in nanoseconds.
 pub const INTERVAL_NS: u64 = 1_000_000_000;
 const DESTINATION: Address = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
 const TTL_S: u16 = 4;
@@ -11,7 +10,7 @@ const OUI_8021: [u8; 3] = [0x00, 0x80, 0xc2];
 const SUBTYPE_PFC: u8 = 0x0b;
 const CLASSES_MAX: u8 = 8;
 
-/// Builds the frame of the port `name`; `None` by a defect.
+/// Builds the LLDP frame of port `name`; `None` with the defect `lldp-silent`.
 #[must_use]
 pub fn build(name: &str, source: Address, lossless: u8, defects: Defects) -> Option<Vec<u8>> {
     if defects.has(Defect::LldpSilent) {

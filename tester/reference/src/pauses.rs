@@ -12,14 +12,14 @@ pub struct Pauses {
     speed_bps: u64,
     lossless: u8,
     defects: Defects,
-    /// Time of each class at which its pause ends, in nanoseconds.
+    /// Time at which each class's pause ends, in nanoseconds.
     until: [u64; CLASSES],
-    /// Frames that still leave after an XOFF, by a defect.
+    /// Frames of each class that still leave after XOFF, with the defect `stops-late`.
     late: [u32; CLASSES],
 }
 
 impl Pauses {
-    /// Creates a port that obeys pauses of the classes in `lossless`.
+    /// Creates the timers of a port that obeys pauses of the classes in `lossless` (bit n: class n).
     #[must_use]
     pub const fn new(speed_bps: u64, lossless: u8, defects: Defects) -> Pauses {
         Pauses { speed_bps, lossless, defects, until: [0; CLASSES], late: [0; CLASSES] }
@@ -57,7 +57,7 @@ impl Pauses {
         }
     }
 
-    /// Returns the classes that a pause of this class affects: only this, without a defect.
+    /// Returns the classes that a pause of `class` affects; without a defect only `class`.
     fn targets(&self, class: usize, time: u16, now: u64) -> Vec<usize> {
         if self.defects.has(Defect::PausesAll) || time == 0 && self.defects.has(Defect::XonAll) {
             (0..CLASSES).collect()
@@ -106,7 +106,8 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    /// Obeys the pause times (class, time, at) in order; returns the ends of the pauses of classes 3 and 4 at 1 Gb/s.
+    /// Obeys PFC frames of (class, quanta, arrival in ns) in order at 1 Gb/s. Returns when the pauses of classes 3 and
+    /// 4 end.
     fn ends(defects: &[Defect], received: &[(usize, u16, u64)]) -> [u64; 2] {
         let mut pauses = Pauses::new(1_000_000_000, 0b1_1000, defects.iter().copied().collect());
         for &(class, time, at) in received {
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn last_value_of_each_class_counts() {
+    fn last_pause_time_of_class_counts() {
         for (received, expected) in [
             (&[(3, 1, 0)][..], [512, 0]),
             (&[(3, 65_535, 0)], [33_553_920, 0]),
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn defects_change_the_end_of_a_pause() {
+    fn defects_change_end_of_pause() {
         let changed = [(3, 1_000, 0), (3, 10, 100)];
         for (defect, received, expected) in [
             (Defect::QuantumHalf, &[(3, 10, 0)][..], [2_560, 0]),

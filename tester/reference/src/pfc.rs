@@ -7,9 +7,9 @@ pub const TYPE_MAC_CONTROL: u16 = 0x8808;
 const DESTINATION: Address = [0x01, 0x80, 0xc2, 0, 0, 1];
 const OPCODE_PAUSE: u16 = 0x0001;
 const OPCODE_PFC: u16 = 0x0101;
-/// Length up to the last pause time.
+/// Bytes from the destination address to the last pause time.
 const LEN_MIN: usize = 34;
-/// Length of a sent frame, without FCS.
+/// Length of a sent frame in bytes, without FCS.
 const LEN: usize = 60;
 
 /// Classes that a PFC frame enables, and their pause times in quanta.
@@ -32,7 +32,7 @@ impl Pfc {
     }
 }
 
-/// Parses a frame that the port must obey. Returns `None` for all other frames.
+/// Parses a PFC frame that the port must obey; `None` for any other frame.
 #[must_use]
 pub fn parse(bytes: &[u8], header: &Header, defects: Defects) -> Option<Pfc> {
     if header.destination != DESTINATION && !defects.has(Defect::WrongDestination)
@@ -58,7 +58,7 @@ pub fn parse(bytes: &[u8], header: &Header, defects: Defects) -> Option<Pfc> {
     }
     let mut pfc = Pfc { vector: *body.get(3)?, times: [0; CLASSES] };
     for (class, time) in pfc.times.iter_mut().enumerate() {
-        // A truncated frame lacks times; only a defect gets here with one.
+        // Only with the defect `truncated` can a frame lack pause times here.
         *time = word(body, 4 + 2 * class).unwrap_or(u16::MAX);
         if *time > 0 && defects.has(Defect::VectorIgnored) {
             pfc.vector |= 1 << class;
@@ -79,7 +79,7 @@ pub fn parse(bytes: &[u8], header: &Header, defects: Defects) -> Option<Pfc> {
     Some(pfc)
 }
 
-/// Builds the frame of a port with this address.
+/// Builds the PFC frame that a port with the address `source` sends.
 #[must_use]
 pub fn build(pfc: &Pfc, source: Address, defects: Defects) -> Vec<u8> {
     let mut destination = DESTINATION;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn built_frame_is_standard_to_the_byte() {
+    fn built_pfc_frame_matches_standard_bytes() {
         let mut expected = vec![1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 8, 1, 1, 0, 0b1000_1000];
         expected.extend([0, 0, 0, 0, 0, 0, 0x12, 0x34]);
         expected.resize(60, 0);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_frame_has_effect_only_by_defect() {
+    fn malformed_pfc_is_ignored_without_defect() {
         let changed = |at: usize, value: u8| {
             let mut bytes = build(&pfc(), SOURCE, Defects::default());
             bytes[at] = value;

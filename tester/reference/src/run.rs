@@ -19,18 +19,18 @@ use crate::links::Links;
 use crate::switch::{Settings, Switch};
 
 const RING: u32 = 4_096;
-/// Lowest real-time priority.
+/// Real-time priority of the polling thread: the lowest.
 const PRIORITY: i32 = 1;
-/// Maximum bytes of a port in the kernel, which a pause can no longer stop.
+/// Maximum bytes that a port has handed to the kernel, where a pause cannot stop them.
 const COMMITTED_MAX: Bytes = Bytes(20_000);
 const LINKS_INTERVAL_NS: u64 = 5_000_000;
 const COUNTERS_INTERVAL_NS: u64 = 50_000_000;
-/// Longest sleep between two polls, while frames move and otherwise.
+/// Longest sleep between two polls while frames arrive or leave, and (`SLEEP`) at other times.
 const NAP: Nanos = Nanos(25_000);
 const SLEEP: Nanos = Nanos(500_000);
-/// Time without frames after which sleeps are longer.
+/// Time without frames after which sleeps last `SLEEP` instead of `NAP`.
 const BUSY_NS: u64 = 20_000_000;
-/// Time without a sleep after which the thread rests, because the kernel stops a real-time thread that always runs.
+/// Maximum time without a sleep, because the kernel throttles a real-time thread that never sleeps.
 const WORK_NS: u64 = 750_000;
 const REST: Duration = Duration::from_micros(60);
 
@@ -48,10 +48,10 @@ pub enum RunError {
     Removed(String),
 }
 
-/// Runs a switch on these devices until `stop`. Writes its counters to `counters` several times a second.
+/// Runs a switch on `devices` until `stop` is set. Writes its counters to `counters` every 50 ms.
 ///
 /// # Errors
-/// A port cannot be opened or was removed, or the counters cannot be written.
+/// If a port cannot be opened or was removed, or links cannot be read or counters written.
 pub fn run(
     settings: Settings,
     devices: &[String],
@@ -69,7 +69,7 @@ pub fn run(
     }
     let mut sleeper = Sleeper::new(&wakers);
     if let Err(error) = run_in_real_time(PRIORITY) {
-        eprintln!("without real-time priority, the switch stalls more often: {error}");
+        eprintln!("cannot get real-time priority, so the switch may stall: {error}");
     }
     let (mut received, mut busy_until, mut rest_due, mut links_due, mut counters_due) =
         (Vec::new(), 0, 0, 0, 0);
@@ -115,7 +115,7 @@ pub fn run(
     counters.map_or(Ok(()), |path| write(&switch, path))
 }
 
-/// Sends all frames that are due at a port. Returns whether there was any.
+/// Sends all due frames of a port. Returns true if it sent any.
 fn transmit(switch: &mut Switch, at: usize, station: &mut Station) -> Result<bool, RunError> {
     if station.is_removed() {
         return Err(RunError::Removed(station.facts().device.clone()));
@@ -123,7 +123,7 @@ fn transmit(switch: &mut Switch, at: usize, station: &mut Station) -> Result<boo
     let mut has_sent = false;
     while station.committed() < COMMITTED_MAX {
         let Some(bytes) = switch.transmit(at, now().0) else { break };
-        let frame = station.store_mut().make(&bytes).expect("the memory for committed frames is too small");
+        let frame = station.store_mut().make(&bytes).expect("frame memory is smaller than COMMITTED_MAX");
         station.send(frame);
         has_sent = true;
     }

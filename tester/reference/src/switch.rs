@@ -1,4 +1,5 @@
-//! The switch without I/O: it receives frames, and gives the frames that leave a port at a time. Times are nanoseconds.
+//! The reference switch without I/O: `receive` takes a frame, `transmit` returns the frame that a port sends now. Times
+//! are in nanoseconds.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -20,10 +21,10 @@ const DUPLICATE_INTERVAL: u64 = 500;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub speed_bps: u64,
-    /// Bit n: class n is lossless.
+    /// Lossless classes; bit n stands for class n.
     pub lossless: u8,
     pub thresholds: Thresholds,
-    /// Pause time of sent PFC frames.
+    /// Pause time of sent PFC frames, in quanta.
     pub quanta: u16,
     /// Maximum bytes of a lossy egress queue.
     pub lossy_max: u64,
@@ -49,7 +50,7 @@ struct Port {
     watchdog: Watchdog,
     counters: Counters,
     lldp_due: u64,
-    /// Frames that leave before all others, without class.
+    /// Frames that leave before all queued data and regardless of pauses, such as PFC and LLDP.
     urgent: VecDeque<Vec<u8>>,
     sent: u64,
 }
@@ -83,12 +84,12 @@ pub struct Switch {
     ports: Vec<Port>,
     learned: HashMap<Address, usize>,
     admitted: u64,
-    /// Numbers of the queued frames of each ingress port, only for [`Defect::HeadOfLine`].
+    /// Numbers of the queued packets of each ingress port, in order. Used only with [`Defect::HeadOfLine`].
     in_order: Vec<VecDeque<u64>>,
 }
 
 impl Switch {
-    /// Creates a switch with these ports: name and MAC address.
+    /// Creates a switch; `ports` has the name and the MAC address of each port.
     #[must_use]
     pub fn new(settings: Settings, ports: impl IntoIterator<Item = (String, Address)>) -> Switch {
         let port = |(name, address)| Port::new(name, address, &settings);
@@ -165,7 +166,7 @@ impl Switch {
         }
     }
 
-    /// Returns why an egress queue does not accept a frame.
+    /// Returns why port `to` drops the packet, or `None` if its egress queue accepts the packet.
     fn refusal(&self, to: usize, packet: &Packet, now: u64) -> Option<Reason> {
         let (port, class) = (&self.ports[to], packet.class);
         let is_lossy = self.settings.lossless & 1 << class == 0;
@@ -189,14 +190,14 @@ impl Switch {
         self.ports[to].egress.push(packet);
     }
 
-    /// Releases a copy of a frame. The last copy frees its buffer.
+    /// Releases one reference to a frame. The last one subtracts the frame's bytes from its ingress queue.
     fn release(&mut self, packet: Rc<Packet>, now: u64) {
         let Some(Packet { bytes, ingress, class, .. }) = Rc::into_inner(packet) else { return };
         self.ports[ingress].ingress.release(class, bytes.len() as u64);
         self.hold(ingress, class, now);
     }
 
-    /// Updates the pause that a port sends for the class.
+    /// Updates whether port `at` pauses `class` at its peer.
     fn hold(&mut self, at: usize, class: usize, now: u64) {
         let is_held = self.ports[at].ingress.is_held(class);
         let count = self.ports.len();
@@ -211,7 +212,7 @@ impl Switch {
         self.ports[ports].iter_mut().for_each(|port| port.holds.want(class, is_held, now));
     }
 
-    /// Takes the frame that the port sends at this time.
+    /// Returns the frame that port `at` sends at `now`, if the line is free and a frame may leave.
     pub fn transmit(&mut self, at: usize, now: u64) -> Option<Vec<u8>> {
         let port = &mut self.ports[at];
         if !port.line.is_free(now) || !port.is_up {
@@ -236,7 +237,7 @@ impl Switch {
         };
         let port = &mut self.ports[at];
         let mut bytes = packet.bytes.clone();
-        // The frame has left the queue, so its own bytes count, too.
+        // The frame is no longer in the queue, but counts for the ECN threshold.
         let queued = port.egress.bytes(packet.class) + bytes.len() as u64;
         if queued > self.settings.ecn && !self.settings.defects.has(Defect::NeverMarks)
             || self.settings.defects.has(Defect::MarksAlways)
@@ -277,7 +278,7 @@ impl Switch {
         Some(packet)
     }
 
-    /// Polls timers: watchdogs and LLDP.
+    /// Runs the due timers of all ports: watchdogs and LLDP.
     pub fn poll(&mut self, now: u64) {
         for at in 0..self.ports.len() {
             let port = &mut self.ports[at];
@@ -314,7 +315,7 @@ impl Switch {
         }
     }
 
-    /// Reports the state of a port's link. A lost link ends all pauses and drops queued frames.
+    /// Sets the state of a port's link. A lost link ends all pauses and drops queued frames.
     pub fn set_link(&mut self, at: usize, is_up: bool, now: u64) {
         let port = &mut self.ports[at];
         if std::mem::replace(&mut port.is_up, is_up) == is_up {

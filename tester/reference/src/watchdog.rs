@@ -1,4 +1,4 @@
-//! PFC watchdog: drops a class that a peer pauses without end, until the pause has ended for a while.
+//! PFC watchdog: drops the frames of a class that stays paused, until no pause was active for the restoration time.
 
 use crate::defects::{Defect, Defects};
 use crate::frame::CLASSES;
@@ -23,7 +23,7 @@ pub struct Watchdog {
     times: Option<Times>,
     defects: Defects,
     stuck_since: [Option<u64>; CLASSES],
-    /// Time of the last pause, while the class is dropped.
+    /// Time when the class was last paused; `Some` only while its frames are dropped.
     last_pause: [Option<u64>; CLASSES],
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storm_begins_and_ends_at_its_times() {
+    fn storm_is_detected_and_ended_on_time() {
         let times = Times { detection: 100, restoration: 50 };
         let mut it = Watchdog::new(Some(times), Defects::default());
         for (now, is_paused, has_frames, expected) in [
@@ -85,7 +85,7 @@ mod tests {
             (169, false, false, None),
             (170, false, false, Some(Change::Restored)),
             (180, true, true, None),
-            (200, true, false, None), // starts anew
+            (200, true, false, None), // without frames, detection starts anew
             (281, true, true, None),
             (381, true, true, Some(Change::Storm)),
         ] {

@@ -1,4 +1,4 @@
-//! The flawless switch, and defects that show only in the whole switch.
+//! Tests of the switch without defects, and of defects that concern several modules.
 
 use super::*;
 use crate::frame::tests::packet;
@@ -20,7 +20,7 @@ fn switch(defects: &[Defect]) -> Switch {
     let mut switch =
         Switch::new(settings, (1..=3).map(|number| (format!("p{number}"), [2, 0, 0, 0, 1, number])));
     for host in 1..=3 {
-        switch.receive(usize::from(host) - 1, packet(host, host, 0, None), 0); // learned, and filtered
+        switch.receive(usize::from(host) - 1, packet(host, host, 0, None), 0); // learned, not forwarded
     }
     switch
 }
@@ -37,7 +37,7 @@ fn pfc(class: usize, time: u16) -> Vec<u8> {
 }
 
 #[test]
-fn frame_leaves_unchanged_by_its_port() {
+fn frame_leaves_unchanged_at_learned_port() {
     let mut it = switch(&[]);
     let to_3 = packet(1, 3, 26 << 2, Some(3));
     let unknown = packet(1, 9, 0, None);
@@ -51,7 +51,7 @@ fn frame_leaves_unchanged_by_its_port() {
 }
 
 #[test]
-fn incast_is_held_before_loss_and_resumed() {
+fn xoff_precedes_loss_and_xon_follows() {
     let mut it = switch(&[]);
     it.receive(2, pfc(3, 65_535), 0);
     for _ in 0..20 {
@@ -70,7 +70,7 @@ fn incast_is_held_before_loss_and_resumed() {
 }
 
 #[test]
-fn paused_class_keeps_others_flowing() {
+fn paused_class_does_not_block_others() {
     for (defects, at_2, at_3) in [
         (&[][..], 1, 1),
         (&[Defect::HeadOfLine], 0, 0),
