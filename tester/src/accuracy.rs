@@ -1,5 +1,4 @@
-//! The tester's own error of time, measured before the first case: frames cross the device at a low rate, and their
-//! delays vary by polling, by the machine, and by the idle device.
+//! Measures the timing error of the tester, before the first case, from the delays of frames through the idle device.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
@@ -7,15 +6,14 @@ use crate::bench::{Bench, Flow, Void};
 use crate::report::Accuracy;
 
 const FRAMES: u64 = 1_000;
-/// Frames every 500 us.
 const GAP_US: u64 = 500;
-/// Length without FCS: more than the minimum, which a defective device may drop.
+/// Frame length without FCS. A defective device may drop the shortest frames.
 const SIZE: u32 = 200;
 const LIMIT: Nanos = Nanos::from_secs(3);
 const METHOD: &str = "1000 frames cross the device from port 1 to port 2 at intervals of 500 us; the error is a delay \
-                      beyond the least delay";
+                      minus the shortest delay";
 
-/// Measures the accuracy.
+/// Measures the tester's accuracy.
 ///
 /// # Errors
 /// If no frame crosses the device.

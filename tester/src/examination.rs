@@ -1,4 +1,4 @@
-//! An examination: runs cases, repeats runs that a stall disturbed, and collects the report.
+//! Runs the cases of an examination, repeats runs that a stall disturbed, and builds the report.
 
 use std::io;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::pressure::{self, Pressure};
 use crate::report::{Accuracy, CaseReport, Report, Verdict};
 use crate::setup::Setup;
 
-/// Lowest real-time priority.
+/// Real-time priority of the polling thread: the lowest.
 const PRIORITY: i32 = 1;
-/// Maximum number of runs of a case that a stall disturbs.
+/// Maximum number of runs of a case, if stalls disturb it.
 const ATTEMPTS_MAX: u32 = 8;
-/// Number of runs that must all be late before a case fails.
+/// Number of late runs after which a case fails; a stall may explain fewer.
 const LATE_RUNS: u32 = 3;
 
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,7 @@ pub enum TestError {
     Ended(String),
 }
 
-/// Returns the cases of `all` that match one of the patterns, or all of them if there is no pattern.
+/// Returns the cases of `all` that match a pattern of `only`; all cases if `only` is empty.
 pub fn select(all: impl IntoIterator<Item = &'static Case>, only: &[String]) -> Vec<&'static Case> {
     let matches = |case: &Case| only.iter().any(|pattern| case.matches(pattern));
     all.into_iter().filter(|case| only.is_empty() || matches(case)).collect()
@@ -42,7 +42,8 @@ pub fn use_real_time() -> io::Result<()> {
     xoff_xdp::host::run_in_real_time(PRIORITY)
 }
 
-/// Examines the device of `setup` by `cases`. Calls `progress` after each case. Setting `interrupt` ends the examination.
+/// Runs each of `cases` `repeat` times on the device of `setup`. Calls `progress` after each run. Setting `interrupt`
+/// ends the examination.
 pub fn examine(
     setup: Setup,
     cases: &[&Case],
@@ -106,8 +107,8 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
             Ok(_) if own > 0 => Err(Void::Disturbed(format!("the tester's own ports lost {own} frames"))),
             Ok(judgement) if judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() => {
                 let stall = match bench.device_stall() {
-                    Nanos::NEVER => "nothing crossed the device".to_owned(),
-                    stall => format!("the device did not run for {} us", stall.0 / 1_000),
+                    Nanos::NEVER => "no frame crossed the device".to_owned(),
+                    stall => format!("the device stalled for {} us", stall.0 / 1_000),
                 };
                 Err(Void::Disturbed(format!("{stall}; {}", judgement.reason())))
             }
@@ -120,7 +121,7 @@ fn examine_case(bench: &mut Bench, case: &Case) -> Result<CaseReport, TestError>
         };
         let run = match failure.zip(pressure.excess_percent().filter(|_| is_local)) {
             Some((reason, percent)) => Err(Void::Disturbed(format!(
-                "programs of this machine waited for a processor for {percent} % of the time; {reason}"
+                "programs on this machine waited for a processor {percent} % of the time; {reason}"
             ))),
             None => run,
         };

@@ -1,10 +1,10 @@
-//! The result of one run of a case: requirements, measurements and plots.
+//! Result of one run of a case: requirements, measurements and plots.
 
 use xoff_wire::units::Nanos;
 
 use crate::report::{Figure, Measurement, Verdict};
 
-/// Result of a run. Without a failed requirement the case passes.
+/// Result of one run of a case. The case passes without failed requirements and doubts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
     failures: Vec<String>,
@@ -22,21 +22,22 @@ impl Judgement {
         Judgement::default()
     }
 
-    /// Fails the case if `holds` is false: no stall of a machine could cause this.
+    /// Fails the case if `holds` is false. For faults that no stall can cause.
     pub fn require(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.failures.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false and the device did not stall: a software device without a core loses frames.
+    /// Fails the case if `holds` is false and the device did not stall. For losses, which a stalled software device
+    /// also causes.
     pub fn require_unless_stalled(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.disturbances.push(failure());
         }
     }
 
-    /// Fails the case if `holds` is false in every run, because a stall of a software device can also cause this.
+    /// Fails the case if `holds` is false in three runs. For delays, which a stalled software device also causes.
     pub fn require_in_time(&mut self, holds: bool, failure: impl FnOnce() -> String) {
         if !holds {
             self.late.push(failure());
@@ -53,12 +54,12 @@ impl Judgement {
         self.notes.push(note.into());
     }
 
-    /// Adds a measured value, without a judgement.
+    /// Adds a measured value to the report, without judging it.
     pub fn measure(&mut self, name: &str, value: f64, unit: &str) {
         self.limits(name, value, unit, (None, None));
     }
 
-    /// Adds a measured value with its limits, without a judgement.
+    /// Adds a measured value and its limits to the report, without judging it.
     pub fn limits(
         &mut self,
         name: &str,
@@ -69,7 +70,7 @@ impl Judgement {
         self.measurements.push(Measurement { at_least, at_most, ..Measurement::new(name, value, unit) });
     }
 
-    /// Adds a measured duration in microseconds.
+    /// Adds a measured duration and its limits, in microseconds.
     pub fn time(&mut self, name: &str, value: Nanos, limits: (Option<Nanos>, Option<Nanos>)) {
         let micros = |time: Nanos| time.0 as f64 / 1e3;
         self.limits(name, micros(value), "us", (limits.0.map(micros), limits.1.map(micros)));
@@ -92,13 +93,12 @@ impl Judgement {
         self.failures.is_empty() && self.verdict() == Verdict::Fail
     }
 
-    /// Returns true if only a delay failed, which another run may not have.
+    /// Returns true if only delays failed, which another run may not have.
     #[must_use]
     pub fn is_only_late(&self) -> bool {
         self.failures.is_empty() && self.disturbances.is_empty() && !self.late.is_empty()
     }
 
-    /// Returns the reason of the verdict.
     #[must_use]
     pub fn reason(&self) -> String {
         let reasons: Vec<&str> = match self.verdict() {

@@ -1,5 +1,4 @@
-//! An instrument that examines switches and NICs from outside: whether they obey, send and survive PFC as IEEE 802.1Qbb
-//! requires.
+//! Examines from outside whether a switch or NIC obeys and sends PFC as IEEE 802.1Qbb requires (`xoff test`).
 //!
 //! ```text
 //!   setup (file) --> examination --> accuracy, cases --> bench --> test ports

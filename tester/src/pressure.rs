@@ -1,5 +1,5 @@
-//! Competition for the processors of this machine. It delays a device that is a program on the same machine, such as a
-//! switch behind veth, which real-time priority protects the tester from.
+//! Measures competition for the processors of this machine, which can stall a device that is a program on it, such as a
+//! switch behind veth.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::setup::PortSettings;
 
-/// Share of a run, in percent, during which programs waited for a processor, from which a failure proves nothing.
+/// Share of a run, in percent, during which programs may wait for a processor. Above it, a failure proves nothing.
 const LIMIT_PERCENT: u128 = 20;
 
-/// Start of a run.
+/// State at the start of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pressure {
     begin: Instant,
@@ -23,7 +23,8 @@ impl Pressure {
         Pressure { begin: Instant::now(), waited: waited() }
     }
 
-    /// Returns the share of the time since the start, in percent, if it is too large to judge a local device.
+    /// Returns the percentage of time since `begin` during which programs waited for a processor, if too large to judge
+    /// a local device.
     #[must_use]
     pub fn excess_percent(self) -> Option<u128> {
         let waited = waited()?.saturating_sub(self.waited?);
@@ -32,13 +33,13 @@ impl Pressure {
     }
 }
 
-/// Returns whether the device under test may be on this machine, because a port is a virtual interface.
+/// Returns true if a port is a virtual interface, so that the device may be a program on this machine.
 #[must_use]
 pub fn is_local(ports: &[PortSettings]) -> bool {
     ports.iter().any(|port| !Path::new("/sys/class/net").join(&port.device).join("device").exists())
 }
 
-/// Returns how long some program has waited for a processor since the start of the machine, if the kernel counts it.
+/// Returns how long at least one program has waited for a processor since boot; `None` if the kernel does not count it.
 fn waited() -> Option<Duration> {
     parse(&fs::read_to_string("/proc/pressure/cpu").ok()?)
 }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pressure_is_that_of_some_tasks() {
+    fn waiting_time_is_total_of_some_line() {
         let text = "some avg10=9.50 avg60=8.00 avg300=7.00 total=1200\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         assert_eq!(parse(text), Some(Duration::from_micros(1_200)));
         assert_eq!(parse("full total=7\n"), None);

@@ -1,4 +1,4 @@
-//! The file of an examination: the device as its operator describes it, and the test ports.
+//! Setup file of an examination (`dut.toml`): the device as its operator describes it, and the test ports.
 //!
 //! ```
 //! let text = r#"
@@ -34,7 +34,6 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
 use crate::report::Device;
 
-/// Maximum number of test ports.
 pub const PORTS_MAX: usize = 16;
 const MTU_MAX: u32 = 9216;
 const SOAK: Nanos = Nanos::from_secs(3);
@@ -77,7 +76,7 @@ xoff_config::keys! {
     }
 }
 
-/// Validated file of an examination.
+/// Validated setup file of an examination.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     pub device: DeviceSettings,
@@ -91,7 +90,7 @@ pub struct Setup {
 pub struct DeviceSettings {
     pub name: String,
     pub lossless: ClassSet,
-    /// Classes that obey PFC frames; by default the lossless ones.
+    /// Classes for which the device obeys PFC frames; by default the lossless classes.
     pub obeys: ClassSet,
     /// Header field that determines the class of a frame.
     pub trust: Trust,
@@ -101,19 +100,19 @@ pub struct DeviceSettings {
     pub dscp_to_class: [Class; 64],
     /// Longest IP packet in bytes.
     pub mtu: u32,
-    /// Delay of each cable, one way.
+    /// One-way delay of each cable.
     pub cable: Nanos,
-    /// Threshold of a class at which the device pauses its peer, if known.
+    /// Queue length of a class at which the device sends XOFF, if known.
     pub xoff: Option<Bytes>,
-    /// Threshold of a class at which the device resumes its peer, if known.
+    /// Queue length of a class at which the device sends XON, if known.
     pub xon: Option<Bytes>,
-    /// Room beyond `xoff`, if known.
+    /// Bytes of a class that the device accepts beyond `xoff`, if known.
     pub headroom: Option<Bytes>,
-    /// Bytes that the device counts for a frame beyond its length without FCS.
+    /// Bytes that the device counts per frame beyond the length without FCS; 4 by default.
     pub frame_overhead: Bytes,
-    /// Unit in which the device counts a frame; 1 byte by default.
+    /// Buffer cell, to whose multiple the device rounds up each frame; 1 byte by default.
     pub cell: Bytes,
-    /// Queue length beyond which the device marks ECN, if it does.
+    /// Queue length beyond which the device marks ECN, if it marks at all.
     pub ecn: Option<Bytes>,
     /// Detection time of the PFC watchdog, if there is one.
     pub watchdog: Option<Nanos>,
@@ -127,13 +126,13 @@ pub struct DeviceSettings {
     pub counters: Option<String>,
 }
 
-/// Way of a test port to its line.
+/// Path of a test port's frames to the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortKind {
     /// Sends and receives by AF_XDP.
     #[default]
     Station,
-    /// Sends through the kernel's queues: the NIC is the device under test.
+    /// Sends through the kernel's queues, because the NIC is the device under test.
     Kernel,
 }
 
@@ -142,15 +141,15 @@ pub struct PortSettings {
     /// Interface name, in the namespace of the tester.
     pub device: String,
     pub speed: BitRate,
-    /// Address of the tester's station; `None` means the interface's.
+    /// MAC address of the port; `None` means the interface's own.
     pub mac: Option<MacAddr>,
     pub vlan: Option<u16>,
-    /// Label of the connected port of the device.
+    /// Label of the device's port to which the test port is connected.
     pub connected: Option<String>,
     pub kind: PortKind,
 }
 
-/// Header field by which the device classifies a frame.
+/// Header field and value that give a frame its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Pcp(u8),
@@ -173,12 +172,12 @@ impl Setup {
         Setup::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
-    /// Parses a file, called `name` in errors.
+    /// Parses the text of a setup file that errors call `name`.
     pub fn from_toml(name: &str, text: &str) -> Result<Setup, ConfigError> {
         reader::read(name, text, |root, problems| read(&root, problems)).map(|(setup, _)| setup)
     }
 
-    /// Describes a NIC of this machine whose line leads to the port `peer`.
+    /// Creates the setup for a NIC of this machine whose line leads to the interface `peer`.
     #[must_use]
     pub fn of_nic(nic: &str, peer: &str, speed: BitRate, device: DeviceSettings) -> Setup {
         let port = |name: &str, kind| PortSettings {
@@ -206,14 +205,14 @@ impl Setup {
         marked.or((device.default_class == class).then_some(Mark::Untagged))
     }
 
-    /// Returns the time after an XOFF until which a conforming device may still begin frames on a line of this speed.
+    /// Returns how long after an XOFF a conforming device may still begin frames on a line of `speed`.
     #[must_use]
     pub fn response(&self, speed: BitRate) -> Nanos {
         let round_trip = Nanos(2 * self.device.cable.0);
         standard_response(speed).after(round_trip).after(self.device.response_allowance)
     }
 
-    /// Returns the settings as pairs of label and value.
+    /// Returns the device's name and settings for the report.
     #[must_use]
     pub fn describe(&self) -> Device {
         let device = &self.device;
@@ -276,7 +275,7 @@ fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<Setup> {
 }
 
 impl DeviceSettings {
-    /// Describes a device of this name with default settings.
+    /// Creates a device with this name and default settings.
     #[must_use]
     pub fn new(name: &str, lossless: ClassSet) -> DeviceSettings {
         let settings = device_settings(DeviceKeys::default(), lossless);
@@ -355,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn mark_of_class_follows_the_maps_of_the_device() {
+    fn mark_follows_class_maps_of_device() {
         let read =
             |device: &str| Setup::from_toml("dut.toml", &format!("[device]\n{device}\n{PORTS}")).unwrap();
         let three = Class::ALL[3];
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_dut_file_names_what_is_missing() {
+    fn setup_file_error_names_cause() {
         for (text, part) in [
             ("[[port]]\ndevice = \"a\"\nspeed = \"1G\"", "1 test ports, but 2 to 16"),
             (&format!("{PORTS}[[port]]\ndevice = \"a\"\nspeed = \"1G\""), "two ports have the interface `a`"),

@@ -1,4 +1,4 @@
-//! The way of a test port to its line: AF_XDP, or the kernel's own queues if the tester examines this machine's NIC.
+//! Path of a test port's frames to the line: AF_XDP, or the kernel's queues if this machine's NIC is under test.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ pub(super) enum Line {
     Kernel(Box<[KernelQueue; CLASSES]>),
 }
 
-/// Packet socket of a class, and the frame that the kernel has no room for.
+/// Packet socket of a class, and the frame that the kernel has not yet accepted.
 #[derive(Debug)]
 pub(super) struct KernelQueue {
     link: Link,
@@ -60,7 +60,7 @@ impl Line {
         }
     }
 
-    /// Returns the first bytes of a received frame.
+    /// Returns the first bytes of a received frame; all bytes of a MAC control frame.
     pub(super) fn head(&self, frame: &Frame) -> &[u8] {
         match self {
             Line::Station(station) => station.store().head(frame),
@@ -82,7 +82,8 @@ impl Line {
         }
     }
 
-    /// Returns whether the line takes a frame of `class`, with at most `commit` bytes before it.
+    /// Returns true if the line accepts a frame of `class` now. AF_XDP accepts while it has less than `commit` unsent
+    /// bytes.
     pub(super) fn has_room(&self, class: Class, commit: Bytes) -> bool {
         match self {
             Line::Station(station) => station.committed() < commit,
@@ -90,7 +91,7 @@ impl Line {
         }
     }
 
-    /// Sends a frame of `len` bytes that `write` fills. Returns false without free memory.
+    /// Sends a frame of `len` bytes that `write` fills. Returns false if no frame memory is free.
     pub(super) fn send(&mut self, class: Class, len: u32, write: impl FnOnce(&mut [u8])) -> bool {
         match self {
             Line::Station(station) => {
@@ -103,13 +104,14 @@ impl Line {
                     station.send(frame);
                     return true;
                 }
-                // A frame in several chunks. An empty one first, because `write` must not be in vain.
+                // The frame needs several chunks. An empty frame first shows that memory is free, because `write`
+                // counts its frame as sent.
                 station.store_mut().free(frame);
                 let mut bytes = vec![0; len as usize];
                 let Some(frame) = station.store_mut().make(&bytes) else { return false };
                 station.store_mut().free(frame);
                 write(&mut bytes);
-                let frame = station.store_mut().make(&bytes).expect("the memory of the empty frame is free");
+                let frame = station.store_mut().make(&bytes).expect("the empty frame's memory is free again");
                 station.send(frame);
             }
             Line::Kernel(queues) => {
@@ -139,7 +141,7 @@ impl Line {
         }
     }
 
-    /// Returns the number of frames that this machine lost.
+    /// Returns how many frames this machine lost since the line was opened.
     pub(super) fn lost(&self) -> u64 {
         match self {
             Line::Station(station) => station.drops().total,

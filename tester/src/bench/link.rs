@@ -1,4 +1,4 @@
-//! The links of the test ports, and the addresses that the device learns behind them.
+//! Changes the links of test ports, and announces their addresses to the device.
 
 use xoff_host::announce;
 use xoff_netlink::{Conversation, link_named, set_up};
@@ -16,10 +16,10 @@ impl Bench {
         self.run_for(QUIET)
     }
 
-    /// Takes the interface of a port down, or up again.
+    /// Sets the interface of a port up or down.
     ///
     /// # Errors
-    /// If the kernel refuses, so that the case is not possible.
+    /// If the kernel refuses; the case is then not possible.
     pub fn set_link(&mut self, port: usize, up: bool) -> Result<(), Void> {
         let device = &self.ports[port].settings.device;
         let talk = || {

@@ -1,13 +1,13 @@
-//! The bench: one thread that polls all test ports, sends streams and exact frames, and records what arrives.
+//! The bench: one thread that polls all test ports, sends streams and single frames, and records received frames.
 //!
 //! | primitive | use |
 //! |---|---|
-//! | [`Bench::stream`], [`Bench::stop`] | paced streams of stamped frames |
-//! | [`Bench::send_now`], [`Bench::pause`], [`Bench::resume`] | an exact frame; a PFC frame |
-//! | [`Bench::hold`], [`Bench::release`] | a pause that the bench refreshes |
-//! | [`Bench::run_for`], [`Bench::run_until`] | polls, sends and records meanwhile |
-//! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | records |
-//! | [`Bench::longest_stall`], [`Bench::require_steady`] | validity of a measurement |
+//! | [`Bench::stream`], [`Bench::stop`] | send paced streams of stamped frames |
+//! | [`Bench::send_now`], [`Bench::pause`], [`Bench::resume`] | send a single frame or PFC frame |
+//! | [`Bench::hold`], [`Bench::release`] | pause classes, with refreshes by the bench |
+//! | [`Bench::run_for`], [`Bench::run_until`] | poll, send and record for a time |
+//! | [`Bench::arrivals`], [`Bench::controls`], [`Bench::others`], [`Bench::tally`] | read the records of received frames |
+//! | [`Bench::longest_stall`], [`Bench::require_steady`] | detect stalls that spoil a measurement |
 
 mod line;
 mod link;
@@ -40,23 +40,23 @@ use crate::setup::{PortKind, Setup};
 use stream::{Station, Stream};
 use timeline::SentControl;
 
-/// Longest sleep between two polls, which limits the uncertainty of an arrival.
+/// Longest sleep between two polls, which limits the uncertainty of arrival times.
 const NAP_MAX: Nanos = Nanos::from_micros(40);
-/// Time before a due frame from which the bench polls without sleep.
+/// Time before a due frame during which the bench polls without sleep.
 const SPIN: Nanos = Nanos::from_micros(30);
-/// Stalls below this length are not recorded one by one.
+/// Shortest stall of the tester that is recorded.
 const STALL_MIN: Nanos = Nanos::from_micros(100);
-/// Least silence of the heartbeat that counts as a stall of the device.
+/// Minimum of `stall_limit`: shorter gaps between heartbeats are no stall of the device.
 const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(5);
-/// Rate of 1,000 frames of `HEARTBEAT_SIZE` a second on a line.
+/// Line rate of the heartbeat: 1,000 frames of `HEARTBEAT_SIZE` per second.
 const HEARTBEAT: BitRate =
     BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
-/// Length of a heartbeat without FCS: more than the minimum, which a defective device may drop.
+/// Length of a heartbeat without FCS. A defective device may drop the shortest frames.
 const HEARTBEAT_SIZE: u32 = 200;
 /// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Maximum time for frames of a case to leave the device.
+/// Maximum time that the last frames of a case may need to leave the device.
 const DRAIN_MAX: Nanos = Nanos::from_secs(2);
 
 /// Reason why a run of a case has no result.
@@ -68,7 +68,7 @@ pub enum Void {
     /// The ports or the settings do not permit the case.
     #[error("{0}")]
     NotPossible(String),
-    /// The device does not even do what the case needs before its own question.
+    /// The device fails a precondition of the case, such as forwarding.
     #[error("{0}")]
     Failed(String),
     #[error("the interface {0} was removed")]
@@ -77,7 +77,6 @@ pub enum Void {
     Interrupted,
 }
 
-/// Reason why a test port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
@@ -88,7 +87,7 @@ pub enum OpenError {
     Wait(#[from] io::Error),
 }
 
-/// Test ports and the device between them.
+/// Test ports, and the streams and records of the current case.
 #[derive(Debug)]
 pub struct Bench {
     pub setup: Setup,
@@ -100,14 +99,14 @@ pub struct Bench {
     epoch: u16,
     interrupt: Arc<AtomicBool>,
     wakers: Rc<[OwnedFd]>,
-    /// Start and length of each stall.
+    /// Start and length of each stall of the tester.
     stalls: Vec<(Nanos, Nanos)>,
     last_step: Nanos,
-    /// Time until which the bench sleeps on purpose.
+    /// End of the last intended sleep, which is no stall.
     asleep_until: Nanos,
 }
 
-/// Pause that the bench refreshes.
+/// Pause that the bench refreshes until `until`.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     port: usize,
@@ -158,7 +157,7 @@ impl Bench {
         self.ports[port].reaction = reaction;
     }
 
-    /// Lets a port count frames without records of each, for cases with many frames.
+    /// Makes a port count received frames without recording each, for cases with many frames.
     pub fn only_count(&mut self, port: usize) {
         self.ports[port].keeps_arrivals = false;
     }
@@ -166,10 +165,10 @@ impl Bench {
     /// Starts a stream.
     ///
     /// # Errors
-    /// If no mark gives a frame the stream's class.
+    /// If no mark gives a frame the class of the stream.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
-            Void::NotPossible(format!("no frame has class {} by the file's maps; set `trust`", flow.class))
+            Void::NotPossible(format!("the file's maps give no frame class {}; set `trust`", flow.class))
         })?;
         let id = u8::try_from(self.streams.len()).map(StreamId).expect("a case has more than 256 streams");
         let station = |port: usize| {
@@ -194,7 +193,6 @@ impl Bench {
         self.streams.iter_mut().for_each(|stream| stream.is_stopped = true);
     }
 
-    /// Returns the number of frames that a stream has sent.
     #[must_use]
     pub fn sent(&self, stream: StreamId) -> u64 {
         self.streams[usize::from(stream.0)].sent
@@ -256,7 +254,8 @@ impl Bench {
         self.pause(port, &times)
     }
 
-    /// Pauses classes at a port until [`Bench::release`], at most for `limit`: the bench refreshes the XOFF.
+    /// Pauses classes of the device at `port` until [`Bench::release`], at most for `limit`. The bench refreshes the
+    /// XOFF.
     pub fn hold(&mut self, port: usize, classes: ClassSet, limit: Nanos) -> Moment {
         let sent = self.pause_fully(port, classes);
         let refresh = Nanos(self.pause_time(port, u16::MAX).0 / 3);
@@ -265,7 +264,7 @@ impl Bench {
         sent
     }
 
-    /// Ends the holds of a port by XON.
+    /// Ends the pauses of [`Bench::hold`] at a port by XON for all classes.
     pub fn release(&mut self, port: usize) -> Moment {
         self.holds.retain(|hold| hold.port != port);
         self.resume(port, ClassSet::ALL)
@@ -288,20 +287,20 @@ impl Bench {
         }
     }
 
-    /// Builds the PFC frame of a port.
+    /// Builds a PFC frame of a port with these classes and pause times.
     #[must_use]
     pub fn pfc(&self, port: usize, times: &[(Class, u16)]) -> Vec<u8> {
         let pfc = times.iter().fold(Pfc::default(), |pfc, &(class, time)| pfc.with(class, Quanta(time)));
         MacControl::Pfc(pfc).encode(self.ports[port].mac()).to_vec()
     }
 
-    /// Returns the duration of a pause at the port's speed.
+    /// Returns how long `quanta` last at the port's speed.
     #[must_use]
     pub fn pause_time(&self, port: usize, quanta: u16) -> Nanos {
         self.ports[port].speed().time_of_quanta(Quanta(quanta))
     }
 
-    /// Runs until `done` returns true; returns false if `limit` passes before.
+    /// Polls, sends and records until `done` returns true. Returns false if `limit` passes first.
     pub fn run_until(&mut self, limit: Nanos, mut done: impl FnMut(&Bench) -> bool) -> Result<bool, Void> {
         let wakers = Rc::clone(&self.wakers);
         let mut sleeper = Sleeper::new(&wakers);
@@ -323,19 +322,19 @@ impl Bench {
         self.run_until(time, |_| false).map(drop)
     }
 
-    /// Returns the longest time between two polls from `since` on, without intended sleeps.
+    /// Returns the longest stall of the tester since `since`: time between two polls minus intended sleep.
     #[must_use]
     pub fn longest_stall(&self, since: Nanos) -> Nanos {
         let later = self.stalls.iter().rev().take_while(|(begin, length)| begin.after(*length) >= since);
         later.map(|(_, length)| *length).max().unwrap_or_default()
     }
 
-    /// Makes the run void if the tester stalled for more than `limit` from `since` on.
+    /// Voids the run with an error if the tester stalled for more than `limit` since `since`.
     pub fn require_steady(&self, since: Nanos, limit: Nanos) -> Result<(), Void> {
         let stall = self.longest_stall(since);
         match stall > limit {
             true => Err(Void::Disturbed(format!(
-                "the tester did not run for {} us, more than {} us",
+                "the tester stalled for {} us; at most {} us are allowed",
                 stall.0 / 1_000,
                 limit.0 / 1_000
             ))),
@@ -343,7 +342,7 @@ impl Bench {
         }
     }
 
-    /// Returns the tolerance of a time that ends with an arrival: the tester's 99th percentile, at most eight times its
+    /// Returns the tolerance of arrival times: the 99th percentile of the tester's error, at most eight times the
     /// median, and at least 20 us.
     #[must_use]
     pub fn tolerance(&self) -> Nanos {
@@ -351,7 +350,7 @@ impl Bench {
         Nanos(error_p99_ns.min(8 * error_p50_ns)).max(Nanos::from_micros(20))
     }
 
-    /// Starts frames at 1 kHz, which show that the device runs.
+    /// Starts a stream of 1,000 frames per second, whose gaps show stalls of the device.
     pub fn start_heartbeat(&mut self, from: usize, to: usize, class: Class) -> Result<(), Void> {
         let is_station = |port: usize| self.ports[port].settings.kind == PortKind::Station;
         if self.heartbeat.is_none() && is_station(from) && is_station(to) {
@@ -361,8 +360,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns the longest time between two heartbeats. The time is zero without heartbeats, and also if none arrived
-    /// although other frames did: then the device ran.
+    /// Returns the longest gap between heartbeats. If none arrived, returns `Nanos::NEVER`, or zero if other frames
+    /// arrived or the heartbeat was not started.
     #[must_use]
     pub fn device_stall(&self) -> Nanos {
         let Some(stream) = self.heartbeat else { return Nanos::ZERO };
@@ -374,33 +373,33 @@ impl Bench {
         }
     }
 
-    /// Ends the heartbeat, so that the next one begins without a gap.
+    /// Ends the heartbeat, so that the time until the next one is no gap.
     pub fn end_heartbeat(&mut self) {
         if let Some(stream) = self.heartbeat.take() {
             self.stop(stream);
         }
     }
 
-    /// Returns the longest time between two heartbeats that explains no failure.
+    /// Returns the longest gap between heartbeats that is no stall of the device.
     #[must_use]
     pub fn stall_limit(&self) -> Nanos {
         DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
     }
 
-    /// Makes the run void if a heartbeat was started, and none certainly arrived between two times: a device that is a
-    /// program may have been stalled, too.
+    /// Voids the run with an error if a heartbeat was started, but none certainly arrived between two times: the device
+    /// may have stalled.
     pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
         let Some(stream) = self.heartbeat else { return Ok(()) };
         let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;
         match self.arrivals_of(stream).any(is_between) {
             true => Ok(()),
             false => {
-                Err(Void::Disturbed("the device forwarded nothing in the opposite direction either".into()))
+                Err(Void::Disturbed("the device forwarded no heartbeat in the opposite direction".into()))
             }
         }
     }
 
-    /// Returns the number of frames that the tester's own ports lost since their opening.
+    /// Returns how many frames the test ports lost in this machine since they were opened.
     #[must_use]
     pub fn own_losses(&self) -> u64 {
         self.ports.iter().map(|port| port.line.lost()).sum()
@@ -436,7 +435,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Sends XON for all classes on all ports except this machine's own NIC.
+    /// Sends XON for all classes on all ports except a NIC under test.
     fn resume_everything(&mut self) {
         for port in 0..self.ports.len() {
             if self.ports[port].settings.kind == PortKind::Kernel {
@@ -461,7 +460,7 @@ impl Bench {
             let streams = &mut self.streams;
             port.receive(self.epoch, |arrival, sent_at| {
                 let stream = streams.get_mut(usize::from(arrival.stream.0));
-                // Copies at other ports are floods, not duplicates.
+                // Frames that arrive at other ports were flooded, and are no duplicates.
                 if let Some(stream) = stream.filter(|stream| stream.flow.to == index) {
                     stream.tally.note(arrival, sent_at);
                 }
@@ -477,7 +476,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Sends the frames of a port that are due, in the order of their times.
+    /// Sends a port's due frames, earliest first.
     fn transmit(&mut self, index: usize) {
         let port = &mut self.ports[index];
         for _ in 0..BATCH {
@@ -512,7 +511,7 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// Leaves nothing paused, also after an error or a panic.
+    /// Resumes all classes of the device, also after an error or a panic.
     fn drop(&mut self) {
         self.resume_everything();
     }

@@ -1,4 +1,4 @@
-//! A test port: its station, its obedience to pauses, and the records of its frames.
+//! A test port: sends frames, obeys pauses, and records received frames.
 
 use xoff_dataplane::frame::{FRAME_MAX, Frame};
 use xoff_host::payload::{self, Parsed};
@@ -14,14 +14,14 @@ use super::timeline::SentControl;
 use super::{Moment, OpenError};
 use crate::setup::PortSettings;
 
-/// Maximum number of records of control frames.
+/// Maximum number of recorded MAC control frames.
 const CONTROLS_MAX: usize = 100_000;
 const OTHERS_MAX: usize = 10_000;
 
 /// Reaction of a test port to PFC frames of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reaction {
-    /// Obeys for all classes.
+    /// Stops the streams of each paused class.
     #[default]
     Obey,
     Ignore,
@@ -34,7 +34,7 @@ pub struct TestPort {
     pub controls: Vec<ControlFrame>,
     pub others: Vec<OtherFrame>,
     pub(super) sent: Vec<SentControl>,
-    /// True if arrivals are recorded one by one, beside the tallies.
+    /// True if each received frame is recorded, in addition to the tallies.
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
     pub(super) line: Line,
@@ -43,7 +43,7 @@ pub struct TestPort {
     line_free: Nanos,
     commit: Bytes,
     frames: Vec<Frame>,
-    /// Bytes of a frame in several pieces of memory.
+    /// Copy of a received frame that spans several memory chunks.
     whole: Vec<u8>,
 }
 
@@ -131,7 +131,7 @@ impl TestPort {
                     self.arrivals.push(arrival);
                 }
             }
-            Parsed::Data(_) => {} // of an earlier case
+            Parsed::Data(_) => {} // sent in an earlier case
             Parsed::Corrupt | Parsed::Other => {
                 if self.others.len() < OTHERS_MAX {
                     let len = head.len().min(frame.len() as usize).min(OTHER_BYTES_MAX);
@@ -141,7 +141,7 @@ impl TestPort {
         }
     }
 
-    /// Returns the classes that may not send.
+    /// Returns the classes that the port must not send now.
     pub(super) fn paused(&mut self, now: Nanos) -> ClassSet {
         let paused = self.gate.paused(now);
         match self.reaction {
@@ -159,7 +159,7 @@ impl TestPort {
         self.line_free
     }
 
-    /// Sends a frame of `len` bytes that `write` fills. Returns false without free memory.
+    /// Sends a frame of `len` bytes that `write` fills. Returns false if no frame memory is free.
     pub(super) fn send(&mut self, now: Nanos, class: Class, len: u32, write: impl FnOnce(&mut [u8])) -> bool {
         if !self.line.send(class, len, write) {
             return false;
@@ -184,5 +184,5 @@ impl TestPort {
     }
 }
 
-/// Longest time on the line that a port catches up.
+/// Maximum line time that a port makes up after a late poll.
 const BEHIND_MAX: Nanos = Nanos::from_micros(50);

@@ -16,7 +16,6 @@ pub struct Arrival {
     pub when: Moment,
     pub stream: StreamId,
     pub sequence: u64,
-    /// Class of the stream.
     pub class: Class,
     pub tag: Option<Tci>,
     pub dscp: u8,
@@ -28,7 +27,7 @@ pub struct Arrival {
     pub is_intact: bool,
 }
 
-/// Received frame of EtherType 0x8808.
+/// Received MAC control frame (EtherType 0x8808).
 #[derive(Clone, Debug)]
 pub struct ControlFrame {
     pub when: Moment,
@@ -68,17 +67,17 @@ pub struct OtherFrame {
     pub bytes: Vec<u8>,
 }
 
-/// Maximum bytes of an [`OtherFrame`].
+/// Maximum number of recorded bytes of an [`OtherFrame`].
 pub const OTHER_BYTES_MAX: usize = 1_514;
 
 /// Counts of a stream's received frames.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Frames, with repeated ones.
+    /// Received frames, duplicates included.
     pub frames: u64,
     /// Bytes on the line, with preambles and gaps.
     pub line_bytes: Bytes,
-    /// Sequence numbers: duplicated and reordered frames.
+    /// Received sequence numbers, which show duplicated and reordered frames.
     pub tracker: Tracker,
     /// Frames with changed content.
     pub damaged: u64,
@@ -86,12 +85,12 @@ pub struct Tally {
     pub last: Option<Moment>,
     /// Sum of the delays through the device.
     pub delay_total: Nanos,
-    /// Longest time that certainly passed between two frames.
+    /// Longest time that certainly passed between two successive frames.
     pub longest_gap: Nanos,
 }
 
 impl Tally {
-    /// Returns the number of frames that never arrived, of `sent` frames.
+    /// Returns how many of `sent` frames never arrived.
     #[must_use]
     pub fn lost(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.tracker.distinct())

@@ -7,26 +7,26 @@ use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 use super::records::{StreamId, Tally};
 use crate::setup::Mark;
 
-/// Frames to send.
+/// Parameters of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     pub from: usize,
     pub to: usize,
     pub class: Class,
-    /// Mark that gives the frames their class; `None` takes that of the file.
+    /// Mark that gives the frames their class; `None` takes the mark from the setup file.
     pub mark: Option<Mark>,
     /// Length of each frame in bytes, without FCS.
     pub size: u32,
     /// Rate on the line, with preambles and gaps.
     pub rate: BitRate,
-    /// Number of frames; `None` does not end.
+    /// Number of frames; without it the stream does not end.
     pub count: Option<u64>,
-    /// ECN bits.
+    /// ECN bits of the IP header.
     pub ecn: u8,
 }
 
 impl Flow {
-    /// Describes a stream of 500-byte frames at 20 Mb/s.
+    /// Creates an endless stream of 500-byte frames at 20 Mb/s.
     #[must_use]
     pub fn new(from: usize, to: usize, class: Class) -> Flow {
         let rate = BitRate::from_mbps(20);
@@ -59,9 +59,9 @@ impl Flow {
     }
 }
 
-/// Longest delay that a stream catches up after a stall of the tester.
+/// Maximum lateness that a stream makes up after a stall of the tester.
 const CATCH_UP: Nanos = Nanos::from_millis(1);
-/// Period of the pattern: a prime number, so that shifted frames differ.
+/// Period of the payload pattern in bytes: a prime number, so that all bytes of a period differ.
 const PERIOD: usize = 251;
 const PATTERN_LEN: usize = 9_300 + PERIOD;
 
@@ -82,7 +82,6 @@ fn filling(sequence: u64, len: usize) -> &'static [u8] {
     &PATTERN[start..(start + len).min(PATTERN_LEN)]
 }
 
-/// Running stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub flow: Flow,
@@ -143,7 +142,7 @@ impl Stream {
         self.is_stopped || self.flow.count.is_some_and(|count| self.sent >= count)
     }
 
-    /// Writes the next frame, and advances the stream.
+    /// Writes the next frame, and advances its sequence number and due time.
     pub(super) fn write(&mut self, now: Nanos, frame: &mut [u8]) {
         let (size, sequence) = (self.flow.size as usize, self.sent);
         let stamp = Stamp {
@@ -164,14 +163,14 @@ impl Stream {
     }
 }
 
-/// Returns whether the bytes behind the stamp are those that the sender wrote.
+/// Returns true if the bytes after the stamp equal the pattern of frame `sequence`.
 pub(super) fn is_intact(sequence: u64, stamp_end: usize, bytes: &[u8]) -> bool {
     let rest = bytes.get(stamp_end..).unwrap_or_default();
     let expected = filling(sequence, rest.len());
     rest == &expected[..expected.len().min(rest.len())]
 }
 
-/// Address and VLAN of a test port's station.
+/// MAC address and VLAN of a test port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Station {
     pub mac: MacAddr,
@@ -183,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_byte_of_payload_is_found() {
+    fn changed_payload_byte_is_detected() {
         let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
         let stations = [1, 2].map(|last| Station { mac: mac(last), vlan: None });
         let flow = Flow::new(0, 1, Class::ALL[3]).size(300);

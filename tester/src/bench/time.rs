@@ -2,9 +2,9 @@
 
 use xoff_wire::units::Nanos;
 
-/// Instant between two readings of the clock.
+/// Instant that lies between two readings of the clock.
 ///
-/// A stall of the tester makes the interval longer, so that bounds that follow from it stay true.
+/// A stall of the tester widens the interval, so that limits computed from it stay true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     pub earliest: Nanos,

@@ -8,7 +8,7 @@ use crate::report::{Curve, Figure, Marker};
 
 /// Number of intervals of a plot.
 const INTERVALS: usize = 120;
-/// Shortest interval.
+/// Shortest interval of a plot.
 const INTERVAL_MIN: Nanos = Nanos::from_micros(100);
 /// Maximum number of markers of a plot.
 const MARKERS_MAX: usize = 60;
@@ -21,7 +21,7 @@ pub(super) struct SentControl {
 }
 
 impl SentControl {
-    /// Returns a record of a MAC control frame, and `None` for another frame.
+    /// Returns a record of a MAC control frame; `None` for any other frame.
     pub(super) fn of(bytes: &[u8], when: Moment) -> Option<SentControl> {
         let header = Header::parse(bytes).ok().filter(MacControl::is_mac_control)?;
         let words = match MacControl::parse(&header, bytes) {
@@ -95,7 +95,7 @@ fn curves(arrivals: &[Arrival], first: Nanos, interval: Nanos) -> Vec<Curve> {
         for arrival in arrivals.iter().filter(|arrival| arrival.class == class) {
             bytes[place(arrival).min(intervals - 1)] += Bytes::on_line(arrival.len);
         }
-        // The last interval is incomplete.
+        // The last interval is incomplete, so its rate would be too low.
         let complete = bytes.len().saturating_sub(1).max(1);
         let points = bytes[..complete].iter().enumerate().map(|(place, bytes)| {
             let middle = (place as f64 + 0.5) * interval.0 as f64 / 1e6;
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn paused_class_has_rate_zero() {
-        // 10 Mb/s in each class, but class 3 pauses from 4 to 8 ms.
+        // 10 Mb/s in each class, but class 3 is paused from 4 to 8 ms.
         let class_3 = (0..12).filter(|ms| !(4..8).contains(ms)).map(|ms| arrival(3, ms * 1_000));
         let mut arrivals: Vec<Arrival> =
             class_3.chain((0..12).map(|ms| arrival(4, ms * 1_000 + 1))).collect();

@@ -1,5 +1,5 @@
-//! Group `buffers`: the thresholds of XOFF and XON, as a peer sees them. Port 2 pauses the class, frames of port 1 fill
-//! the device slowly, and short resumptions drain it step by step.
+//! Group `buffers`: measures the thresholds of XOFF and XON. Port 2 pauses the class while frames from port 1 slowly
+//! fill the device. Short resumptions then drain it step by step.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
@@ -14,21 +14,21 @@ pub(super) const CASES: &[Case] = &[
     Case {
         id: "buffers.xoff",
         title: "At which queue length does the device send XOFF?",
-        source: "IEEE 802.1Q 36.1.3.1; the settings of the device",
+        source: "IEEE 802.1Q 36.1.3.1; thresholds configured on the device",
         ports: 2,
         run: xoff,
     },
     Case {
         id: "buffers.xon",
         title: "At which queue length does the device send XON?",
-        source: "IEEE 802.1Q 36.1.3.1; the settings of the device",
+        source: "IEEE 802.1Q 36.1.3.1; thresholds configured on the device",
         ports: 2,
         run: xon,
     },
     Case {
         id: "buffers.shared",
         title: "Does another port's congestion change the threshold of XOFF?",
-        source: "the settings of the device",
+        source: "thresholds configured on the device",
         ports: 3,
         run: shared,
     },
@@ -38,22 +38,22 @@ const SIZE: u32 = 500;
 /// Longest time for which the device is paused, below the detection time of usual watchdogs.
 const HOLD_MAX: Nanos = Nanos::from_millis(150);
 const FILL_MAX: Nanos = Nanos::from_millis(100);
-/// Time after a drained queue until the device has sent its XON.
+/// Time that the device has for its XON after its queue is empty.
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Shortest time between two frames of a slow filling.
+/// Longest time between two frames that fill the device.
 const GAP: Nanos = Nanos::from_micros(200);
-/// Time of a short resumption, in lines of 1 Gb/s.
+/// Duration of a short resumption, as bytes on the line.
 const STEP_BYTES: u64 = 2_000;
 const STEPS_MAX: usize = 2_000;
 
-/// Queue length at which XOFF was sent.
+/// Queue length at which the device sent XOFF.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Threshold {
     pub stream: StreamId,
     pub bytes: u64,
-    /// Possible error, in bytes.
+    /// Possible error of `bytes`.
     pub error: u64,
-    /// Time between two frames of the filling.
+    /// Time between two frames that filled the device.
     pub interval: Nanos,
 }
 
@@ -63,7 +63,8 @@ pub(super) fn counted(bench: &Bench, size: u32) -> u64 {
     (u64::from(size) + device.frame_overhead.0).next_multiple_of(device.cell.0.max(1))
 }
 
-/// Pauses `class` at port 2, and fills the device from `from` until it sends XOFF. The pause stays after an XOFF.
+/// Pauses `class` at port 2, and fills the device from port `from` until it sends XOFF. After an XOFF the pause stays;
+/// without one, the device is drained.
 fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result<Option<Threshold>, Void> {
     start_heartbeat(bench)?;
     let response = response_limit(bench).max(Nanos::from_millis(3));
@@ -101,8 +102,8 @@ fn empty(bench: &mut Bench, filled: &[StreamId]) -> Result<(), Void> {
     bench.run_for(QUIET)
 }
 
-/// Measures the queue length at which the device sends XOFF: the least of three, because delays only increase it.
-/// Returns `None` if the device sends none.
+/// Measures the queue length at which the device sends XOFF; `None` if it sends no XOFF. Takes the least of three runs,
+/// because delays only increase the length.
 pub(super) fn threshold(bench: &mut Bench, from: usize, class: Class) -> Result<Option<Threshold>, Void> {
     let mut interval = GAP;
     if let Some(xoff) = bench.setup.device.xoff {
@@ -138,7 +139,7 @@ fn xoff(bench: &mut Bench) -> Result<Judgement, Void> {
             judgement.measure(&name, bytes as f64, "bytes");
             continue;
         };
-        // A tenth, because devices count in cells of a few hundred bytes.
+        // A tenth of the threshold is tolerated, because devices count in cells of a few hundred bytes.
         let slack = expected.0 / 10 + error + counted(bench, SIZE);
         let (low, high) = (expected.0.saturating_sub(slack - error), expected.0 + slack);
         judgement.limits(&name, bytes as f64, "bytes", (Some(low as f64), Some(high as f64)));
@@ -199,7 +200,7 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     judgement
         .require_in_time(found.is_some(), || "the device sent no XON before its queue was empty".to_owned());
     if before - after > total / 4 {
-        return Err(Void::Disturbed("a step of the drain was too long".into()));
+        return Err(Void::Disturbed("one resumption drained over a quarter of the queue".into()));
     }
     if let (Some(expected), Some(_)) = (bench.setup.device.xon, found) {
         let slack = expected.0 / 10 + 2 * frame;

@@ -1,4 +1,4 @@
-//! Account of streams: each frame arrived once, in order and unchanged.
+//! Sends streams, and judges that each frame arrived once, in order and unchanged.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
@@ -18,10 +18,10 @@ pub(super) fn drain(bench: &mut Bench, streams: &[StreamId]) -> Result<(), Void>
     bench.run_until(DRAIN, |bench| streams.iter().all(|stream| bench.missing(*stream) == 0)).map(drop)
 }
 
-/// Sends all frames of a stream, and returns the stream.
+/// Sends `count` frames as a stream, and returns the stream.
 ///
 /// # Errors
-/// If the device pauses the sender for [`DRAIN`] in all.
+/// If the device pauses the sender for [`DRAIN`] in total.
 pub(super) fn send_all(bench: &mut Bench, flow: Flow, count: u64) -> Result<StreamId, Void> {
     let stream = bench.stream(flow.count(count))?;
     let limit = Nanos(flow.rate.time_of(Bytes::on_line(flow.size)).0 * count).after(DRAIN);
@@ -62,8 +62,8 @@ pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams
     }
 }
 
-/// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line, within the
-/// capacity of the tester.
+/// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line, if the tester is
+/// fast enough.
 pub(super) fn share(bench: &Bench, percent: u64, streams: usize, size: u32) -> BitRate {
     let line = bench.port(TO).speed().bits_per_second();
     let most = FRAMES_MAX * (u64::from(size) + AROUND) * 8;
@@ -76,12 +76,12 @@ pub(super) fn senders(bench: &Bench) -> impl Iterator<Item = usize> + use<> {
     (0..bench.ports().len()).filter(|port| *port != TO)
 }
 
-/// Returns the size of the longest frame of common MTUs, without FCS.
+/// Returns the frame size without FCS at the MTU of the device, or at 1,500 bytes if that is less.
 pub(super) fn full_size(bench: &Bench) -> u32 {
     bench.setup.device.mtu.min(1_500) + 14
 }
 
-/// Lets the receiver pause `classes` for half of the time, in pauses of `pause`.
+/// Makes the receiver pause and resume `classes` in turn, each for `pause`, until `span` has passed.
 pub(super) fn storm(bench: &mut Bench, classes: &[Class], pause: Nanos, span: Nanos) -> Result<(), Void> {
     let end = bench.now().after(span);
     while bench.now() < end {

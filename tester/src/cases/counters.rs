@@ -1,5 +1,5 @@
-//! Group `counters`: do the device's counters agree with the frames on the wire? The command `counters` of the file
-//! prints a line for each counter: label of the port, name, value. Names: `pfc_received`, `pfc_sent`, `rx_frames`,
+//! Group `counters`: do the device's counters agree with the frames on the wire? The command `counters` of the setup
+//! file prints one line per counter: port label, name, value. Names: `pfc_received`, `pfc_sent`, `rx_frames`,
 //! `tx_frames`, `dropped`.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::judgement::Judgement;
 use crate::report::Verdict;
 
 const fn case(id: &'static str, title: &'static str, run: Run) -> Case {
-    Case { id, title, source: "IEEE 802.1Q 12.23, the counters of the device", ports: 2, run }
+    Case { id, title, source: "IEEE 802.1Q 12.23; counters of the device", ports: 2, run }
 }
 
 pub(super) const CASES: &[Case] = &[
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
 
 /// Maximum time until the device's counters contain the last frames.
 const SETTLE: Nanos = Nanos::from_secs(3);
-/// Maximum number of readings until the counters no longer change.
+/// Maximum number of readings until the counters are stable.
 const READINGS_MAX: usize = 5;
 const FRAMES: u64 = 1_000;
 const TX_FRAMES: &str = "tx_frames";
@@ -38,7 +38,7 @@ const PAUSES: u64 = 10;
 type Key = (String, String);
 type Counters = BTreeMap<Key, u64>;
 
-/// Runs the file's command.
+/// Runs the `counters` command of the setup file.
 fn read(bench: &Bench) -> Result<Counters, Void> {
     let Some(command) = &bench.setup.device.counters else {
         return Err(Void::NotPossible("the file has no `counters` command".into()));
@@ -73,11 +73,11 @@ fn parse(text: &str) -> Result<Counters, String> {
         .collect()
 }
 
-/// Growth of a counter, as the frames on the wire require it.
+/// Growth that the frames on the wire require of a counter.
 struct Expected {
     key: Key,
     frames: u64,
-    /// Frames that the tester did not send, so that the device may count them, too.
+    /// Other frames on the wire, which the device may count or not.
     others: u64,
 }
 
@@ -92,7 +92,8 @@ fn key(bench: &Bench, port: usize, name: &str) -> Result<Key, Void> {
     Ok((bench.port(port).settings.connected.clone().ok_or_else(missing)?, name.to_owned()))
 }
 
-/// Reads counters until those of `keys` no longer change, except sent frames: devices send frames of their own.
+/// Reads the counters `keys` until they are stable. Sent frames may still grow, because devices send frames of their
+/// own.
 fn settled(bench: &mut Bench, keys: &[&Key]) -> Result<Counters, Void> {
     let read = |bench: &Bench| -> Result<Counters, Void> {
         let mut counters = read(bench)?;
@@ -120,7 +121,7 @@ fn growth(before: &Counters, after: &Counters, key: &Key) -> Option<u64> {
 
 /// Judges the growth of counters since `before`.
 fn judge(bench: &mut Bench, before: &Counters, expected: &[Expected]) -> Result<Judgement, Void> {
-    // The command stalls the tester, and so the heartbeat.
+    // Read before the command, which stalls the tester and so its heartbeat.
     let is_stalled = bench.device_stall() > bench.stall_limit();
     let begin = bench.now();
     let mut after = read(bench)?;
@@ -140,19 +141,19 @@ fn judge(bench: &mut Bench, before: &Counters, expected: &[Expected]) -> Result<
         };
         judgement.measure(&format!("{name} of {port}"), counted as f64, "frames");
         judgement.require((*frames..=frames + others).contains(&counted), || {
-            format!("the device counted {counted} frames as {name} of {port}; on the wire were {frames}")
+            format!("the device counted {counted} frames as {name} of {port}; {frames} were on the wire")
         });
     }
     if judgement.measurements.is_empty() {
         return Err(Void::NotPossible("the `counters` command prints none of the case's counters".into()));
     }
     if is_stalled && judgement.verdict() == Verdict::Fail {
-        return Err(Void::Disturbed(format!("the device did not run for a while; {}", judgement.reason())));
+        return Err(Void::Disturbed(format!("the device stalled; {}", judgement.reason())));
     }
     Ok(judgement)
 }
 
-/// Returns the number of frames that a port received beside the streams.
+/// Returns how many received frames of a port belong to no stream.
 fn others(bench: &Bench, port: usize) -> u64 {
     (bench.controls(port).len() + bench.others(port).len()) as u64
 }
@@ -188,7 +189,7 @@ fn pfc(bench: &mut Bench) -> Result<Judgement, Void> {
     judge(bench, &before, &expected)
 }
 
-/// Congests the device until it pauses port 1, and lets it drain. Returns the number of PFC frames of port 2.
+/// Congests the device, so that it pauses port 1, and lets it drain. Returns how many PFC frames port 2 sent.
 fn congest(bench: &mut Bench) -> Result<u64, Void> {
     let class = lossless(bench);
     let span = Nanos::from_millis(20);
@@ -229,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_lines_of_port_name_and_value() {
+    fn counter_lines_have_port_name_value() {
         let counters = parse("p1 pfc_sent 7\n\np2 dropped 0\n").unwrap();
         assert_eq!(counters[&("p1".to_owned(), "pfc_sent".to_owned())], 7);
         assert_eq!(counters.len(), 2);

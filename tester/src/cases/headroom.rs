@@ -1,5 +1,5 @@
 //! Group `headroom`: how many bytes does the device accept after its XOFF? Port 2 pauses the class, and port 1 ignores
-//! the XOFF, so that the device keeps each frame, until it has to drop one.
+//! XOFF, so that the device must buffer frames until it drops one.
 
 use xoff_flow_control::headroom::{Headroom, Link, standard_response};
 use xoff_wire::units::{Bytes, Class, Nanos};
@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "headroom.two-classes",
-        title: "Does each of two lossless classes have its headroom?",
+        title: "Does each of two lossless classes have its own headroom?",
         source: "IEEE 802.1Q 36.1.1, annex N",
         ports: 2,
         run: two_classes,
@@ -67,13 +67,13 @@ pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Resu
         }
     }
     if !filled || early {
-        return Err(Void::Disturbed("the device was not filled while it was paused".into()));
+        return Err(Void::Disturbed("the tester could not fill the device while it was paused".into()));
     }
     Ok(streams.iter().map(|stream| bench.missing(*stream)).sum())
 }
 
-/// Returns the lost frames of a filling, or the fewest of three if the device stalled, because a stall of a software
-/// device also loses frames.
+/// Returns how many frames [`overfill`] lost; the fewest of three runs if the device stalls, because a stalled software
+/// device loses frames.
 fn fewest_lost(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, Void> {
     let mut fewest = u64::MAX;
     for _ in 0..3 {
@@ -85,13 +85,13 @@ fn fewest_lost(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, 
     Ok(fewest)
 }
 
-/// Returns the maximum number of frames that the tester can send while it holds the device.
+/// Returns how many frames the tester can send while it pauses the device.
 fn frames_max(bench: &Bench) -> u64 {
     let bytes = share(bench, 100, 1, SIZE).bytes_in(Nanos(FILL_MAX.0 * 3 / 4)).0.min(BYTES_MAX);
     bytes / u64::from(SIZE + 24)
 }
 
-/// Returns the headroom that the standard requires for the link.
+/// Returns the headroom that the standard requires for the link of port 1.
 fn required(bench: &Bench) -> Bytes {
     let speed = bench.port(FROM).speed();
     let link = Link {
@@ -184,7 +184,7 @@ fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     judgement.limits("lost frames", lost as f64, "frames", (None, Some(0.0)));
     judgement.require_unless_stalled(lost == 0, || {
-        format!("{lost} frames were lost while each class had no more than XOFF and headroom of bytes")
+        format!("{lost} frames were lost although each class had at most XOFF plus headroom in bytes")
     });
     Ok(judgement)
 }

@@ -1,5 +1,5 @@
-//! Group `isolation`: does a paused class block anything else (head-of-line blocking)? Port 2 pauses a class, and few
-//! frames wait for it.
+//! Group `isolation`: does a paused class block other traffic (head-of-line blocking)? Port 2 pauses a class, for which
+//! a few frames are queued.
 
 use xoff_wire::units::{Class, Nanos};
 
@@ -10,7 +10,7 @@ use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 
 const THIRD: usize = 2;
-/// Frames that wait for the paused port: fewer bytes than usual thresholds.
+/// Frames queued for the paused port: fewer bytes than usual XOFF thresholds.
 const WAITING: u64 = 8;
 const VICTIMS: u64 = 200;
 const HOLD: Nanos = Nanos::from_millis(150);
@@ -27,11 +27,11 @@ pub(super) const CASES: &[Case] = &[
         other_port,
     ),
     case("isolation.other-class", "Do other classes pass a paused class at its port?", 2, other_class),
-    case("isolation.other-ingress", "Do frames of another ingress pass frames that wait?", 4, other_ingress),
+    case("isolation.other-ingress", "Do frames between other ports pass frames that wait?", 4, other_ingress),
     case("isolation.floods", "Are frames to a learned address sent to its port only?", 3, floods),
 ];
 
-/// Victim stream, described in messages.
+/// Stream that must pass the queued frames.
 struct Victim {
     from: usize,
     to: usize,
@@ -39,7 +39,7 @@ struct Victim {
     what: String,
 }
 
-/// Lets frames of a paused class wait, and judges that the victim passes them.
+/// Queues frames of a paused class, and judges that the victim passes them.
 fn passes(bench: &mut Bench, victim: &Victim) -> Result<Judgement, Void> {
     let class = lossless(bench);
     start_heartbeat(bench)?;

@@ -15,16 +15,16 @@ const fn case(id: &'static str, title: &'static str, run: Run) -> Case {
 
 pub(super) const CASES: &[Case] = &[
     case("lldp.present", "Does the device announce its PFC settings?", present),
-    case("lldp.classes", "Does the device announce the classes that it serves?", classes),
+    case("lldp.classes", "Does the device announce its lossless classes?", classes),
 ];
 
-/// Interval of LLDP frames (802.1AB 9.2.5.7), with a reserve.
+/// Interval of LLDP frames (30 s, 802.1AB 9.2.5.7) with a reserve.
 const INTERVAL: Nanos = Nanos::from_secs(32);
 
-/// PFC classes of a device's LLDP frame: `None` without the TLV.
+/// PFC classes of an LLDP frame; `None` if it has no PFC TLV.
 type Announced = Option<ClassSet>;
 
-/// Waits for an LLDP frame of the device at port 1.
+/// Waits for an LLDP frame at port 1; `None` if no frame arrives.
 fn announced(bench: &mut Bench) -> Result<Option<Announced>, Void> {
     if !bench.setup.device.dcbx {
         return Err(Void::NotPossible(
@@ -64,7 +64,7 @@ fn classes(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     let lossless = bench.setup.device.lossless;
     judgement.require(classes == lossless, || {
-        format!("the device announces the PFC classes {classes:?}, but serves {lossless:?} by the file")
+        format!("the device announces the PFC classes {classes:?}, but the file has {lossless:?}")
     });
     judgement.note(format!("announced PFC classes: {classes:?}"));
     Ok(judgement)

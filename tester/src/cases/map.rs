@@ -1,5 +1,5 @@
-//! Group `map`: which class has a frame of each code point, and what does the device change in a frame? A code point
-//! has a class if the pause of this class stops its frames.
+//! Group `map`: which class does the device give each code point (DSCP or PCP), and what does it change in a frame? A
+//! code point has the class whose pause stops its frames.
 
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{Class, Nanos};
@@ -14,11 +14,11 @@ use crate::setup::Mark;
 pub(super) const CASES: &[Case] = &[
     case(
         "map.dscp",
-        "Does each DSCP have the class of the file?",
-        "RFC 2474, the settings of the device",
+        "Does each DSCP have the class that the file names?",
+        "RFC 2474; DSCP map configured on the device",
         dscp,
     ),
-    case("map.pcp", "Does each PCP have the class of the file?", "IEEE 802.1Q 6.9.3", pcp),
+    case("map.pcp", "Does each PCP have the class that the file names?", "IEEE 802.1Q 6.9.3", pcp),
     case(
         "map.rewrite",
         "Do forwarded frames keep their tag, PCP and DSCP?",
@@ -32,16 +32,16 @@ const fn case(id: &'static str, title: &'static str, source: &'static str, run: 
     Case { id, title, source, ports: 2, run }
 }
 
-/// Frames of each code point in a pause.
+/// Frames sent with each code point during a pause.
 const FRAMES: u64 = 2;
 const HOLD: Nanos = Nanos::from_millis(150);
 const ECT: u8 = 0b10;
-/// Packets of the congested queue in the ECN case.
+/// Packets that congest the queue in the case `map.ecn`.
 const QUEUED: u64 = 2_000;
 
 fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
     if !matches!(bench.setup.device.trust, Trust::Dscp | Trust::Both) {
-        return Err(Void::NotPossible("the device does not trust the DSCP by the file".into()));
+        return Err(Void::NotPossible("the file says that the device does not trust the DSCP".into()));
     }
     let map = bench.setup.device.dscp_to_class;
     let codes: Vec<_> = (0..64).map(|code| (Mark::Dscp(code), map[usize::from(code)])).collect();
@@ -51,7 +51,7 @@ fn dscp(bench: &mut Bench) -> Result<Judgement, Void> {
 fn pcp(bench: &mut Bench) -> Result<Judgement, Void> {
     if bench.setup.device.trust != Trust::Pcp {
         return Err(Void::NotPossible(
-            "the class of IP packets does not depend on the PCP by the file".into(),
+            "the file says that the class of IP packets does not depend on the PCP".into(),
         ));
     }
     let map = bench.setup.device.pcp_to_class;
@@ -59,7 +59,7 @@ fn pcp(bench: &mut Bench) -> Result<Judgement, Void> {
     classes(bench, &codes)
 }
 
-/// Judges the class of each mark, for all classes that obey PFC.
+/// Pauses each class that obeys PFC in turn, and judges that it stops exactly its marks.
 fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     let obeying: Vec<Class> = bench.setup.device.obeys.iter().collect();
@@ -94,23 +94,23 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
             wrong += u32::from(!is_right);
             judgement.require_in_time(is_right, || match passed {
                 true => format!(
-                    "frames with {mark} passed the pause of class {class}, which they have by the file"
+                    "frames with {mark} passed the pause of class {class}, which is their class in the file"
                 ),
                 false => {
-                    format!("frames with {mark} were paused with class {class}; by the file they have {of}")
+                    format!("frames with {mark} were paused with class {class}; the file gives them {of}")
                 }
             });
         }
-        // The next class begins with a new heartbeat.
+        // Checked for each class, because the next class starts a new heartbeat.
         if judgement.may_be_stall() && bench.device_stall() > bench.stall_limit() {
             return Err(Void::Disturbed(format!(
-                "the device did not run for a while; {}",
+                "the device stalled while under test; {}",
                 judgement.reason()
             )));
         }
     }
     judgement.limits("code points with another class", f64::from(wrong), "code points", (None, Some(0.0)));
-    judgement.note(format!("distinguished classes, which obey PFC: {}", list(&obeying)));
+    judgement.note(format!("judged classes (those that obey PFC): {}", list(&obeying)));
     Ok(judgement)
 }
 
@@ -161,7 +161,7 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Packets that arrived.
+/// Numbers of arrived packets.
 struct Marked {
     marked: u64,
     all: u64,
@@ -169,7 +169,7 @@ struct Marked {
     early: u64,
 }
 
-/// Sends packets while the class is paused or free.
+/// Sends packets with these ECN bits while their class is paused (`congested`) or free.
 fn marked(bench: &mut Bench, ecn: u8, congested: bool) -> Result<Marked, Void> {
     bench.begin_case()?;
     let (class, begin) = (lossless(bench), bench.now());

@@ -1,4 +1,4 @@
-//! All cases, as a table. A case is a function that drives the [`Bench`] and judges what it recorded.
+//! Table of all cases. A case is a function that sends frames by the [`Bench`] and judges the recorded frames.
 
 mod buffers;
 mod complete;
@@ -18,10 +18,10 @@ use crate::judgement::Judgement;
 
 use send::flow as send_flow;
 
-/// Run of a case.
+/// Function that runs a case once.
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 
-/// Case of the examination.
+/// Test case of an examination.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Group and name, such as `receive.expiry`.
@@ -49,7 +49,6 @@ const GROUPS: &[&[Case]] = &[
     counters::CASES,
 ];
 
-/// Returns all cases.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     GROUPS.iter().copied().flatten()
 }
@@ -83,14 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn case_ids_are_unique_and_have_a_group() {
+    fn case_ids_are_unique_with_group() {
         let ids: BTreeSet<_> = all().map(|case| case.id).collect();
         assert_eq!(ids.len(), all().count());
         assert!(ids.iter().all(|id| id.split('.').count() == 2), "{ids:?}");
     }
 
     #[test]
-    fn star_in_pattern_stands_for_any_text() {
+    fn pattern_star_matches_any_text() {
         for (pattern, text, expected) in [
             ("receive.*", "receive.xon", true),
             ("*", "receive.xon", true),

@@ -1,4 +1,4 @@
-//! Streams from port 1 to port 2, and what pauses of port 2 do to them. All groups use them.
+//! Streams from port 1 to port 2 for all groups, and judgements of how pauses of port 2 affect them.
 
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
@@ -9,17 +9,17 @@ pub(super) const FROM: usize = 0;
 pub(super) const TO: usize = 1;
 /// Time for which streams run before a pause.
 pub(super) const BEFORE: Nanos = Nanos::from_millis(20);
-/// Time after the end of a pause in which the first frame must arrive.
+/// Maximum time from the end of a pause to the first frame.
 pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
 pub(super) const QUANTA_MAX: u16 = u16::MAX;
 
-/// Streams of several classes from port 1 to port 2, which arrive.
+/// Streams of several classes from port 1 to port 2, whose frames arrive.
 pub(super) struct Streams {
     pub of: Vec<(Class, StreamId)>,
 }
 
 impl Streams {
-    /// Starts a stream for each class, and waits until all arrive.
+    /// Starts a stream for each class, and waits until frames of all arrive.
     pub(super) fn start(
         bench: &mut Bench,
         classes: impl IntoIterator<Item = Class>,
@@ -52,13 +52,13 @@ impl Streams {
     }
 }
 
-/// Returns a fiftieth of the line rate, from 10 to 200 Mb/s.
+/// Returns the rate of a stream: a fiftieth of the line rate, limited to 10 to 200 Mb/s.
 fn rate(bench: &Bench) -> BitRate {
     let speed = bench.port(FROM).speed().bits_per_second();
     BitRate::new((speed / 50).clamp(10_000_000, 200_000_000)).expect("the rate is not zero")
 }
 
-/// Returns the classes to which the file's maps have a mark.
+/// Returns the classes for which the setup file's maps have a mark.
 pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }
@@ -96,13 +96,13 @@ pub(super) fn between(bench: &Bench, stream: StreamId, from: Nanos, to: Nanos) -
     bench.arrivals_of(stream).filter(is_between).copied().collect()
 }
 
-/// Time after a pause frame at which the device must have reacted.
+/// Returns the time within which the device must react to a PFC frame, with the tester's tolerance.
 pub(super) fn response_limit(bench: &Bench) -> Nanos {
     let speed = bench.port(TO).speed();
     bench.setup.response(speed).after(bench.tolerance()).after(Nanos::from_micros(1))
 }
 
-/// Makes the run void if a pause of `time` is too short for the tester's tolerance.
+/// Voids the run with an error if a pause of `time` is too short for the tester's tolerance.
 pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void> {
     let limit = response_limit(bench);
     match limit.0 * 2 > time.0 {
@@ -115,12 +115,12 @@ pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void
     }
 }
 
-/// Makes the run void if the tester's hold of port 2 may have lapsed since `begin`: a refresh was late.
+/// Voids the run with an error if the pause of port 2 may have expired since `begin`, because its refresh was late.
 pub(super) fn require_held(bench: &Bench, begin: Nanos) -> Result<(), Void> {
     bench.require_steady(begin, Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 2))
 }
 
-/// Pause that the device must obey, with the instant of its last frame.
+/// Pause of a stream that the device must obey.
 #[derive(Clone, Copy)]
 pub(super) struct Expected {
     pub class: Class,
@@ -160,7 +160,7 @@ impl Expected {
     }
 }
 
-/// Sends a frame that must not pause `stream`, and judges the frames that arrive meanwhile.
+/// Sends a frame that must not pause `stream`, and judges that frames of the stream still arrive.
 pub(super) fn has_no_effect(
     bench: &mut Bench,
     judgement: &mut Judgement,
@@ -182,7 +182,6 @@ pub(super) fn has_no_effect(
     bench.run_for(BEFORE)
 }
 
-/// Formats a time in microseconds.
 pub(super) fn micros(time: Nanos) -> String {
     format!("{} us", time.0 / 1_000)
 }

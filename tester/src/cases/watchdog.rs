@@ -1,5 +1,4 @@
-//! Group `watchdog`: a PFC watchdog ends a pause storm by dropping the class. The storm lasts no longer than the
-//! detection time needs.
+//! Group `watchdog`: does the PFC watchdog drop a class that port 2 pauses for too long, and restore it later?
 
 use xoff_wire::units::Nanos;
 
@@ -10,27 +9,27 @@ use crate::bench::{Bench, Flow, StreamId, Void};
 use crate::judgement::Judgement;
 
 const fn case(id: &'static str, title: &'static str, run: Run) -> Case {
-    Case { id, title, source: "the settings of the device", ports: 2, run }
+    Case { id, title, source: "watchdog times configured on the device", ports: 2, run }
 }
 
 pub(super) const CASES: &[Case] = &[
     case("watchdog.detection", "Does the watchdog act after its detection time, and not before?", detection),
     case("watchdog.only-class", "Does the watchdog drop the paused class only?", only_class),
-    case("watchdog.restoration", "Does the class work again after the restoration time?", restoration),
+    case("watchdog.restoration", "Is the class forwarded again after the restoration time?", restoration),
 ];
 
-/// Frames that wait for the paused port: fewer bytes than usual thresholds.
+/// Frames queued for the paused port: fewer bytes than usual XOFF thresholds.
 const WAITING: u64 = 8;
 const FRAMES: u64 = 200;
-/// Time beyond detection and restoration that devices take because they poll.
+/// Time by which detection and restoration may be late, because devices poll.
 const POLL: Nanos = Nanos::from_millis(100);
 
 fn time(bench: &Bench) -> Result<Nanos, Void> {
-    let missing = || Void::NotPossible("the file has no `watchdog`, the detection time".into());
+    let missing = || Void::NotPossible("the file has no `watchdog` (detection time)".into());
     bench.setup.device.watchdog.ok_or_else(missing)
 }
 
-/// Lets frames wait in a storm of `span`. Returns the stream of the waiting frames.
+/// Pauses the lowest lossless class for `span` while some of its frames are queued. Returns their stream.
 fn storm(bench: &mut Bench, span: Nanos) -> Result<StreamId, Void> {
     let class = lossless(bench);
     start_heartbeat(bench)?;
@@ -46,7 +45,7 @@ fn storm(bench: &mut Bench, span: Nanos) -> Result<StreamId, Void> {
 fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     let time = time(bench)?;
     let mut judgement = Judgement::new();
-    // A storm that is too short, then one that is long enough.
+    // First a storm too short to be detected, then one that must be detected.
     let begin = bench.now();
     let waiting = storm(bench, Nanos(time.0 / 2))?;
     bench.release(TO);
@@ -110,7 +109,7 @@ fn restoration(bench: &mut Bench) -> Result<Judgement, Void> {
     let stream = bench.stream(Flow::new(FROM, TO, class).count(FRAMES))?;
     drain(bench, &[stream])?;
     let mut judgement = Judgement::new();
-    require_complete(bench, &mut judgement, &[stream], "the class after its restoration");
+    require_complete(bench, &mut judgement, &[stream], "the class after the watchdog restored it");
     let xoffs = bench.controls(FROM).iter().filter(|frame| frame.is_xoff(class));
     judgement.measure("XOFFs of the device", xoffs.count() as f64, "frames");
     Ok(judgement)

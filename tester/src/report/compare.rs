@@ -12,7 +12,7 @@ use super::{Accuracy, Report, Verdict};
 /// Differences between two reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Names of the devices, first and second report.
+    /// Names of the devices in the first and the second report.
     pub devices: (String, String),
     pub verdicts: Vec<VerdictChange>,
     pub measurements: Vec<Move>,
@@ -35,18 +35,18 @@ pub struct VerdictChange {
     pub is_worse: bool,
 }
 
-/// Measurement that differs by more than the sum of both errors.
+/// Measurement that differs between the reports by more than the sum of both errors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Move {
     pub case: String,
     pub name: String,
     pub unit: String,
-    /// Lowest and highest value; `None` if a report has no value.
+    /// Lowest and highest value of the first report; `None` without a value.
     pub first: Option<(f64, f64)>,
     pub second: Option<(f64, f64)>,
     /// Sum of the errors of both values, in the same unit.
     pub error: f64,
-    /// Values with units, for people.
+    /// First and second value with units, for the text output.
     #[serde(skip)]
     words: (String, String),
 }
@@ -59,7 +59,7 @@ impl Comparison {
     }
 }
 
-/// Compares two reports. Of several runs of a case the worst verdict counts, and the range of each value.
+/// Compares two reports. If a case ran several times, its worst verdict and the range of each value count.
 #[must_use]
 pub fn compare(first: &Report, second: &Report) -> Comparison {
     let (in_first, in_second) = (first.runs(), second.runs());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn worse_verdict_is_worse_comparison() {
+    fn worse_verdict_makes_comparison_worse() {
         use Verdict::{CannotTell, Fail, NotRun, Pass};
         let cases: [(&[Verdict], &[Verdict], usize, bool); 8] = [
             (&[Pass], &[Pass], 0, false),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_lists_cases_of_one_report() {
+    fn comparison_lists_unmatched_cases() {
         let (first, mut second) = (report(), report());
         second.cases.drain(..2);
         second.cases[0].id = "receive.\u{1b}new".into();

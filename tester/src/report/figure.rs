@@ -1,4 +1,4 @@
-//! Plots as SVG for the HTML report. Its style sheet has the colours, so that a plot follows light and dark pages.
+//! Draws plots as SVG for the HTML report, whose style sheet has the colours for light and dark pages.
 
 use std::fmt::Write as _;
 
@@ -7,18 +7,18 @@ use super::{Curve, Figure};
 
 const WIDTH: f64 = 440.0;
 const PLOT_HEIGHT: f64 = 180.0;
-/// Space of the labels of markers, above the plot.
+/// Height of the marker labels above the plot.
 const TOP: f64 = 3.0 * LINE;
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 14.0;
-/// Space of the numbers and the label of the axis, below the plot.
+/// Height of the numbers and the axis label below the plot.
 const BELOW: f64 = 38.0;
 const LINE: f64 = 15.0;
 /// Assumed width of a character, above the mean of a sans-serif font.
 const CHARACTER: f64 = 6.6;
-/// Maximum number of points that are also drawn as dots.
+/// Maximum number of points of a curve that also get dots.
 const DOTS_MAX: usize = 40;
-/// Number of different styles of curves in the style sheet.
+/// Number of curve styles in the style sheet.
 const STYLES: usize = 6;
 
 impl Figure {
@@ -64,7 +64,7 @@ impl Figure {
         svg + "</svg>\n"
     }
 
-    /// Returns the left end, the height below the axis, and the name of each entry of the legend.
+    /// Returns for each legend entry its left end, its distance below the plot, and its name.
     fn legend(&self) -> Vec<(f64, f64, &str)> {
         let (mut x, mut y) = (8.0, 6.0);
         let place = |curve: &'_ Curve| {
@@ -83,7 +83,7 @@ impl Figure {
             .collect()
     }
 
-    /// Returns text, position and anchor of those labels that have room beside the others. The first of equal labels stands for all.
+    /// Returns text, position and anchor of the marker labels that fit without overlap. Equal labels appear once.
     fn marker_labels(&self, axes: &Axes) -> Vec<(&str, f64, f64, &'static str)> {
         let mut placed: Vec<(&str, f64, f64, &'static str)> = Vec::new();
         let mut taken: Vec<(f64, f64, f64)> = Vec::new();
@@ -133,7 +133,7 @@ fn draw_curve(svg: &mut String, curve: &Curve, style: usize, axes: &Axes) {
     }
 }
 
-/// Returns at most four points of each pixel column: the first, the extremes and the last, which hide the others.
+/// Returns at most four points of each pixel column: first, lowest, highest and last. The others would not be visible.
 fn shown(points: &[(f64, f64)], axes: &Axes) -> Vec<(f64, f64)> {
     let columns = points.chunk_by(|a, b| axes.x(a.0).floor() == axes.x(b.0).floor());
     let of_column = |column: &[(f64, f64)]| {
@@ -211,7 +211,7 @@ impl Axes {
     }
 }
 
-/// Returns whether a number has a place on an axis. Files can have any numbers.
+/// Returns true if the number can be drawn. Report files may have infinite or missing numbers.
 fn is_drawable(number: f64) -> bool {
     number.abs() < 1e300
 }
@@ -229,7 +229,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Returns the distance of about `count` ticks: 1, 2 or 5 times a power of ten.
+/// Returns the distance between about `count` ticks: 1, 2 or 5 times a power of ten.
 fn step(width: f64, count: f64) -> f64 {
     let raw = width / count;
     let decade = 10_f64.powf(raw.log10().floor());
@@ -238,7 +238,7 @@ fn step(width: f64, count: f64) -> f64 {
     factor * decade
 }
 
-/// Returns positions and numbers of ticks.
+/// Returns the position and the text of each tick.
 fn ticks((low, high): (f64, f64), count: f64) -> Vec<(f64, String)> {
     let step = step(high - low, count);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most ten, and positive
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_points_of_a_column_remain() {
+    fn reduced_curve_keeps_extreme_points() {
         let spike = |n: u32| if n == 5_003 { 9.0 } else { 1.0 };
         let points: Vec<(f64, f64)> = (0..10_000).map(|n| (f64::from(n), spike(n))).collect();
         let axes = Axes::of(&figure(points.clone(), vec![]));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn any_values_have_finite_axes() {
+    fn extreme_values_have_finite_axes() {
         let ends = [0.0, 1.0, -3.0, 1e300, -1e300, 5e-324, f64::INFINITY, f64::NAN, f64::MAX, f64::MIN];
         for a in ends {
             for b in ends {

@@ -1,4 +1,4 @@
-//! Files of a report, and the reader of its JSON.
+//! Writes the files of a report, and reads a report from JSON.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ const REPORT: FileKind = FileKind {
     bytes_max: DATA_MAX,
 };
 
-/// Directory or file that could not be written.
+/// Failure to write a directory or file of a report.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot write the report: {}: {why}", visible(&path.display().to_string()))]
 #[diagnostic(help("give a directory that this user can write to"))]
@@ -25,7 +25,7 @@ pub struct WriteError {
     why: io::Error,
 }
 
-/// File that is no report.
+/// Failure to read a report.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ReadError {
     #[error(transparent)]
@@ -37,8 +37,8 @@ pub enum ReadError {
 }
 
 impl Report {
-    /// Writes `report.json`, `report.txt` and `report.html` to a directory, and creates it if it is missing.
-    /// A file is replaced only by a complete one.
+    /// Writes `report.json`, `report.txt` and `report.html` to a directory, which it creates if missing. A file is
+    /// replaced only by a complete one.
     pub fn write(&self, directory: &Path) -> Result<(), WriteError> {
         fs::create_dir_all(directory).map_err(|why| WriteError { path: directory.to_owned(), why })?;
         let files = [
@@ -95,7 +95,7 @@ mod tests {
         let report = report();
         report.write(&into).unwrap();
         for path in [&into, &into.join("report.json")] {
-            // Debug texts, because missing values are not equal to themselves.
+            // Compares debug texts, because missing values are NaN, which equals nothing.
             assert_eq!(format!("{:?}", Report::read(path).unwrap()), format!("{report:?}"));
         }
         fs::write(into.join("report.txt"), "old").unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_report_paths_are_named() {
+    fn error_names_unusable_report_path() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("dut.toml");
         fs::write(&file, "[device]\n").unwrap();

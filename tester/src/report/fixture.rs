@@ -1,4 +1,4 @@
-//! A report with all verdicts, repeated runs, missing values and figures.
+//! Report for tests, with all verdicts, repeated runs, missing values and figures.
 
 use super::{Accuracy, CaseReport, Curve, Device, Figure, Marker, Measurement, Report, Verdict};
 

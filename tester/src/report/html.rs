@@ -1,4 +1,4 @@
-//! One HTML file without scripts and without references to other files, which can be mailed and printed.
+//! Formats a report as one HTML file without scripts and references to other files, to be mailed or printed.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,6 @@ use super::values::{limits, range};
 use super::{Report, Verdict};
 
 impl Report {
-    /// Returns the report as an HTML document.
     #[must_use]
     pub fn to_html(&self) -> String {
         let mut html = include_str!("head.html").to_owned();
@@ -189,7 +188,7 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Makes text of a file or of the network harmless, in elements and in attributes.
+/// Escapes text from a file or the network for HTML elements and attributes.
 pub(super) fn escaped(text: &str) -> String {
     let text = visible(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -201,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn html_shows_everything_that_json_has() {
+    fn html_contains_all_report_data() {
         let report = report();
         let html = report.to_html();
         for case in &report.cases {
@@ -231,10 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_report_is_no_markup() {
+    fn report_text_is_escaped_in_html() {
         let evil = "<script>alert(\"1\")</script>&\u{1b}[2J";
         let json = report().to_json();
-        // Each string value becomes the evil text, except keywords.
+        // Replaces each string by `evil`, except verdicts, which are keywords.
         let mut json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         replace(&mut json, evil);
         let report: Report = serde_json::from_value(json).expect("a report");
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn report_without_cases_is_complete() {
+    fn report_without_cases_says_so() {
         let empty = Report { cases: vec![], ..report() };
         assert!(empty.to_html().contains("no case was run") && empty.to_text().contains("no case was run"));
         assert_eq!(empty.verdict(), Verdict::NotRun);

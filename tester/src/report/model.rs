@@ -1,4 +1,4 @@
-//! The report's data, which JSON files contain without loss.
+//! Data of a report, as in its JSON file.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -14,14 +14,12 @@ pub enum Verdict {
     NotRun,
 }
 
-/// Report of an examination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Version of xoff.
     pub version: String,
     /// Start of the examination, in seconds since 1970.
     pub started_s: u64,
-    /// Duration in seconds.
     pub duration_s: f64,
     pub device: Device,
     pub accuracy: Accuracy,
@@ -33,7 +31,7 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     pub name: String,
-    /// Settings of the file, as pairs of label and value.
+    /// Settings from the setup file, as pairs of label and value.
     pub settings: Vec<(String, String)>,
 }
 
@@ -42,12 +40,12 @@ pub struct Device {
 pub struct Accuracy {
     /// Source of time stamps: `hardware`, `kernel` or `process`.
     pub clock: String,
-    /// Median and 99th percentile of the error of a frame's time, in nanoseconds.
+    /// Median and 99th percentile of the timing error of a frame, in nanoseconds.
     pub error_p50_ns: u64,
     pub error_p99_ns: u64,
     /// Longest time during which the tester did not run, in nanoseconds.
     pub longest_stall_ns: u64,
-    /// Method of the measurement.
+    /// Sentence that says how the accuracy was measured.
     pub method: String,
 }
 
@@ -63,7 +61,7 @@ pub struct CaseReport {
     pub verdict: Verdict,
     /// Reason of the verdict: what was expected, and what happened.
     pub reason: String,
-    /// Runs of the case, including those that a stall made useless.
+    /// Number of runs of the case, including runs that a stall made useless.
     pub attempts: u32,
     pub measurements: Vec<Measurement>,
     pub figures: Vec<Figure>,
@@ -80,7 +78,8 @@ pub struct Measurement {
     pub unit: String,
     pub at_least: Option<f64>,
     pub at_most: Option<f64>,
-    /// Possible error of the value, in its unit. Without it, times have the error of the report's [`Accuracy`], and other values none.
+    /// Possible error of the value, in its unit. Without it, a time has the error of the report's [`Accuracy`], another
+    /// value none.
     #[serde(default)]
     pub error: Option<f64>,
 }
@@ -108,7 +107,7 @@ impl Measurement {
         Measurement { error: Some(error), ..self }
     }
 
-    /// Returns whether the value satisfies its limits, or `None` for a missing value or one without limits.
+    /// Returns whether the value satisfies its limits; `None` if the value or both limits are missing.
     #[must_use]
     pub fn is_within(&self) -> Option<bool> {
         if self.value.is_nan() || self.at_least.or(self.at_most).is_none() {
@@ -134,11 +133,10 @@ pub struct Figure {
     pub markers: Vec<Marker>,
 }
 
-/// Curve of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     pub name: String,
-    /// Points in the order of their x. Without y, which is not a number or `null`, the curve has a gap.
+    /// Points in the order of x. A missing y (NaN, in JSON `null`) interrupts the curve.
     #[serde(deserialize_with = "points")]
     pub points: Vec<(f64, f64)>,
 }

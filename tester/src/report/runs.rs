@@ -1,4 +1,4 @@
-//! Cases of a report with all their runs, and numbers of verdicts.
+//! Groups the runs of a report by case, and counts verdicts.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ impl Verdict {
     /// All verdicts, in the order of tables.
     pub const ALL: [Verdict; 4] = [Verdict::Pass, Verdict::Fail, Verdict::CannotTell, Verdict::NotRun];
 
-    /// Returns the severity of the verdict. A case without an answer lies between a passed and a failed one.
+    /// Returns the severity of the verdict: 0 for pass, 1 for no answer, 2 for fail.
     pub(super) fn severity(self) -> u8 {
         match self {
             Verdict::Pass => 0,
@@ -33,7 +33,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// All runs of one case, of which there is at least one.
+/// All runs of one case: at least one.
 pub(super) struct Runs<'a> {
     pub id: &'a str,
     pub runs: Vec<&'a CaseReport>,
@@ -59,7 +59,7 @@ impl<'a> Runs<'a> {
         self.worst().verdict
     }
 
-    /// Returns measured values in the order of the worst run, then those that only other runs have.
+    /// Returns the measured values of all runs: first those of the worst run in its order, then the others.
     pub fn values(&self) -> Vec<Values<'a>> {
         let mut all: Vec<Values<'a>> = Vec::new();
         let worst = self.worst();
@@ -74,7 +74,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Values of one measurement in all runs of a case, of which there is at least one.
+/// Values of one measurement in all runs of a case: at least one.
 pub(super) struct Values<'a> {
     pub measurements: Vec<&'a Measurement>,
 }
@@ -98,7 +98,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// Returns whether all values satisfy their limits, or `None` without limits.
+    /// Returns whether all values satisfy their limits; `None` without limits.
     pub fn are_within(&self) -> Option<bool> {
         self.measurements.iter().filter_map(|it| it.is_within()).reduce(|all, is_within| all && is_within)
     }
@@ -142,7 +142,7 @@ impl Report {
         self.runs().iter().filter(|runs| runs.verdict() == verdict).count()
     }
 
-    /// Returns the verdict about the device: fail if a case failed, else "cannot tell" if a case ended so, else pass if a case passed.
+    /// Returns the verdict about the device: the first of fail, cannot tell and pass that a case has, or else not run.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let by_weight = [Verdict::Fail, Verdict::CannotTell, Verdict::Pass];

@@ -1,4 +1,4 @@
-//! Values, limits and dates as words.
+//! Formats values, limits and dates for reports.
 
 use xoff_config::format::{scaled, span};
 
@@ -63,7 +63,7 @@ pub(super) fn range(values: &Values<'_>) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// Formats the limits; without limits, an empty string.
+/// Formats the limits; an empty string without limits.
 pub(super) fn limits(of: &Measurement) -> String {
     let text = |limit| value(limit, &of.unit);
     match (of.at_least, of.at_most) {
@@ -99,7 +99,7 @@ pub(super) fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", day + 1)
 }
 
-/// Period of the Gregorian calendar. It bounds the loop over years for any number in a file.
+/// Days after which the Gregorian calendar repeats. They bound the loop over years for any number in a file.
 const DAYS_OF_400_YEARS: u64 = 146_097;
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn value_has_fitting_unit() {
+    fn value_is_shown_in_fitting_unit() {
         let cases = [
             (336_400.0, "ns", "336.4 us"),
             (1.2, "ms", "1.20 ms"),

@@ -1,4 +1,4 @@
-//! Single frames and bursts: all sizes, and what follows a silence.
+//! Cases of frame sizes, of bursts, and of frames after silence.
 
 use xoff_wire::units::Nanos;
 
@@ -7,7 +7,7 @@ use crate::cases::complete::{drain, full_size, require_complete, send_all, share
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Frame sizes without FCS: 64, 65, .. bytes on the line.
+/// Frame sizes without FCS; with FCS they are 64, 65, 68 bytes and so on.
 const SIZES: [u32; 9] = [60, 61, 64, 124, 252, 508, 1_020, 1_513, 1_514];
 const FRAMES_OF_SIZE: u64 = 300;
 const BURSTS: usize = 20;

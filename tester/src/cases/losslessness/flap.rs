@@ -1,4 +1,4 @@
-//! A link that is lost and returns.
+//! Case of a link that goes down and returns.
 
 use xoff_wire::units::{ClassSet, Nanos};
 
@@ -7,7 +7,7 @@ use crate::cases::complete::{drain, require_complete, send_all};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Maximum time until the device forwards again.
+/// Maximum time until the device forwards after the link has returned.
 const RETURN: Nanos = Nanos::from_secs(10);
 const DOWN: Nanos = Nanos::from_millis(100);
 const FRAMES: u64 = 2_000;
@@ -19,7 +19,7 @@ pub(super) fn flap(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.hold(TO, ClassSet::ALL, Nanos::from_millis(1));
     bench.set_link(TO, false)?;
     let waited = bench.run_for(DOWN);
-    bench.set_link(TO, true)?; // also after an interruption
+    bench.set_link(TO, true)?; // even if the examination was interrupted
     waited?;
     let before = bench.tally(probe).frames;
     let begin = bench.now();

@@ -1,4 +1,4 @@
-//! Loads that congest the device.
+//! Cases of loads that congest the device.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
@@ -11,17 +11,17 @@ use crate::report::Verdict;
 const SPAN: Nanos = Nanos::from_millis(300);
 /// Length of a pause of the receiver.
 const PAUSE: Nanos = Nanos::from_millis(2);
-/// Frame sizes of a mix, without FCS, with their parts of all frames.
+/// Frame sizes without FCS, each with its share of 12 frames.
 const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
 
-/// Prepares a load: starts the heartbeat, and lets the receiver count only.
+/// Starts the heartbeat, and makes the receiver count frames without recording each.
 fn start(bench: &mut Bench) -> Result<(), Void> {
     start_heartbeat(bench)?;
     bench.only_count(TO);
     Ok(())
 }
 
-/// Ends a load, and judges it.
+/// Stops the streams, and judges that all frames arrived.
 fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgement, Void> {
     bench.stop_streams(streams);
     drain(bench, streams)?;
@@ -49,7 +49,7 @@ pub(super) fn incast(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Starts streams of all sizes of the mix from each sender.
+/// Starts one stream per size of `MIX` from each sender; together they fill `percent` of the receiver's line.
 fn start_mix(bench: &mut Bench, percent: u64) -> Result<Vec<StreamId>, Void> {
     let class = lossless(bench);
     let count = senders(bench).count();
@@ -123,7 +123,7 @@ pub(super) fn two_classes(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn receivers(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, size) = (lossless(bench), full_size(bench));
     let ports = bench.ports().len();
-    // Less than the line, so that the heartbeat passes.
+    // Leaves 5 % of each line to the heartbeat.
     let rate = share(bench, 95, ports - 1, size);
     let mut streams = Vec::new();
     start(bench)?;
@@ -178,7 +178,7 @@ pub(super) fn soak(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 const SOAK_SIZE: u32 = 252;
-/// Shortest part of a soak that is judged by itself, and maximum number of parts.
+/// Minimum length of a part of the soak, which is judged by itself.
 const SOAK_PART: Nanos = Nanos::from_secs(3);
 const SOAK_PARTS_MAX: u64 = 100;
 /// Maximum number of parts that a stall may excuse.

@@ -1,4 +1,4 @@
-//! Frames of unusual form: those that must pause nothing, those that must pause, and those that must not be relayed.
+//! Cases of unusual MAC control frames, which the device must ignore, obey or not relay.
 
 use xoff_wire::units::{Class, Nanos, Quanta};
 use xoff_wire::{MacControl, mac_control};
@@ -14,10 +14,10 @@ const TIMES: usize = 18;
 const PADDING: usize = 34;
 const SHORT: u16 = QUANTA_MAX / 3;
 
-/// Name and change of a PFC frame.
+/// Name of a changed PFC frame, and the change.
 type Variant<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>));
 
-/// Judges frames, made from a PFC frame of the class, that must pause nothing.
+/// Judges that changed PFC frames of the lowest lossless class pause nothing.
 fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let mut judgement = Judgement::new();
@@ -29,7 +29,7 @@ fn without_effect(bench: &mut Bench, variants: &[Variant<'_>]) -> Result<Judgeme
     Ok(judgement)
 }
 
-/// Judges a frame, made from a PFC frame of the class, that must pause.
+/// Judges that a changed PFC frame of the lowest lossless class pauses the class.
 fn with_effect(bench: &mut Bench, what: &str, change: impl Fn(&mut Vec<u8>)) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let mut judgement = Judgement::new();
@@ -75,7 +75,7 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
-    // A line pads the frame with zeros, so the cut is before the time of the class.
+    // The frame ends before the class's pause time, because a line pads it with zeros: it must still pause nothing.
     let class = crate::cases::streams::lossless(bench);
     let end = TIMES + 2 * class.index();
     without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])
@@ -101,7 +101,7 @@ pub(super) fn lossy_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let stream = Streams::start(bench, [class])?.stream(class);
     let mut judgement = Judgement::new();
     let bytes = bench.pfc(TO, &[(class, QUANTA_MAX)]);
-    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "PFC for a class that does not obey")?;
+    has_no_effect(bench, &mut judgement, (class, stream), &bytes, "PFC for a class not in `obeys`")?;
     Ok(judgement)
 }
 

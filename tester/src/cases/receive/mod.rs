@@ -1,4 +1,4 @@
-//! Group `receive`: does the device obey PFC frames of its peer? Streams flow from port 1 to port 2, and port 2 pauses.
+//! Group `receive`: does the device obey PFC frames of its peer? Streams flow from port 1 to port 2, which pauses them.
 
 mod frames;
 mod stop;
@@ -10,7 +10,7 @@ const PFC: &str = "IEEE 802.1Q 36.1.3.3";
 const CONTROL: &str = "IEEE 802.3 31.3, 31B.1";
 const FORMAT: &str = "IEEE 802.3 31D.2";
 
-/// Case about several ports of a device.
+/// Case that needs several ports of a device, so that it cannot examine a NIC.
 pub(super) const NOT_RELAYED: &str = "receive.not-relayed";
 
 const fn case(id: &'static str, title: &'static str, source: &'static str, run: Run) -> Case {
@@ -65,24 +65,24 @@ pub(super) const CASES: &[Case] = &[
     case("receive.truncated", "Does the device ignore truncated PFC frames?", FORMAT, frames::truncated),
     case(
         "receive.empty-vector",
-        "Does the device ignore times of disabled classes?",
+        "Does the device ignore pause times of disabled classes?",
         FORMAT,
         frames::empty_vector,
     ),
     case(
         "receive.lossy-class",
-        "Does the device ignore PFC for other than its PFC classes?",
+        "Does the device ignore PFC for classes without PFC?",
         PFC,
         frames::lossy_class,
     ),
-    case("receive.reserved-byte", "Does the device ignore the reserved byte?", FORMAT, frames::reserved_byte),
+    case("receive.reserved-byte", "Is the reserved byte of PFC ignored?", FORMAT, frames::reserved_byte),
     case(
         "receive.zero-source",
         "Does the device obey PFC from the address zero?",
         FORMAT,
         frames::zero_source,
     ),
-    case("receive.dirty-padding", "Does the device ignore the padding?", FORMAT, frames::dirty_padding),
+    case("receive.dirty-padding", "Is the padding of PFC frames ignored?", FORMAT, frames::dirty_padding),
     case(NOT_RELAYED, "Does the device keep MAC control frames on their link?", CONTROL, frames::not_relayed),
     case(
         "receive.pause-802-3x",

@@ -1,4 +1,4 @@
-//! Stop and resumption of one class: response time, other classes, XON, and expiry.
+//! Cases of a paused class: response time, other classes, XON, and expiry.
 
 use xoff_wire::units::{ClassSet, Nanos};
 
@@ -9,7 +9,8 @@ use crate::cases::streams::{
 };
 use crate::judgement::Judgement;
 
-/// Longest pause of the lowest lossless class, with the time until which its stream must not send.
+/// Pauses the lowest lossless class for 65,535 quanta, and runs for four fifths of this time. Returns when the XOFF was
+/// sent, and until when the stream must not send.
 fn long_pause(bench: &mut Bench) -> Result<(Moment, Nanos), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, time)?;
@@ -40,7 +41,7 @@ pub(super) fn stops_class(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.run_until(PATIENCE, |bench| bench.missing(stream) == 0)?;
     let lost = bench.missing(stream);
     judgement.require_unless_stalled(lost == 0, || {
-        format!("{lost} frames of class {class} were lost by the pause")
+        format!("{lost} frames of class {class} were lost in the pause")
     });
     Ok(judgement)
 }
@@ -77,7 +78,7 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let before = bench.now();
     let resumed = bench.resume(TO, [class].into_iter().collect::<ClassSet>());
     if resumed.at_most_since(sent).0 > time.0 / 2 {
-        return Err(Void::Disturbed("the XON was sent in the second half of the pause".into()));
+        return Err(Void::Disturbed("the tester sent XON only in the second half of the pause".into()));
     }
     bench.run_until(PATIENCE, |bench| first_after(bench, stream, resumed.latest).is_some())?;
     let limit = response_limit(bench);
@@ -96,7 +97,7 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     judgement.time("first frame after the XON", delay.unwrap_or(PATIENCE), (None, Some(limit)));
     judgement.require_in_time(delay.is_some_and(|delay| delay <= limit), || match delay {
         Some(delay) => {
-            format!("class {class} resumed {} after the XON, allowed are {}", micros(delay), micros(limit))
+            format!("class {class} resumed {} after the XON; the limit is {}", micros(delay), micros(limit))
         }
         None => format!("class {class} did not resume after the XON"),
     });
@@ -106,7 +107,7 @@ pub(super) fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn expiry(bench: &mut Bench) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let mut judgement = Judgement::new();
-    // The second time changes if its bytes are swapped.
+    // The bytes of the second pause time differ, so that a device that swaps them fails.
     for quanta in [QUANTA_MAX, QUANTA_MAX / 3 - 100] {
         let sent = bench.pause(TO, &[(class, quanta)]);
         let time = bench.pause_time(TO, quanta);

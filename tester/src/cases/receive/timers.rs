@@ -1,4 +1,4 @@
-//! Timers of pauses: changed and refreshed pauses, eight independent classes, and times of zero.
+//! Cases of pause timers: changed and refreshed pauses, eight independent classes, and pause times of zero.
 
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
@@ -11,7 +11,7 @@ use crate::judgement::Judgement;
 
 const SHORT: u16 = QUANTA_MAX / 3;
 
-/// Replaces a pause by one of another length.
+/// Sends XOFF of `first` quanta, then of `second`, and judges that the second XOFF decides when the pause ends.
 fn replaced(bench: &mut Bench, first: u16, second: u16) -> Result<Judgement, Void> {
     let (class, stream) = Streams::lossless(bench)?;
     let before = bench.pause(TO, &[(class, first)]);
@@ -76,7 +76,8 @@ pub(super) fn eight_timers(bench: &mut Bench) -> Result<Judgement, Void> {
         return Err(Void::NotPossible("fewer than two classes obey PFC; see `lossless` and `obeys`".into()));
     }
     let streams = Streams::start(bench, classes.iter().copied())?;
-    // No class has a multiple of the shortest time, and neighbors differ in both directions.
+    // Pause times differ between classes, and neither rise nor fall with the class, so that exchanged timers are
+    // noticed.
     let quanta = |index: usize| QUANTA_MAX / 16 * (6 + u16::try_from(index * 3 % 8).unwrap_or(0));
     let times: Vec<_> = classes.iter().enumerate().map(|(index, class)| (*class, quanta(index))).collect();
     let sent = bench.pause(TO, &times);
@@ -107,7 +108,7 @@ pub(super) fn other_class_xon(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.run_for(Nanos(time.0 / 4))?;
     let xon = bench.resume(TO, others);
     if xon.at_most_since(sent).0 > time.0 / 2 {
-        return Err(Void::Disturbed("the XON was sent in the second half of the pause".into()));
+        return Err(Void::Disturbed("the tester sent XON only in the second half of the pause".into()));
     }
     let mut judgement = Judgement::new();
     let expected = Expected { class, stream, sent, time };

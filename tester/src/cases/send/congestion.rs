@@ -1,15 +1,15 @@
-//! Congestion by a pause of port 2, which port 1 feels.
+//! Congestion of the device: port 2 pauses it, until it must pause port 1.
 
 use xoff_wire::units::{BitRate, Class, ClassSet, Nanos};
 
 use crate::bench::{Bench, ControlFrame, Flow, StreamId, Void};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 
-/// Longest wait for an XOFF, and longest hold.
+/// Longest wait for an XOFF, and longest pause of port 2.
 const LIMIT: Nanos = Nanos::from_secs(3);
 const SIZE: u32 = 1_000;
 
-/// Stream of the lowest lossless class whose frames wait in the device.
+/// Stream of the lowest lossless class that congests the device.
 pub(super) struct Congestion {
     pub class: Class,
     pub stream: StreamId,
@@ -17,7 +17,7 @@ pub(super) struct Congestion {
     pub is_paused: bool,
 }
 
-/// Returns a quarter of the line rate, at most 400 Mb/s.
+/// Returns the rate of the stream: a quarter of the line rate, at most 400 Mb/s.
 fn rate(bench: &Bench) -> BitRate {
     let speed = bench.port(FROM).speed().bits_per_second();
     BitRate::new((speed / 4).min(400_000_000)).expect("the rate is not zero")
@@ -46,12 +46,12 @@ impl Congestion {
     }
 }
 
-/// Returns the frames at a port that pause `class`.
+/// Returns the received frames of a port that pause `class`.
 pub(super) fn xoffs(bench: &Bench, port: usize, class: Class) -> impl Iterator<Item = &ControlFrame> {
     bench.controls(port).iter().filter(move |frame| frame.is_xoff(class))
 }
 
-/// Returns the classes that frames at a port pause.
+/// Returns all classes that received frames of a port pause.
 pub(super) fn paused_classes(bench: &Bench, port: usize) -> ClassSet {
     Class::ALL.into_iter().filter(|class| xoffs(bench, port, *class).next().is_some()).collect()
 }

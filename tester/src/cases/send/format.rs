@@ -1,4 +1,4 @@
-//! Bytes of the device's PFC frames.
+//! Cases of the bytes of the device's PFC frames.
 
 use xoff_wire::mac_control::{DESTINATION, LEN};
 
@@ -9,7 +9,7 @@ use crate::judgement::Judgement;
 
 const PADDING: usize = 34;
 
-/// Congests the device, and judges all MAC control frames that port 1 receives.
+/// Congests the device, and judges by `fault` all MAC control frames that port 1 receives.
 fn judge_frames(
     bench: &mut Bench,
     fault: impl Fn(&Bench, &ControlFrame) -> Option<String>,

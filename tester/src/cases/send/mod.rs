@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
         2,
         format::bytes,
     ),
-    case("send.source", "Is the source address that of a station?", "IEEE 802.3 31B.1", 2, format::source),
+    case("send.source", "Is the source a valid station address?", "IEEE 802.3 31B.1", 2, format::source),
     case(
         "send.before-loss",
         "Does the device pause a peer before it loses a frame?",

@@ -1,4 +1,4 @@
-//! Whom the device must not pause: lossy classes, free classes, and ports without a part in the congestion.
+//! Cases of pauses that the device must not send: to lossy or free classes, and to ports that cause no congestion.
 
 use xoff_wire::units::{BitRate, ClassSet, Nanos};
 
@@ -8,7 +8,7 @@ use crate::cases::streams::{FROM, TO, lossless, markable, start_heartbeat};
 use crate::judgement::Judgement;
 
 const CONGESTED: Nanos = Nanos::from_millis(200);
-/// Largest packet of a stream that congests a lossy class.
+/// Largest packet in bytes of a stream that congests a lossy class.
 const LARGE: u32 = 1_500;
 
 /// Judges that a port received XOFF for `allowed` classes only.
@@ -16,16 +16,16 @@ fn require_only(bench: &Bench, judgement: &mut Judgement, port: usize, allowed: 
     let paused = paused_classes(bench, port);
     let wrong = ClassSet(paused.0 & !allowed.0);
     judgement.require_unless_stalled(wrong.is_empty(), || {
-        format!("the device paused classes {wrong:?} at port {}, allowed are {allowed:?}", port + 1)
+        format!("the device paused classes {wrong:?} at port {}; allowed are {allowed:?}", port + 1)
     });
 }
 
 pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let (classes, allowed) = (markable(bench), bench.setup.device.lossless);
     let Some(lossy) = classes.iter().find(|class| !allowed.contains(*class)) else {
-        return Err(Void::NotPossible("no lossy class has a mark".into()));
+        return Err(Void::NotPossible("the file's maps give no frame a lossy class".into()));
     };
-    // Lossy classes may ignore pauses, so two ports send more than the line of port 2 carries.
+    // A device may ignore pauses of a lossy class, so two ports send more than the line of port 2 carries.
     let senders: Vec<usize> = (0..bench.ports().len()).filter(|port| *port != TO).take(2).collect();
     let share = bench.port(TO).speed().bits_per_second() * 3 / 4;
     start_heartbeat(bench)?;
@@ -53,7 +53,7 @@ pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn only_held(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let free = markable(bench).iter().find(|other| *other != class);
-    let free = free.ok_or_else(|| Void::NotPossible("only one class has a mark".into()))?;
+    let free = free.ok_or_else(|| Void::NotPossible("the file has a mark for one class only".into()))?;
     let slow = BitRate::from_mbps(5);
     bench.stream(Flow::new(FROM, TO, free).rate(slow))?;
     let congestion = Congestion::begin(bench)?;
