@@ -4,7 +4,7 @@ use xoff_wire::units::Nanos;
 
 use crate::report::{Figure, Measurement, Verdict};
 
-/// Result of one run of a case. The case passes without failed requirements and doubts.
+/// Result of one run of a case. The case passes if no requirement failed and no doubt was added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
     failures: Vec<String>,

@@ -23,8 +23,7 @@ impl Pressure {
         Pressure { begin: Instant::now(), waited: waited() }
     }
 
-    /// Returns the percentage of time since `begin` during which programs waited for a processor, if too large to judge
-    /// a local device.
+    /// Returns the percentage of time since `begin` during which programs waited for a processor, if above 20 %.
     #[must_use]
     pub fn excess_percent(self) -> Option<u128> {
         let waited = waited()?.saturating_sub(self.waited?);
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_time_is_total_of_some_line() {
+    fn pressure_file_gives_total_waiting_time() {
         let text = "some avg10=9.50 avg60=8.00 avg300=7.00 total=1200\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         assert_eq!(parse(text), Some(Duration::from_micros(1_200)));
         assert_eq!(parse("full total=7\n"), None);

@@ -110,7 +110,7 @@ pub struct DeviceSettings {
     pub headroom: Option<Bytes>,
     /// Bytes that the device counts per frame beyond the length without FCS; 4 by default.
     pub frame_overhead: Bytes,
-    /// Buffer cell, to whose multiple the device rounds up each frame; 1 byte by default.
+    /// Size of a buffer cell; the device rounds each frame up to whole cells. 1 byte by default.
     pub cell: Bytes,
     /// Queue length beyond which the device marks ECN, if it marks at all.
     pub ecn: Option<Bytes>,
@@ -275,7 +275,6 @@ fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<Setup> {
 }
 
 impl DeviceSettings {
-    /// Creates a device with this name and default settings.
     #[must_use]
     pub fn new(name: &str, lossless: ClassSet) -> DeviceSettings {
         let settings = device_settings(DeviceKeys::default(), lossless);

@@ -20,7 +20,7 @@ pub enum Reason {
 pub struct ClassCounters {
     pub rx_frames: u64,
     pub tx_frames: u64,
-    /// Dropped frames, counted at the port that received them; so are all `dropped_` counters.
+    /// Frames that the port received and the switch dropped, by reason.
     pub dropped_headroom: u64,
     pub dropped_full: u64,
     pub dropped_watchdog: u64,
@@ -93,7 +93,7 @@ impl Counters {
         }
     }
 
-    /// Returns one line per counter: port, name, value. The name of a class counter begins with its class, as in
+    /// Returns one line per counter: port, name, value. Names of class counters begin with the class:
     /// `class3_xoff_sent`.
     #[must_use]
     pub fn lines(&self, port: &str) -> String {

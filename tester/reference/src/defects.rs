@@ -1,4 +1,4 @@
-//! Table of the switch's defects, each with its name, the case of `xoff test` that must find it, and a description.
+//! Table of the switch's defects: name, case of `xoff test` that must find the defect, description.
 
 use std::fmt::Write as _;
 

@@ -10,7 +10,7 @@ use crate::frame::{CLASSES, Header};
 const OVERHEAD: u64 = 24;
 /// Length of the shortest frame in bytes, without FCS.
 const FRAME_MIN: u64 = 60;
-/// Maximum time that the line makes up after a late poll, in nanoseconds.
+/// Maximum lag that the line recovers after a late poll, in nanoseconds.
 const CATCH_UP_NS: u64 = 50_000;
 const REORDER_INTERVAL: u64 = 100;
 
@@ -48,7 +48,7 @@ impl Line {
         self.free_at = start + (len.max(FRAME_MIN) + OVERHEAD) * 8 * 1_000_000_000 / self.speed_bps;
     }
 
-    /// Marks the line as idle, so that it does not make up the idle time.
+    /// Records that the line is idle, so that it does not recover the idle time.
     pub fn idle(&mut self, now: u64) {
         self.free_at = self.free_at.max(now);
     }
@@ -117,7 +117,6 @@ impl Egress {
         Some(packet)
     }
 
-    /// Removes and returns all frames of a class.
     pub fn flush(&mut self, class: usize) -> VecDeque<Rc<Packet>> {
         self.bytes[class] = 0;
         std::mem::take(&mut self.queues[class])

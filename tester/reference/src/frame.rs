@@ -23,7 +23,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses a header; `None` if the frame is too short.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Header> {
         let destination = bytes.get(0..6)?.try_into().ok()?;
@@ -134,8 +133,7 @@ fn checksum(bytes: &[u8]) -> u16 {
 pub mod tests {
     use super::*;
 
-    /// Builds an IPv4 packet of 60 bytes, or 64 with a tag; `source` and `destination` end the MAC addresses
-    /// 02:00:00:00:00.
+    /// Builds an IPv4 packet of 60 bytes (64 with a tag) from host number `source` to host number `destination`.
     pub fn packet(source: u8, destination: u8, tos: u8, pcp: Option<u8>) -> Vec<u8> {
         let mut bytes = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source];
         if let Some(pcp) = pcp {

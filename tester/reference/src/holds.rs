@@ -48,7 +48,6 @@ impl Holds {
         self.holds.iter_mut().for_each(|hold| hold.refresh = None);
     }
 
-    /// Returns the PFC frame that is due at `now`, if any.
     pub fn due(&mut self, now: u64) -> Option<Pfc> {
         let mut pfc = Pfc::default();
         for class in 0..CLASSES {

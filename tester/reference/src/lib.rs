@@ -1,6 +1,6 @@
 //! A small PFC switch with optional defects, to prove that `xoff test` finds each of them.
 //!
-//! Its decisions follow IEEE 802.1Q and share no code with the xoff switch, so that an error in one shows in the other.
+//! Its decisions follow IEEE 802.1Q and share no code with the xoff switch, so that both do not have the same errors.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Polls the link state of the ports' devices, because the kernel may not notify of a short interruption.
+//! Polls the link state of the ports' devices, because the kernel may not report a short interruption.
 
 use std::io;
 

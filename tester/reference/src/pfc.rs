@@ -79,7 +79,6 @@ pub fn parse(bytes: &[u8], header: &Header, defects: Defects) -> Option<Pfc> {
     Some(pfc)
 }
 
-/// Builds the PFC frame that a port with the address `source` sends.
 #[must_use]
 pub fn build(pfc: &Pfc, source: Address, defects: Defects) -> Vec<u8> {
     let mut destination = DESTINATION;

@@ -332,7 +332,6 @@ impl Switch {
         (0..CLASSES).for_each(|class| self.flush(at, class, Reason::LinkDown, now));
     }
 
-    /// Returns whether any frame is queued.
     #[must_use]
     pub fn has_frames(&self) -> bool {
         self.ports

@@ -33,7 +33,6 @@ impl Watchdog {
         Watchdog { times, defects, stuck_since: [None; CLASSES], last_pause: [None; CLASSES] }
     }
 
-    /// Returns whether frames of the class are dropped.
     #[must_use]
     pub fn is_dropping(&self, class: usize) -> bool {
         let all = self.defects.has(Defect::WatchdogOtherClasses);

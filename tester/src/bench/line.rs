@@ -68,7 +68,6 @@ impl Line {
         }
     }
 
-    /// Copies a received frame to `into`. Returns the number of copied bytes.
     pub(super) fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
         match self {
             Line::Station(station) => station.store().read(frame, into),

@@ -51,7 +51,7 @@ const DEVICE_STALL_MAX: Nanos = Nanos::from_millis(5);
 /// Line rate of the heartbeat: 1,000 frames of `HEARTBEAT_SIZE` per second.
 const HEARTBEAT: BitRate =
     BitRate::new(Bytes::on_line(HEARTBEAT_SIZE).0 * 8 * 1_000).expect("the rate is not zero");
-/// Length of a heartbeat without FCS. A defective device may drop the shortest frames.
+/// Length of a heartbeat without FCS: above the minimum, which a defective device may drop.
 const HEARTBEAT_SIZE: u32 = 200;
 /// Maximum number of frames that a port sends between two polls.
 const BATCH: usize = 64;
@@ -165,10 +165,10 @@ impl Bench {
     /// Starts a stream.
     ///
     /// # Errors
-    /// If no mark gives a frame the class of the stream.
+    /// If no frame has the stream's class by the setup file's maps.
     pub fn stream(&mut self, flow: Flow) -> Result<StreamId, Void> {
         let mark = flow.mark.or_else(|| self.setup.mark(flow.class)).ok_or_else(|| {
-            Void::NotPossible(format!("the file's maps give no frame class {}; set `trust`", flow.class))
+            Void::NotPossible(format!("by the file's maps no frame has class {}; set `trust`", flow.class))
         })?;
         let id = u8::try_from(self.streams.len()).map(StreamId).expect("a case has more than 256 streams");
         let station = |port: usize| {
@@ -203,7 +203,7 @@ impl Bench {
         &self.streams[usize::from(stream.0)].tally
     }
 
-    /// Returns the number of a stream's frames that have not arrived.
+    /// Returns how many frames of a stream have not arrived.
     #[must_use]
     pub fn missing(&self, stream: StreamId) -> u64 {
         self.tally(stream).lost(self.sent(stream))
@@ -248,7 +248,6 @@ impl Bench {
         self.send_now(port, &bytes)
     }
 
-    /// Sends XON for `classes`.
     pub fn resume(&mut self, port: usize, classes: ClassSet) -> Moment {
         let times: Vec<_> = classes.iter().map(|class| (class, 0)).collect();
         self.pause(port, &times)
@@ -287,7 +286,6 @@ impl Bench {
         }
     }
 
-    /// Builds a PFC frame of a port with these classes and pause times.
     #[must_use]
     pub fn pfc(&self, port: usize, times: &[(Class, u16)]) -> Vec<u8> {
         let pfc = times.iter().fold(Pfc::default(), |pfc, &(class, time)| pfc.with(class, Quanta(time)));
@@ -329,7 +327,7 @@ impl Bench {
         later.map(|(_, length)| *length).max().unwrap_or_default()
     }
 
-    /// Voids the run with an error if the tester stalled for more than `limit` since `since`.
+    /// Returns an error that voids the run if the tester stalled for more than `limit` since `since`.
     pub fn require_steady(&self, since: Nanos, limit: Nanos) -> Result<(), Void> {
         let stall = self.longest_stall(since);
         match stall > limit {
@@ -386,8 +384,8 @@ impl Bench {
         DEVICE_STALL_MAX.max(Nanos(4 * self.tolerance().0))
     }
 
-    /// Voids the run with an error if a heartbeat was started, but none certainly arrived between two times: the device
-    /// may have stalled.
+    /// Returns an error that voids the run if a heartbeat was started, but none certainly arrived between `from` and
+    /// `to`: the device may have stalled.
     pub fn require_heartbeat(&self, from: Nanos, to: Nanos) -> Result<(), Void> {
         let Some(stream) = self.heartbeat else { return Ok(()) };
         let is_between = |arrival: &Arrival| arrival.when.earliest >= from && arrival.when.latest <= to;

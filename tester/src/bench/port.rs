@@ -14,7 +14,6 @@ use super::timeline::SentControl;
 use super::{Moment, OpenError};
 use crate::setup::PortSettings;
 
-/// Maximum number of recorded MAC control frames.
 const CONTROLS_MAX: usize = 100_000;
 const OTHERS_MAX: usize = 10_000;
 
@@ -159,7 +158,6 @@ impl TestPort {
         self.line_free
     }
 
-    /// Sends a frame of `len` bytes that `write` fills. Returns false if no frame memory is free.
     pub(super) fn send(&mut self, now: Nanos, class: Class, len: u32, write: impl FnOnce(&mut [u8])) -> bool {
         if !self.line.send(class, len, write) {
             return false;
@@ -184,5 +182,5 @@ impl TestPort {
     }
 }
 
-/// Maximum line time that a port makes up after a late poll.
+/// Maximum lag that the line recovers after a late poll.
 const BEHIND_MAX: Nanos = Nanos::from_micros(50);

@@ -46,13 +46,11 @@ impl ControlFrame {
         }
     }
 
-    /// Returns whether the frame pauses `class`.
     #[must_use]
     pub fn is_xoff(&self, class: Class) -> bool {
         self.time(class).is_some_and(|time| time != Quanta(0))
     }
 
-    /// Returns whether the frame resumes `class`.
     #[must_use]
     pub fn is_xon(&self, class: Class) -> bool {
         self.time(class) == Some(Quanta(0))

@@ -7,7 +7,6 @@ use xoff_wire::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 use super::records::{StreamId, Tally};
 use crate::setup::Mark;
 
-/// Parameters of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     pub from: usize,
@@ -59,7 +58,7 @@ impl Flow {
     }
 }
 
-/// Maximum lateness that a stream makes up after a stall of the tester.
+/// Maximum lag that a stream recovers after a stall of the tester.
 const CATCH_UP: Nanos = Nanos::from_millis(1);
 /// Period of the payload pattern in bytes: a prime number, so that all bytes of a period differ.
 const PERIOD: usize = 251;
@@ -170,7 +169,6 @@ pub(super) fn is_intact(sequence: u64, stamp_end: usize, bytes: &[u8]) -> bool {
     rest == &expected[..expected.len().min(rest.len())]
 }
 
-/// MAC address and VLAN of a test port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Station {
     pub mac: MacAddr,

@@ -6,11 +6,8 @@ use xoff_wire::{Header, MacControl};
 use super::{Arrival, Bench, Moment};
 use crate::report::{Curve, Figure, Marker};
 
-/// Number of intervals of a plot.
 const INTERVALS: usize = 120;
-/// Shortest interval of a plot.
 const INTERVAL_MIN: Nanos = Nanos::from_micros(100);
-/// Maximum number of markers of a plot.
 const MARKERS_MAX: usize = 60;
 
 /// MAC control frame that the tester sent.

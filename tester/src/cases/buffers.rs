@@ -130,7 +130,7 @@ fn xoff(bench: &mut Bench) -> Result<Judgement, Void> {
     for class in bench.setup.device.lossless.iter() {
         let Some(found) = threshold(bench, FROM, class)? else {
             judgement
-                .cannot_tell(format!("the device sent no XOFF for class {class} before the tester's limit"));
+                .cannot_tell(format!("the device sent no XOFF for class {class} within the tester's limit"));
             continue;
         };
         let Threshold { bytes, error, .. } = found;
@@ -195,8 +195,8 @@ fn xon(bench: &mut Bench) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     require_complete(bench, &mut judgement, &[filled.stream], "the filled queue");
     judgement.require(last.is_some() || found.is_some(), || "the paused queue did not drain".to_owned());
-    judgement.measure("queue before the step of the XON", before as f64, "bytes");
-    judgement.measure("queue after the step of the XON", after as f64, "bytes");
+    judgement.measure("queue before the resumption that led to XON", before as f64, "bytes");
+    judgement.measure("queue after the resumption that led to XON", after as f64, "bytes");
     judgement
         .require_in_time(found.is_some(), || "the device sent no XON before its queue was empty".to_owned());
     if before - after > total / 4 {

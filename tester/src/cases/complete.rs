@@ -62,8 +62,8 @@ pub(super) fn require_complete(bench: &Bench, judgement: &mut Judgement, streams
     }
 }
 
-/// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line, if the tester is
-/// fast enough.
+/// Returns the rate of each of `streams` streams that together fill `percent` of the receiver's line, within the
+/// tester's capacity.
 pub(super) fn share(bench: &Bench, percent: u64, streams: usize, size: u32) -> BitRate {
     let line = bench.port(TO).speed().bits_per_second();
     let most = FRAMES_MAX * (u64::from(size) + AROUND) * 8;
@@ -71,12 +71,11 @@ pub(super) fn share(bench: &Bench, percent: u64, streams: usize, size: u32) -> B
     BitRate::new(rate.max(1_000)).expect("the rate is not zero")
 }
 
-/// Returns the ports other than the receiver.
 pub(super) fn senders(bench: &Bench) -> impl Iterator<Item = usize> + use<> {
     (0..bench.ports().len()).filter(|port| *port != TO)
 }
 
-/// Returns the frame size without FCS at the MTU of the device, or at 1,500 bytes if that is less.
+/// Returns the size without FCS of a frame with the device's MTU, at most 1,514 bytes.
 pub(super) fn full_size(bench: &Bench) -> u32 {
     bench.setup.device.mtu.min(1_500) + 14
 }

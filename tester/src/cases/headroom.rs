@@ -72,7 +72,7 @@ pub(super) fn overfill(bench: &mut Bench, classes: &[Class], count: u64) -> Resu
     Ok(streams.iter().map(|stream| bench.missing(*stream)).sum())
 }
 
-/// Returns how many frames [`overfill`] lost; the fewest of three runs if the device stalls, because a stalled software
+/// Returns how many frames `overfill` lost; the fewest of three runs if the device stalls, because a stalled software
 /// device loses frames.
 fn fewest_lost(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, Void> {
     let mut fewest = u64::MAX;

@@ -81,7 +81,7 @@ fn other_port(bench: &mut Bench) -> Result<Judgement, Void> {
 fn other_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let Some(other) = markable(bench).iter().find(|other| *other != class) else {
-        return Err(Void::NotPossible("the file's maps have a mark for one class only".into()));
+        return Err(Void::NotPossible("the file's maps give frames one class only".into()));
     };
     passes(
         bench,

@@ -59,7 +59,7 @@ fn pcp(bench: &mut Bench) -> Result<Judgement, Void> {
     classes(bench, &codes)
 }
 
-/// Pauses each class that obeys PFC in turn, and judges that it stops exactly its marks.
+/// Pauses each class that obeys PFC in turn, and judges that only frames with the class's code points stop.
 fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void> {
     let mut judgement = Judgement::new();
     let obeying: Vec<Class> = bench.setup.device.obeys.iter().collect();
@@ -109,7 +109,7 @@ fn classes(bench: &mut Bench, codes: &[(Mark, Class)]) -> Result<Judgement, Void
             )));
         }
     }
-    judgement.limits("code points with another class", f64::from(wrong), "code points", (None, Some(0.0)));
+    judgement.limits("code points with a wrong class", f64::from(wrong), "code points", (None, Some(0.0)));
     judgement.note(format!("judged classes (those that obey PFC): {}", list(&obeying)));
     Ok(judgement)
 }

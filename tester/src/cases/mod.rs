@@ -1,4 +1,4 @@
-//! Table of all cases. A case is a function that sends frames by the [`Bench`] and judges the recorded frames.
+//! Table of all cases. A case is a function that sends frames through the [`Bench`] and judges what it recorded.
 
 mod buffers;
 mod complete;
@@ -18,7 +18,6 @@ use crate::judgement::Judgement;
 
 use send::flow as send_flow;
 
-/// Function that runs a case once.
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 
 /// Test case of an examination.

@@ -58,7 +58,7 @@ fn rate(bench: &Bench) -> BitRate {
     BitRate::new((speed / 50).clamp(10_000_000, 200_000_000)).expect("the rate is not zero")
 }
 
-/// Returns the classes for which the setup file's maps have a mark.
+/// Returns the classes that a frame can have by the setup file's maps.
 pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }
@@ -74,7 +74,7 @@ pub(super) fn start_heartbeat(bench: &mut Bench) -> Result<(), Void> {
     bench.start_heartbeat(TO, FROM, class)
 }
 
-/// Returns the lowest lossy class with a mark, or the lowest lossless class.
+/// Returns the lowest lossy class that a frame can have, or the lowest lossless class.
 fn free_class(bench: &Bench) -> Class {
     let lossless = bench.setup.device.lossless;
     markable(bench).iter().find(|class| !lossless.contains(*class)).unwrap_or_else(|| self::lossless(bench))
@@ -102,7 +102,7 @@ pub(super) fn response_limit(bench: &Bench) -> Nanos {
     bench.setup.response(speed).after(bench.tolerance()).after(Nanos::from_micros(1))
 }
 
-/// Voids the run with an error if a pause of `time` is too short for the tester's tolerance.
+/// Returns an error that voids the run if a pause of `time` is too short for the tester's tolerance.
 pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void> {
     let limit = response_limit(bench);
     match limit.0 * 2 > time.0 {
@@ -115,7 +115,8 @@ pub(super) fn require_long_enough(bench: &Bench, time: Nanos) -> Result<(), Void
     }
 }
 
-/// Voids the run with an error if the pause of port 2 may have expired since `begin`, because its refresh was late.
+/// Returns an error that voids the run if the pause of port 2 may have expired since `begin`, because its refresh was
+/// late.
 pub(super) fn require_held(bench: &Bench, begin: Nanos) -> Result<(), Void> {
     bench.require_steady(begin, Nanos(bench.pause_time(TO, QUANTA_MAX).0 / 2))
 }

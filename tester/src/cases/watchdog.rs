@@ -84,7 +84,7 @@ fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let (time, class) = (time(bench)?, lossless(bench));
     let others: Vec<_> = markable(bench).iter().filter(|other| *other != class).collect();
     if others.is_empty() {
-        return Err(Void::NotPossible("the file's maps have a mark for one class only".into()));
+        return Err(Void::NotPossible("the file's maps give frames one class only".into()));
     }
     storm(bench, Nanos(time.0 * 2).after(POLL))?;
     bench.hold(TO, [class].into_iter().collect(), POLL);

@@ -9,7 +9,6 @@ use super::runs::{Runs, Values};
 use super::values::{nanos, range};
 use super::{Accuracy, Report, Verdict};
 
-/// Differences between two reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Names of the devices in the first and the second report.
@@ -18,13 +17,11 @@ pub struct Comparison {
     pub measurements: Vec<Move>,
     /// Cases that only the first report has.
     pub only_first: Vec<String>,
-    /// Cases that only the second report has.
     pub only_second: Vec<String>,
     /// Number of cases that both reports have.
     pub compared: usize,
 }
 
-/// Case with different verdicts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerdictChange {
     pub case: String,

@@ -22,7 +22,6 @@ const DOTS_MAX: usize = 40;
 const STYLES: usize = 6;
 
 impl Figure {
-    /// Returns the plot as an SVG element.
     pub(super) fn to_svg(&self) -> String {
         let axes = Axes::of(self);
         let bottom = TOP + PLOT_HEIGHT;

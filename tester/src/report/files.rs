@@ -16,7 +16,6 @@ const REPORT: FileKind = FileKind {
     bytes_max: DATA_MAX,
 };
 
-/// Failure to write a directory or file of a report.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot write the report: {}: {why}", visible(&path.display().to_string()))]
 #[diagnostic(help("give a directory that this user can write to"))]
@@ -25,7 +24,6 @@ pub struct WriteError {
     why: io::Error,
 }
 
-/// Failure to read a report.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ReadError {
     #[error(transparent)]

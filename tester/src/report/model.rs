@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Judgement of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -27,7 +26,6 @@ pub struct Report {
     pub cases: Vec<CaseReport>,
 }
 
-/// Device under test, as its operator describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     pub name: String,
@@ -49,7 +47,6 @@ pub struct Accuracy {
     pub method: String,
 }
 
-/// Result of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseReport {
     /// Group and name, such as `receive.expiry`.
@@ -122,7 +119,6 @@ fn number_or_null<'de, D: Deserializer<'de>>(json: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(json)?.unwrap_or(f64::NAN))
 }
 
-/// Plot of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub title: String,

@@ -1,4 +1,4 @@
-//! Cases of frame sizes, of bursts, and of frames after silence.
+//! Cases about frame sizes, of bursts, and of frames after silence.
 
 use xoff_wire::units::Nanos;
 

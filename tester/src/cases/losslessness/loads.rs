@@ -1,4 +1,4 @@
-//! Cases of loads that congest the device.
+//! Cases about loads that congest the device.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 

@@ -1,4 +1,4 @@
-//! Cases of unusual MAC control frames, which the device must ignore, obey or not relay.
+//! Cases about unusual MAC control frames, which the device must ignore, obey or not relay.
 
 use xoff_wire::units::{Class, Nanos, Quanta};
 use xoff_wire::{MacControl, mac_control};
@@ -75,7 +75,7 @@ pub(super) fn tagged(bench: &mut Bench) -> Result<Judgement, Void> {
 }
 
 pub(super) fn truncated(bench: &mut Bench) -> Result<Judgement, Void> {
-    // The frame ends before the class's pause time, because a line pads it with zeros: it must still pause nothing.
+    // Cuts the frame before the class's pause time: even padded with zeros by the line, it must pause nothing.
     let class = crate::cases::streams::lossless(bench);
     let end = TIMES + 2 * class.index();
     without_effect(bench, &[("truncated PFC", &|bytes| bytes.truncate(end))])

@@ -1,4 +1,4 @@
-//! Cases of a paused class: response time, other classes, XON, and expiry.
+//! Cases about a paused class: response time, other classes, XON, and expiry.
 
 use xoff_wire::units::{ClassSet, Nanos};
 
@@ -9,8 +9,8 @@ use crate::cases::streams::{
 };
 use crate::judgement::Judgement;
 
-/// Pauses the lowest lossless class for 65,535 quanta, and runs for four fifths of this time. Returns when the XOFF was
-/// sent, and until when the stream must not send.
+/// Pauses the lowest lossless class for 65,535 quanta, and waits four fifths of that time. Returns when XOFF was sent,
+/// and until when no frame may arrive.
 fn long_pause(bench: &mut Bench) -> Result<(Moment, Nanos), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);
     require_long_enough(bench, time)?;
@@ -50,7 +50,7 @@ pub(super) fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let streams = Streams::start(bench, markable(bench).iter())?;
     if streams.of.len() < 2 {
-        return Err(Void::NotPossible("the file's maps have a mark for one class only".into()));
+        return Err(Void::NotPossible("the file's maps give frames one class only".into()));
     }
     let (sent, end) = long_pause(bench)?;
     let from = sent.latest.after(response_limit(bench));

@@ -1,4 +1,4 @@
-//! Cases of pause timers: changed and refreshed pauses, eight independent classes, and pause times of zero.
+//! Cases about pause timers: changed and refreshed pauses, eight independent classes, and pause times of zero.
 
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
@@ -64,7 +64,7 @@ pub(super) fn refresh(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Returns the classes that obey PFC and have a mark.
+/// Returns the classes that obey PFC and that a frame can have by the setup file's maps.
 fn obeying(bench: &Bench) -> Vec<Class> {
     let markable = markable(bench);
     bench.setup.device.obeys.iter().filter(|class| markable.contains(*class)).collect()

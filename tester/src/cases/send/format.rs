@@ -1,4 +1,4 @@
-//! Cases of the bytes of the device's PFC frames.
+//! Cases about the bytes of the device's PFC frames.
 
 use xoff_wire::mac_control::{DESTINATION, LEN};
 

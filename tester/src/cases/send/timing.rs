@@ -1,4 +1,4 @@
-//! Cases of when the device sends PFC frames: XOFF before a loss, refresh before expiry, XON after its queue is empty.
+//! Cases about when the device sends PFC frames: XOFF before a loss, refresh before expiry, XON after its queue is empty.
 
 use xoff_wire::units::{BitRate, Nanos};
 
@@ -14,7 +14,6 @@ const REFRESH_MAX: Nanos = Nanos::from_millis(1_500);
 const INCAST: Nanos = Nanos::from_millis(300);
 const DRAIN: Nanos = Nanos::from_secs(3);
 
-/// Name of the congesting stream in messages.
 const CONGESTING: &str = "the congested class";
 
 pub(super) fn before_loss(bench: &mut Bench) -> Result<Judgement, Void> {
