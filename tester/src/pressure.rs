@@ -10,7 +10,6 @@ use crate::setup::PortSettings;
 /// Share of a run, in percent, during which programs may wait for a processor. Above it, a failure proves nothing.
 const LIMIT_PERCENT: u128 = 20;
 
-/// State at the start of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pressure {
     begin: Instant,

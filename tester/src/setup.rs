@@ -76,7 +76,6 @@ xoff_config::keys! {
     }
 }
 
-/// Validated setup file of an examination.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     pub device: DeviceSettings,
@@ -85,7 +84,6 @@ pub struct Setup {
     pub soak: Nanos,
 }
 
-/// Device under test, as its operator describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceSettings {
     pub name: String,
@@ -114,11 +112,9 @@ pub struct DeviceSettings {
     pub cell: Bytes,
     /// Queue length beyond which the device marks ECN, if it marks at all.
     pub ecn: Option<Bytes>,
-    /// Detection time of the PFC watchdog, if there is one.
     pub watchdog: Option<Nanos>,
     /// Restoration time of the PFC watchdog; by default the detection time.
     pub watchdog_restore: Option<Nanos>,
-    /// True if the device announces its PFC settings by DCBX.
     pub dcbx: bool,
     /// Time that the device may take beyond the standard's response time; zero for hardware.
     pub response_allowance: Nanos,
@@ -126,7 +122,6 @@ pub struct DeviceSettings {
     pub counters: Option<String>,
 }
 
-/// Path of a test port's frames to the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortKind {
     /// Sends and receives by AF_XDP.
@@ -191,7 +186,6 @@ impl Setup {
         Setup { device, ports: vec![port(nic, PortKind::Kernel), port(peer, PortKind::Station)], soak: SOAK }
     }
 
-    /// Returns a mark that gives a frame `class`, if there is one.
     #[must_use]
     pub fn mark(&self, class: Class) -> Option<Mark> {
         let device = &self.device;
@@ -212,7 +206,6 @@ impl Setup {
         standard_response(speed).after(round_trip).after(self.device.response_allowance)
     }
 
-    /// Returns the device's name and settings for the report.
     #[must_use]
     pub fn describe(&self) -> Device {
         let device = &self.device;

@@ -8,7 +8,6 @@ use crate::pfc::Pfc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The headroom of a lossless class was full.
     Headroom,
     /// The egress queue of a lossy class was full.
     Full,

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-/// Set of defects that are switched on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defects(u128);
 

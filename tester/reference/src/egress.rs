@@ -8,7 +8,6 @@ use crate::frame::{CLASSES, Header};
 
 /// Bytes that a frame also takes on the line: preamble, FCS and gap.
 const OVERHEAD: u64 = 24;
-/// Length of the shortest frame in bytes, without FCS.
 const FRAME_MIN: u64 = 60;
 /// Maximum lag that the line recovers after a late poll, in nanoseconds.
 const CATCH_UP_NS: u64 = 50_000;
@@ -90,7 +89,6 @@ impl Egress {
         }
     }
 
-    /// Removes and returns the next frame that `may_leave` permits.
     pub fn pop(&mut self, may_leave: impl Fn(&Packet) -> bool) -> Option<Rc<Packet>> {
         let len_min = if self.defects.has(Defect::LastOfBurst) { 2 } else { 1 };
         let is_ready = |queue: &VecDeque<Rc<Packet>>| {

@@ -10,7 +10,6 @@ const TYPE_IPV4: u16 = 0x0800;
 const TYPE_IPV6: u16 = 0x86dd;
 const CE: u8 = 3;
 
-/// Ethernet header of a frame with at most one VLAN tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub destination: Address,

@@ -47,7 +47,6 @@ impl Ingress {
         true
     }
 
-    /// Subtracts a frame of `len` bytes that has left the switch.
     pub fn release(&mut self, class: usize, len: u64) {
         self.bytes[class] -= len;
         if self.defects.has(Defect::Leaks) {
@@ -82,7 +81,6 @@ impl Ingress {
         }
     }
 
-    /// Returns how many bytes of a lossless class the queue may hold.
     const fn limit(&self, class: usize) -> u64 {
         let Thresholds { xoff, headroom, .. } = self.thresholds;
         let is_lowest = self.lossless.trailing_zeros() as usize == class;

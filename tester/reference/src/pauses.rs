@@ -34,7 +34,6 @@ impl Pauses {
         self.late[class] = self.late[class].saturating_sub(1);
     }
 
-    /// Ends all pauses, because the link went down.
     pub fn link_lost(&mut self, now: u64) {
         let keeps = self.defects.has(Defect::FlapKeepsPause);
         self.until = self.until.map(|until| if keeps && until > now { u64::MAX } else { 0 });

@@ -98,7 +98,6 @@ impl Switch {
         Switch { settings, ports, learned: HashMap::new(), admitted: 0, in_order }
     }
 
-    /// Returns the counters of all ports, as [lines](Counters::lines).
     #[must_use]
     pub fn counters(&self) -> String {
         self.ports.iter().map(|port| port.counters.lines(&port.name)).collect()

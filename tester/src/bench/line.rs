@@ -140,7 +140,6 @@ impl Line {
         }
     }
 
-    /// Returns how many frames this machine lost since the line was opened.
     pub(super) fn lost(&self) -> u64 {
         match self {
             Line::Station(station) => station.drops().total,

@@ -106,7 +106,6 @@ pub struct Bench {
     asleep_until: Nanos,
 }
 
-/// Pause that the bench refreshes until `until`.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     port: usize,
@@ -157,7 +156,7 @@ impl Bench {
         self.ports[port].reaction = reaction;
     }
 
-    /// Makes a port count received frames without recording each, for cases with many frames.
+    /// Makes a port only count received frames, for cases with many frames.
     pub fn only_count(&mut self, port: usize) {
         self.ports[port].keeps_arrivals = false;
     }
@@ -203,7 +202,6 @@ impl Bench {
         &self.streams[usize::from(stream.0)].tally
     }
 
-    /// Returns how many frames of a stream have not arrived.
     #[must_use]
     pub fn missing(&self, stream: StreamId) -> u64 {
         self.tally(stream).lost(self.sent(stream))
@@ -214,7 +212,6 @@ impl Bench {
         &self.ports[port].arrivals
     }
 
-    /// Returns the received frames of a stream, at any port.
     pub fn arrivals_of(&self, stream: StreamId) -> impl Iterator<Item = &Arrival> {
         let of_stream = move |arrival: &&Arrival| arrival.stream == stream;
         self.ports.iter().flat_map(|port| &port.arrivals).filter(of_stream)
@@ -242,7 +239,6 @@ impl Bench {
         when
     }
 
-    /// Sends a PFC frame with these classes and pause times.
     pub fn pause(&mut self, port: usize, times: &[(Class, u16)]) -> Moment {
         let bytes = self.pfc(port, times);
         self.send_now(port, &bytes)
@@ -397,7 +393,6 @@ impl Bench {
         }
     }
 
-    /// Returns how many frames the test ports lost in this machine since they were opened.
     #[must_use]
     pub fn own_losses(&self) -> u64 {
         self.ports.iter().map(|port| port.line.lost()).sum()
@@ -515,7 +510,6 @@ impl Drop for Bench {
     }
 }
 
-/// Inserts a VLAN tag with priority 0.
 fn tagged(bytes: &[u8], vlan: Option<u16>) -> Vec<u8> {
     let Some(vlan) = vlan else { return bytes.to_vec() };
     [&bytes[..12], &[0x81, 0x00], &vlan.to_be_bytes()[..], &bytes[12..]].concat()

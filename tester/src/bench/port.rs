@@ -17,7 +17,6 @@ use crate::setup::PortSettings;
 const CONTROLS_MAX: usize = 100_000;
 const OTHERS_MAX: usize = 10_000;
 
-/// Reaction of a test port to PFC frames of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reaction {
     /// Stops the streams of each paused class.
@@ -140,7 +139,6 @@ impl TestPort {
         }
     }
 
-    /// Returns the classes that the port must not send now.
     pub(super) fn paused(&mut self, now: Nanos) -> ClassSet {
         let paused = self.gate.paused(now);
         match self.reaction {
@@ -153,7 +151,6 @@ impl TestPort {
         self.line_free <= now && self.line.has_room(class, self.commit)
     }
 
-    /// Returns when the line is free for the next frame.
     pub(super) fn line_free(&self) -> Nanos {
         self.line_free
     }

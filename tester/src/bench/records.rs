@@ -10,7 +10,6 @@ use super::Moment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamId(pub u8);
 
-/// Received frame of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub when: Moment,
@@ -81,7 +80,6 @@ pub struct Tally {
     pub damaged: u64,
     pub first: Option<Moment>,
     pub last: Option<Moment>,
-    /// Sum of the delays through the device.
     pub delay_total: Nanos,
     /// Longest time that certainly passed between two successive frames.
     pub longest_gap: Nanos,

@@ -20,7 +20,6 @@ pub struct Flow {
     pub rate: BitRate,
     /// Number of frames; without it the stream does not end.
     pub count: Option<u64>,
-    /// ECN bits of the IP header.
     pub ecn: u8,
 }
 
@@ -141,7 +140,6 @@ impl Stream {
         self.is_stopped || self.flow.count.is_some_and(|count| self.sent >= count)
     }
 
-    /// Writes the next frame, and advances its sequence number and due time.
     pub(super) fn write(&mut self, now: Nanos, frame: &mut [u8]) {
         let (size, sequence) = (self.flow.size as usize, self.sent);
         let stamp = Stamp {

@@ -10,7 +10,6 @@ const INTERVALS: usize = 120;
 const INTERVAL_MIN: Nanos = Nanos::from_micros(100);
 const MARKERS_MAX: usize = 60;
 
-/// MAC control frame that the tester sent.
 #[derive(Clone, Debug)]
 pub(super) struct SentControl {
     when: Moment,
@@ -44,7 +43,6 @@ fn words(content: &MacControl) -> Option<String> {
 }
 
 impl Bench {
-    /// Returns a plot for each port that received streams since the start of the case.
     #[must_use]
     pub fn timelines(&self) -> Vec<Figure> {
         let figures = self.ports.iter().enumerate().map(|(index, port)| self.timeline(index, &port.arrivals));
@@ -103,7 +101,6 @@ fn curves(arrivals: &[Arrival], first: Nanos, interval: Nanos) -> Vec<Curve> {
     classes.iter().map(curve).collect()
 }
 
-/// Rounds milliseconds to microseconds.
 fn rounded(ms: f64) -> f64 {
     (ms * 1e3).round() / 1e3
 }

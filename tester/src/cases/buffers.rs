@@ -51,9 +51,7 @@ const STEPS_MAX: usize = 2_000;
 pub(super) struct Threshold {
     pub stream: StreamId,
     pub bytes: u64,
-    /// Possible error of `bytes`.
     pub error: u64,
-    /// Time between two frames that filled the device.
     pub interval: Nanos,
 }
 
@@ -95,7 +93,6 @@ fn fill(bench: &mut Bench, from: usize, class: Class, interval: Nanos) -> Result
     Ok(Some(Threshold { stream, bytes: sent * frame, error: late * frame, interval }))
 }
 
-/// Ends the pause of port 2, and waits until the device has sent the frames of `filled`.
 fn empty(bench: &mut Bench, filled: &[StreamId]) -> Result<(), Void> {
     bench.release(TO);
     drain(bench, filled)?;

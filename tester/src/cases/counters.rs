@@ -28,17 +28,14 @@ pub(super) const CASES: &[Case] = &[
 
 /// Maximum time until the device's counters contain the last frames.
 const SETTLE: Nanos = Nanos::from_secs(3);
-/// Maximum number of readings until the counters are stable.
 const READINGS_MAX: usize = 5;
 const FRAMES: u64 = 1_000;
 const TX_FRAMES: &str = "tx_frames";
 const PAUSES: u64 = 10;
 
-/// Label of a port, and name of a counter.
 type Key = (String, String);
 type Counters = BTreeMap<Key, u64>;
 
-/// Runs the `counters` command of the setup file.
 fn read(bench: &Bench) -> Result<Counters, Void> {
     let Some(command) = &bench.setup.device.counters else {
         return Err(Void::NotPossible("the file has no `counters` command".into()));
@@ -119,7 +116,6 @@ fn growth(before: &Counters, after: &Counters, key: &Key) -> Option<u64> {
     after.get(key).map(|now| now.saturating_sub(before))
 }
 
-/// Judges the growth of counters since `before`.
 fn judge(bench: &mut Bench, before: &Counters, expected: &[Expected]) -> Result<Judgement, Void> {
     // Read before the command, which stalls the tester and so its heartbeat.
     let is_stalled = bench.device_stall() > bench.stall_limit();
@@ -153,7 +149,6 @@ fn judge(bench: &mut Bench, before: &Counters, expected: &[Expected]) -> Result<
     Ok(judgement)
 }
 
-/// Returns how many received frames of a port belong to no stream.
 fn others(bench: &Bench, port: usize) -> u64 {
     (bench.controls(port).len() + bench.others(port).len()) as u64
 }

@@ -31,7 +31,6 @@ pub(super) const CASES: &[Case] = &[
 
 /// Frame length of the search, without FCS.
 const SIZE: u32 = 1_000;
-/// Longest time for which the device is paused, below the detection time of usual watchdogs.
 const HOLD_MAX: Nanos = Nanos::from_millis(150);
 const FILL_MAX: Nanos = Nanos::from_millis(100);
 const BYTES_MAX: u64 = 32 << 20;
@@ -85,13 +84,11 @@ fn fewest_lost(bench: &mut Bench, classes: &[Class], count: u64) -> Result<u64, 
     Ok(fewest)
 }
 
-/// Returns how many frames the tester can send while it pauses the device.
 fn frames_max(bench: &Bench) -> u64 {
     let bytes = share(bench, 100, 1, SIZE).bytes_in(Nanos(FILL_MAX.0 * 3 / 4)).0.min(BYTES_MAX);
     bytes / u64::from(SIZE + 24)
 }
 
-/// Returns the headroom that the standard requires for the link of port 1.
 fn required(bench: &Bench) -> Bytes {
     let speed = bench.port(FROM).speed();
     let link = Link {

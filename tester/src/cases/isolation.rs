@@ -31,7 +31,6 @@ pub(super) const CASES: &[Case] = &[
     case("isolation.floods", "Are frames to a learned address sent to its port only?", 3, floods),
 ];
 
-/// Stream that must pass the queued frames.
 struct Victim {
     from: usize,
     to: usize,

@@ -24,7 +24,6 @@ const INTERVAL: Nanos = Nanos::from_secs(32);
 /// PFC classes of an LLDP frame; `None` if it has no PFC TLV.
 type Announced = Option<ClassSet>;
 
-/// Waits for an LLDP frame at port 1; `None` if no frame arrives.
 fn announced(bench: &mut Bench) -> Result<Option<Announced>, Void> {
     if !bench.setup.device.dcbx {
         return Err(Void::NotPossible(

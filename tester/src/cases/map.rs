@@ -32,7 +32,6 @@ const fn case(id: &'static str, title: &'static str, source: &'static str, run: 
     Case { id, title, source, ports: 2, run }
 }
 
-/// Frames sent with each code point during a pause.
 const FRAMES: u64 = 2;
 const HOLD: Nanos = Nanos::from_millis(150);
 const ECT: u8 = 0b10;
@@ -161,7 +160,6 @@ fn rewrite(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Numbers of arrived packets.
 struct Marked {
     marked: u64,
     all: u64,

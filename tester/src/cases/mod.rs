@@ -20,7 +20,6 @@ use send::flow as send_flow;
 
 pub type Run = fn(&mut Bench) -> Result<Judgement, Void>;
 
-/// Test case of an examination.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Group and name, such as `receive.expiry`.
@@ -34,7 +33,6 @@ pub struct Case {
     pub run: Run,
 }
 
-/// Tables of all groups, in the order of an examination.
 const GROUPS: &[&[Case]] = &[
     receive::CASES,
     send::CASES,

@@ -7,19 +7,16 @@ use crate::judgement::Judgement;
 
 pub(super) const FROM: usize = 0;
 pub(super) const TO: usize = 1;
-/// Time for which streams run before a pause.
 pub(super) const BEFORE: Nanos = Nanos::from_millis(20);
 /// Maximum time from the end of a pause to the first frame.
 pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
 pub(super) const QUANTA_MAX: u16 = u16::MAX;
 
-/// Streams of several classes from port 1 to port 2, whose frames arrive.
 pub(super) struct Streams {
     pub of: Vec<(Class, StreamId)>,
 }
 
 impl Streams {
-    /// Starts a stream for each class, and waits until frames of all arrive.
     pub(super) fn start(
         bench: &mut Bench,
         classes: impl IntoIterator<Item = Class>,
@@ -40,7 +37,6 @@ impl Streams {
         Ok(Streams { of })
     }
 
-    /// Starts a stream of the lowest lossless class.
     pub(super) fn lossless(bench: &mut Bench) -> Result<(Class, StreamId), Void> {
         let class = lossless(bench);
         Ok((class, Streams::start(bench, [class])?.stream(class)))
@@ -63,7 +59,6 @@ pub(super) fn markable(bench: &Bench) -> ClassSet {
     Class::ALL.into_iter().filter(|class| bench.setup.mark(*class).is_some()).collect()
 }
 
-/// Returns the lowest lossless class.
 pub(super) fn lossless(bench: &Bench) -> Class {
     bench.setup.device.lossless.iter().next().unwrap_or_default()
 }

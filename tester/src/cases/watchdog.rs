@@ -18,7 +18,6 @@ pub(super) const CASES: &[Case] = &[
     case("watchdog.restoration", "Is the class forwarded again after the restoration time?", restoration),
 ];
 
-/// Frames queued for the paused port: fewer bytes than usual XOFF thresholds.
 const WAITING: u64 = 8;
 const FRAMES: u64 = 200;
 /// Time by which detection and restoration may be late, because devices poll.
@@ -74,7 +73,6 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     Ok(judgement)
 }
 
-/// Waits until the watchdog has restored the class.
 fn settle(bench: &mut Bench) -> Result<(), Void> {
     let restore = bench.setup.device.watchdog_restore.or(bench.setup.device.watchdog).unwrap_or(POLL);
     bench.run_for(Nanos(restore.0 * 2).after(POLL))

@@ -11,14 +11,11 @@ use super::{Accuracy, Report, Verdict};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Names of the devices in the first and the second report.
     pub devices: (String, String),
     pub verdicts: Vec<VerdictChange>,
     pub measurements: Vec<Move>,
-    /// Cases that only the first report has.
     pub only_first: Vec<String>,
     pub only_second: Vec<String>,
-    /// Number of cases that both reports have.
     pub compared: usize,
 }
 
@@ -43,7 +40,6 @@ pub struct Move {
     pub second: Option<(f64, f64)>,
     /// Sum of the errors of both values, in the same unit.
     pub error: f64,
-    /// First and second value with units, for the text output.
     #[serde(skip)]
     words: (String, String),
 }
@@ -116,7 +112,6 @@ fn moves((a, of_a): (&Runs<'_>, &Accuracy), (b, of_b): (&Runs<'_>, &Accuracy)) -
     both.collect()
 }
 
-/// Returns the largest error of the values, in their unit.
 fn error(values: &Values<'_>, accuracy: &Accuracy) -> f64 {
     let unit = &values.first().unit;
     let of_times = nanos(1.0, unit).map_or(0.0, |nanos| accuracy.error_p99_ns as f64 / nanos);

@@ -11,14 +11,11 @@ const PLOT_HEIGHT: f64 = 180.0;
 const TOP: f64 = 3.0 * LINE;
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 14.0;
-/// Height of the numbers and the axis label below the plot.
 const BELOW: f64 = 38.0;
 const LINE: f64 = 15.0;
 /// Assumed width of a character, above the mean of a sans-serif font.
 const CHARACTER: f64 = 6.6;
-/// Maximum number of points of a curve that also get dots.
 const DOTS_MAX: usize = 40;
-/// Number of curve styles in the style sheet.
 const STYLES: usize = 6;
 
 impl Figure {
@@ -151,7 +148,6 @@ fn shown(points: &[(f64, f64)], axes: &Axes) -> Vec<(f64, f64)> {
     columns.flat_map(of_column).collect()
 }
 
-/// Ranges of both axes.
 struct Axes {
     x: (f64, f64),
     y: (f64, f64),
@@ -237,7 +233,6 @@ fn step(width: f64, count: f64) -> f64 {
     factor * decade
 }
 
-/// Returns the position and the text of each tick.
 fn ticks((low, high): (f64, f64), count: f64) -> Vec<(f64, String)> {
     let step = step(high - low, count);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most ten, and positive

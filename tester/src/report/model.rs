@@ -15,7 +15,6 @@ pub enum Verdict {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Version of xoff.
     pub version: String,
     /// Start of the examination, in seconds since 1970.
     pub started_s: u64,
@@ -43,7 +42,6 @@ pub struct Accuracy {
     pub error_p99_ns: u64,
     /// Longest time during which the tester did not run, in nanoseconds.
     pub longest_stall_ns: u64,
-    /// Sentence that says how the accuracy was measured.
     pub method: String,
 }
 
@@ -51,7 +49,6 @@ pub struct Accuracy {
 pub struct CaseReport {
     /// Group and name, such as `receive.expiry`.
     pub id: String,
-    /// Question that the case answers, in one sentence.
     pub title: String,
     /// Clause or document that demands the behavior.
     pub source: String,
@@ -82,7 +79,6 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Creates a value without limits.
     #[must_use]
     pub fn new(name: &str, value: f64, unit: &str) -> Measurement {
         let [name, unit] = [name, unit].map(str::to_owned);

@@ -5,7 +5,6 @@ use std::fmt;
 use super::{CaseReport, Measurement, Report, Verdict};
 
 impl Verdict {
-    /// All verdicts, in the order of tables.
     pub const ALL: [Verdict; 4] = [Verdict::Pass, Verdict::Fail, Verdict::CannotTell, Verdict::NotRun];
 
     /// Returns the severity of the verdict: 0 for pass, 1 for no answer, 2 for fail.
@@ -33,7 +32,6 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// All runs of one case: at least one.
 pub(super) struct Runs<'a> {
     pub id: &'a str,
     pub runs: Vec<&'a CaseReport>,
@@ -74,7 +72,6 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Values of one measurement in all runs of a case: at least one.
 pub(super) struct Values<'a> {
     pub measurements: Vec<&'a Measurement>,
 }

@@ -11,8 +11,7 @@ use super::values::{date, limits, range};
 use super::{Accuracy, Report, Verdict};
 
 impl Report {
-    /// Returns a summary: counts of verdicts, then the verdict of each case, then reasons and values of cases that did
-    /// not pass.
+    /// Returns a summary: counts of verdicts, verdict of each case, reasons and values of cases that did not pass.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!("{}: {}\n{}\n", self.device.name, self.headline(), self.origin());
@@ -67,8 +66,6 @@ impl Report {
 }
 
 impl Accuracy {
-    /// Returns a phrase such as `kernel time stamps, error below 1.20 us (half of frames) and 8.40 us (99 %), longest
-    /// stall 3.10 ms`.
     pub(super) fn text(&self) -> String {
         format!(
             "{} time stamps, error below {} (half of frames) and {} (99 %), longest stall {}",
@@ -99,7 +96,7 @@ fn details(text: &mut String, runs: &Runs<'_>) {
     let _ = writeln!(text, "  source: {}", worst.source);
 }
 
-/// Returns how many runs had the worst verdict, such as ` in 2 of 5 runs`; an empty string for one run.
+/// Returns how many runs had the worst verdict, such as ` in 2 of 5 runs`; empty for one run.
 pub(super) fn share(runs: &Runs<'_>) -> String {
     match runs.runs.len() {
         1 => String::new(),

@@ -55,7 +55,6 @@ fn number(value: f64) -> String {
     format!("{sign}{grouped}{}", fraction.trim_end_matches('.'))
 }
 
-/// Formats all values: one value, or the range over several runs.
 pub(super) fn range(values: &Values<'_>) -> String {
     let unit = &values.first().unit;
     let Some((low, high)) = values.range() else { return value(f64::NAN, unit) };
@@ -63,7 +62,6 @@ pub(super) fn range(values: &Values<'_>) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// Formats the limits; an empty string without limits.
 pub(super) fn limits(of: &Measurement) -> String {
     let text = |limit| value(limit, &of.unit);
     match (of.at_least, of.at_most) {
@@ -99,7 +97,7 @@ pub(super) fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", day + 1)
 }
 
-/// Days after which the Gregorian calendar repeats. They bound the loop over years for any number in a file.
+/// Days after which the Gregorian calendar repeats. They bound the loop over years.
 const DAYS_OF_400_YEARS: u64 = 146_097;
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use crate::cases::complete::{drain, require_complete, send_all};
 use crate::cases::streams::{FROM, TO, lossless, start_heartbeat};
 use crate::judgement::Judgement;
 
-/// Maximum time until the device forwards after the link has returned.
 const RETURN: Nanos = Nanos::from_secs(10);
 const DOWN: Nanos = Nanos::from_millis(100);
 const FRAMES: u64 = 2_000;

@@ -9,19 +9,17 @@ use crate::judgement::Judgement;
 use crate::report::Verdict;
 
 const SPAN: Nanos = Nanos::from_millis(300);
-/// Length of a pause of the receiver.
 const PAUSE: Nanos = Nanos::from_millis(2);
 /// Frame sizes without FCS, each with its share of 12 frames.
 const MIX: [(u32, u64); 3] = [(60, 7), (590, 4), (1_514, 1)];
 
-/// Starts the heartbeat, and makes the receiver count frames without recording each.
+/// Starts the heartbeat, and makes the receiver only count frames.
 fn start(bench: &mut Bench) -> Result<(), Void> {
     start_heartbeat(bench)?;
     bench.only_count(TO);
     Ok(())
 }
 
-/// Stops the streams, and judges that all frames arrived.
 fn judge(bench: &mut Bench, streams: &[StreamId], what: &str) -> Result<Judgement, Void> {
     bench.stop_streams(streams);
     drain(bench, streams)?;
@@ -181,5 +179,4 @@ const SOAK_SIZE: u32 = 252;
 /// Minimum length of a part of the soak, which is judged by itself.
 const SOAK_PART: Nanos = Nanos::from_secs(3);
 const SOAK_PARTS_MAX: u64 = 100;
-/// Maximum number of parts that a stall may excuse.
 const SOAK_EXCUSED_MAX: usize = 5;

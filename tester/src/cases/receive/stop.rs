@@ -9,7 +9,7 @@ use crate::cases::streams::{
 };
 use crate::judgement::Judgement;
 
-/// Pauses the lowest lossless class for 65,535 quanta, and waits four fifths of that time. Returns when XOFF was sent,
+/// Pauses the lowest lossless class for 65,535 quanta, and waits four fifths of that time. Returns when XOFF was sent
 /// and until when no frame may arrive.
 fn long_pause(bench: &mut Bench) -> Result<(Moment, Nanos), Void> {
     let time = bench.pause_time(TO, QUANTA_MAX);

@@ -28,7 +28,6 @@ pub(in crate::cases) fn flow(bench: &Bench, class: Class) -> Flow {
 }
 
 impl Congestion {
-    /// Congests the device until it pauses port 1.
     pub(super) fn begin(bench: &mut Bench) -> Result<Congestion, Void> {
         let class = lossless(bench);
         start_heartbeat(bench)?;
@@ -38,7 +37,6 @@ impl Congestion {
         Ok(Congestion { class, stream, is_paused })
     }
 
-    /// Ends the congestion, and waits for the queued frames.
     pub(super) fn end(&self, bench: &mut Bench) -> Result<(), Void> {
         bench.stop(self.stream);
         bench.release(TO);
@@ -46,12 +44,10 @@ impl Congestion {
     }
 }
 
-/// Returns the received frames of a port that pause `class`.
 pub(super) fn xoffs(bench: &Bench, port: usize, class: Class) -> impl Iterator<Item = &ControlFrame> {
     bench.controls(port).iter().filter(move |frame| frame.is_xoff(class))
 }
 
-/// Returns all classes that received frames of a port pause.
 pub(super) fn paused_classes(bench: &Bench, port: usize) -> ClassSet {
     Class::ALL.into_iter().filter(|class| xoffs(bench, port, *class).next().is_some()).collect()
 }

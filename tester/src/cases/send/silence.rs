@@ -11,7 +11,6 @@ const CONGESTED: Nanos = Nanos::from_millis(200);
 /// Largest packet in bytes of a stream that congests a lossy class.
 const LARGE: u32 = 1_500;
 
-/// Judges that a port received XOFF for `allowed` classes only.
 fn require_only(bench: &Bench, judgement: &mut Judgement, port: usize, allowed: ClassSet) {
     let paused = paused_classes(bench, port);
     let wrong = ClassSet(paused.0 & !allowed.0);
