@@ -1,5 +1,5 @@
-//! `xoff` with a custom policy, equal shares: a port's peer is paused when the port holds more than an equal share of an output's queued
-//! bytes, until it holds half. PFC's thresholds apply as well, so no frame is lost.
+//! A switch with the custom policy "equal shares". It pauses the peer of a port whose frames in an output's queue exceed an equal share of
+//! `backlog`, until they fall to half a share. PFC's thresholds apply as well, so no frame is lost.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     xoff::main_with(OwnPolicy::new("equal shares", EqualShares::read))
 }
 
-/// `[policy.custom]`: bytes of an output's queue that its senders share equally.
+/// Settings in `[policy.custom]`: queue length of an output, in bytes, that its senders share equally.
 #[derive(Debug)]
 struct EqualShares {
     backlog: Bytes,

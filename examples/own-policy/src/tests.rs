@@ -1,4 +1,4 @@
-//! Checks that equal shares never lose, reorder or strand a frame, and pause no sender for ever.
+//! Checks that the policy "equal shares" never loses, reorders or strands a frame, and pauses no sender for ever.
 
 use super::*;
 use xoff_flow_control::settings::{Custom, PolicyKind};
