@@ -22,7 +22,7 @@ impl Pressure {
         Pressure { begin: Instant::now(), waited: waited() }
     }
 
-    /// Returns the percentage of time since `begin` during which programs waited for a processor, if above 20 %.
+    /// Returns the percentage of time since `begin` during which programs waited for a processor; `None` up to 20 %.
     #[must_use]
     pub fn excess_percent(self) -> Option<u128> {
         let waited = waited()?.saturating_sub(self.waited?);

@@ -42,7 +42,7 @@ const FILL_MAX: Nanos = Nanos::from_millis(100);
 const QUIET: Nanos = Nanos::from_millis(20);
 /// Longest time between two frames that fill the device.
 const GAP: Nanos = Nanos::from_micros(200);
-/// Duration of a short resumption, as bytes on the line.
+/// Bytes that the line can carry during a short resumption.
 const STEP_BYTES: u64 = 2_000;
 const STEPS_MAX: usize = 2_000;
 

@@ -70,7 +70,7 @@ fn parse(text: &str) -> Result<Counters, String> {
         .collect()
 }
 
-/// Growth that the frames on the wire require of a counter.
+/// Expected growth of a counter, given the frames on the wire.
 struct Expected {
     key: Key,
     frames: u64,
@@ -117,7 +117,7 @@ fn growth(before: &Counters, after: &Counters, key: &Key) -> Option<u64> {
 }
 
 fn judge(bench: &mut Bench, before: &Counters, expected: &[Expected]) -> Result<Judgement, Void> {
-    // Read before the command, which stalls the tester and so its heartbeat.
+    // Checked before the `counters` command, which stalls the tester and its heartbeat.
     let is_stalled = bench.device_stall() > bench.stall_limit();
     let begin = bench.now();
     let mut after = read(bench)?;

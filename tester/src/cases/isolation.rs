@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
         other_port,
     ),
     case("isolation.other-class", "Do other classes pass a paused class at its port?", 2, other_class),
-    case("isolation.other-ingress", "Do frames between other ports pass frames that wait?", 4, other_ingress),
+    case("isolation.other-ingress", "Do frames between other ports pass queued frames?", 4, other_ingress),
     case("isolation.floods", "Are frames to a learned address sent to its port only?", 3, floods),
 ];
 
@@ -80,7 +80,7 @@ fn other_port(bench: &mut Bench) -> Result<Judgement, Void> {
 fn other_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let Some(other) = markable(bench).iter().find(|other| *other != class) else {
-        return Err(Void::NotPossible("the file's maps give frames one class only".into()));
+        return Err(Void::NotPossible("the file's maps have only one class".into()));
     };
     passes(
         bench,

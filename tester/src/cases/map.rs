@@ -14,11 +14,11 @@ use crate::setup::Mark;
 pub(super) const CASES: &[Case] = &[
     case(
         "map.dscp",
-        "Does each DSCP have the class that the file names?",
+        "Does each DSCP get the class in the setup file?",
         "RFC 2474; DSCP map configured on the device",
         dscp,
     ),
-    case("map.pcp", "Does each PCP have the class that the file names?", "IEEE 802.1Q 6.9.3", pcp),
+    case("map.pcp", "Does each PCP get the class in the setup file?", "IEEE 802.1Q 6.9.3", pcp),
     case(
         "map.rewrite",
         "Do forwarded frames keep their tag, PCP and DSCP?",

@@ -51,7 +51,7 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     let was_short = bench.now().since(begin) < Nanos(time.0 * 9 / 10);
     drain(bench, &[waiting])?;
     let lost = bench.missing(waiting);
-    judgement.measure("frames lost in a storm of half the time", lost as f64, "frames");
+    judgement.measure("frames lost in a storm of half the detection time", lost as f64, "frames");
     if was_short {
         judgement.require_unless_stalled(lost == 0, || {
             format!(
@@ -65,7 +65,7 @@ fn detection(bench: &mut Bench) -> Result<Judgement, Void> {
     bench.release(TO);
     bench.run_for(POLL)?;
     let lost = bench.missing(waiting);
-    judgement.measure("frames dropped in a storm of twice the time", lost as f64, "frames");
+    judgement.measure("frames dropped in a storm of twice the detection time", lost as f64, "frames");
     judgement.require_in_time(lost > 0, || {
         format!("no frame was dropped in a storm of twice the detection time of {} ms", time.0 / 1_000_000)
     });
@@ -82,7 +82,7 @@ fn only_class(bench: &mut Bench) -> Result<Judgement, Void> {
     let (time, class) = (time(bench)?, lossless(bench));
     let others: Vec<_> = markable(bench).iter().filter(|other| *other != class).collect();
     if others.is_empty() {
-        return Err(Void::NotPossible("the file's maps give frames one class only".into()));
+        return Err(Void::NotPossible("the file's maps have only one class".into()));
     }
     storm(bench, Nanos(time.0 * 2).after(POLL))?;
     bench.hold(TO, [class].into_iter().collect(), POLL);

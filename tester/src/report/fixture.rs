@@ -42,7 +42,7 @@ fn search() -> Figure {
         (32_768.0, 5.0),
     ];
     Figure {
-        title: "Lost frames by bytes sent after the device's XOFF".into(),
+        title: "Lost frames against bytes sent after the device's XOFF".into(),
         x: "bytes after XOFF".into(),
         y: "lost frames".into(),
         curves: vec![Curve { name: "port 1, class 3".into(), points }],

@@ -72,8 +72,8 @@ pub struct Measurement {
     pub unit: String,
     pub at_least: Option<f64>,
     pub at_most: Option<f64>,
-    /// Possible error of the value, in its unit. Without it, a time has the error of the report's [`Accuracy`], another
-    /// value none.
+    /// Possible error of the value, in its unit. If missing, a time has the error of the report's [`Accuracy`], any
+    /// other value none.
     #[serde(default)]
     pub error: Option<f64>,
 }

@@ -139,7 +139,8 @@ impl Report {
         self.runs().iter().filter(|runs| runs.verdict() == verdict).count()
     }
 
-    /// Returns the verdict about the device: the first of fail, cannot tell and pass that a case has, or else not run.
+    /// Returns the verdict about the device: fail if a case failed, else cannot tell if a case has this verdict, else
+    /// pass if a case passed, else not run.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let by_weight = [Verdict::Fail, Verdict::CannotTell, Verdict::Pass];

@@ -22,7 +22,7 @@ fn require_only(bench: &Bench, judgement: &mut Judgement, port: usize, allowed: 
 pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
     let (classes, allowed) = (markable(bench), bench.setup.device.lossless);
     let Some(lossy) = classes.iter().find(|class| !allowed.contains(*class)) else {
-        return Err(Void::NotPossible("by the file's maps no frame has a lossy class".into()));
+        return Err(Void::NotPossible("by the file's maps, no frame has a lossy class".into()));
     };
     // A device may ignore pauses of a lossy class, so two ports send more than the line of port 2 carries.
     let senders: Vec<usize> = (0..bench.ports().len()).filter(|port| *port != TO).take(2).collect();
@@ -52,7 +52,7 @@ pub(super) fn only_lossless(bench: &mut Bench) -> Result<Judgement, Void> {
 pub(super) fn only_held(bench: &mut Bench) -> Result<Judgement, Void> {
     let class = lossless(bench);
     let free = markable(bench).iter().find(|other| *other != class);
-    let free = free.ok_or_else(|| Void::NotPossible("the file gives frames one class only".into()))?;
+    let free = free.ok_or_else(|| Void::NotPossible("the file's maps have only one class".into()))?;
     let slow = BitRate::from_mbps(5);
     bench.stream(Flow::new(FROM, TO, free).rate(slow))?;
     let congestion = Congestion::begin(bench)?;
