@@ -22,7 +22,8 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/xoff.skel.rs"));
 }
 
-const PROGRAM_NAME: &str = "xoff_receive";
+/// Names of the XDP program without and with time stamps.
+const PROGRAM_NAMES: [&str; 2] = ["xoff_receive", "xoff_stamp"];
 const EOPNOTSUPP: i32 = 95;
 
 /// Program attached to an interface. Dropping this value detaches the program. In generic mode, drop it in the interface's network
@@ -113,6 +114,8 @@ impl Drop for Attached {
 /// * `sockets`: AF_XDP sockets by hardware queue.
 /// * `mode`: `None` tries native, then generic mode.
 /// * `longest`: maximum bytes of a frame; `None` if frames may take several chunks.
+/// * `has_stamps`: true if the program writes the time of receipt (CLOCK_MONOTONIC, in nanoseconds) in front of each frame. The sockets'
+///   chunks need 8 bytes of their own there.
 ///
 /// # Errors
 /// Returns an [`EbpfError`] and leaves the interface unchanged.
@@ -121,6 +124,7 @@ pub fn attach(
     sockets: &[(u32, BorrowedFd<'_>)],
     mode: Option<Mode>,
     longest: Option<u32>,
+    has_stamps: bool,
     clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
     // Log at debug level only, because libbpf's errors repeat these messages.
@@ -130,7 +134,7 @@ pub fn attach(
     let mut storage = MaybeUninit::uninit();
     let queues = sockets.iter().map(|&(queue, _)| queue + 1).max().unwrap_or(1);
     let socket_queue = sockets.first().map_or(0, |&(queue, _)| queue);
-    let program = load(queues, longest, socket_queue, &mut storage)
+    let program = load(queues, longest, socket_queue, has_stamps, &mut storage)
         .map_err(|source| EbpfError::NotLoaded { device: device.to_owned(), source })?;
     for (queue, socket) in sockets {
         let (key, value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
@@ -145,9 +149,11 @@ pub fn attach(
         .map_err(|source| refused("open the XDP program's counters", source))?;
     let arrived = MapHandle::try_from(&program.maps.arrived)
         .map_err(|source| refused("open the XDP program's counters", source))?;
+    let progs = &program.progs;
+    let receive = if has_stamps { &progs.xoff_stamp } else { &progs.xoff_receive };
     let (link, native_refusal) = match mode {
         Some(Mode::Generic) => (None, None),
-        _ => match program.progs.xoff_receive.attach_xdp(ifindex) {
+        _ => match receive.attach_xdp(ifindex) {
             Ok(link) => (Some(link), None),
             Err(source) if mode == Some(Mode::Native) => {
                 return Err(EbpfError::NotNative { device: device.to_owned(), source });
@@ -155,7 +161,7 @@ pub fn attach(
             Err(source) => (None, errno(&source)),
         },
     };
-    let fd = program.progs.xoff_receive.as_fd();
+    let fd = receive.as_fd();
     if link.is_none() {
         Xdp::new(fd)
             .attach(ifindex, XdpFlags::SKB_MODE | XdpFlags::UPDATE_IF_NOEXIST)
@@ -177,12 +183,15 @@ fn load(
     queues: u32,
     longest: Option<u32>,
     socket_queue: u32,
+    has_stamps: bool,
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
 ) -> libbpf_rs::Result<XoffSkel<'_>> {
     let mut open = XoffSkelBuilder::default().open(storage)?;
     let constants = open.maps.rodata_data.as_deref_mut().expect("the XDP program has no constants");
     constants.longest = longest.unwrap_or(0);
     constants.socket_queue = socket_queue;
+    open.progs.xoff_receive.set_autoload(!has_stamps);
+    open.progs.xoff_stamp.set_autoload(has_stamps);
     open.maps.sockets.set_max_entries(queues)?;
     open.load()
 }
@@ -213,11 +222,13 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
 /// Returns [`EbpfError::Stranger`] for a foreign program, [`EbpfError::Unknown`] without CAP_SYS_ADMIN.
 pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     let device = claim.device().to_owned();
-    let name = if claim.left() == Some(id) { Some(PROGRAM_NAME.to_owned()) } else { name_of(id) };
-    match name {
+    if claim.left() == Some(id) {
+        return Ok(());
+    }
+    match name_of(id) {
         None => Err(EbpfError::Unknown { device, id }),
-        Some(name) if name != PROGRAM_NAME => Err(EbpfError::Stranger { device, name, id }),
-        Some(_) => Ok(()),
+        Some(name) if PROGRAM_NAMES.contains(&name.as_str()) => Ok(()),
+        Some(name) => Err(EbpfError::Stranger { device, name, id }),
     }
 }
 
@@ -233,7 +244,8 @@ fn mode_of(xdp: &Xdp<'_>, ifindex: i32) -> Mode {
 
 #[cfg(test)]
 mod tests {
-    use libbpf_rs::{Error, ErrorExt as _, ProgramInput};
+    use libbpf_rs::{Error, ErrorExt as _, ProgramInput, ProgramMut};
+    use nix::time::{ClockId, clock_gettime};
 
     use super::*;
 
@@ -245,26 +257,55 @@ mod tests {
         assert_eq!(errno(&Error::from(io::Error::other("no program"))), None);
     }
 
-    /// The XDP program removes metadata in front of a packet, which would overwrite the adjacent small chunk.
+    const FRAME: [u8; 64] = [0xf0; 64];
+
+    /// Runs an XDP program with a frame behind so many bytes of metadata. Returns the frame with the metadata that it has then.
+    fn received(program: &ProgramMut<'_>, metadata: u32) -> Vec<u8> {
+        let packet = [&vec![0xee; metadata as usize], &FRAME[..]].concat();
+        let end = u32::try_from(packet.len()).expect("the packet is short");
+        // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
+        let mut context = [metadata, end, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
+        let mut output = [0; 128];
+        let input = ProgramInput {
+            context_in: Some(&mut context),
+            data_in: Some(&packet),
+            data_out: Some(&mut output),
+            ..ProgramInput::default()
+        };
+        let run = program.test_run(input).expect("the kernel runs the program");
+        run.data.as_deref().map(<[u8]>::to_vec).unwrap_or_default()
+    }
+
+    /// The XDP program removes metadata in front of a packet, because metadata would overwrite the adjacent small chunk.
     #[test] // proves: memory
     fn xdp_program_removes_metadata_in_front_of_packets() {
         let mut storage = MaybeUninit::uninit();
-        let program = load(1, None, 0, &mut storage).expect("the kernel loads the XDP program as root");
-        let frame: Vec<u8> = (0..64).collect();
-        for metadata in [0_u32, 4, 28, 32] {
-            let packet = [vec![0xee; metadata as usize], frame.clone()].concat();
-            let end = u32::try_from(packet.len()).expect("the packet is short");
-            // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
-            let mut context = [metadata, end, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
-            let mut output = [0; 128];
-            let input = ProgramInput {
-                context_in: Some(&mut context),
-                data_in: Some(&packet),
-                data_out: Some(&mut output),
-                ..ProgramInput::default()
-            };
-            let run = program.progs.xoff_receive.test_run(input).expect("the kernel runs the program");
-            assert_eq!(run.data.as_deref(), Some(&frame[..]), "{metadata} bytes of metadata");
+        let program =
+            load(1, None, 0, false, &mut storage).expect("the kernel loads the XDP program as root");
+        for metadata in [0, 4, 28, 32] {
+            let received = received(&program.progs.xoff_receive, metadata);
+            assert_eq!(received, FRAME, "{metadata} bytes of metadata");
+        }
+    }
+
+    #[test]
+    fn stamping_program_replaces_metadata_by_time_of_receipt() {
+        let now = || {
+            let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC is missing");
+            i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec())
+        };
+        let mut storage = MaybeUninit::uninit();
+        let program = load(1, None, 0, true, &mut storage).expect("the kernel loads the XDP program as root");
+        let id =
+            libbpf_rs::Program::id_from_fd(program.progs.xoff_stamp.as_fd()).expect("the program has an id");
+        assert_eq!(name_of(id).as_deref(), Some(PROGRAM_NAMES[1]), "the next start would not replace it");
+        for metadata in [0, 4, 28, 32] {
+            let before = now();
+            let received = received(&program.progs.xoff_stamp, metadata);
+            let (stamp, frame) = received.split_first_chunk().expect("no stamp");
+            let stamp = u64::from_ne_bytes(*stamp);
+            assert!((before..=now()).contains(&stamp.into()), "{stamp} is not after {before}");
+            assert_eq!(frame, FRAME, "{metadata} bytes of metadata");
         }
     }
 }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn attached(device: &str, ifindex: i32, mode: Mode) -> Attached {
-        attach(&Claim::take(device, ifindex).unwrap(), &[], Some(mode), None, Clsact::New).unwrap()
+        attach(&Claim::take(device, ifindex).unwrap(), &[], Some(mode), None, false, Clsact::New).unwrap()
     }
 
     fn found(program: &Program) -> Place {

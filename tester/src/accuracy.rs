@@ -1,4 +1,5 @@
 //! Measures the timing error of the tester, before the first case, from the delays of frames through the idle device.
+//! These delays vary by the machine, by the device and, without time stamps of the kernel, by polling.
 
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
@@ -43,7 +44,7 @@ pub fn measure(bench: &mut Bench) -> Result<Accuracy, Void> {
     };
     let error = |share: usize| delays[(delays.len() - 1) * share / 100] - least;
     Ok(Accuracy {
-        clock: "process".to_owned(),
+        clock: if bench.has_stamps() { "kernel (XDP)" } else { "process" }.to_owned(),
         error_p50_ns: error(50),
         error_p99_ns: error(99),
         longest_stall_ns: bench.longest_stall(begin).0,

@@ -8,11 +8,16 @@ use std::io;
 use std::ptr::NonNull;
 
 use xoff_flow_control::prefetch::prefetch;
+use xoff_wire::units::Nanos;
 
 use crate::cells::NONE;
 use crate::layout::{HEADROOM, Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::ring::Descriptor;
+
+/// Bytes of a time stamp, directly in front of a frame.
+const STAMP: u32 = 8;
+const _: () = assert!(STAMP <= HEADROOM);
 
 #[derive(Debug)]
 struct Chunks {
@@ -86,6 +91,7 @@ impl Piece {
 #[derive(Debug)]
 pub(crate) struct PacketMemory {
     chunks: Chunks,
+    has_stamps: bool,
     received: Box<[u32]>,
     free_receive: Vec<u32>,
     /// Chunks that hold the last received frames. The oldest one is at index `oldest`.
@@ -111,6 +117,7 @@ impl PacketMemory {
         let base = memory.at(0, bytes);
         Ok(PacketMemory {
             chunks: Chunks { base, layout, memory },
+            has_stamps: size == ReceiveChunks::Stamped,
             received: vec![NONE; receive as usize].into(),
             free_receive: (0..receive).rev().collect(),
             window: vec![NONE; window as usize].into(),
@@ -202,6 +209,20 @@ impl PacketMemory {
     pub(crate) fn received_mut(&mut self, chunk: u32, len: u32) -> &mut [u8] {
         // SAFETY: as for `received`; `&mut self` excludes every other use in this process.
         unsafe { self.chunks.bytes_mut(chunk, self.chunks.layout.receive_offset(), len) }
+    }
+
+    /// Removes and returns the time stamp in front of the received frame, so that the chunk's next frame does not have it.
+    pub(crate) fn take_stamp(&mut self, chunk: u32) -> Option<Nanos> {
+        if !self.has_stamps {
+            return None;
+        }
+        let at = self.chunks.layout.receive_offset() - STAMP;
+        // SAFETY: the kernel returned the chunk with this frame, and gets it again only after the frame is gone. A
+        // stamped chunk is whole, so these bytes are in no other chunk; `&mut self` excludes every other use.
+        let bytes = unsafe { self.chunks.bytes_mut(chunk, at, STAMP) };
+        let stamp = bytes.first_chunk().map(|&stamp| Nanos(u64::from_ne_bytes(stamp)));
+        bytes.fill(0);
+        stamp.filter(|&stamp| stamp != Nanos::ZERO)
     }
 
     #[inline]

@@ -11,7 +11,8 @@
 //!                                |          free | frame |
 //! ```
 //!
-//! The XDP program removes metadata: the kernel would write it in front of the packet, into the adjacent chunk.
+//! The XDP program removes metadata: the kernel would write it in front of the packet, into the adjacent small chunk.
+//! Only for stamped chunks it writes the time of receipt there; these are whole, and their headroom holds it.
 //!
 //! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk
 //! and, in the upper 16 bits, an offset.
@@ -30,6 +31,8 @@ pub enum ReceiveChunks {
     /// Chunks of the same size as transmit chunks. Zero copy requires them.
     #[default]
     Whole,
+    /// Whole chunks, with the [time of receipt](crate::Store::take_stamp) in front of each frame.
+    Stamped,
     /// Overlapping chunks, each with 512 bytes of a frame. They exclude zero copy, because the kernel must copy frames.
     Small,
 }
@@ -50,7 +53,7 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn new(chunk_bytes: u32, size: ReceiveChunks, [receive, transmit]: [u32; 2]) -> Layout {
         let (stride, receive_offset) = match size {
-            ReceiveChunks::Whole => (chunk_bytes, HEADROOM),
+            ReceiveChunks::Whole | ReceiveChunks::Stamped => (chunk_bytes, HEADROOM),
             ReceiveChunks::Small => (SMALL, chunk_bytes - SMALL),
         };
         assert!(

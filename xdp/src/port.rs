@@ -120,7 +120,9 @@ impl Prepared {
         } = self;
         let sockets: Vec<(u32, BorrowedFd<'_>)> =
             queues.iter().copied().zip(receivers.iter().map(descriptor)).collect();
-        let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest, device.clsact())?;
+        let has_stamps = receive_size == ReceiveChunks::Stamped;
+        let program =
+            xoff_ebpf::attach(device.claim(), &sockets, mode, longest, has_stamps, device.clsact())?;
         device.filtered(program.filter());
         let zero_copy = sys::is_zero_copy(receivers[0].rx().as_fd());
         if zero_copy {
@@ -391,7 +393,7 @@ fn where_it_can(
             return Err(XdpError::NotZeroCopy { device, why: Obstacle::SmallChunks });
         }
         (ZeroCopy::Auto, ReceiveChunks::Small) => (open(ZeroCopy::Off), Some(Obstacle::SmallChunks)),
-        (ZeroCopy::Auto, ReceiveChunks::Whole) => match open(ZeroCopy::Auto) {
+        (ZeroCopy::Auto, ReceiveChunks::Whole | ReceiveChunks::Stamped) => match open(ZeroCopy::Auto) {
             Err(XdpError::NotZeroCopy { why, .. }) => (open(ZeroCopy::Off), Some(why)),
             opened => (opened, None),
         },

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use xoff_dataplane::frame::{CELL, FRAME_MAX, Frame, FrameStore, cells_of};
-use xoff_wire::units::{PORTS_MAX, PortId};
+use xoff_wire::units::{Nanos, PORTS_MAX, PortId};
 
 use crate::cells::{Cells, NONE};
 use crate::chain::{Chain, FreeCells, append, chain_bytes};
@@ -209,6 +209,17 @@ impl Store {
         match self.row(frame.slot()).place {
             FramePlace::Received(..) => self.move_to_cells(frame.slot()),
             FramePlace::Nowhere | FramePlace::Sending(..) | FramePlace::Queued(_) => true,
+        }
+    }
+
+    /// Removes and returns the time ([`clock::now`](crate::clock::now)) at which the kernel passed a received frame to the XDP program.
+    ///
+    /// Returns `None` if the frame has no stamp: its port's chunks are not [stamped](crate::ReceiveChunks::Stamped), its driver has no room
+    /// for metadata, it took several chunks, or it moved to cells.
+    pub fn take_stamp(&mut self, frame: &Frame) -> Option<Nanos> {
+        match self.row(frame.slot()).place {
+            FramePlace::Received(port, chunk) => self.memory(port).take_stamp(chunk),
+            FramePlace::Nowhere | FramePlace::Sending(..) | FramePlace::Queued(_) => None,
         }
     }
 

@@ -27,6 +27,15 @@ impl Station {
     /// Opens `device` with rings of `ring` entries. The frame memory has `ring` chunks for each receive queue, `ring`
     /// for frames to send, and `ring` for received frames in use.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
+        Station::with(device, ring, ReceiveChunks::Whole)
+    }
+
+    /// Opens `device` like [`Station::open`], with [time stamps](Store::take_stamp) of received frames.
+    pub fn open_stamped(device: &str, ring: u32) -> Result<Station, XdpError> {
+        Station::with(device, ring, ReceiveChunks::Stamped)
+    }
+
+    fn with(device: &str, ring: u32, receive_size: ReceiveChunks) -> Result<Station, XdpError> {
         let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
         let options = PortOptions {
             device: device.to_owned(),
@@ -36,7 +45,7 @@ impl Station {
             rings: Rings { fill: ring, rx: ring, tx: ring, completion: ring },
             chunk_bytes: chunks.bytes,
             multi_buffer: chunks.multi_buffer,
-            receive_size: ReceiveChunks::Whole,
+            receive_size,
             receive_chunks: ring,
             window: ring,
             transmit_chunks: ring,

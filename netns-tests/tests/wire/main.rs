@@ -81,6 +81,7 @@ mod start_errors;
 mod storm;
 mod tester;
 mod tester_defects;
+mod tester_stalls;
 mod thresholds;
 mod vlans;
 mod voq;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_traffic::emit::Link;
 use xoff_traffic::station::Station;
-use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr};
+use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
 
 use super::OpenError;
 use crate::setup::{PortKind, PortSettings};
@@ -29,7 +29,7 @@ pub(super) struct KernelQueue {
 impl Line {
     pub(super) fn open(settings: &PortSettings) -> Result<Line, OpenError> {
         Ok(match settings.kind {
-            PortKind::Station => Line::Station(Box::new(Station::open(&settings.device, RING)?)),
+            PortKind::Station => Line::Station(Box::new(Station::open_stamped(&settings.device, RING)?)),
             PortKind::Kernel => {
                 let open = || Link::open(&settings.device).map(|link| KernelQueue { link, pending: None });
                 let queues = (0..CLASSES).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
@@ -57,6 +57,14 @@ impl Line {
     pub(super) fn receive(&mut self, frames: &mut Vec<Frame>) {
         if let Line::Station(station) = self {
             station.receive(frames);
+        }
+    }
+
+    /// Returns the time at which the kernel received a frame. A second call returns `None`.
+    pub(super) fn take_stamp(&mut self, frame: &Frame) -> Option<Nanos> {
+        match self {
+            Line::Station(station) => station.store_mut().take_stamp(frame),
+            Line::Kernel(_) => None,
         }
     }
 

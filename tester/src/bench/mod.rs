@@ -393,6 +393,12 @@ impl Bench {
         }
     }
 
+    /// Returns true if the kernel has stamped all received frames with their times.
+    #[must_use]
+    pub fn has_stamps(&self) -> bool {
+        self.ports.iter().all(|port| port.unstamped == 0)
+    }
+
     #[must_use]
     pub fn own_losses(&self) -> u64 {
         self.ports.iter().map(|port| port.line.lost()).sum()

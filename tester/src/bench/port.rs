@@ -36,6 +36,8 @@ pub struct TestPort {
     pub keeps_arrivals: bool,
     pub reaction: Reaction,
     pub(super) line: Line,
+    /// Number of received frames without a stamp of the kernel, since the opening.
+    pub(super) unstamped: u64,
     gate: Gate,
     polled: Nanos,
     line_free: Nanos,
@@ -56,6 +58,7 @@ impl TestPort {
             sent: Vec::new(),
             keeps_arrivals: true,
             reaction: Reaction::Obey,
+            unstamped: 0,
             gate: Gate::new(settings.speed, Obedience::Obey, false),
             polled: now(),
             line_free: Nanos::ZERO,
@@ -82,10 +85,12 @@ impl TestPort {
         let earliest = self.polled;
         self.polled = now();
         self.line.receive(&mut self.frames);
-        let when = Moment { earliest, latest: now() };
+        let polled = Moment { earliest, latest: now() };
         let mut frames = std::mem::take(&mut self.frames);
         for frame in frames.drain(..) {
-            self.record(&frame, when, epoch, &mut note);
+            let stamped = self.line.take_stamp(&frame).and_then(|stamp| polled.stamped(stamp));
+            self.unstamped += u64::from(stamped.is_none());
+            self.record(&frame, stamped.unwrap_or(polled), epoch, &mut note);
             self.line.free(frame);
         }
         self.frames = frames;
@@ -96,7 +101,7 @@ impl TestPort {
         let Ok(header) = Header::parse(head) else { return };
         if MacControl::is_mac_control(&header) {
             let content = MacControl::parse(&header, head);
-            self.gate.receive(when.latest, &header, head);
+            self.gate.receive(now(), &header, head); // obeyed from now on, so that no frame leaves too early
             if self.controls.len() < CONTROLS_MAX {
                 let bytes = head[..head.len().min(frame.len() as usize)].to_vec();
                 self.controls.push(ControlFrame { when, bytes, content });

@@ -2,9 +2,13 @@
 
 use xoff_wire::units::Nanos;
 
+/// Maximum age of a frame's stamp, at the beginning of the poll that receives it: an earlier poll may have left the frame.
+const BACKLOG_MAX: Nanos = Nanos::from_secs(1);
+
 /// Instant that lies between two readings of the clock.
 ///
-/// A stall of the tester widens the interval, so that limits computed from it stay true.
+/// For a received frame, both are the kernel's stamp. Without a stamp, the frame arrived between two polls. A stall of the
+/// tester widens this interval, so that limits computed from it stay true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     pub earliest: Nanos,
@@ -12,6 +16,14 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// Returns the instant of a frame that was received by the poll of this moment. `None` if its stamp is of another clock: time
+    /// namespaces have clocks of their own, and the kernel's stamps do not know them.
+    #[must_use]
+    pub fn stamped(self, stamp: Nanos) -> Option<Moment> {
+        let is_plausible = stamp <= self.latest && stamp.after(BACKLOG_MAX) >= self.earliest;
+        is_plausible.then_some(Moment { earliest: stamp, latest: stamp })
+    }
+
     /// Returns the least possible time from `earlier` to this instant.
     #[must_use]
     pub fn at_least_since(self, earlier: Moment) -> Nanos {
@@ -28,5 +40,23 @@ impl Moment {
     #[must_use]
     pub fn width(self) -> Nanos {
         self.latest.since(self.earliest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamp_of_another_clock_is_not_believed() {
+        let ms = Nanos::from_millis;
+        let poll = Moment { earliest: ms(5_000), latest: ms(5_020) };
+        for stamp in [ms(4_000), ms(5_007), ms(5_020)] {
+            assert_eq!(poll.stamped(stamp), Some(Moment { earliest: stamp, latest: stamp }));
+        }
+        assert_eq!(
+            [Nanos(ms(4_000).0 - 1), Nanos(ms(5_020).0 + 1)].map(|stamp| poll.stamped(stamp)),
+            [None; 2]
+        );
     }
 }

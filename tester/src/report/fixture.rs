@@ -108,7 +108,7 @@ pub(super) fn report() -> Report {
             .into(),
         },
         accuracy: Accuracy {
-            clock: "kernel".into(),
+            clock: "kernel (XDP)".into(),
             error_p50_ns: 1_200,
             error_p99_ns: 8_400,
             longest_stall_ns: 3_100_000,

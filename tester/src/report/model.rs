@@ -35,7 +35,7 @@ pub struct Device {
 /// Accuracy of the tester, which it measures before the first case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
-    /// Source of time stamps: `hardware`, `kernel` or `process`.
+    /// Source of the times of received frames: `kernel (XDP)` or `process`.
     pub clock: String,
     /// Median and 99th percentile of the timing error of a frame, in nanoseconds.
     pub error_p50_ns: u64,

@@ -71,7 +71,7 @@ pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, B
     let claim = Claim::take(device, ifindex.cast_signed())?;
     let sockets: Vec<_> = socket.map(|socket| (0, socket)).into_iter().collect();
     // Without clsact there is no filter for frames of the kernel's stack.
-    let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, Clsact::Found)?;
+    let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, false, Clsact::Found)?;
     Ok(Program { _attached: attached, _claim: claim })
 }
 

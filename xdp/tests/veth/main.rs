@@ -25,6 +25,7 @@ use xoff_xdp::{
 
 mod arrivals;
 mod chunks;
+mod stamps;
 
 const RING: u32 = 256;
 const SHARE: Share = Share { frames: 4 * RING, cells: 16 * RING, control_frames: 8, control_cells: 8 };
