@@ -69,7 +69,7 @@ impl Device {
         Ok(read_link(&self.namespace, &self.name)?.header.flags.contains(LinkFlags::Up))
     }
 
-    /// Sets a veth's device up or down, and so the carrier of its other end.
+    /// Sets a veth device up or down. Its peer gets or loses the carrier.
     pub fn set_up(&self, up: bool) -> Result<(), LabError> {
         let what = format!("set {} {}", self.name, if up { "up" } else { "down" });
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
@@ -81,7 +81,7 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.request(link, 0))
     }
 
-    /// Adds an IP address; the first IPv6 one enables IPv6.
+    /// Adds an IP address. The first IPv6 address also enables IPv6 on the device.
     pub fn add_address(&self, address: IpAddr, prefix_len: u8) -> Result<(), LabError> {
         if address.is_ipv6() {
             self.silence_ipv6()?;
@@ -95,7 +95,7 @@ impl Device {
             AddressAttribute::Local(address),
             AddressAttribute::Flags(AddressFlags::Nodad),
         ];
-        // Prefixes of 31 and 32 bits have no broadcast address (RFC 3021).
+        // Set no broadcast address for prefixes of 31 and 32 bits, which have none (RFC 3021).
         if let IpAddr::V4(address) = address
             && prefix_len < 31
         {
@@ -110,13 +110,14 @@ impl Device {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries. Without these, the kernel reorders and drops frames during address queries,
-    /// uncounted.
+    /// Adds neighbour entries in the state `stale`. Without entries, the kernel reorders frames, and drops some
+    /// uncounted, while it resolves addresses.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // `ExtLearned` entries do not count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
+        // Mark entries as `ExtLearned`, which the kernel's limit of 1,024 for all namespaces (`gc_thresh3`) does
+        // not count.
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
@@ -137,7 +138,7 @@ impl Device {
         })
     }
 
-    /// Turns offloads off, so that the kernel sends complete frames.
+    /// Turns offloads off, so that the kernel sends complete frames: segmented, with VLAN tags and checksums.
     pub fn finish_frames(&self) -> Result<(), LabError> {
         self.namespace.try_run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
             what: format!("turn offloads of {} off", self.name),
@@ -152,7 +153,7 @@ impl Device {
             LinkAttribute::Stats64(stats) => Some(*stats),
             _ => None,
         });
-        let stats = stats.expect("a link message of Linux lacks statistics");
+        let stats = stats.expect("the kernel's link message lacks statistics");
         Ok(Counters {
             rx_packets: stats.rx_packets,
             rx_bytes: stats.rx_bytes,
@@ -193,16 +194,16 @@ impl Device {
     }
 }
 
-/// Counters since the device's creation.
+/// Counters of a device since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub rx_packets: u64,
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    /// Frames lost on receipt, errors included.
+    /// Frames lost or damaged on receipt.
     pub rx_dropped: u64,
-    /// Frames lost before transmission, errors included.
+    /// Frames lost before transmission, including those with errors.
     pub tx_dropped: u64,
 }
 

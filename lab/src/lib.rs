@@ -14,8 +14,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Wires carry only frames that a program sends. IPv6 is enabled only on devices with an IPv6 address, without autoconfiguration,
-//! link-local addresses or duplicate detection.
+//! The veth pairs carry only frames that programs send: IPv6 is enabled only on devices with an IPv6 address, and without
+//! autoconfiguration, link-local addresses and duplicate detection.
 
 #![forbid(unsafe_code)]
 
@@ -55,7 +55,7 @@ impl Lab {
         Lab::default()
     }
 
-    /// Creates a namespace with loopback up; `name` also names its thread.
+    /// Creates a namespace with loopback up. The thread that keeps the namespace is also called `name`.
     pub fn namespace(&self, name: &str) -> Result<Namespace, LabError> {
         let namespace = Namespace::create(name)?;
         device::loopback_up(&namespace)?;
@@ -73,7 +73,7 @@ impl Lab {
         Ok((a, b))
     }
 
-    /// Creates several veth pairs. After an error the other pairs exist.
+    /// Creates several veth pairs. If one fails, the others still exist.
     pub fn veths(
         &mut self,
         pairs: Vec<(VethEnd<'_>, VethEnd<'_>, VethOptions)>,

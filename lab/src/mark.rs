@@ -1,4 +1,5 @@
-//! Marks on network devices: alias texts, which disappear with their device.
+//! Marks of a lab on network devices, by which leftovers are found. A mark is the device's alias text, so it
+//! disappears with the device.
 
 use xoff_netlink::link_named;
 use xoff_netlink::packet_route::link::LinkAttribute;
@@ -6,7 +7,7 @@ use xoff_netlink::packet_route::link::LinkAttribute;
 use super::netlink::netlink;
 use super::{LabError, Namespace};
 
-/// Marks a device; a loopback device marks its namespace.
+/// Writes `mark` to a device. A mark at the loopback device stands for its namespace.
 pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), LabError> {
     let mut link = link_named(device);
     link.attributes.push(LinkAttribute::IfAlias(mark.to_owned()));

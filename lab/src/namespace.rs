@@ -1,4 +1,4 @@
-//! Network namespace, kept alive by a file descriptor and a thread.
+//! Network namespace that a file descriptor and a thread keep alive.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,7 +20,7 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Network namespace, shared by clones of this value; ends with the last of its clones, processes, sockets and threads.
+/// Network namespace, shared by clones of this value. It ends when no clone, process, socket or thread is left in it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -30,7 +30,7 @@ pub struct Namespace {
 struct Inner {
     name: String,
     file: File,
-    /// Jobs for the thread inside the namespace, which is the parent of every child process.
+    /// Sends jobs to the thread inside the namespace, which is the parent of every child process.
     keeper: Sender<Job>,
     keeper_id: Pid,
 }
@@ -40,10 +40,10 @@ impl Namespace {
         Namespace::kept(name, enter_new)
     }
 
-    /// Opens a namespace's file: in `/run/netns`, or `/proc/PID/ns/net`.
+    /// Opens an existing namespace by its `file`: `/run/netns/NAME` or `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// `file` is no network namespace, or may not be entered.
+    /// Fails if `file` is no network namespace, or if this process may not enter the namespace.
     pub fn existing(name: &str, file: File) -> Result<Namespace, LabError> {
         Namespace::kept(name, move || {
             setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
@@ -82,10 +82,11 @@ impl Namespace {
         &self.inner.name
     }
 
-    /// Runs `work` in a new thread inside the namespace, where its sockets stay. Propagates a panic.
+    /// Runs `work` in a new thread inside the namespace. Sockets that `work` opens stay in the namespace. Propagates a
+    /// panic.
     ///
     /// # Errors
-    /// That of `work`, or that the system refuses a thread.
+    /// Fails if `work` fails or the system refuses a thread.
     pub fn try_run<T: Send, E: From<io::Error> + Send>(
         &self,
         work: impl FnOnce() -> Result<T, E> + Send,
@@ -103,7 +104,10 @@ impl Namespace {
         })
     }
 
-    /// Runs `work` as [`Namespace::try_run`] does; panics if the system refuses a thread.
+    /// Runs `work` as [`Namespace::try_run`] does.
+    ///
+    /// # Panics
+    /// Panics if the system refuses a thread.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.try_run(|| Ok::<T, io::Error>(work())).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -119,7 +123,8 @@ impl Namespace {
         })
     }
 
-    /// Gives later programs their own `/etc/hosts` (text `hosts`), `/sys` and host name.
+    /// Gives programs that start later a private `/etc/hosts` with the text `hosts`, a `/sys` that shows only the
+    /// namespace's devices, and a host name.
     pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
         let name = self.name().to_owned();
         self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {
@@ -129,7 +134,7 @@ impl Namespace {
         })
     }
 
-    /// Gives later programs private directories in memory at `places`, with `files`.
+    /// Gives programs that start later private directories in memory at `places`, which contain `files`.
     pub fn own_directories(
         &self,
         places: &'static [&'static str],
@@ -163,16 +168,16 @@ impl Namespace {
         format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
     }
 
-    /// Starts a program inside, which is killed when the namespace's thread ends.
+    /// Starts a program inside the namespace. The program is killed when the namespace's thread ends.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         self.on_keeper(move || command.spawn())
     }
 
-    /// Runs `work` in the namespace's own thread.
+    /// Runs `work` in the thread that keeps the namespace.
     pub fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {
-            let _ = report.send(work()); // fails only if the caller is gone
+            let _ = report.send(work()); // fails only if the caller no longer waits
         });
         self.inner.keeper.send(job).expect("the namespace's thread has ended");
         done.recv().expect("the namespace's thread dropped a job")
@@ -182,7 +187,7 @@ impl Namespace {
         self.try_run(|| command.output())
     }
 
-    /// Writes a setting under `/proc/sys/net`.
+    /// Writes `value` to the file `/proc/sys/net/SETTING`.
     pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), LabError> {
         self.try_run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).map_err(|source| LabError::Io {
             what: format!("set net/{setting} to {value}"),
@@ -202,14 +207,14 @@ impl Namespace {
 
     fn enter(&self) {
         setns(self.inner.file.as_fd(), CloneFlags::CLONE_NEWNET)
-            .expect("cannot enter a namespace that this process made");
+            .expect("failed to enter a namespace that this process made");
     }
 }
 
 fn enter_new() -> io::Result<File> {
     unshare(CloneFlags::CLONE_NEWNET)?;
     for family in ["all", "default"] {
-        // A kernel without IPv6 lacks this file.
+        // Ignore the error of a kernel without IPv6, which lacks this file.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{family}/disable_ipv6"), "1");
     }
     File::open("/proc/thread-self/ns/net")

@@ -2,11 +2,11 @@ use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Maximum number of threads, which mostly wait for the kernel.
+/// Maximum number of threads. They mostly wait for the kernel, so their number may exceed that of processors.
 const THREADS_MAX: usize = 16;
 
-/// Runs `work` for all items in parallel; returns the results in the order of the items. Propagates a panic.
-/// The caller works, too, and alone if the system refuses threads.
+/// Runs `work` for all items in parallel; returns the results in the order of the items. Propagates a panic. The
+/// calling thread also works, alone if the system refuses more threads.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());
@@ -40,13 +40,14 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Runs `work` while the system refuses threads to this process, for lack of address space.
+    /// Runs `work` while this process cannot start threads for lack of address space.
     pub(crate) fn without_threads<T>(work: impl FnOnce() -> T) -> T {
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = pages.split_once(' ').unwrap().0.parse().unwrap();
         let (soft, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
         setrlimit(Resource::RLIMIT_AS, (pages << 12) + (1 << 20), hard).unwrap();
-        // Use up the stacks of ended threads, which the C library keeps for new threads.
+        // Start threads until the system refuses one. This uses up the stacks of ended threads, which the C library
+        // keeps for new threads.
         let parked: Vec<_> = iter::from_fn(|| thread::Builder::new().spawn(thread::park).ok()).collect();
         let result = work();
         setrlimit(Resource::RLIMIT_AS, soft, hard).unwrap();

@@ -14,7 +14,8 @@ fn handle(running: &Running) -> SwitchHandle {
     (Arc::clone(running.view()), running.reloads().cloned())
 }
 
-/// Running switches. Each stops in its own namespace: a generic XDP program can be detached nowhere else.
+/// Running switches with their namespaces. A switch stops in its own namespace, because a generic XDP program can
+/// be detached only there.
 #[derive(Debug, Default)]
 pub struct Switches(Vec<(Namespace, Option<Running>)>);
 
@@ -22,15 +23,15 @@ impl Switches {
     /// Starts a switch in each namespace.
     ///
     /// # Errors
-    /// The first failure with its switch's index; the others are stopped.
+    /// Returns the first failure with the index of its switch, and stops the other switches.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
         Switches::start_from(configs, |_| None)
     }
 
-    /// Starts the switches, each of which `source` may give a file for reloads.
+    /// Starts the switches. `source` may give each of them a file for reloads.
     ///
     /// # Errors
-    /// As [`Switches::start`].
+    /// Fails as [`Switches::start`] does.
     pub fn start_from(
         configs: &[(Namespace, Config)],
         source: impl Fn(&str) -> Option<Source> + Sync,
@@ -55,7 +56,7 @@ impl Switches {
         self.0.iter().filter_map(|(_, running)| Some(Arc::clone(running.as_ref()?.view()))).collect()
     }
 
-    /// Stops the switch at `index`, as [`Switches::stop`] does. Returns `None` if it does not run.
+    /// Stops the switch at `index`. Returns `None` if the switch does not run.
     pub fn stop_one(&mut self, index: usize) -> Option<Result<Status, ThreadError>> {
         let (namespace, running) = &mut self.0[index];
         let running = running.take()?;
@@ -78,7 +79,7 @@ impl Switches {
         self.0.iter().filter_map(|(_, running)| Some(handle(running.as_ref()?))).collect()
     }
 
-    /// Stops all switches, and returns their final states, or the errors of their threads.
+    /// Stops all switches; returns their final states, or the errors of their threads.
     pub fn stop(&mut self) -> Vec<Option<Result<Status, ThreadError>>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| {
             namespace.on_keeper(|| running.map(Running::stop))

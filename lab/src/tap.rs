@@ -1,11 +1,11 @@
-//! Tie between a wire and a virtual machine's TAP device.
+//! Connects a link of the lab to a virtual machine's TAP device.
 //!
 //! ```text
 //!   guest -- TAP == veth -- veth -- switch      == every frame received at either leaves at the other (clsact, mirred)
 //! ```
 //!
-//! All frames pass, including MAC control, which a bridge would discard. A TAP has no line rate, so the veth is shaped to one; few frames
-//! of a paused guest are then in flight.
+//! All frames pass, including MAC control frames, which a bridge would discard. The veth is shaped to the link's rate, because a TAP has
+//! none; so few frames of a paused guest are in flight.
 
 use std::io;
 
@@ -16,16 +16,16 @@ use xoff_wire::units::BitRate;
 use super::netlink::netlink;
 use super::{Counters, Device, LabError};
 
-/// Bytes of FCS, preamble and gap, which the kernel does not count.
+/// Bytes of FCS, preamble and gap of a frame, which the kernel does not count.
 const OVERHEAD: u16 = 24;
-/// Bytes of the shortest frame on layer 1.
+/// Minimum bytes of a frame on layer 1.
 const LEAST: u16 = 84;
-/// Minimum depth of the shaper's token bucket: bytes of two frames of the usual MTU.
+/// Minimum depth of the shaper's token bucket in bytes: two frames of the usual MTU.
 const TWO_FRAMES: u32 = 3_200;
-/// Maximum bytes queued, more than QEMU sends ahead with `sndbuf`.
+/// Maximum bytes in the shaper's queue, more than QEMU sends ahead with its option `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;
 
-/// Priority that identifies a tie's filters.
+/// Priority by which this module recognizes its own filters.
 const OURS: u16 = 0x786f;
 
 #[derive(Debug)]
@@ -35,10 +35,10 @@ pub struct Tie {
 }
 
 impl Tie {
-    /// Ties a TAP to a wire's end in its namespace, shaped to `line`.
+    /// Connects the TAP device `tap` to a link's end `wire` in the same namespace, and shapes frames to the rate `line`.
     ///
     /// # Errors
-    /// The kernel lacks clsact, cls_bpf, mirred or tbf, or the TAP's clsact is taken.
+    /// Fails if the kernel lacks clsact, cls_bpf, mirred or tbf, or if another program uses the TAP's clsact.
     pub fn new(tap: Device, wire: &Device, line: BitRate) -> Result<Tie, LabError> {
         let [at_tap, at_wire] = [&tap, wire].map(Device::ifindex);
         let rate = Rate { bytes_per_second: line.bits_per_second() / 8, overhead: OVERHEAD, least: LEAST };
@@ -56,7 +56,7 @@ impl Tie {
     }
 
     pub fn untie(&self) {
-        let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails harmlessly if the TAP is gone
+        let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails harmlessly if the TAP device is gone
     }
 
     #[must_use]
@@ -83,10 +83,10 @@ fn redirect(from: i32, to: i32) -> Request {
     Filter::redirect(OURS, to).put(Place { ifindex: from, parent: Handle::INGRESS, handle: Handle::NONE })
 }
 
-/// Removes a killed process's filters.
+/// Removes the filters that a killed lab left at the TAP device.
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     let left = talk(tap, |kernel| {
-        let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly without a clsact
+        let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly if there is no clsact
         Ok(!filters.is_empty() && filters.iter().all(|filter| filter.priority() == OURS))
     })?;
     if left { send(tap, [Qdisc::delete(clsact(tap.ifindex()))].into_iter()) } else { Ok(()) }

@@ -12,7 +12,7 @@ use super::{Device, LabError, Namespace};
 pub struct VethOptions {
     pub mtu: u32,
     pub queues: u32,
-    /// Maximum packets in the queueing discipline. If it is 0, a full veth drops frames; otherwise it blocks the sender.
+    /// Maximum number of packets in the queueing discipline. If it is 0, a full veth drops frames instead of blocking the sender.
     pub txqueuelen: u32,
 }
 
@@ -37,7 +37,7 @@ impl Namespace {
         VethEnd::new(self, device)
     }
 
-    /// Deletes a device group with all veth peers in one request: the kernel waits only once.
+    /// Deletes all devices of a group, with their veth peers, in one request. The kernel then waits only once.
     pub fn delete_group(&self, group: u32) -> Result<(), LabError> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::Group(group));
@@ -51,7 +51,6 @@ impl<'a> VethEnd<'a> {
         VethEnd { namespace, name, mac: None, group: None, addresses: Vec::new() }
     }
 
-    /// Sets the MAC address; by default the kernel chooses one.
     #[must_use]
     pub fn mac(mut self, mac: MacAddr) -> VethEnd<'a> {
         self.mac = Some(mac);
@@ -103,7 +102,8 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Without IPv6, devices in existing namespaces send nothing before the other end is ready. A kernel without IPv6 lacks the setting.
+    // Disable IPv6, so that a device in an existing namespace sends nothing before its peer is ready. Ignore the error of a kernel
+    // without IPv6.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {

@@ -1,4 +1,4 @@
-//! Classes that hosts' agents share with the ports of their switches.
+//! Gives the agent of each host the classes and maps of the switch port at the other end of the host's link.
 
 use std::path::Path;
 
@@ -25,8 +25,9 @@ impl Network {
         at_agents.chain(at_lines).collect()
     }
 
-    /// Returns the arguments of the agent at a host's device: the host's own, and for keys that neither they nor their file give, those of
-    /// the switch's port.
+    /// Returns the arguments of the agent at a device of `host`: the host's own settings, completed by those of the switch port.
+    ///
+    /// A setting of the port is used only if neither the host nor the host's agent file gives it.
     #[must_use]
     pub fn agent_arguments(&self, host: &Host, interface: usize) -> Vec<(String, String)> {
         let own = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);
@@ -36,11 +37,11 @@ impl Network {
             End::Host { .. } => None,
         });
         let file = own.iter().find(|(key, _)| key == AGENT_FILE);
-        // A pipe can be read only once, by the agent, and may block.
+        // Leave a pipe unread: reading may block, and the agent itself must read the content.
         if file.is_some_and(|(_, path)| Path::new(path).exists() && !Path::new(path).is_file()) {
             return own.to_vec();
         }
-        // The agent itself reports a file that it cannot read.
+        // Ignore an unreadable file here, because the agent reports the error.
         let file = file.and_then(|(_, path)| NicWishes::load(path.as_ref()).ok()).unwrap_or_default();
         let is_given = |key: &str| {
             own.iter().any(|(name, _)| name == key)

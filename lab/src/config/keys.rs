@@ -11,7 +11,7 @@ use super::lines::LineKeys;
 use super::{NicSettings, Place};
 use crate::line::impairment::{DELAY_MAX, parse_percent};
 
-/// Maximum length of a node's name, and of a network device's.
+/// Maximum length of a node's name, because it also names a network device.
 const NODE_LEN_MAX: usize = 15;
 const OF_LINUX: [&str; 3] = ["lo", "all", "default"];
 pub(super) const LAB_NAME_LEN_MAX: usize = 32;
@@ -304,7 +304,7 @@ fn container(value: &Value<'_>) -> Parsed<String> {
     name.map(str::to_owned).ok_or_else(|| "the name or id of a container as docker or podman list it".into())
 }
 
-/// Arguments of `xoff nic` that only the lab sets.
+/// Arguments of `xoff nic` that a file must not give, because the lab itself sets them.
 const OF_THE_LAB: [&str; 3] = ["device", "speed", "http"];
 
 pub(crate) const AGENT_FILE: &str = "file";

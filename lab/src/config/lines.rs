@@ -1,4 +1,4 @@
-//! Delay lines of links: their keys, and the memory that they need.
+//! Reads the keys of links with delay lines, and computes the memory of these lines.
 
 use xoff_config::memory::{Held, PROCESS};
 use xoff_config::reader::Problems;
@@ -11,7 +11,7 @@ use xoff_xdp::Share;
 use super::{End, Link, Network, SwitchNode};
 use crate::line::{Impairment, LineSettings};
 
-/// Delay plus jitter for which every line has memory.
+/// Sum of delay and jitter for which every delay line has memory, even if its link has a shorter delay.
 const DELAY_LEAST: Nanos = Nanos::from_millis(10);
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
@@ -33,7 +33,8 @@ impl LineKeys {
         }
     }
 
-    /// Returns the impairments of both directions, if the link has a delay line. `from` is the only impaired end.
+    /// Returns the impairments of the frames from each end, if the link has a delay line. With `from`, only frames from that end are
+    /// impaired.
     pub(super) fn line(self, from: Option<usize>) -> Option<[Impairment; 2]> {
         let LineKeys { delay, jitter, loss, mac_control } = self;
         if delay.is_none() && jitter.is_none() && loss.is_none() {
@@ -52,8 +53,7 @@ impl LineKeys {
 }
 
 impl Link {
-    /// Returns the length of a cable with half of the delay of the port's pauses and of the frames that arrive until
-    /// the peer obeys.
+    /// Returns the length of a cable that delays a pause and the frames in flight as much as the delay line of this link.
     pub(super) fn cable_metres(&self, end: usize) -> Option<u64> {
         let line = self.line?;
         let round_trip = line[end].of_pauses().0 + line[1 - end].longest().0;
@@ -62,8 +62,8 @@ impl Link {
 }
 
 impl Network {
-    /// Shortens the refresh intervals of pauses by the jitter that delays these pauses, so that no pause expires before its repetition.
-    /// Warns of a jitter that is too long.
+    /// Shortens the refresh intervals of pauses by the jitter of the link, so that no pause expires before its repetition. Warns if the
+    /// jitter is too long.
     pub(super) fn refresh_before_jitter(&mut self, problems: &mut Problems) {
         for link in &self.links {
             for (number, end) in link.ends.into_iter().enumerate() {
@@ -109,7 +109,7 @@ impl Network {
             delay_max: delay_max(it),
             classifier: Classifier::new(port),
             lossless: Class::ALL.into_iter().filter(is_lossless).collect::<ClassSet>(),
-            // A quarter above the line rate, so that the line catches up after a stall.
+            // Use 1.25 times the line rate, so that the line catches up after a stall.
             rate: BitRate::new(it.speed.bits_per_second() / 4 * 5).unwrap_or(it.speed),
             impairments,
             seed: link as u64 + 1,
@@ -131,7 +131,8 @@ impl Network {
             .fold((0, Bytes::ZERO), |(count, sum), bytes| (count + 1, sum.saturating_add(bytes)))
     }
 
-    /// Returns a switch whose two ports are those of the link's delay line: they survive the same stalls as the link's switches.
+    /// Returns the configuration of the two AF_XDP ports of a link's delay line, as if they were a switch. These ports survive the same
+    /// stalls as the switches of the link.
     fn ports(&self, link: usize, has_small_chunks: bool) -> Config {
         let it = &self.links[link];
         let chunks = if has_small_chunks { "small" } else { "whole" };
@@ -153,7 +154,7 @@ impl Network {
             let text = format!("{stall}[memory]\nreceive_chunks = \"{chunks}\"\n{}{}", port(0), port(1));
             Config::from_toml("delay line", &text, Machine::default())
         };
-        // A budget that fits only with other settings of the switch, such as `smallest_frame`, is left out.
+        // Omit the stall budget if the delay line is invalid with it, because the switch has other settings such as `smallest_frame`.
         let config = read(stall.max()).or_else(|_| read(None));
         config.expect("a delay line's ports are invalid")
     }
@@ -164,14 +165,15 @@ fn delay_max(link: &Link) -> Nanos {
     longest.unwrap_or_default().max(DELAY_LEAST)
 }
 
-/// Returns the memory of frames on their way, and the maximum bytes of each direction: what the line carries during the longest
-/// delay, and during a stall.
+/// Returns the memory for the frames in a delay line, and the maximum bytes in one direction. Both suffice for the longest delay plus a
+/// stall.
 fn held(link: &Link, config: &Config) -> (Held, Bytes) {
     let stall = config.shell.stall_budget;
     let span = delay_max(link).after(stall).after(Nanos(stall.0 / 4));
     let capacity = link.speed.bytes_in(span);
     let smallest = Bytes::on_line(60);
-    // A stored frame of 97 bytes takes two cells and 121 bytes of the line, the worst ratio.
+    // The worst case are frames of 97 bytes: each needs two cells, and 121 bytes of the line. So a cell has at least 60 bytes of the
+    // line.
     let of_direction = Held { frames: capacity.0.div_ceil(smallest.0), cells: capacity.0.div_ceil(60) };
     let received = config.shell.ports.iter().map(|port| u64::from(port.stall_chunks)).sum::<u64>();
     let longest = u64::from(xoff_dataplane::frame::cells_of(xoff_dataplane::frame::FRAME_MAX));

@@ -1,7 +1,7 @@
-//! Checks that a broadcast neither loops nor reaches a switch twice.
+//! Refuses wires by which a broadcast loops or reaches a switch twice.
 //!
 //! A switch floods to all ports outside groups and to one member of each group, but not to the ingress port or its group. So parallel wires
-//! form no cycle if they are a group at both ends. All choices of group members are checked.
+//! form no loop if they are a group at both ends. The check covers every choice of a group's member.
 
 use std::collections::BTreeMap;
 
@@ -73,8 +73,8 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Counts the visits of a broadcast that arrives at `at` to each switch; `memo` has `None` for unfinished ports:
-    /// reaching one again is a loop.
+    /// Counts for each switch how often a broadcast that arrives at `at` reaches it. An entry `None` in `memo` marks a port whose count has
+    /// begun; to reach such a port again is a loop.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),
@@ -97,7 +97,8 @@ impl Floods<'_> {
         Visits::Bounded(visits)
     }
 
-    /// Returns for each copy of a broadcast the ports that it may reach next; a copy to a group reaches one of several.
+    /// Returns an entry for each copy of a broadcast: the ports that the copy may reach next. A copy to a group reaches one of several
+    /// ports.
     fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {

@@ -1,4 +1,4 @@
-//! File of a network for `xoff lab`. All errors are reported at once, with their places.
+//! Reads the file of a network for `xoff lab`. All errors are reported at once, with their lines.
 
 mod classes;
 mod keys;
@@ -35,9 +35,9 @@ const NETWORK: FileKind = FileKind {
     bytes_max: WRITTEN_MAX,
 };
 
-/// Commented file of two hosts at a switch.
+/// Text of the example file: two hosts at a switch, with comments.
 pub const START: &str = include_str!("../../examples/start.toml");
-/// Name of the network of [`START`], and of its file without extension.
+/// Name of the network of [`START`], and of its file without the extension.
 pub const START_NAME: &str = "lab";
 
 #[derive(Clone, Debug)]
@@ -47,11 +47,11 @@ pub struct Network {
     pub switches: Vec<SwitchNode>,
     pub links: Vec<Link>,
     pub warnings: Vec<Problem>,
-    /// File from which the switches can be reloaded, as an absolute path.
+    /// Absolute path of the lab's file, from which the switches can be reloaded.
     pub file: Option<PathBuf>,
-    /// Policy of the program, for reloads.
+    /// Custom policy of the calling program, used again in reloads.
     pub own_policy: Option<OwnPolicy>,
-    /// Rates of links that differ from the file; all clones of a network share them.
+    /// Rates of links that `xoff lab link --speed` changed; all clones of a network share them.
     pub rates: Rates,
 }
 
@@ -59,23 +59,23 @@ pub struct Network {
 pub struct Host {
     pub name: String,
     pub place: Place,
-    /// Arguments of the agent (`xoff nic`), if one runs.
+    /// Arguments of the host's agent (`xoff nic`); `None` if no agent runs.
     pub nic: Option<NicSettings>,
     pub interfaces: Vec<Interface>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// New namespace, made by the lab.
+    /// Namespace that the lab makes for the host.
     #[default]
     Fresh,
-    /// Namespace of `ip netns`.
+    /// Existing namespace with this name in `ip netns`.
     Netns(String),
     /// Namespaces of the process with this id.
     Pid(i32),
-    /// Namespaces of a docker or podman container.
+    /// Namespaces of the docker or podman container with this name or id.
     Container(String),
-    /// Virtual machine behind this TAP device.
+    /// Virtual machine that uses the TAP device of this name.
     Tap(String),
 }
 
@@ -103,7 +103,7 @@ pub struct Link {
     pub ends: [End; 2],
     pub speed: BitRate,
     pub mtu: u32,
-    /// Impairment of the frames from each end, if the link has a delay line.
+    /// Impairments of the frames from each end, if the link has a delay line.
     pub line: Option<[Impairment; 2]>,
 }
 
@@ -118,7 +118,8 @@ impl Network {
         Network::load_like(None, path, machine)
     }
 
-    /// Reads the file again for a reload: everything but the settings of switches has to be as in the network `like`.
+    /// Reads the file. With `like`, the running network, only settings of switches may differ from that network (for
+    /// a reload).
     pub fn load_like(like: Option<&Network>, path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -145,7 +146,7 @@ impl Network {
         }
     }
 
-    /// Returns whether hosts, links and names are those of the running network; otherwise reports the difference.
+    /// Returns true if hosts, links and names are those of the `running` network; otherwise reports the differences.
     fn is_like(&self, running: &Network, problems: &mut Problems) -> bool {
         let names = |network: &Network| network.switches.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
         let ports = |network: &Network| -> Vec<Vec<String>> {
@@ -179,7 +180,7 @@ impl Network {
         Network::from_toml("the network without a file", START, START_NAME, machine)
     }
 
-    /// Returns the nodes at which programs can run.
+    /// Returns the names of the nodes at which `xoff` can run programs: all nodes except virtual machines.
     #[must_use]
     pub fn nodes_of_programs(&self) -> Vec<String> {
         let hosts = self.hosts.iter().filter(|host| !matches!(host.place, Place::Tap(_)));
@@ -187,7 +188,7 @@ impl Network {
         hosts.chain(self.switches.iter().map(|switch| switch.name.clone())).collect()
     }
 
-    /// Parses `text`; `name` is the network's default name.
+    /// Parses `text` of `file`. The network is called `name` unless the text gives another name.
     pub fn from_toml(file: &str, text: &str, name: &str, machine: &Machine) -> Result<Network, ConfigError> {
         let (network, remarks) = reader::read(file, text, |root, problems| {
             read(&root, name, machine, Rates::default(), problems)
@@ -209,7 +210,7 @@ fn read(
     let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    // No memory limit for a single switch, because the memory of all switches together is checked below.
+    // Set no memory limit for a single switch, because the sum over all switches is checked below.
     let alone = Machine { memory: None, ..machine.clone() };
     let configs = switches::configs(root, &file, &wiring, &rates, &alone, problems);
     if problems.has_errors() {

@@ -5,17 +5,17 @@ use xoff_wire::units::Bytes;
 
 use super::Network;
 
-/// Memory of an agent and its guard, measured as 4.5 MiB.
+/// Memory budgeted for an agent and its guard; 4.5 MiB were measured.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Remedy whose cause in a lab is the delay of links.
+/// Setting that a memory error suggests to change; in a lab, its value follows from the delay of links.
 const CABLE: &str = "the default `cable` of each port";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
     pub switches: Vec<(String, Plan)>,
     pub agents: u64,
-    /// Number of delay lines, and their memory with the kernel's part.
+    /// Number of delay lines, and their memory, including the part that the kernel needs.
     pub lines: (u64, Bytes),
 }
 
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(
             needs.total().0,
             switches - PROCESS + 8 * AGENT.0,
-            "the memory of one process is not counted once for both switches"
+            "the fixed memory of the process is not counted once for both switches"
         );
         assert!(read(TWO, Some(needs.total().0)).unwrap().warnings.is_empty());
         assert!(read(TWO, Some(needs.total().0 - 1)).is_err());

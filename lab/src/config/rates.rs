@@ -1,4 +1,4 @@
-//! Rates of links that a command has changed.
+//! Rates of links that `xoff lab link --speed` has changed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,11 @@ use xoff_wire::units::BitRate;
 
 use super::{End, Link, Network};
 
-/// Rates of a link that is slower than in the file.
+/// Rates of a link; a command may have lowered them below those of the lab's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkRates {
-    /// Line rate of both ends.
     pub speed: BitRate,
-    /// Maximum rate of the frames from each end.
+    /// Maximum rates of the frames from each end.
     pub sending: [BitRate; 2],
 }
 
@@ -22,7 +21,7 @@ impl LinkRates {
         LinkRates { speed: link.speed, sending: [link.speed; 2] }
     }
 
-    /// Returns these rates with another rate of the frames from one end, or from both.
+    /// Returns these rates, but with `rate` for the frames from the end `from`, or from both ends if `from` is `None`.
     #[must_use]
     pub fn with(self, from: Option<usize>, rate: BitRate) -> LinkRates {
         let [a, b] =
@@ -30,8 +29,8 @@ impl LinkRates {
         LinkRates { speed: a.max(b), sending: [a, b] }
     }
 
-    /// Returns the rates between these and `next`: senders are as slow as the slower, and headroom is that of the faster. So a port's
-    /// headroom suffices although the two ends change one after the other.
+    /// Returns rates for the transition from these to `next`: the lower sending rates, and the higher line rate, which determines
+    /// headroom. So each port's headroom suffices, although the two ends change one after the other.
     #[must_use]
     pub fn between(self, next: LinkRates) -> LinkRates {
         let sending = [0, 1].map(|end| self.sending[end].min(next.sending[end]));
@@ -39,7 +38,7 @@ impl LinkRates {
     }
 }
 
-/// Changed rates by link, shared by all clones.
+/// Changed rates by the link's number, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub struct Rates(Arc<Mutex<BTreeMap<usize, LinkRates>>>);
 
@@ -53,7 +52,8 @@ impl Rates {
         self.lock().get(&number).copied().unwrap_or_else(|| LinkRates::of(link))
     }
 
-    /// Returns these rates with the line rates of the file, for a switch that starts: it must not send too fast to slower peers.
+    /// Returns these rates, but with the line rates of the lab's file. A switch that starts needs the memory for the full line rate,
+    /// but must not send faster than its peers.
     #[must_use]
     pub(crate) fn at_full_speed(&self, links: &[Link]) -> Rates {
         let rates = self.lock();
@@ -70,14 +70,14 @@ impl Rates {
 }
 
 impl Network {
-    /// Returns the rates of the frames from each end of a link, if they are lower than in the file.
+    /// Returns the maximum rates of the frames from each end of the link `number`, if a command has lowered them.
     pub(crate) fn sending(&self, number: usize) -> Option<[BitRate; 2]> {
         let (link, rates) = (&self.links[number], self.rates.of(number, &self.links[number]));
         (rates != LinkRates::of(link)).then_some(rates.sending)
     }
 
-    /// Repeats pauses on slower links as often as the running network `like` did at the start. A peer may still convert pause times by
-    /// the former speed while a link changes.
+    /// Gives slower links the shorter pause refresh intervals of the running network `like`. While a link changes, a peer may still
+    /// compute pause times from the former speed.
     pub(super) fn refresh_as(&mut self, like: &Network) {
         for (number, link) in self.links.iter().enumerate() {
             for end in link.ends.into_iter().filter(|_| self.rates.of(number, link).speed < link.speed) {

@@ -1,5 +1,5 @@
-//! Builds each switch's configuration as if it had its own file: `[[switch]]` over `[defaults.switch]`, with a port for each wire. Errors
-//! show a value's line in the lab's file.
+//! Builds each switch's configuration from the lab's file: `[[switch]]`, the defaults of `[defaults.switch]`, and a port for each wire.
+//! Errors show the line in the lab's file.
 
 use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
@@ -13,18 +13,18 @@ use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
 use super::{End, Link, LinkRates, Rates};
 
-/// Port that a wire makes.
+/// Switch port at the end of a wire.
 struct PlannedPort<'a> {
     port: &'a Port,
     link: &'a Link,
-    /// End of the link that is the port.
+    /// Index of the link's end (0 or 1) at which the port is.
     end: usize,
     rates: LinkRates,
 }
 
 struct Running {
     has_small_chunks: bool,
-    /// Stall budget of the running switch, in a reload.
+    /// Stall budget of the running switch; `None` unless this is a reload.
     stall: Option<Nanos>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn configs(
     problems: &mut Problems,
 ) -> Vec<Option<Config>> {
     each(root, file, wiring, rates, machine, problems, |root, problems| {
-        // In a reload, only one of the switches is the running one.
+        // For a reload, pass `running` only to the switch of the same name.
         let name = root.as_table().and_then(|root| root.get("switch")?.as_table()?.get("name")?.as_str());
         let is_own = |running: &&std::sync::Arc<Config>| name == Some(running.shell.name.as_str());
         let running = machine.running.as_ref().filter(is_own).cloned();
@@ -135,7 +135,7 @@ fn root_of<'de>(
         }
     }
     if !switch.contains_key("workers") {
-        // One worker for each switch, because all switches of the lab share the machine.
+        // Use one worker for each switch, because all switches of the lab share the machine.
         let names = ports.iter().map(|PlannedPort { port, .. }| text(port.name.clone(), port.span)).collect();
         let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
         let worker = Value::with_span(ValueInner::Table(worker), span);
@@ -144,7 +144,8 @@ fn root_of<'de>(
     let is_slower = |it: &PlannedPort<'_>| it.rates != LinkRates::of(it.link);
     if let Some(stall) = stall.filter(|_| ports.iter().any(is_slower) && !switch.contains_key("stall_budget"))
     {
-        // The default depends on the ports' speeds, but must stay, because the rings depend on it.
+        // Keep the running switch's value in a reload. The default depends on the ports' speeds, but the rings depend on it and cannot
+        // change.
         let stall = xoff_config::quantity::time(stall);
         switch.extend([entry("stall_budget", ValueInner::String(stall.into()), span)]);
     }
@@ -168,7 +169,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Makes small receive chunks the default, because a veth has no zero copy, which would need whole chunks.
+/// Sets small receive chunks as the default. Zero copy would need whole chunks, but a veth does not support it.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);

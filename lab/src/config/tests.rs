@@ -158,10 +158,10 @@ fn link_delay_becomes_the_cable_of_both_ports() {
     )
     .unwrap();
     let cable = |switch: usize, port: usize| network.switches[switch].config.cables[port].0;
-    // A pause needs both directions, so that a delay of one direction counts half.
-    // Pauses that the line spares count nothing.
+    // A pause and the frames that follow add up to one delay in each direction, so a cable gets half of the delay of a
+    // single direction. Spared pauses (`mac_control = false`) are not delayed.
     assert_eq!((cable(0, 0), cable(0, 1), cable(1, 1)), (1_250_000, 250_000, 250_000));
-    assert_eq!(cable(1, 0), 35, "the port's own key is not used");
+    assert_eq!(cable(1, 0), 35, "the cable is not the one that the port's key gives");
     let line = |link: usize| network.links[link].line.unwrap();
     let spared =
         Impairment { delay_ns: 2_000_000, jitter_ns: 500_000, loss_per_billion: 0, spares_mac_control: true };
@@ -169,12 +169,12 @@ fn link_delay_becomes_the_cable_of_both_ports() {
     let one_way = Impairment { delay_ns: 500_000, loss_per_billion: 10_000_000, ..Impairment::default() };
     assert_eq!(line(2), [Impairment::default(), one_way]);
     let refresh = |port: usize| network.switches[0].config.switch.ports[port].refresh.0;
-    assert_eq!(refresh(1), refresh(0), "spared pauses have no jitter");
+    assert_eq!(refresh(1), refresh(0), "pauses without jitter have a shorter refresh interval");
     let jitter = "[[switch]]\nname = \"s2\"\nhosts = [\"z\"]\n[[link]]\nbetween = [\"s1\", \"s2\"]\njitter = \"500us\"\nfrom = \"s2\"\n";
     let one_way = read(&format!("{FIVE_LINES}{jitter}")).unwrap();
     let refresh = |switch: usize, port: usize| one_way.switches[switch].config.switch.ports[port].refresh.0;
-    assert_eq!(refresh(0, 0), refresh(0, 2), "no jitter delays the pauses of s1");
-    assert_eq!(refresh(1, 0) - refresh(1, 1), 500_000, "a pause may expire because of jitter");
+    assert_eq!(refresh(0, 0), refresh(0, 2), "pauses of s1 have no jitter, yet its refresh is shorter");
+    assert_eq!(refresh(1, 0) - refresh(1, 1), 500_000, "jitter does not shorten the refresh interval");
     let needs = network.needs(&Machine::default());
     assert_eq!(needs.lines.0, 3);
     let settings = network.line_settings(2, true).unwrap();
@@ -361,9 +361,10 @@ fn leaf_spine_with_grouped_uplinks_is_accepted() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // Leaf 2 would return a frame of leaf 1 by its other group. With uplinks, leaf 2 would send its own broadcasts by both.
+    // Without uplinks, leaf 2 would return a frame of leaf 1 by its other group. With uplinks, leaf 2 would send its own
+    // broadcasts by both groups.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
-    assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
+    assert!(!problems(&fabric(&two_groups(true))).is_empty(), "leaf 2 broadcasts by both groups");
 }
 
 #[test]

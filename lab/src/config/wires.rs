@@ -11,7 +11,6 @@ use crate::line::Impairment;
 
 pub(super) const SPEED: BitRate = BitRate::from_gbps(1);
 pub(super) const MTU: u32 = xoff_config::defaults::MTU;
-/// Maximum number of hosts, and of their devices.
 pub(super) const DEVICES_MAX: u16 = u16::MAX - 1;
 
 #[derive(Debug)]
@@ -49,7 +48,7 @@ pub(super) struct Wiring {
     pub(super) hosts: Vec<HostName>,
     pub(super) ports: Vec<Vec<Port>>,
     pub(super) wires: Vec<Link>,
-    /// Broadcast domain of each wire.
+    /// Number of the broadcast domain of each wire.
     pub(super) segments: Vec<usize>,
     pub(super) closing: Vec<(usize, Span)>,
 }
@@ -68,7 +67,7 @@ impl Wiring {
         }
         wiring.number_segments(&islands);
         if problems.has_errors() {
-            return wiring; // earlier errors may have caused missing wires
+            return wiring; // wires may be missing only because of errors reported above
         }
         for host in wiring.hosts.iter().filter(|host| host.links.is_empty()) {
             problems.push(
@@ -125,7 +124,7 @@ impl Wiring {
         let hosts = self.hosts.iter().enumerate();
         let hosts = hosts.map(|(index, host)| (host.name.clone(), host.span, NodeIndex::Host(index)));
         for (name, span, node) in switches.chain(hosts) {
-            // Compare names as environment variables contain them.
+            // Compare names in the form for environment variables, in which different names may coincide.
             let key = variable(&name);
             match first_spans.get(&key) {
                 Some(&first) => {

@@ -1,4 +1,4 @@
-//! Drawing of a network as SVG, with traffic and paused peers at each wire.
+//! Draws a network as SVG, with traffic and paused peers at each wire.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::screen::{between, classes, earlier, rate, volume};
 use crate::network::NetworkStatus;
 use crate::network::links::{EndStatus, LinkStatus};
 
-/// Draws the network. Wires show rates since `before`; without `before`, totals.
+/// Draws the network. Wires show rates since the status `before`, or totals if `before` is `None`.
 #[must_use]
 pub fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);
@@ -38,14 +38,14 @@ pub fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
         .zip(&now.links)
         .map(|(wire, link)| (wire, link, flow(now, link, wire.upper, before)))
         .collect();
-    // Red wires are drawn last, above others of the same trunk.
+    // Draw red wires last, so that they are visible where wires overlap.
     let is_held = |held: bool| flows.iter().filter(move |(.., flow)| flow.held.is_empty() != held);
     is_held(false).chain(is_held(true)).for_each(|(wire, _, flow)| line(&mut svg, wire, flow));
     layout.boxes.iter().for_each(|place| node(&mut svg, now, place));
     flows.iter().for_each(|(wire, link, flow)| labels(&mut svg, wire, link, flow));
     for (line, remark) in remarks.iter().enumerate() {
         let color = if causes.is_empty() { QUIET } else { RED };
-        // Indentation of remarks shows which pause caused which.
+        // Keep the indentation of remarks, which shows which pause caused which.
         let indent = remark.chars().take_while(|c| *c == ' ').count();
         label(&mut svg, (MARGIN + indent * 8, below + line * LINE), color, remark.trim_start());
     }

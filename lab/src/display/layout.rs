@@ -1,7 +1,7 @@
-//! Places of nodes, wires and labels in the drawing of a network, in pixels.
+//! Computes the positions in pixels of nodes, wires and labels in the drawing of a network.
 //!
-//! Switches with hosts are in the lowest row of switches; each further row is one link farther from hosts. The hosts of a switch are below
-//! it, on both sides of trunks. In the strip above each row of switches all wires are vertical, so that no wire crosses a label.
+//! Switches with hosts are in the lowest row of switches; each further row is one link farther from hosts. A switch's hosts are below it,
+//! on both sides of a vertical trunk of wires. Wires are vertical in the strip of labels above each row, so that none crosses a label.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ const HOST_WIDTH: usize = 116;
 const SWITCH_WIDTH: usize = 150;
 const HOST_ROW: usize = BOX_HEIGHT + 10;
 const GAP: usize = 24;
-/// Maximum number of rows of hosts at a trunk.
+/// Maximum number of rows of hosts below a switch.
 const ROWS_MAX: usize = 16;
-/// Maximum number of hosts that are all on one side of the trunk.
+/// Maximum number of hosts that are all drawn on one side of the switch's trunk of wires.
 const ONE_SIDE_MAX: usize = 4;
-/// Height of the labels above a row of switches.
+/// Height of the strip of labels above a row of switches, in pixels.
 const STRIP: usize = 40;
-/// Distance of horizontal wires above a row of switches.
+/// Vertical distance between horizontal wires above a row of switches, in pixels.
 const LANE: usize = 10;
-/// Height of slanted wires between two rows of switches.
+/// Height of the zone for slanted wires between two rows of switches, in pixels.
 const CHANNEL: usize = 70;
 const BELOW_SWITCH: usize = 20;
 
@@ -51,18 +51,17 @@ impl NodeBox<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wire {
     pub points: Vec<Point>,
-    /// Start of the baselines of the label's two lines.
+    /// Start points of the two lines of text in the label.
     pub label: [Point; 2],
-    /// Index of the link's end that is drawn above.
+    /// Index of the link's end (0 or 1) that is drawn above the other.
     pub upper: usize,
-    /// True for a further link of a host, which may cross other nodes.
+    /// True for the second and each further link of a host, which may cross other nodes.
     pub is_extra: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Layout<'a> {
     pub boxes: Vec<NodeBox<'a>>,
-    /// In the order of the network's links.
     pub wires: Vec<Wire>,
     pub width: usize,
     pub height: usize,
@@ -71,9 +70,9 @@ pub(super) struct Layout<'a> {
 #[derive(Debug, Default)]
 struct Switch {
     level: usize,
-    /// Hosts that are drawn below the switch, with their links.
+    /// Hosts drawn below the switch, each with the number of its link.
     hosts: Vec<(usize, usize)>,
-    /// Links drawn above the switch, with the switches at their other ends.
+    /// Links drawn above the switch, each with the switch at the other end.
     above: Vec<(usize, usize)>,
 }
 
@@ -131,7 +130,7 @@ impl<'a> Layout<'a> {
         layout
     }
 
-    /// Places the switches row by row, and the wires between them. Returns the right edge of the widest row.
+    /// Places the switches row by row, then the wires between them. Returns the right edge of the widest row, in pixels.
     fn place_switches(&mut self, switches: &mut [Switch], ends: &[[Node; 2]], names: &[&'a str]) -> usize {
         let levels = switches.iter().map(|switch| switch.level + 1).max().unwrap_or(0);
         let of = |level: usize| switches.iter().enumerate().filter(move |(_, switch)| switch.level == level);
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn further_link_of_a_host_is_an_extra_wire() {
+    fn second_link_of_a_host_is_drawn_as_extra_wire() {
         let links =
             [("h1", "s1"), ("h1", "s2"), ("h2", "h3"), ("s1", "s2")].map(|(a, b)| (a.into(), b.into()));
         let network = network_of(&links);

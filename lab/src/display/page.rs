@@ -1,4 +1,5 @@
-//! Web page of a network at an address of the machine, because browsers cannot reach the nodes' namespaces. The page changes nothing.
+//! Serves the web page of a lab at an address of the machine, because browsers cannot reach the nodes' namespaces. The page changes
+//! nothing in the lab.
 
 use std::fmt::Write as _;
 use std::io;
@@ -24,9 +25,9 @@ use super::screen::{HOSTS, PORTS, conclusions, hosts, ports};
 use super::svg;
 use crate::network::{NetworkStatus, NetworkView, purposes};
 
-/// Port of the page, unless another program has it.
+/// Default TCP port of the page; another port is used if a program already has this one.
 const PORT: u16 = 9460;
-/// Minimum age of a state before it is replaced.
+/// Minimum age of a sample before a request reads the counters again.
 const FRESH_FOR: Duration = Duration::from_millis(800);
 const WORDS: [&str; 6] = ["host", "device", "address", "pauses", "switch", "port"];
 
@@ -36,7 +37,7 @@ struct Sample {
     before: Option<Arc<NetworkStatus>>,
 }
 
-/// Requests for a sample; the HTTP thread has no privileges for it.
+/// Channel by which the HTTP thread requests samples, because it has no privileges to read the counters.
 type Samples = Sender<oneshot::Sender<Sample>>;
 
 pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), ControlError> {
@@ -57,7 +58,7 @@ pub fn serve(view: &Arc<NetworkView>) -> Result<(ControlHandle, String), Control
     Ok((handle, url))
 }
 
-/// Answers as the switch itself. Each request looks up the switch, because a restart replaces it.
+/// Passes a request on to the switch's own page. Each request looks up the switch, because a restart replaces it.
 async fn of_switch(State(view): State<Arc<NetworkView>>, mut request: Request) -> Response {
     let path = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
     let mut parts = path.trim_start_matches("/switch/").splitn(2, '/');
@@ -96,7 +97,7 @@ fn routes() -> Router<Samples> {
 
 async fn answer<R: IntoResponse>(State(samples): State<Samples>, show: impl FnOnce(Sample) -> R) -> Response {
     let (sender, sample) = oneshot::channel();
-    let _ = samples.send(sender); // fails if the thread has ended; then no sample comes
+    let _ = samples.send(sender); // fails only if the HTTP thread has ended
     match sample.await {
         Ok(sample) => show(sample).into_response(),
         Err(_) => {

@@ -7,7 +7,8 @@ use crate::network::{NetworkStatus, purposes};
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// Formats the screen: rates since `before`; without `before`, totals.
+/// Formats the lab's status as text for a terminal. Shows rates since the status `before`, or totals if `before` is
+/// `None`.
 #[must_use]
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = earlier(now, before);
@@ -66,8 +67,8 @@ pub(super) const HOSTS: [&str; 7] = ["host", "device", "address", "sent", "recei
 pub(super) const PORTS: [&str; 8] =
     ["switch", "port", "sent", "received", "queued", "peer held", "held by peer", "dropped"];
 
-/// Formats a number of bytes.
-/// With an earlier number and its age in nanoseconds, formats their rate since then.
+/// Formats a number of bytes. With `before`, an earlier number and its age in nanoseconds, formats the rate since
+/// then.
 fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     match before {
         None => bytes(now),

@@ -1,4 +1,5 @@
-//! Carrier of a link with a delay line: a device loses its carrier while the device at the other end is down.
+//! Carrier of a link with a delay line. A node's device loses its carrier while the device at the other end of the
+//! link is down.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -8,14 +9,15 @@ use xoff_netlink::{Conversation, Group, Notifications, link_at, set_up};
 
 use crate::{Device, LabError};
 
-/// Receive buffer for notifications, which may be lost: each reading asks the kernel.
+/// Size of the receive buffer in bytes. Notifications that do not fit may be lost, because each one only prompts to
+/// ask the kernel for the state.
 const BUFFER: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct Carrier {
     nodes: [NodeEnd; 2],
     kernel: Conversation,
-    /// Devices of the line, each a peer of the node's device with the same number.
+    /// Interface indices of the line's two devices; each is the veth peer of the node's device at the same end.
     line: [u32; 2],
     is_up: [bool; 2],
     carries: bool,
@@ -47,7 +49,7 @@ impl NodeEnd {
 }
 
 impl Carrier {
-    /// Opens the carrier in the line's namespace. All devices are up.
+    /// Opens the carrier in the line's namespace, whose devices must all be up.
     pub(super) fn open(line: [&Device; 2], nodes: [&Device; 2]) -> Result<Carrier, LabError> {
         let [a, b] = nodes.map(NodeEnd::open);
         let namespace = line[0].namespace();
@@ -64,12 +66,12 @@ impl Carrier {
         self.nodes.iter().map(|node| node.changes.as_fd())
     }
 
-    /// Returns whether frames pass.
+    /// Returns whether the link carries frames.
     pub(super) fn carries(&self) -> bool {
         self.carries
     }
 
-    /// Sets the line's devices by the state of both nodes' devices; `is_down` takes both down.
+    /// Sets the line's devices up or down according to the devices of both nodes. With `is_down`, sets both down.
     pub(super) fn follow(&mut self, is_down: bool) -> io::Result<()> {
         let mut has_link = [false; 2];
         for (node, has_link) in self.nodes.iter_mut().zip(&mut has_link) {
@@ -80,7 +82,7 @@ impl Carrier {
         for end in 0..2 {
             let up = has_link[1 - end];
             if self.is_up[end] != up {
-                // The device is gone if its node is; nothing passes then.
+                // Ignore the error if the device is gone with its node, because no frame can pass then.
                 let _ = self.kernel.set_link(set_up(link_at(self.line[end]), up));
                 self.is_up[end] = up;
             }

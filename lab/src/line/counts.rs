@@ -12,13 +12,13 @@ pub(super) enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// Loss that the link's settings demand.
+    /// The link's setting `loss` demanded the loss.
     Purpose,
     /// A command held the link down.
     TakenDown,
     /// The device of a node was down.
     Down,
-    /// Lack of memory: the line was full.
+    /// The line's memory was full.
     Full,
 }
 
@@ -45,30 +45,27 @@ impl LostFrames {
     }
 }
 
-/// Frames of one direction since the start.
+/// Counters of one direction of a delay line since its start, in frames unless a name says `ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     pub frames: u64,
-    /// Frames lost by the link's `loss`.
+    /// Frames lost by the link's setting `loss`.
     pub lost_on_purpose: LostFrames,
-    /// Frames lost while a command held the link down.
     #[serde(default)]
     pub lost_taken_down: LostFrames,
-    /// Frames lost because the device of a node was down.
     pub lost_link_down: LostFrames,
-    /// Frames lost because the delay line was full.
     pub lost_line_full: LostFrames,
-    /// Frames lost by the line's sockets and devices, of unknown class.
+    /// Frames of unknown class that were lost by the line's sockets and devices.
     pub lost_unseen: u64,
-    /// Frames on their way.
+    /// Frames on the delay line at present.
     pub waiting: u64,
-    /// Sum over all frames of the time between the planned and the actual departure.
+    /// Sum of the frames' lateness: the time between planned and actual departure of each frame.
     pub late_ns_total: u64,
     pub late_ns_max: u64,
 }
 
 impl Carried {
-    /// Returns the number of frames lost by mistake, without lossy ones.
+    /// Returns the number of frames that were lost unintentionally. Known lossy frames are not counted.
     #[must_use]
     pub fn mishaps(&self) -> u64 {
         self.lost_link_down.lossless + self.lost_line_full.lossless + self.lost_unseen

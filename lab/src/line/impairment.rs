@@ -1,9 +1,9 @@
-//! Delay, jitter and loss of a link's frames in one direction.
+//! Delay, jitter and loss of the frames in one direction of a link.
 
 use serde::{Deserialize, Serialize};
 use xoff_wire::units::Nanos;
 
-/// Maximum delay, and maximum jitter: 10,000 km of fibre, beyond which pauses are pointless.
+/// Maximum delay, and maximum jitter: that of 10,000 km of fibre. Pauses take effect too late on longer links.
 pub const DELAY_MAX: Nanos = Nanos::from_millis(50);
 
 const BILLION: u32 = 1_000_000_000;
@@ -11,9 +11,9 @@ const BILLION: u32 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Impairment {
     pub delay_ns: u64,
-    /// Maximum additional delay, drawn for each frame; no frame overtakes another.
+    /// Maximum of the random delay added to each frame; no frame overtakes another.
     pub jitter_ns: u64,
-    /// Number of lost frames among 10^9.
+    /// Number of frames lost, on average, out of 10^9.
     pub loss_per_billion: u32,
     /// True if MAC control frames pass at once, without delay, jitter and loss.
     pub spares_mac_control: bool,
@@ -25,13 +25,11 @@ impl Impairment {
         Nanos(self.delay_ns.saturating_add(self.jitter_ns))
     }
 
-    /// Returns the maximum delay of pauses, which are MAC control frames.
     #[must_use]
     pub fn of_pauses(&self) -> Nanos {
         if self.spares_mac_control { Nanos::ZERO } else { self.longest() }
     }
 
-    /// Returns the jitter of pauses in nanoseconds.
     #[must_use]
     pub fn jitter_of_pauses(&self) -> u64 {
         if self.spares_mac_control { 0 } else { self.jitter_ns }
@@ -62,7 +60,7 @@ impl Impairment {
     }
 }
 
-/// Parses a share of frames such as `0.1%` into a number among 10^9.
+/// Parses a percentage of frames such as `0.1%`; returns the number of frames out of 10^9.
 #[must_use]
 pub fn parse_percent(text: &str) -> Option<u32> {
     let number: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;

@@ -1,11 +1,10 @@
-//! Delay line of a link, in the place of its cable: delays and loses frames as its settings say, and counts all of
-//! them.
+//! Delay line of a link, which replaces its cable: delays and loses frames as configured, and counts all of them.
 //!
 //! ```text
 //!   node -- veth == AF_XDP port -- delay line -- AF_XDP port == veth -- node
 //! ```
 //!
-//! If the device of a node is down, the other node's device has no carrier.
+//! While the device of a node is down, the device at the other end of the link has no carrier.
 
 mod carrier;
 mod counts;
@@ -34,20 +33,18 @@ use relay::{PORTS, Relay, RelayParts};
 pub struct LineSettings {
     pub options: [PortOptions; 2],
     pub memory: Share,
-    /// Maximum layer-1 bytes on the way, by direction.
+    /// Maximum layer-1 bytes on the line in each direction.
     pub capacity: Bytes,
-    /// Maximum delay plus jitter for which the line has memory.
+    /// Maximum of delay plus jitter for which the line has memory.
     pub delay_max: Nanos,
     pub classifier: Classifier,
     pub lossless: ClassSet,
-    /// Maximum rate of late frames.
+    /// Maximum rate at which frames leave if they are late.
     pub rate: BitRate,
-    /// Impairment of the frames from each end.
     pub impairments: [Impairment; 2],
     pub seed: u64,
 }
 
-/// State of a delay line, shared with its thread.
 #[derive(Debug)]
 pub struct LineState {
     impairments: Mutex<[Impairment; 2]>,
@@ -58,9 +55,9 @@ pub struct LineState {
     counts: [Counts; 2],
     monitors: [Arc<Monitor>; 2],
     overlaps: [Overlap; 2],
-    /// Maximum delay plus jitter for which the line has memory.
+    /// Maximum of delay plus jitter for which the line has memory.
     pub(crate) delay_max: Nanos,
-    /// Settings of the file, for which switches have headroom.
+    /// Impairments in the lab's file, for which switches have headroom; a command may have changed the actual ones.
     pub(crate) planned: [Impairment; 2],
     failure: OnceLock<String>,
 }
@@ -76,18 +73,18 @@ impl LineState {
         self.version.fetch_add(1, Relaxed);
     }
 
-    /// Takes the line down or up; its thread follows within 20 ms.
+    /// Takes the line down or up. The line's thread obeys within 20 ms.
     pub fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Relaxed);
     }
 
-    /// Returns whether frames pass now.
+    /// Returns whether the line carries frames now.
     #[must_use]
     pub fn carries(&self) -> bool {
         self.carries.load(Relaxed)
     }
 
-    /// Returns why the thread has ended early, if it has.
+    /// Returns the reason why the line's thread has ended early, if it has.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.failure.get().cloned()
@@ -114,7 +111,7 @@ impl LineState {
     }
 }
 
-/// Reports a panic of the line's thread.
+/// Records a panic of the line's thread as failure of the line when dropped.
 struct Ending(Arc<LineState>);
 
 impl Drop for Ending {
@@ -125,7 +122,7 @@ impl Drop for Ending {
     }
 }
 
-/// Running delay line, stopped when dropped.
+/// Running delay line, which stops when dropped.
 #[derive(Debug)]
 pub struct Line {
     state: Arc<LineState>,
@@ -133,7 +130,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Starts a line between two devices `line` in a namespace of its own, whose peers are the devices `nodes`.
+    /// Starts a delay line between the two devices `line`, which are in a namespace of their own. Their veth peers
+    /// are the devices `nodes`.
     pub fn start(line: [&Device; 2], nodes: [&Device; 2], settings: LineSettings) -> Result<Line, LabError> {
         let namespace = line[0].namespace();
         let LineSettings {
@@ -186,7 +184,7 @@ impl Line {
         &self.state
     }
 
-    /// Makes the thread end soon.
+    /// Tells the thread to end, without waiting for it.
     pub fn stop(&self) {
         self.state.stop.store(true, Relaxed);
     }
@@ -196,7 +194,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         self.stop();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // its panic is on standard error
+            let _ = thread.join(); // a panic has already been printed to standard error
         }
     }
 }

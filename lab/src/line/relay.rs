@@ -1,4 +1,4 @@
-//! Thread of a delay line: receives at two AF_XDP ports, and sends each frame at the other port when it is due.
+//! Thread of a delay line: receives frames at two AF_XDP ports, and sends each at the other port when its delay has passed.
 
 use std::io;
 use std::mem;
@@ -21,13 +21,13 @@ use super::counts::{Kind, Loss};
 use super::impairment::Impairment;
 use super::waiting::{Draws, Waiting};
 
-/// Maximum descriptors received at once.
+/// Maximum number of frames received in one call.
 const BATCH: u32 = 128;
-/// Lowest real-time priority; agents have a higher one.
+/// Lowest real-time priority; `xoff nic` agents have a higher one.
 const PRIORITY: i32 = 1;
 /// Maximum sleep, so that the thread notices commands.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Sleep while a device is busy.
+/// Sleep before another attempt while a device refuses frames.
 const BUSY: Nanos = Nanos::from_micros(20);
 
 pub(super) struct Relay {
@@ -37,12 +37,11 @@ pub(super) struct Relay {
     pub(super) classifier: Classifier,
     pub(super) lossless: ClassSet,
     pub(super) state: Arc<LineState>,
-    /// Frames on their way, by the port at which they arrived.
+    /// Delayed frames, by the port at which they arrived.
     waiting: [Waiting<Frame>; 2],
     draws: [Draws; 2],
     impairments: [Impairment; 2],
     version: u64,
-    /// True while a command holds the link down.
     is_taken_down: bool,
     received: Vec<Frame>,
 }
@@ -77,7 +76,7 @@ impl Relay {
         }
     }
 
-    /// Runs until the line is stopped, or a node is gone; closes the ports.
+    /// Relays frames until the line is stopped or a node is gone, then closes the ports.
     pub(super) fn run(mut self) -> io::Result<()> {
         let ended = self.work();
         self.ports.into_iter().for_each(Port::close);
@@ -88,7 +87,7 @@ impl Relay {
         let sockets = self.ports.iter().flat_map(Port::sockets);
         let wakers = duplicates(self.carrier.changes().chain(sockets))?;
         let mut sleeper = Sleeper::new(&wakers);
-        // Without real-time priority, which the kernel may refuse, frames are late by milliseconds while other programs run.
+        // Ignore a refusal. Without real-time priority, frames are only late by milliseconds while other programs run.
         let _ = run_in_real_time(PRIORITY);
         while !self.state.stop.load(Relaxed) {
             let down = self.state.is_down.load(Relaxed);
@@ -205,5 +204,5 @@ impl Relay {
     }
 }
 
-/// Numbers of the ports in the store.
+/// Numbers of the line's two ports in the frame store.
 pub(super) const PORTS: [PortId; 2] = [PortId(0), PortId(1)];

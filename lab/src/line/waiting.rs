@@ -1,4 +1,4 @@
-//! Frames on their way through a delay line, in order.
+//! Queue of the frames on a delay line, in order of departure.
 
 use std::collections::VecDeque;
 
@@ -6,25 +6,25 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use super::Impairment;
 
-/// Maximum time for which late frames leave at once. After a longer stall, frames leave at the line's rate, because
-/// the receiver has no room for a burst.
+/// Lateness up to which late frames leave at once. After a longer stall, frames leave at the line's rate, because
+/// the receiver has no memory for a longer burst.
 const BURST: Nanos = Nanos::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     frames: VecDeque<(Nanos, Bytes, T)>,
-    /// Frames that pass at once, before all others.
+    /// Frames that are spared the delay; they leave before all others.
     express: VecDeque<(Nanos, Bytes, T)>,
     last_due: Nanos,
     bytes: Bytes,
     capacity: Bytes,
     rate: BitRate,
-    /// Time at which the line is free at its maximum rate.
+    /// Time from which the next frame may leave at the maximum rate.
     free_at: Nanos,
 }
 
 impl<T> Waiting<T> {
-    /// Creates a line of up to `capacity` layer-1 bytes, which releases late frames at `rate` at most.
+    /// Creates a queue for up to `capacity` layer-1 bytes. Frames that are late leave at most at `rate`.
     pub(super) fn new(capacity: Bytes, rate: BitRate) -> Waiting<T> {
         let (frames, express) = (VecDeque::new(), VecDeque::new());
         let (last_due, free_at) = (Nanos::ZERO, Nanos::ZERO);
@@ -59,7 +59,7 @@ impl<T> Waiting<T> {
         due(&self.express).min(due(&self.frames).max(self.free_at))
     }
 
-    /// Removes the next frame that is due, with the time when it was due.
+    /// Removes the next frame that is due; returns the time when it was due, and the frame.
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, T)> {
         let is_free = self.free_at <= now || !self.express.is_empty();
         let queue = if self.express.is_empty() { &mut self.frames } else { &mut self.express };
@@ -103,7 +103,7 @@ mod tests {
         let mut line = Waiting::new(Bytes(1_000_000), BitRate::from_gbps(1));
         (0..20).for_each(|number| line.push(Nanos(0), Nanos(5), Bytes(12_500), number).unwrap());
         let late = Nanos::from_millis(30);
-        // 1 ms of the line is ten of these frames; the eleventh begins then.
+        // Ten of these frames take 1 ms at the line's rate, so the eleventh begins when the burst ends.
         let burst: Vec<_> = std::iter::from_fn(|| line.pop(late)).collect();
         assert_eq!(burst.len(), 11);
         let next = late.after(Nanos::from_micros(100));

@@ -1,4 +1,4 @@
-//! Account of a network's sent and lost frames, with the verdict whether lossless frames were lost.
+//! Account of a lab's sent and lost frames, with a verdict whether lossless frames were lost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,16 +23,14 @@ pub struct Account {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkVerdict {
     pub promise: Promise,
-    /// Lossless frames dropped by switches.
     pub lossless_lost: u64,
-    /// Frames lost in switches' devices and XDP sockets, if they may be lossless.
+    /// Possibly lossless frames lost in the devices and XDP sockets of switches.
     pub unseen_lost: u64,
-    /// Frames of any class lost in hosts' devices and queues.
     pub host_dropped: u64,
-    /// Lossless frames lost by delay lines that were full or down without a command, and frames of any class lost by their devices.
+    /// Frames lost by delay lines without a command or setting: lossless frames lost because the line was full or a node's device
+    /// down, and frames of unknown class.
     #[serde(default)]
     pub line_dropped: u64,
-    /// Frames lost on purpose: by a link's `loss`, at links taken down, and by restarts.
     #[serde(default)]
     pub on_purpose: u64,
     #[serde(default)]
@@ -180,7 +178,7 @@ fn of_port(port: &PortStatus) -> EndCounts {
         |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
     let lost =
         vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
-    // Receivers count flow lists (OFC) as PFC frames, so the sent ones are added to the sent PFC frames.
+    // Add sent flow lists (OFC) to the sent PFC frames, because receivers count them as PFC frames.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
     let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
@@ -321,7 +319,7 @@ mod tests {
         assert!(waiting.text().contains("NOT PROVED: h1: 3 frames were still queued"), "{}", waiting.text());
     }
 
-    /// Frames lost on purpose, and losses of delay lines, in all places where they are counted.
+    /// Losses by links that were taken down or impaired are not held against the network, wherever the frames are counted.
     #[test] // proves: lab-links
     fn losses_on_purpose_do_not_change_the_verdict() {
         let on_line = |change: fn(&mut Carried)| {
@@ -336,7 +334,7 @@ mod tests {
         assert_eq!(
             on_line(|it| it.lost_link_down.lossless = 1),
             Promise::NotKept,
-            "no command took the link down"
+            "losses without a command were accepted"
         );
         assert_eq!(on_line(|it| it.lost_link_down.lossy = 1), Promise::Kept);
         assert_eq!(on_line(|it| it.lost_line_full.lossy = 1), Promise::Kept);
@@ -355,8 +353,8 @@ mod tests {
             })
         };
         assert_eq!([at_down(2, 1, 5), at_down(3, 1, 5)], [Promise::Kept, Promise::NotKept]);
-        assert_eq!(at_down(0, 0, 0), Promise::NotKept, "no command took the link down");
-        assert_eq!(at_down(2, 1, 4), Promise::NotKept, "a frame was dropped before the command");
+        assert_eq!(at_down(0, 0, 0), Promise::NotKept, "a loss without a command was accepted");
+        assert_eq!(at_down(2, 1, 4), Promise::NotKept, "a loss before the command was accepted");
         let restarted = |lossless_lost| {
             promise(|network| {
                 let mut status = network.switches[0].clone();

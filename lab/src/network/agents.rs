@@ -19,7 +19,6 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 const END_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Exit code of an agent that lost lossless frames or may not have obeyed pauses.
 const LOST: i32 = 1;
 const FIRST_PORT: usize = 9465;
 
@@ -65,8 +64,8 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Ends the agents of a host, and starts them again. Returns the agents that crashed. Losses at the end are no
-    /// failure: the removal of queues loses frames.
+    /// Stops the agents of a host and starts new ones. Returns descriptions of the agents that crashed. Losses are no failure, because
+    /// an agent that ends removes its queues with their frames.
     pub(super) fn restart(
         &mut self,
         network: &Network,
@@ -94,7 +93,7 @@ impl Agents {
     }
 }
 
-/// Ends agents; returns the failures: crashes, and losses unless the agents `may_lose`.
+/// Stops agents. Returns descriptions of their failures: crashes, and losses of frames unless `may_lose`.
 fn end(agents: Vec<Agent>, may_lose: bool) -> Vec<String> {
     for agent in &agents {
         signal(&agent.child, Signal::SIGTERM);
@@ -171,7 +170,7 @@ impl Drop for Agents {
 
 fn signal(child: &Child, signal: Signal) {
     if let Ok(pid) = i32::try_from(child.id()) {
-        let _ = kill(Pid::from_raw(pid), signal); // fails harmlessly if the child has just ended: its id is not reused before the wait
+        let _ = kill(Pid::from_raw(pid), signal); // fails harmlessly if the child has just ended; its id is not reused before `wait`
     }
 }
 
@@ -179,7 +178,8 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Returns the agent's HTTP address. In an existing namespace it is a socket file, because loopback may be missing or the port in use.
+/// Returns the agent's HTTP address. In an existing namespace, the address is a socket file, because loopback may be missing or the
+/// port in use.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)
@@ -196,7 +196,7 @@ fn command(
 ) -> std::io::Result<Command> {
     let mut command = enter::child(None);
     command.arg(std::env::current_exe()?).arg("nic");
-    // Leave the terminal's process group, so that Ctrl-C does not end the agent: hosts must obey pauses until the network ends.
+    // Put the agent into a process group of its own, so that Ctrl-C does not end it. Hosts must obey pauses until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     command.arg(format!("--http={http}"));

@@ -1,4 +1,5 @@
-//! Control of a network over a Unix socket: one request and one reply per connection, as lines of JSON.
+//! Control of a running network over a Unix socket. Each connection carries one request and one reply, both a line of
+//! JSON.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -22,7 +23,7 @@ use xoff_xdp::thread_refused;
 
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 const REQUEST_LEN_MAX: u64 = 4_096;
-/// Delay before another accept if no file descriptor is free.
+/// Delay before the server accepts again if the process has no free file descriptor.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Maximum wait for a reply; longer than a network waits for its workers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -32,18 +33,19 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub enum Request {
     Describe,
     Status,
-    /// Reloads the switches; the reply is a list, or the reasons of a refusal.
+    /// Reloads the switches' settings. The reply lists the changes, or the reasons of a refusal.
     Reload {
         dry_run: bool,
     },
-    /// Changes the link of this index in the status, and requests warnings or a [`Refusal`](super::links::Refusal).
+    /// Changes the link with this index in the status. The reply is a list of warnings or a
+    /// [`Refusal`](super::links::Refusal).
     Link(usize, LinkChange),
     Restart(RestartRequest),
-    /// Ends the network and requests its [`Account`](super::Account).
+    /// Ends the network. The reply is its [`Account`](super::Account).
     Down,
 }
 
-/// Restart of a node, which requests a [`Restart`](super::view::Restart) or a [`Refusal`](super::links::Refusal).
+/// Request to restart a node. The reply is a [`Restart`](super::view::Restart) or a [`Refusal`](super::links::Refusal).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartRequest {
     pub node: String,
@@ -52,9 +54,9 @@ pub struct RestartRequest {
 
 #[derive(Debug)]
 pub enum Event {
-    /// Restart of a node; its connection waits for the reply.
+    /// Request to restart a node, with the connection for the reply.
     Restart(UnixStream, RestartRequest),
-    /// Request to end; its connection waits for the account.
+    /// Request to end the network, with the connection for the account.
     Down(UnixStream),
     Signal(i32),
     Ended,
@@ -69,10 +71,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a new network's name.
+    /// Reserves the name of a new network.
     ///
     /// # Errors
-    /// A running network has the name, or the directory is not writable.
+    /// Fails if a running network has the name, or the directory is not writable.
     pub fn of(name: &str) -> Result<Claim, NetworkError> {
         let what = || NetworkError::io(format!("create a socket in {DIRECTORY}"));
         make_directory()?;
@@ -109,11 +111,11 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // The socket is removed last, because a free name implies that the network is gone. After a panic the log stays.
+        // Remove the socket last, because a free name implies that the network is gone. Keep the log after a panic.
         if !thread::panicking() {
-            let _ = fs::remove_file(&self.log); // a network in the foreground has none
+            let _ = fs::remove_file(&self.log); // a network in the foreground has no log
         }
-        let _ = fs::remove_dir_all(&self.agents); // absent if no agent had a socket
+        let _ = fs::remove_dir_all(&self.agents); // absent if no agent had a socket file
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -167,7 +169,6 @@ pub fn reply(mut stream: &UnixStream, answer: &impl Serialize) -> io::Result<()>
     writeln!(stream, "{}", serde_json::to_string(answer)?)
 }
 
-/// Returns the names of all running networks.
 #[must_use]
 pub fn all() -> Vec<String> {
     let mut names: Vec<String> = named().filter(|name| unix_socket::has_listener(&socket(name))).collect();
@@ -175,11 +176,10 @@ pub fn all() -> Vec<String> {
     names
 }
 
-/// Returns `name`, or the only running network.
+/// Returns `name`, or without it the name of the only running network.
 ///
 /// # Errors
-///
-/// No network runs, or several without `name`.
+/// Fails if no network runs, or if several run and `name` is `None`.
 pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     if let Some(name) = name {
         return Ok(name.to_owned());
@@ -192,15 +192,15 @@ pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     }
 }
 
-/// Sends a request; waits up to [`ANSWER_WITHIN`].
+/// Sends a request to the network `name`, and waits up to [`ANSWER_WITHIN`] for the reply.
 ///
 /// # Errors
-/// No such network runs, its process is stopped, or no reply comes in time.
+/// Fails if no such network runs, its process is stopped, or no reply comes in time.
 pub fn ask<T: DeserializeOwned>(name: &str, request: Request) -> Result<T, NetworkError> {
     ask_within(ANSWER_WITHIN, name, request)
 }
 
-/// Sends a request, as [`ask`], and waits for up to `wait`.
+/// Sends a request as [`ask`] does, but waits up to `wait` for the reply.
 pub fn ask_within<T: DeserializeOwned>(
     wait: Duration,
     name: &str,

@@ -1,4 +1,4 @@
-//! Entry of this process into a node of a running network, to become a program there.
+//! Moves this process into the namespaces of a lab's node, so that it can execute a program there.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ pub fn enter_network(entrance: &Entrance) -> io::Result<()> {
     Ok(setns(File::open(&entrance.net)?, CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Enters all namespaces of a node; the process must have one thread.
+/// Enters all namespaces of a node. Fails if the process has several threads.
 pub fn enter(entrance: &Entrance) -> io::Result<()> {
     let directory = std::env::current_dir();
     let (net, mnt, uts) =
@@ -20,13 +20,13 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     setns(net, CloneFlags::CLONE_NEWNET)?;
     setns(uts, CloneFlags::CLONE_NEWUTS)?;
     setns(mnt, CloneFlags::CLONE_NEWNS)?;
-    // Ignore an error, because the container may lack this directory.
+    // Ignore an error, because a container may lack this directory.
     let _ = directory.and_then(std::env::set_current_dir);
     Ok(())
 }
 
-/// Returns a command that runs the appended program, and kills it when this process ends. With a `node`, the program
-/// runs there, in the network that `XOFF_LAB` names.
+/// Returns a command to which the caller appends a program and its arguments. The program is killed when this
+/// process ends. With `node`, it runs at that node of the lab that the variable `XOFF_LAB` names.
 #[must_use]
 pub fn child(node: Option<&str>) -> Command {
     let mut command = Command::new("/proc/self/exe");

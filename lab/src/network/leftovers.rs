@@ -1,8 +1,8 @@
-//! Removal of a killed network's leftovers: programs, devices in existing namespaces, and its socket.
+//! Removal of what killed labs left behind: programs, devices in existing namespaces, and the control socket.
 //!
-//! A mark at each namespace's loopback device has the network's name, and its process's id and start time. If that process is dead, the
-//! next network ends all processes in the namespace. In existing namespaces only marked devices are deleted. Marks from other PID
-//! namespaces are ignored.
+//! A lab marks the loopback device of each namespace with its name, its process id and start time. If that process is dead, the next lab
+//! ends all processes in the namespace. In existing namespaces it deletes only marked devices. Marks from other PID namespaces are
+//! ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use crate::{Device, LabError, Namespace, marks};
 
 const WORD: &str = "xoff-lab";
-/// Maximum wait after SIGTERM.
+/// Maximum wait for processes to end after SIGTERM, before SIGKILL.
 pub const TERM_WITHIN: Duration = Duration::from_secs(2);
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -26,16 +26,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// Start in clock ticks since boot.
+    /// Start time of the process, in clock ticks since boot.
     started: u64,
-    /// Process id of the parent; unused in a process of a [`Mark`].
+    /// Process id of the parent; unused if the process was read from a [`Mark`].
     parent: i32,
 }
 
 impl Process {
     fn of(pid: i32) -> Option<Process> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The program name in parentheses may contain anything.
+        // Skip to the last parenthesis, because the program name before it may contain any character.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ended = ["Z", "X"].contains(fields.first()?);
         let parent = fields.get(1)?.parse().ok()?;
@@ -48,7 +48,7 @@ impl Process {
 
     fn signal(self, signal: Signal) {
         if self.is_alive() {
-            let _ = kill(Pid::from_raw(self.pid), signal); // fails harmlessly if it has just ended
+            let _ = kill(Pid::from_raw(self.pid), signal); // fails harmlessly if the process has just ended
         }
     }
 }
@@ -94,7 +94,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     let mut all: BTreeMap<u64, Vec<Process>> = BTreeMap::new();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        // A process that reuses this id starts later and is not signalled.
+        // Compare the start time, too: another process that reuses the id started later.
         let process = Process::of(pid);
         let namespace = fs::metadata(format!("/proc/{pid}/ns/net"));
         if let (Ok(namespace), Some(process)) = (namespace, process) {
@@ -104,7 +104,8 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends the processes in `namespaces`, except `spared` ones and children; returns the number ended. The caller keeps the namespaces open.
+/// Ends the processes in `namespaces`, except children of this process and those in `spared`; returns the number of ended processes. The
+/// caller must keep the namespaces open.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {
         let mut all = processes();
@@ -118,7 +119,7 @@ pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize 
     end(members)
 }
 
-/// Opens all namespaces, so that the kernel reuses none of their inodes meanwhile.
+/// Opens all namespaces of the machine by inode number. Open namespaces keep their inode numbers, so none is reused meanwhile.
 fn namespaces() -> BTreeMap<u64, Namespace> {
     let lived_in = processes().into_values().filter_map(|members| {
         members.iter().find_map(|member| File::open(format!("/proc/{}/ns/net", member.pid)).ok())
@@ -141,7 +142,7 @@ pub fn sweep() -> BTreeSet<String> {
                 "lo" => _ = left.insert(*inode),
                 device => {
                     let deleted = Device::find(namespace, device).and_then(|device| device.delete());
-                    // The deletion fails harmlessly if the device was deleted with its other end.
+                    // Only log the error: the device may have been deleted with its veth peer.
                     deleted.unwrap_or_else(|error: LabError| tracing::debug!("{error}"));
                 }
             }
@@ -166,7 +167,7 @@ fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
             }
             for process in &now {
                 found.insert(*process);
-                // A stopped process handles signals only after SIGCONT.
+                // Continue stopped processes, which handle signals only after SIGCONT.
                 if signalled.insert(*process) {
                     process.signal(signal);
                     process.signal(Signal::SIGCONT);
@@ -218,7 +219,7 @@ mod tests {
         };
         set_mark(&ours, "lo", &mark("gone", |mark| mark.holder.started += 1)).unwrap();
         set_mark(&held, "lo", &mark("held", |_| ())).unwrap();
-        // Another PID namespace's id belongs to another process.
+        // Marks whose process id belongs to another PID namespace must be ignored.
         let foreign_pid = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
         set_mark(&foreign, "lo", &mark("elsewhere", foreign_pid)).unwrap();
         let start = |namespace: &Namespace| {
@@ -261,7 +262,7 @@ mod tests {
         set_mark(&one, "held", &mark.to_string()).unwrap();
         mark.holder.started += 1;
         set_mark(&one, "left", &mark.to_string()).unwrap();
-        // Without a process the namespace would not be found.
+        // Start a process, without which the namespace would not be found.
         let mut command = Command::new("sleep");
         command.arg("1000");
         let mut lives_there = one.spawn(command).unwrap();

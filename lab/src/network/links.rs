@@ -1,4 +1,4 @@
-//! Links of a running network: settings, counters, and cables pulled on command.
+//! Links of a running network: their settings and counters, and the commands that impair them or take them down.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -19,18 +19,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
     pub ends: [EndStatus; 2],
-    /// Line rate, bits per second on layer 1.
+    /// Line rate in bits per second, on layer 1.
     pub speed_bits_per_second: u64,
-    /// Maximum rate of the frames from each end, if a command has lowered it.
+    /// Maximum rates of the frames from each end, if a command has lowered them.
     #[serde(default)]
     pub sending_bits_per_second: Option<[u64; 2]>,
-    /// Frames from each end, if the link has a delay line.
+    /// Counters of the frames from each end, if the link has a delay line.
     #[serde(default)]
     pub line: Option<[DirectionStatus; 2]>,
-    /// Reason why the delay line has ended early, if it has.
+    /// Reason why the delay line ended early, if it has.
     #[serde(default)]
     pub failure: Option<String>,
-    /// Times that `xoff lab link --down` took the link down.
+    /// Number and duration of the times that `xoff lab link --down` took the link down, and the frames lost then.
     #[serde(default)]
     pub downs: Downs,
 }
@@ -55,17 +55,17 @@ pub struct Downs {
     pub is_down: bool,
     pub count: u64,
     pub nanos: u64,
-    /// Frames lost meanwhile at the link.
+    /// Frames lost at the link while a command held it down.
     pub dropped: DroppedAt,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DroppedAt {
-    /// Frames lost at the device of each end, without those known to be lossy.
+    /// Frames lost at the device of each end, except frames known to be lossy.
     pub ends: [u64; 2],
-    /// Lossless frames that the switch at each end dropped because a link was down, at all of its ports: frames for a link that is down
-    /// are dropped at the port where they arrive.
+    /// Lossless frames that the switch at each end dropped because a link was down. All ports of the switch are counted, because it
+    /// drops a frame at the port where the frame arrives.
     pub link_down: [u64; 2],
     /// Frames lost by the sockets and devices of the delay line.
     pub line: u64,
@@ -124,8 +124,8 @@ pub fn names(links: &[LinkStatus]) -> Vec<String> {
     links.iter().map(|link| if is_shared(link) { link.name_with_port() } else { link.name() }).collect()
 }
 
-/// Finds links by a port, two nodes with or without ports, or a node: `s1:h1`, `h1-s1`, `s1:uplink-s2`, `h1`.
-/// The name is ambiguous if several links are found.
+/// Returns the indices of the links that `link` names: by a port (`s1:h1`), by two nodes with or without ports (`h1-s1`,
+/// `s1:uplink-s2`), or by a node (`h1`). Several indices mean that the name is ambiguous.
 #[must_use]
 pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
     let is_end = |of: &LinkStatus| of.ends.iter().any(|end| link == format!("{}:{}", end.node, end.port));
@@ -139,7 +139,7 @@ pub fn find(links: &[LinkStatus], link: &str) -> Vec<usize> {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkChange {
-    /// Name of the only end whose frames are changed.
+    /// Name of the end from which frames are impaired; `None` for both ends.
     pub from: Option<String>,
     #[serde(default)]
     pub speed_bits_per_second: Option<u64>,
@@ -156,7 +156,10 @@ impl LinkChange {
         delay_ns.is_some() || jitter_ns.is_some() || loss_per_billion.is_some() || mac_control.is_some()
     }
 
-    /// Returns the only end whose frames are changed, if the change names one.
+    /// Returns the index of the end from which frames are impaired, or `None` for both ends.
+    ///
+    /// # Errors
+    /// Fails if `from` is no end of the link.
     pub(super) fn sending_end(&self, status: &LinkStatus) -> Result<Option<usize>, Refusal> {
         let Some(from) = &self.from else { return Ok(None) };
         let end = status.ends.iter().position(|end| end.node == *from);
@@ -167,7 +170,7 @@ impl LinkChange {
         })
     }
 
-    /// Returns the impairments of both directions after this change.
+    /// Returns the impairments of both directions after this change. With `from`, only frames from that end are changed.
     fn of(&self, before: [Impairment; 2], from: Option<usize>) -> [Impairment; 2] {
         let changed = |before: Impairment| Impairment {
             delay_ns: self.delay_ns.unwrap_or(before.delay_ns),
@@ -230,7 +233,7 @@ impl Wire {
         self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the times that the link was taken down. `dropped` reads the frames lost so far at the link.
+    /// Returns how often and how long the link was taken down. `dropped` reads the frames lost at the link so far.
     pub(super) fn downs(&self, dropped: impl FnOnce() -> DroppedAt) -> Downs {
         let cut = self.cut();
         match cut.since {
@@ -275,7 +278,7 @@ impl Wire {
                 let down = ends.filter(|(_, device)| !device.is_up().unwrap_or(true));
                 let down: Vec<String> = down.map(|(end, _)| format!("{}:{}", end.node, end.port)).collect();
                 if down.is_empty() {
-                    "its delay line does not follow".into()
+                    "its delay line reacts too slowly".into()
                 } else {
                     format!("the device of {} is down", down.join(" and "))
                 }
@@ -286,8 +289,8 @@ impl Wire {
         Ok(Some(format!("the link {} is still {state}: {why}", status.name())))
     }
 
-    /// Pulls or plugs the cable. Without a delay line, this sets the device of one end down, of a switch, because a host's device would
-    /// lose routes.
+    /// Takes the link down or up. Without a delay line, the device of a switch is set down, because a host's device would lose its
+    /// routes.
     fn set_carrier(&self, up: bool) -> Result<(), Refusal> {
         let Some(line) = &self.line else {
             if self.is_host == [true; 2] {
@@ -306,7 +309,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Checks a change of the link with this status; returns warnings.
+    /// Checks a change of the link, whose status is `status`; returns warnings.
     pub(super) fn check(&self, change: &LinkChange, status: &LinkStatus) -> Result<Vec<String>, Refusal> {
         let name = status.name();
         let from = change.sending_end(status)?;
@@ -356,7 +359,7 @@ impl Wire {
         Ok(warnings)
     }
 
-    /// Carries out a checked change; returns a warning. `status` is the link's; `dropped` reads the frames lost so far at the link.
+    /// Carries out a checked change; returns a warning. `status` is the link's; `dropped` reads the frames lost at the link so far.
     pub(super) fn change(
         &self,
         change: &LinkChange,
@@ -369,7 +372,7 @@ impl Wire {
         change.down.map_or(Ok(None), |down| self.set_down(down, status, dropped))
     }
 
-    /// Returns the maximum time that frames are on the link's delay line, if it has one.
+    /// Returns the maximum delay of frames on the link's delay line; zero without a delay line.
     pub(super) fn longest_delay(&self) -> Duration {
         Duration::from_nanos(self.line.as_ref().map_or(0, |line| line.delay_max.0))
     }

@@ -1,6 +1,6 @@
 //! Network of switches, and of hosts that run any programs (`xoff lab`).
 //!
-//! The network ends with its process. The next network ends programs that remain.
+//! The network ends with its process. Programs that a killed network left are ended by the next network.
 
 pub mod account;
 mod agents;

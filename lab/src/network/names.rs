@@ -1,4 +1,4 @@
-//! Names for a network's programs: `/etc/hosts`, and environment variables (docs/lab.md).
+//! Names of a lab's nodes for programs: `/etc/hosts`, and environment variables (docs/lab.md).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Returns the namespace files in a directory such as `/proc/PID/ns`.
+    /// Returns the paths of the namespace files in a directory such as `/proc/PID/ns`.
     #[must_use]
     pub fn below(directory: &Path) -> Entrance {
         let [net, mnt, uts] = ["net", "mnt", "uts"].map(|file| directory.join(file));
@@ -22,7 +22,7 @@ impl Entrance {
     }
 }
 
-/// Returns the `/etc/hosts` of all nodes: the network's hosts, then the machine's own lines.
+/// Returns the text of `/etc/hosts` for all nodes: the network's hosts, then the machine's own lines.
 #[must_use]
 pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     let mut text = String::new();
@@ -35,7 +35,8 @@ pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     text + of_machine
 }
 
-/// Returns the environment variables of programs. `entrances` are those of the hosts, then those of the switches.
+/// Returns the environment variables for programs. `entrances` are the namespace files of the hosts, then of the
+/// switches.
 #[must_use]
 pub fn variables(network: &Network, entrances: &[Entrance]) -> BTreeMap<String, String> {
     let hosts: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();

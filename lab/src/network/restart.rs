@@ -15,12 +15,12 @@ use crate::config::{End, LinkRates, Network, Place};
 use crate::switches::SwitchHandle;
 
 const AGAIN: &str = "end the lab and start it again";
-/// Maximum wait until the kernel has closed a stopped switch's sockets.
+/// Maximum wait until the kernel has closed the sockets of a stopped switch.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl RunningNetwork {
-    /// Restarts a switch, the agents of a host, or, unless `agent_only`, also the host's programs.
+    /// Restarts the node: a switch, or a host's agents. Unless `agent_only`, also ends the programs of the host.
     pub fn restart(&mut self, node: &str, agent_only: bool) -> Result<Restart, Refusal> {
         let network = &self.view.network;
         let host = network.hosts.iter().position(|host| host.name == node);
@@ -48,11 +48,12 @@ impl RunningNetwork {
     fn restart_switch(&mut self, switch: usize) -> Result<Restart, Refusal> {
         let node = &self.view.network.switches[switch];
         let name = node.name.clone();
-        // The file, because a reload may have changed the switch since the start of the network.
+        // Read the lab's file, because a reload may have changed the switch since the network started.
         let config = match &self.view.network.file {
             None => node.config.clone(),
             Some(path) => {
-                // The line rates of the file, for which rings and memory are needed; a reload follows.
+                // Start with the line rates of the lab's file, for which rings and memory are needed; the reload
+                // below sets the actual rates.
                 let network = &self.view.network;
                 let rates = network.rates.at_full_speed(&network.links);
                 let running = Network { warnings: Vec::new(), rates, ..network.clone() };
@@ -82,7 +83,7 @@ impl RunningNetwork {
                 {
                     restart.failed.push(format!("{name} keeps the line rates of the file: {error}"));
                 }
-                // Frames that the new process has already received are not lost.
+                // Do not count frames as lost that the new switch has received before this point.
                 let arrived = self.frames_at(switch).saturating_sub(before);
                 restart.arrived_meanwhile = arrived.saturating_sub(received(view));
                 restart.switch = Some(status);
@@ -106,7 +107,7 @@ impl RunningNetwork {
         })
     }
 
-    /// Starts a stopped switch. Its sockets stay open until the last reader of its counters has finished.
+    /// Starts a stopped switch. Waits for the last reader of its counters, which keeps its sockets open.
     fn start_again(&mut self, switch: usize, config: &Config) -> Result<SwitchHandle, RunError> {
         let deadline = Instant::now() + CLOSED_WITHIN;
         loop {
@@ -161,7 +162,7 @@ impl RunningNetwork {
     }
 }
 
-/// Returns this machine, without limits of memory and devices: the stopped switch had both.
+/// Describes this machine without limits of memory and devices, because the stopped switch has released both.
 fn here() -> Machine {
     Machine { memory: None, ..machine::here().without_networks() }
 }

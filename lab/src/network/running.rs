@@ -27,9 +27,9 @@ use xoff_switch::control::{Answer, snapshot};
 
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Device group of all switch ports, so that one request deletes them.
+/// Number of the device group of all switch ports; a single request deletes the group.
 const PORTS: u32 = 1;
-/// Discard port (RFC 863), without listener.
+/// Destination port of the hosts' first datagrams: discard (RFC 863), at which nobody listens.
 const DISCARD: u16 = 9;
 
 #[derive(Debug)]
@@ -39,15 +39,15 @@ pub struct RunningNetwork {
     pub(super) switches: Switches,
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
-    // Dropped before the wires: a line restores its devices.
+    // Declared before the wires, so that a delay line restores its devices before they are deleted.
     lines: Vec<Option<Line>>,
     _wires: Wires,
-    // Dropped last, because the wires' devices are in these namespaces.
+    // Declared last, because these namespaces contain the devices of the wires.
     _nodes: Vec<Namespace>,
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted on drop: the kernel would remove them late or never.
+/// Wires of a network, deleted on drop because the kernel would remove them late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
@@ -72,10 +72,11 @@ struct NodeNamespaces {
 }
 
 impl RunningNetwork {
-    /// Starts the network; gives up once `is_stopped` returns true.
+    /// Starts the network; gives up when `is_stopped` returns true.
     ///
     /// # Errors
-    /// The system's refusal or [`NetworkError::Stopped`]; nothing is left of the network.
+    /// Fails if the system refuses a part of the network, or with [`NetworkError::Stopped`]; in both cases nothing is left of
+    /// the network.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,
@@ -100,7 +101,7 @@ impl RunningNetwork {
             lab: Lab::new(),
         };
         let Wired { devices, ties, ends, lines } = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
-        // Start agents before switches, because the driver refuses changes of offloads once a switch has opened the other end.
+        // Start agents before switches: the driver refuses changes of offloads when a switch has opened the other end.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let lines = lines.into_iter().enumerate().map(|(link, line)| match line {
             None => Ok(None),
@@ -166,10 +167,10 @@ impl RunningNetwork {
             thread::sleep(LOOK_EVERY);
             waiting = self.waiting();
         }
-        // Read now, because the agents' counters end with the agents.
+        // Read the counters before the agents end, because agents take their counters with them.
         let with_agents = self.view.status().map(|status| (status.hosts, status.links));
         let mut failed = Vec::new();
-        // Switches end before agents, so that senders in containers stay paused.
+        // Stop switches before agents, so that senders in containers stay paused while a switch still has frames for them.
         let states = self.view.switches();
         let ended = self.switches.stop().into_iter().zip(states).map(|(ended, state)| match (ended, state) {
             (Some(Ok(status)), _) => status,
@@ -228,7 +229,7 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
-        // Untie TAP devices here, because other threads may keep the view, and so its ties, alive.
+        // Detach TAP devices here and not on drop, because other threads may keep the view.
         self.view.ties.iter().for_each(Tie::untie);
         self.lines.iter().flatten().for_each(Line::stop);
         self.lines.clear();
@@ -278,7 +279,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // An error is harmless: without a broadcast address, switches learn from the host's first frame.
+        // Ignore an error: without a broadcast address, switches learn from the host's first frame instead.
         let _ = sent;
     });
     Ok(())
@@ -308,7 +309,7 @@ struct Wired {
     devices: Vec<Vec<Device>>,
     ties: Vec<Tie>,
     ends: Vec<[Device; 2]>,
-    /// Devices of each link's delay line, whose peers are those of the nodes.
+    /// Devices of each link's delay line; their veth peers are the nodes' devices.
     lines: Vec<Option<[Device; 2]>>,
 }
 
@@ -381,7 +382,7 @@ fn wire(
         if *place != Place::Fresh {
             set_mark(&hosts[host], device.name(), mark)?;
         }
-        // Change offloads now, because the driver refuses that once a switch has opened the other end.
+        // Change offloads now, because the driver refuses that when a switch has opened the other end.
         device.finish_frames()?;
         let tie = match place {
             Place::Tap(tap) => Some(Tie::new(Device::find(&hosts[host], tap)?, &device, link.speed)?),

@@ -1,4 +1,5 @@
-//! Sinks for control frames to hosts without agent, whose kernel would otherwise count these frames as lost (`rx_dropped`).
+//! Sockets that receive control frames at hosts without agent. Otherwise the kernel would count these frames as lost
+//! (`rx_dropped`).
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -7,11 +8,12 @@ use socket2::{Domain, SockFilter, Socket, Type};
 
 use crate::{Device, LabError};
 
-/// EtherTypes of MAC control, CNMs and tagged CNMs.
+/// EtherTypes of MAC control, congestion notification messages (CNMs), and CNMs with a CN tag.
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets, one for each EtherType; a single socket for all EtherTypes would hide real losses.
+/// Sockets, one for each EtherType. A single socket for all EtherTypes would hide real losses, because it would also
+/// receive all other frames.
 #[derive(Debug)]
 pub(super) struct ControlSink(#[expect(dead_code, reason = "only kept open")] [Socket; ETHER_TYPES.len()]);
 

@@ -1,4 +1,4 @@
-//! Change of a running link's speed.
+//! Changes the speed of a running link.
 
 use std::sync::PoisonError;
 use std::thread;
@@ -12,9 +12,10 @@ use super::view::SwitchState;
 use crate::config::{End, LinkRates};
 
 impl NetworkView {
-    /// Changes the rate of the frames from one end of a link, or from both; returns warnings. Speed and headroom of the switches' ports
-    /// follow, in two steps, so that no headroom is too small meanwhile. Before headroom gets smaller, frames of the old rate leave
-    /// the delay line.
+    /// Changes the rate of the frames from the end `from` of a link, or from both ends; returns warnings.
+    ///
+    /// Speed and headroom of the switches' ports change in two steps, so that headroom always suffices. Before headroom gets smaller,
+    /// the delay line empties of frames that were sent at the old rate.
     pub(super) fn change_speed(
         &self,
         number: usize,
@@ -63,7 +64,7 @@ impl NetworkView {
         Ok(warnings)
     }
 
-    /// Gives new rates to the switches at a link. If one of them refuses, all return to the rates `before`.
+    /// Reloads the switches at a link with the new `rates`. If a switch refuses, all return to the rates `before`.
     fn apply(&self, number: usize, rates: LinkRates, before: LinkRates) -> Result<Vec<String>, Refusal> {
         let network = &self.network;
         if rates == before {
@@ -101,7 +102,7 @@ impl NetworkView {
         reload(true).map_err(refused)?;
         reload(false).map_err(|why| {
             let refusal = refused(why);
-            let _ = reload(false); // The switches before the refusing one return; this one refuses again.
+            let _ = reload(false); // restores the switches that accepted; the refusing one refuses again
             refusal
         })
     }

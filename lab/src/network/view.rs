@@ -43,14 +43,14 @@ pub struct Restart {
     pub node: String,
     pub part: RestartedPart,
     pub at_nanos: u64,
-    /// Frames queued in the switch, or at the host's devices, when switch or agent ended, which are lost.
+    /// Frames that were lost because they were queued in the switch or at the host's devices when the switch or agent ended.
     pub queued: u64,
-    /// Frames that arrived at the switch's ports before it ran again, which are lost.
+    /// Frames that were lost because they arrived at the switch's ports while no switch ran.
     pub arrived_meanwhile: u64,
     pub programs: usize,
-    /// Frames dropped by the host's queueing disciplines until the end of its agent; only lossless ones.
+    /// Lossless frames that the host's queueing disciplines dropped before its agent ended.
     pub queue_dropped: u64,
-    /// Status of the switch when it ended.
+    /// Last status of the stopped switch.
     pub switch: Option<Box<Status>>,
     pub failed: Vec<String>,
 }
@@ -68,12 +68,12 @@ impl NetworkStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostStatus {
     pub name: String,
-    /// Location: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
+    /// Kind and name of the host's namespace: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
-    /// True if the host should have an agent.
+    /// True if the lab started `xoff nic` agents for the host.
     pub nic: bool,
     pub interfaces: Vec<InterfaceStatus>,
-    /// Datagrams refused by full sockets since the start; zero for a virtual machine.
+    /// Datagrams that the host's kernel dropped because a socket's receive buffer was full; zero for a virtual machine.
     pub socket_drops: u64,
 }
 
@@ -91,25 +91,22 @@ pub struct InterfaceStatus {
     pub ipv4: String,
     pub ipv6: String,
     pub counters: Option<InterfaceCounters>,
-    /// Status of the agent; `None` without an answer.
+    /// Status of the interface's agent; `None` if no agent answers.
     pub agent: Option<NicStatus>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceCounters {
     pub tx_frames: u64,
-    /// Bytes sent, without FCS.
     pub tx_bytes: u64,
     pub rx_frames: u64,
-    /// Bytes received, without FCS.
     pub rx_bytes: u64,
     /// Frames lost before transmission.
     pub tx_dropped: u64,
-    /// Frames lost on receipt, except control frames to hosts without agent.
+    /// Frames lost on receipt. Control frames to hosts without agent are not counted.
     pub rx_dropped: u64,
-    /// Frames dropped by the queueing discipline; only lossless ones if an agent separates classes.
+    /// Frames dropped by the queueing discipline. Lossy frames are excluded if an agent separates classes.
     pub queue_dropped: u64,
-    /// Lossy frames dropped by the queueing discipline, if an agent separates classes.
     pub queue_dropped_lossy: u64,
 }
 
@@ -125,7 +122,7 @@ pub struct Description {
     pub name: String,
     pub variables: BTreeMap<String, String>,
     pub entrances: BTreeMap<String, Entrance>,
-    /// Virtual machines, in which xoff cannot start programs.
+    /// Names of the virtual machines, in which xoff cannot start programs.
     pub guests: BTreeSet<String>,
     pub links: Vec<LinkStatus>,
     pub page: Option<String>,
@@ -134,7 +131,7 @@ pub struct Description {
 #[derive(Clone, Debug)]
 pub(super) enum SwitchState {
     Running(Arc<SwitchView>, Option<Reloads>),
-    /// Last status of a switch that was stopped. Its view is dropped, because it keeps the sockets open.
+    /// Stopped switch with its last status. Its view is dropped, because a view keeps the switch's sockets open.
     Ended(Box<Status>),
 }
 
@@ -147,7 +144,7 @@ impl From<SwitchHandle> for SwitchState {
 #[derive(Debug)]
 pub struct NetworkView {
     pub(super) network: Network,
-    /// Namespace files of hosts, then of switches.
+    /// Namespace files of the hosts, then of the switches.
     pub(super) entrances: Vec<Entrance>,
     pub(super) devices: Vec<Vec<Device>>,
     pub(super) socket_drops_before: Vec<u64>,
@@ -155,10 +152,10 @@ pub struct NetworkView {
     pub(super) wires: Vec<Wire>,
     pub(super) switches: RwLock<Vec<SwitchState>>,
     pub(super) restarts: Mutex<Vec<Restart>>,
-    /// Held while a link's speed changes.
+    /// Lock that is held while a link's speed changes.
     pub(super) changing_speed: Mutex<()>,
     pub(super) since: Instant,
-    /// Address of the network's page, once it is served.
+    /// Address of the lab's web page, set when the page is served.
     pub page: OnceLock<String>,
 }
 
@@ -185,10 +182,10 @@ impl NetworkView {
         }
     }
 
-    /// Reloads all switches from the network's file, one after the other; changes nothing if a dry run of one of them fails.
+    /// Reloads all switches from the network's file, one after the other. Changes nothing if a dry run of any switch fails.
     ///
     /// # Errors
-    /// The reasons of the first switch that refuses.
+    /// Returns the reasons of the first switch that refuses.
     pub fn reload(&self, dry_run: bool) -> Result<Vec<(String, Reloaded)>, String> {
         let all = |dry_run| {
             let switches = self.network.switches.iter().zip(self.switches());
@@ -277,7 +274,8 @@ impl NetworkView {
             .get(link)
             .zip(links.get(link))
             .ok_or_else(|| Refusal::new("the lab has no such link", "`xoff lab link` lists the links"))?;
-        // A refused change changes nothing, unless the kernel then refuses to take a device down.
+        // Check everything first, so that a refused change leaves the link unchanged. Only the kernel can still refuse to
+        // take a device down.
         let mut warnings = wire.check(change, status)?;
         if let Some(rate) = change.speed_bits_per_second.and_then(BitRate::new) {
             warnings.extend(self.change_speed(link, change.sending_end(status)?, rate, &status.name())?);
@@ -383,7 +381,7 @@ impl NetworkView {
         }
     }
 
-    /// Reads a device's counters, for a TAP those of its guest.
+    /// Reads a device's counters. For a TAP device, adds the losses between the TAP and its guest.
     fn counters(
         &self,
         host: &Host,
@@ -419,7 +417,8 @@ impl NetworkView {
     }
 }
 
-/// Returns UDP's `RcvbufErrors` of both IP versions; zero for a virtual machine.
+/// Returns the number of UDP datagrams dropped at full receive buffers (`RcvbufErrors`), over IPv4 and IPv6; zero for a
+/// virtual machine.
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };
