@@ -1,5 +1,8 @@
-//! Agent's thread: sleeps until a frame arrives or a pause ends, and applies each change of the [`PauseController`] by a netlink message.
-//! Before it stops a class, it sends the [`Guard`] the end of the pause, so no class stays stopped if this thread dies or stalls.
+//! Thread of the agent `xoff nic`. Sleeps until a frame arrives or a pause ends, then applies each change of the [`PauseController`] by a
+//! netlink message.
+//!
+//! Before the agent stops a class, it sends the end of the pause to the [`Guard`]. So no class stays stopped if this thread dies or
+//! stalls.
 
 mod check;
 mod reclaim;
@@ -37,7 +40,7 @@ use crate::view::{NicView, list};
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
-/// Real-time priority of the agent: above most threads, below those of the kernel.
+/// Real-time priority of the agent: above most programs' threads, below the kernel's.
 pub(crate) const PRIORITY: i32 = 40;
 
 #[derive(Debug, thiserror::Error)]
@@ -80,10 +83,11 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Installs the queues of a device in the thread's network namespace. `guard` starts a process that must call [`guard::run_guard`].
+    /// Claims a device in the thread's network namespace, and builds the queues with which classes can be stopped. `guard` must be a
+    /// command that calls [`guard::run_guard`].
     ///
     /// # Errors
-    /// The device is left unchanged.
+    /// Fails if a part of the setup is refused; the device then stays as it was.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
         let refused = |fault| move |source| AgentError::System { fault, device: name.clone(), source };
@@ -93,7 +97,7 @@ impl Agent {
         let link = LinkMonitor::open(device.ifindex).map_err(refused("cannot watch the link"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
-        // The guard starts first, so that it restores the device if this process dies.
+        // Start the guard first, so that it restores the device if this process dies.
         let guard = Guard::start(guard).map_err(refused("cannot start the guard of the queues"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());
@@ -136,7 +140,7 @@ impl Agent {
         Arc::clone(&self.view)
     }
 
-    /// Obeys pauses until `stop` becomes readable or the agent fails, then restores the device.
+    /// Obeys pauses until `stop` becomes readable or the agent fails. Then restores the device.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> (Removed, Result<(), AgentError>) {
         self.hurry();
         self.logged_response = self.view.expected_response();
@@ -152,7 +156,7 @@ impl Agent {
         for (class, &dropped) in Class::ALL.into_iter().zip(&removed.dropped) {
             view.count_dropped(class, dropped);
         }
-        let _ = guard.dismiss(); // nothing is left to guard
+        let _ = guard.dismiss(); // the device is restored, so nothing is left to guard
         removed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         (removed, outcome)
     }
@@ -222,7 +226,7 @@ impl Agent {
         }
     }
 
-    /// Reads link events first, because frames received after a loss of the link must be obeyed.
+    /// Reads link events before frames: pauses that arrive after a loss of the link must be obeyed, while earlier ones end with the link.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("cannot watch the link"))?;
@@ -357,7 +361,7 @@ impl Agent {
         if next == *view.in_force.get() {
             return Ok(());
         }
-        self.count(); // earlier drops belong to the earlier classes
+        self.count(); // drops so far belong to the classes before this change
         if let Err(error) = self.egress.follow_classes(&EgressSettings::new(next.clone())) {
             return self.log_refusal(&error);
         }
@@ -393,7 +397,7 @@ impl Agent {
             let again = ClassSet(events.opened.0 & self.controller.stopped().0);
             for class in again.iter() {
                 self.controller.opened(class);
-                self.pending_stops.opened(class); // a class that is still paused is stopped next
+                self.pending_stops.opened(class); // if still paused, the class is stopped next
             }
         }
         events.opened
@@ -432,7 +436,7 @@ impl Agent {
         {
             let (index, of_class) = (class.index(), self.view.counters.class(PortId(0), class));
             of_class.tx_frames.set(frames);
-            of_class.tx_bytes.set(bytes + 4 * frames); // FCS
+            of_class.tx_bytes.set(bytes + 4 * frames); // adds the FCS, which the kernel does not count
             of_class.egress_bytes.set(waiting_bytes);
             of_class.egress_watermark.raise(waiting_bytes);
             self.view.waiting_frames[index].set(waiting_frames);

@@ -1,5 +1,5 @@
-//! Arrival times of frames: the kernel's timestamps, converted to the agent's clock. The wall clock may be set at any time, so a frame is
-//! assumed to be no older than the last read that found no frame, and no earlier than its predecessor.
+//! Arrival times of frames: the kernel's timestamps, converted to the agent's clock. Somebody may set the wall clock between timestamp
+//! and conversion. So a frame never counts as older than the last read that found no frame, or than the frame before.
 
 use xoff_wire::units::Nanos;
 

@@ -1,7 +1,8 @@
 //! `--pause-above`: a host that cannot keep up pauses its switch for all lossless classes.
 //!
-//! The signal is the backlog of the fullest UDP socket, because a full buffer drops datagrams and UDP has no flow control. RDMA bypasses
-//! sockets. The pause ends at half of the limit, and is refreshed as at a switch's port ([`Held`]).
+//! The host pauses at a limit of bytes in the fullest UDP socket: UDP has no flow control, and drops datagrams when that buffer is full.
+//! RDMA traffic bypasses sockets and is not considered. The pause ends at half of the limit, and is refreshed as by a switch's port
+//! ([`Held`]).
 
 use std::fs;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::config::NicSettings;
 use crate::guard::now;
 use crate::view::NicView;
 
-/// Interval of reading the backlog. A socket must hold the frames of one interval beyond the limit.
+/// Interval between readings of the backlog. A socket must have space for the frames that arrive in one interval above the limit.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
@@ -106,7 +107,7 @@ fn send_pause(view: &NicView, sender: &PacketSender, pfc: &Pfc) {
     let counters = view.counters.port(PortId(0));
     match sender.send(&MacControl::Pfc(*pfc).encode(view.address())) {
         Ok(()) => counters.pause_frames_sent.add(1),
-        Err(_) => counters.control_starved.add(1), // the device is busy or down; a refresh follows
+        Err(_) => counters.control_starved.add(1), // if the device is busy or down, the next refresh sends the pause
     }
     for (class, time) in pfc.iter() {
         note(view, class, time);
@@ -139,7 +140,7 @@ fn fullest() -> Bytes {
     Bytes(queues.max().unwrap_or(0))
 }
 
-/// Parses the receive queue of a line of /proc/net/udp.
+/// Parses a line of /proc/net/udp; returns the bytes in the socket's receive queue.
 fn queue(line: &str) -> Option<u64> {
     let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
     u64::from_str_radix(received, 16).ok()
@@ -159,7 +160,7 @@ mod tests {
         let wishes = NicWishes {
             device: Some("eth0".into()),
             speed: Some(BitRate::from_gbps(1)),
-            pause_time: Some(Quanta(1_000)), // 512 us
+            pause_time: Some(Quanta(1_000)), // a pause of 512 us
             ..NicWishes::default()
         };
         BacklogPause::new(&wishes.settings().unwrap(), Bytes(1_000))

@@ -1,15 +1,16 @@
-//! Instructions of classic BPF that several programs use, and offsets of a frame's metadata (`SKF_AD_OFF` and on, linux/filter.h).
+//! Instructions of classic BPF that several programs share, and offsets at which BPF reads a frame's metadata (`SKF_AD_OFF` in
+//! linux/filter.h).
 
 pub(crate) const LOAD_WORD: u16 = 0x20;
 pub(crate) const LOAD_HALF: u16 = 0x28;
 pub(crate) const IF_EQUAL: u16 = 0x15;
 pub(crate) const RETURN: u16 = 0x06;
 
-/// EtherType behind a tag in metadata.
+/// Offset of the metadata field for the EtherType that follows a VLAN tag.
 pub(crate) const PROTOCOL: u32 = 0xffff_f000;
 pub(crate) const VLAN_TAG: u32 = PROTOCOL + 44;
 pub(crate) const VLAN_TAG_PRESENT: u32 = PROTOCOL + 48;
 pub(crate) const VLAN_TPID: u32 = PROTOCOL + 60;
 
-/// Protocol with which a packet socket receives frames of every EtherType (`ETH_P_ALL`).
+/// Protocol number with which a packet socket receives frames of every EtherType (`ETH_P_ALL`).
 pub(crate) const ALL: u16 = 3;

@@ -1,4 +1,5 @@
-//! Settings of a host's agent (`xoff nic FILE`). The command line overrides the file, and the file the defaults.
+//! Settings of a host's agent (`xoff nic FILE`). Arguments of the command line take precedence over the file, and
+//! the file over defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -13,7 +14,7 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::{Dcbx, Trust};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default of `nic.http`: the port after a switch's default.
+/// Default address of the HTTP server: loopback, and the port number after a switch's default.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
 const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
@@ -81,22 +82,21 @@ pub struct NicSettings {
     pub speed: BitRate,
     pub lossless: ClassSet,
     pub trust: Trust,
-    /// Class of a frame without the field of `trust`.
+    /// Class of a frame that has no DSCP or PCP, whichever `trust` selects.
     pub default_class: Class,
     pub pcp_to_class: [Class; 8],
     pub dscp_to_class: [Class; 64],
-    /// Use of LLDP and DCBX; with [`Dcbx::Willing`], lossless classes and DSCP map are those of the switch.
+    /// Use of LLDP and DCBX. With [`Dcbx::Willing`], the host takes lossless classes and DSCP map from the switch.
     pub dcbx: Dcbx,
-    /// QCN's reaction points, one per class; `None`: CNMs are only counted.
+    /// Settings of QCN's reaction points, one for each class. With `None`, CNMs are only counted.
     pub qcn: Option<ReactionSettings>,
     pub obey_rates: bool,
-    /// Backlog of a UDP socket at which the host pauses the switch, if any.
+    /// Bytes in the receive queue of a UDP socket above which the host pauses the switch; `None` for never.
     pub pause_above: Option<Bytes>,
-    /// Duration of a sent pause, in quanta.
+    /// Duration of a sent pause, in quanta (512 bit times).
     pub pause_time: Quanta,
-    /// `peer_response` of the switch's port, if given by the operator.
+    /// Setting `peer_response` of the switch's port, if the operator has given it to the agent.
     pub peer_response: Option<Nanos>,
-    /// True if the agent requests real-time priority and locked memory.
     pub real_time: bool,
     pub http: Option<HttpAt>,
     pub http_hosts: Vec<String>,
@@ -129,7 +129,7 @@ impl NicWishes {
         NicWishes::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
-    /// Parses a configuration, called `name` in errors.
+    /// Parses the text of a configuration. Errors call the text `name`.
     pub fn from_toml(name: &str, text: &str) -> Result<NicWishes, ConfigError> {
         let (wishes, _) = reader::read(name, text, |root, problems| read(&root, problems))?;
         Ok(wishes)
@@ -159,7 +159,6 @@ impl NicWishes {
         }
     }
 
-    /// Replaces missing settings by defaults.
     pub fn settings(self) -> Result<NicSettings, NicMissing> {
         let device = self.device.ok_or(NicMissing::Device)?;
         let speed = self.speed.ok_or_else(|| NicMissing::Speed(device.clone()))?;
@@ -193,7 +192,7 @@ impl NicWishes {
     }
 }
 
-/// Parses a map of a command line, with the content of the file's: `26=3,40-47=5`.
+/// Parses a class map from the command line, such as `26=3,40-47=5`: DSCP or PCP values and their classes.
 pub fn class_map<const N: usize>(text: &str) -> Result<[Option<Class>; N], String> {
     let text = format!("map = {{ {text} }}");
     let table = toml_span::parse(&text).ok();

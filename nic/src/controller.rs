@@ -1,10 +1,10 @@
-//! Pause controller of a host, a function of time and frames: decides which class to stop, start or limit. A [`Gate`] processes pauses and
-//! rates (GFC), as in the dataplane.
+//! Pause controller of a host: decides when each class must be stopped, started or limited to a rate. Its input are frames and the time
+//! only. A [`Gate`] processes pauses and rates (GFC), as in the dataplane.
 //!
-//! QCN has one reaction point per class: the kernel's frames carry no CN-TAG, and queueing disciplines know no flows. A
-//! CNM names the class by its encapsulated priority.
+//! QCN has one reaction point per class, because frames of the kernel carry no CN-TAG, and queueing disciplines know no flows. The
+//! priority of the frame in a CNM gives the class.
 //!
-//! A class's rate changes at most every [`LIMIT_EVERY`], because the thread also has to obey pauses.
+//! The rate of a class changes at most every [`LIMIT_EVERY`], so that the thread has time to obey pauses.
 
 use xoff_flow_control::congestion::ReactionPoint;
 use xoff_host::{Gate, Notices, Obedience, PauseCounts};
@@ -19,17 +19,17 @@ pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Interval between attempts to make a refused change.
+/// Interval at which a change that the kernel refused is tried again.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Maximum bytes reported at once, below a reaction point's shortest byte cycle, so that no cycle is skipped.
+/// Maximum bytes reported to a reaction point in one call: less than its shortest byte cycle, so that no cycle is skipped.
 const PORTION: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Stop(Class),
     Start(Class),
-    /// Limits the class to a rate; the line rate is no limit.
+    /// Limits the class to a rate; the line rate means no limit.
     Limit(Class, BitRate),
 }
 
@@ -84,7 +84,8 @@ impl PauseController {
         }
     }
 
-    /// Processes MAC control or a CNM that arrived at `now`, perhaps before the previous call's time. Returns the classes that it pauses.
+    /// Processes a MAC control frame or a CNM that arrived at `now`, perhaps before the time of the previous call. Returns the classes
+    /// that the frame pauses.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };
@@ -115,7 +116,7 @@ impl PauseController {
         paused
     }
 
-    /// Ends all pauses and GFC rates. QCN's reaction points stay, because they describe the network.
+    /// Ends all pauses and GFC rates. Rates of QCN stay, because they express the congestion of the network, not of the link.
     pub fn link_lost(&mut self, now: Nanos) {
         self.gate.link_lost(now);
     }
@@ -129,7 +130,7 @@ impl PauseController {
         self.address = address;
     }
 
-    /// Reports the total bytes that a class has sent. The first report is only the start value.
+    /// Reports the total bytes that a class has sent. The first report only sets the start value.
     pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -145,7 +146,7 @@ impl PauseController {
         }
     }
 
-    /// Returns the classes with a rate limit, whose sent bytes must be reported.
+    /// Returns the classes with a rate limit; the caller must report the bytes that they send.
     #[must_use]
     pub fn counted(&self) -> ClassSet {
         let limited = |class: &Class| {
@@ -154,13 +155,13 @@ impl PauseController {
         Class::ALL.into_iter().filter(limited).collect()
     }
 
-    /// Returns whether a limited class has no report of sent bytes yet.
+    /// Returns whether no sent bytes have been reported yet for a class with a rate limit.
     #[must_use]
     pub fn needs_first_report(&self) -> bool {
         self.counted().iter().any(|class| self.reported[class.index()].is_none())
     }
 
-    /// Records a refused change, which [`next_change`](Self::next_change) returns again later.
+    /// Records a change that the kernel refused; [`next_change`](Self::next_change) returns the change again later.
     pub fn refused(&mut self, now: Nanos, change: Change) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
         let applied = &mut self.applied[class.index()];
@@ -176,7 +177,7 @@ impl PauseController {
         }
     }
 
-    /// Records that the guard started a class, which must be stopped again if it is still paused.
+    /// Records that the guard started the class. The agent must stop a class that is still paused again.
     pub const fn opened(&mut self, class: Class) {
         self.applied[class.index()].stopped = false;
     }
@@ -187,7 +188,7 @@ impl PauseController {
         for point in self.points.iter_mut().flatten() {
             point.advance(now);
         }
-        // Stops come first, because each frame of a paused class takes headroom at the switch.
+        // Stop classes before starting others, because each frame of a paused class takes headroom at the switch.
         let mut stops = paused.iter().filter(|class| {
             let applied = &self.applied[class.index()];
             !applied.stopped && now >= applied.again_from
@@ -259,7 +260,7 @@ impl PauseController {
         self.gate.until(class)
     }
 
-    /// Returns counts of received CNMs: well-formed, well-formed by class, malformed by defect.
+    /// Returns the numbers of received CNMs: well-formed ones in total, well-formed ones by class, and malformed ones by defect.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())

@@ -1,5 +1,5 @@
-//! LLDP and DCBX of a host, in a thread of their own, so that no LLDPDU delays a pause. The host announces its classes; with
-//! `dcbx = "willing"` the agent takes those of its only neighbor with DCBX.
+//! LLDP and DCBX of a host, in a separate thread, so that no LLDPDU delays a pause. The host announces its classes. With `dcbx =
+//! "willing"`, the host takes the classes of its DCBX neighbor, if there is exactly one.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::AsFd as _;
@@ -28,16 +28,16 @@ use crate::sockets::{AT_MOST, Device};
 use crate::view::NicView;
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
-/// Time after link up in which a willing host announces no classes, because it has not yet taken those of its switch.
+/// Time after the link comes up during which a willing host announces no classes, because it has not yet taken the switch's.
 const UNDECIDED_FOR: Nanos = Nanos::from_secs(3);
-/// Pause after as many frames as one turn reads, so that a flood occupies no core.
+/// Sleep of the thread after it has read the maximum number of frames at once, so that a flood does not occupy a core.
 const AFTER_FLOOD: Duration = Duration::from_millis(10);
 const FRAME_MAX: usize = 9_216;
 const HEADER: u32 = 14;
 
 pub(crate) const PORT: PortId = PortId(0);
 
-/// Returns the announcement whose classes the host takes.
+/// Returns the announcement of the switch from which the host takes its classes, if any.
 pub(crate) fn followed<'a>(
     own: &NicSettings,
     announced: Option<&'a Announcement>,
@@ -47,7 +47,7 @@ pub(crate) fn followed<'a>(
     announced.filter(is_readable).filter(|it| own.dcbx == Dcbx::Willing && !is_willing(it))
 }
 
-/// Returns the host's settings with the lossless classes and the DSCP map of the switch, if the host follows it.
+/// Returns the host's own settings, with the lossless classes and DSCP map of the switch if the host follows it.
 pub(crate) fn follow(own: &NicSettings, announced: Option<&Announcement>) -> NicSettings {
     let mut settings = own.clone();
     let Some(announced) = followed(own, announced) else { return settings };
@@ -68,7 +68,7 @@ pub(crate) fn is_followed(view: &NicView) -> bool {
         && *view.in_force.get() == follow(&view.settings, announced.as_ref())
 }
 
-/// Describes the host as a switch's port, whose announcements and comparisons apply.
+/// Describes the host as if it were a switch's port, so that a port's code builds and compares its announcements.
 pub(crate) fn port(settings: &NicSettings, address: MacAddr, mtu: u32) -> PortSettings {
     let lossless = settings.lossless;
     let class = |class: Class| ClassSettings {
@@ -149,7 +149,7 @@ impl LldpHost {
             let deadline = self.look(now());
             let mut on = [stopped.as_fd(), self.socket.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             let span = Duration::from_nanos(deadline.since(now()).0);
-            let _ = ppoll(&mut on, Some(TimeSpec::from(span)), None); // an interrupted wait is a short one
+            let _ = ppoll(&mut on, Some(TimeSpec::from(span)), None); // a signal only ends the wait early
             if on[0].any().unwrap_or(true) {
                 break;
             }
@@ -197,8 +197,8 @@ impl LldpHost {
         port.timer.next().min(port.table.next_expiry()).min(self.next_look)
     }
 
-    /// Changes the port's state, which the closure returns to be compared or not. Publishes the announcement to follow, and logs after
-    /// unlocking.
+    /// Lets `change` alter the port's state; it also returns whether announcements must be compared again. Publishes the announcement
+    /// to follow. Logs after the lock is released.
     fn update<T>(
         &mut self,
         now: Nanos,
@@ -278,7 +278,7 @@ impl LldpHost {
     }
 }
 
-/// Opens a socket for untagged LLDP, beside another daemon and before a kernel bridge.
+/// Opens a socket for untagged LLDPDUs. It also works beside another LLDP daemon, or if the device is a port of a kernel bridge.
 fn receiver(ifindex: i32) -> io::Result<Socket> {
     let filter = [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),

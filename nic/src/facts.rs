@@ -13,7 +13,7 @@ use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;
 
-/// Drivers that keep MAC control from the host while flow control is on.
+/// Drivers that do not pass MAC control frames to the host while the device's own flow control is on.
 const SWALLOWING: [&str; 16] = [
     "atlantic",
     "be2net",
@@ -38,7 +38,7 @@ pub struct Facts {
     pub device: String,
     pub driver: Option<String>,
     pub leaf: Option<&'static str>,
-    /// Offloads that the agent sets, and later restores.
+    /// Offloads that the agent changes while it runs.
     pub offloads: String,
     pub mac_control: MacControl,
     /// RDMA devices, whose frames bypass the agent's queues.
@@ -53,7 +53,7 @@ pub struct Facts {
 #[serde(rename_all = "kebab-case")]
 pub enum MacControl {
     Received,
-    /// The device or another component consumes pause frames.
+    /// The device or another component consumes pause frames before the agent can see them.
     Swallowed,
     #[default]
     Unknown,
@@ -151,7 +151,8 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// Recognizes rxe by its parent, and siw, which has no device: both use the kernel's queues.
+/// Returns whether an RDMA device is a software one, which uses the kernel's queues: rxe, recognized by its parent,
+/// or siw, which has no device.
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()

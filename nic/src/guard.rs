@@ -1,13 +1,14 @@
 //! The guard: a second process, which opens queues that the agent failed to open.
 //!
-//! The kernel keeps a queue stopped even after the stopping process died. So the agent first sends its guard the end of the stop. The guard
-//! opens an overdue class and notifies the agent. If the agent dies, the guard starts all classes and restores the device. If both are
-//! killed, the next start takes over the tree.
+//! The kernel keeps a queue stopped even after the process that stopped it has died. So the agent sends its guard the end of each stop in
+//! advance. The guard opens an overdue class and notifies the agent. If the agent dies, the guard starts all classes and restores the
+//! device. If both are killed, the next agent adopts the queues.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
 //!         <------- class that it opened -------
 //! ```
+//!
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -28,13 +29,14 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{self, Egress, EgressError};
 
-/// Time after the end of a pause at which a class that is still stopped is overdue. If the agent is scheduled, it starts the class earlier.
+/// Time after the end of a pause at which the guard opens a class that is still stopped. An agent that gets a processor starts the class
+/// earlier.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time on the monotonic clock, which agent and guard share.
 ///
 /// # Panics
-/// The system lacks that clock, which Linux has.
+/// Panics if the system has no such clock; Linux has it.
 #[must_use]
 pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC is missing");
@@ -42,8 +44,8 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// Message to the guard: the time at which a class's stop ends (in the past if the class is running), or a farewell after the device is
-/// restored.
+/// Message to the guard: the time at which the stop of a class ends (in the past if the class is running), or a farewell after the device
+/// is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -78,7 +80,7 @@ impl Message {
 
 #[derive(Debug)]
 pub struct GuardEvents {
-    /// Classes that the guard opened; the agent must stop paused ones again.
+    /// Classes that the guard opened. The agent must stop those again that are still paused.
     pub opened: ClassSet,
     pub replaced: Option<io::Result<()>>,
 }
@@ -97,7 +99,8 @@ impl Guard {
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts a guard in the thread's network namespace, before the first change. `command` must call [`run_guard`].
+    /// Starts a guard in the thread's network namespace. Call this before the first change of the device. `command` must call
+    /// [`run_guard`].
     pub fn start(mut command: Command) -> io::Result<Guard> {
         command.process_group(0).stdout(Stdio::null());
         let (child, socket) = Guard::spawn(&mut command)?;
@@ -109,12 +112,12 @@ impl Guard {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
-        command.stdin(Stdio::null()); // closes this process's copy of the guard's socket
+        command.stdin(Stdio::null()); // closes the agent's copy of the guard's socket
         Ok((child, ours))
     }
 
-    /// Sends the time, on the clock of [`now`], at which a class's stop ends. Call this before the stop, and with [`Nanos::ZERO`] (running)
-    /// after the start.
+    /// Sends the time at which the stop of a class ends, on the clock of [`now`]. Call this before the stop, and with [`Nanos::ZERO`] after
+    /// the start.
     pub fn send_deadline(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -124,11 +127,11 @@ impl Guard {
     }
 
     fn say(&mut self, message: Message) {
-        // The guard died, or left hundreds of messages unread: it will be replaced.
+        // If the write fails, the guard has died or left hundreds of messages unread: [`Guard::check`] replaces it.
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
-    /// Returns a descriptor that is readable when [`Guard::check`] is due.
+    /// Returns a file descriptor that becomes readable when [`Guard::check`] should be called.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.lost).then(|| self.socket.as_fd())
@@ -161,7 +164,7 @@ impl Guard {
     }
 
     fn replace(&mut self) -> io::Result<()> {
-        let _ = self.child.kill(); // it may be dead already
+        let _ = self.child.kill(); // fails harmlessly if the guard is dead already
         let _ = self.child.wait();
         (self.child, self.socket) = Guard::spawn(&mut self.command)?;
         self.lost = false;
@@ -176,13 +179,13 @@ impl Guard {
         self.child.id()
     }
 
-    /// Ends the guard after the device has been restored. Kills the guard if it does not end in time.
+    /// Ends the guard after the device has been restored. Kills a guard that does not end in time.
     pub fn dismiss(mut self) -> io::Result<()> {
         self.say(Message::Farewell);
         self.socket.shutdown(Shutdown::Write)?;
         self.socket.set_nonblocking(false)?;
         self.socket.set_read_timeout(Some(Guard::PATIENCE))?;
-        while self.socket.read(&mut [0; 64]).is_ok_and(|len| len > 0) {} // the guard's socket closes when it ends
+        while self.socket.read(&mut [0; 64]).is_ok_and(|len| len > 0) {} // the read ends when the guard has closed its socket
         let _ = self.child.kill();
         self.child.wait().map(|_| ())
     }
@@ -190,12 +193,12 @@ impl Guard {
 
 pub fn run_guard(device: &str) -> Result<(), EgressError> {
     let system = |fault| move |source| EgressError::system(fault, device, source);
-    // The guard outlives its agent, so it ignores these signals. The kernel sends SIGHUP to a stopped guard whose agent died.
+    // Ignore these signals, because the guard must outlive its agent. The kernel sends SIGHUP to a stopped guard whose agent died.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&ignored)).map_err(system("cannot register signal handlers"))?;
     }
-    // Before any change, because the device may be renamed later.
+    // Find the index before any change, because the device may be renamed later.
     let ifindex = egress::index_of(device)?;
     let mut egress = None;
     let agent = io::stdin()
@@ -216,11 +219,11 @@ pub fn run_guard(device: &str) -> Result<(), EgressError> {
         }
         for class in watch.overdue(now()) {
             let Some(egress) = &mut egress else {
-                watch.until[class.index()] = Nanos::ZERO; // without queues nothing is stopped
+                watch.until[class.index()] = Nanos::ZERO; // without the agent's queues, no class is stopped
                 continue;
             };
-            let _ = egress.fit(); // if the MTU is too long, the class starts with its old settings
-            // The agent is notified first, so that it does not mistake the opening for tampering.
+            let _ = egress.fit(); // fails if the MTU is too long: the class then starts with its old settings
+            // Notify the agent first, so that it does not take the opening for a change by another program.
             let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the next read detects a dead agent
             tell();
             egress.start(class)?;
@@ -294,7 +297,7 @@ impl DeadlineWatch {
         let timeout = next.map_or(PollTimeout::NONE, |nanos| {
             PollTimeout::try_from(nanos.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX)
         });
-        let _ = poll(&mut [PollFd::new(self.agent.as_fd(), PollFlags::POLLIN)], timeout); // pending bytes are read next
+        let _ = poll(&mut [PollFd::new(self.agent.as_fd(), PollFlags::POLLIN)], timeout); // then pending bytes are read
     }
 }
 

@@ -1,10 +1,11 @@
-//! A Linux host that obeys 802.1Qbb (PFC), by stopping and starting the queues of the kernel's own stack.
+//! Makes a Linux host obey 802.1Qbb (PFC), by stopping and starting the queues of the kernel's own network stack.
 //!
 //! ```text
 //!   device -- MAC control, CNMs --> sockets --> PauseController --> egress --> queues of the device <-- frames of programs
 //!                                                     |               ^
 //!                                                  NicView          guard
 //! ```
+//!
 
 #![forbid(unsafe_code)]
 

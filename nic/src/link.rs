@@ -1,5 +1,5 @@
-//! Kernel notifications about the link, and about changes of queues by other programs. Requests of agent and guard have [a mark](MARK), and
-//! are not reported.
+//! Notifications of the kernel about the link, and about queues that other programs change. Requests of the agent and its guard carry [a
+//! mark](MARK), and their notifications are filtered out.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -14,10 +14,10 @@ use crate::egress::{MARK, class_of};
 
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
-/// Multicast groups RTNLGRP_LINK and RTNLGRP_TC, as bits.
+/// Multicast groups RTNLGRP_LINK and RTNLGRP_TC as bits of a socket address.
 const GROUPS: u32 = 1 | 1 << 3;
 
-/// Offset of the device's index in a message (struct nlmsghdr, then struct ifinfomsg or tcmsg).
+/// Offset of the device's index in a notification: behind struct nlmsghdr, in struct ifinfomsg or tcmsg.
 const INDEX_AT: u32 = 20;
 const TYPE_AT: usize = 4;
 const SEQUENCE_AT: u32 = 8;
@@ -73,7 +73,7 @@ impl LinkMonitor {
         const AND: u16 = 0x54;
         const IF_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
-        // BPF loads big-endian numbers, but the kernel writes native ones.
+        // Convert numbers: BPF loads them as big-endian, but the kernel writes messages in native order.
         let native = |number: u32| u32::from_be_bytes(number.to_ne_bytes());
         let filter = [
             SockFilter::new(LOAD_WORD, 0, 0, INDEX_AT),

@@ -1,11 +1,11 @@
-//! XOFFs whose classes are not stopped yet. A response time lasts from the first XOFF until the queue is stopped; if the class was resumed
-//! before, until the XOFF was read.
+//! Measures response times of XOFFs whose classes are not stopped yet. A response time lasts from the first XOFF until the queue is
+//! stopped. If the class is resumed before, the response time ends when the XOFF is read.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// Arrival times by class: of the first XOFF whose class is not stopped yet, or of the first XOFF in the last batch.
+    /// Arrival time by class: of the first XOFF whose class is not stopped yet, or else of the first XOFF in the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(pending.stopped(Nanos(50), C3), Some(Nanos(40)));
         assert_eq!(resumed(&mut pending, 60, PAUSED), []);
         pending.begin();
-        pending.xoff(Nanos(70), C3, true); // a refresh
+        pending.xoff(Nanos(70), C3, true); // the XOFF refreshes a pause
         assert_eq!(resumed(&mut pending, 80, ClassSet::NONE), []);
     }
 

@@ -1,6 +1,7 @@
-//! Response time of this host, from the arrival of a pause frame to the confirmed stop.
+//! Response time of this host: from the arrival of a pause frame until the kernel confirms the stop.
 //!
-//! A single frame sent too late is lost, so the recommendation is the maximum of the last [`WINDOW`] pauses.
+//! A single frame that the host sends too late is lost, so the recommended `peer_response` covers the maximum of the last [`WINDOW`]
+//! pauses.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -10,8 +11,8 @@ const WINDOW: usize = 1_000;
 const STEP: Nanos = Nanos::from_micros(10);
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
-/// Pause that comes near transports' timeouts: half of 67 ms (RoCE with a timeout of 14: 4.096 us x 2^14), and a sixth
-/// of TCP's 200 ms.
+/// Duration of a pause that gets close to the timeouts of transports: half of RoCE's 67 ms (timeout 14: 4.096 us x 2^14), a sixth of
+/// TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Response {
         &self.times
     }
 
-    /// Returns an upper bound of a quantile (0 to 1).
+    /// Returns an upper bound for the response time at the `quantile` (0 to 1).
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         Some(Nanos(self.times.quantile(quantile)?).min(self.longest()))
@@ -56,14 +57,14 @@ impl Response {
         Nanos(self.longest.get())
     }
 
-    /// Returns the `peer_response` to assume before measurements.
+    /// Returns the `peer_response` to assume while no pause has been measured.
     #[must_use]
     pub fn expected(&self, real_time: bool) -> Nanos {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the `peer_response` that the switch needs: the longest recent response time, plus the time of the bytes in the device.
-    /// `None` after fewer than 100 pauses.
+    /// Returns the `peer_response` that the switch needs: the longest recent response time, plus the sending time of the bytes in the
+    /// device. Returns `None` after fewer than 100 pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     fn response() -> Response {
-        Response::new(BitRate::from_gbps(1), Bytes(5_000)) // 40 us
+        Response::new(BitRate::from_gbps(1), Bytes(5_000)) // 5,000 bytes take 40 us
     }
 
     #[test] // proves: host-service

@@ -1,8 +1,8 @@
-//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge. A multicast membership makes the
-//! device receive 01:80:C2:00:00:01; the kernel ends it with the process.
+//! Packet socket for MAC control and CNMs, which gets frames before a kernel bridge does. A multicast membership makes the device
+//! receive 01:80:C2:00:00:01; the kernel ends the membership with the process.
 //!
-//! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag: the filter truncates such a frame, and
-//! the receiver restores a tag, which the parser rejects.
+//! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag. So the socket's filter truncates a frame that had a tag,
+//! and the receiver adds a tag again, which the parser rejects.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -26,10 +26,11 @@ const MAC_CONTROL: u32 = 0x8808;
 const CNM: u32 = 0x22e7;
 const CN_TAG: u32 = 0x22e9;
 const FRAME_MAX: usize = 256;
-/// Maximum frames per read, so that a flood cannot occupy a real-time thread.
+/// Maximum number of frames per read, so that a flood does not occupy the real-time thread.
 pub(crate) const AT_MOST: usize = 64;
 const TAGGED_LEN: usize = 13;
-/// Last six header bytes of a tagged MAC control frame: 802.1Q TPID, tag (zeros, because any tag makes it invalid), EtherType 0x8808.
+/// Last six header bytes of a tagged MAC control frame: 802.1Q TPID, a tag of zeros (any tag makes the frame invalid), EtherType
+/// 0x8808.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
 const TAG_AT: usize = 12;
 
@@ -38,7 +39,7 @@ const FILTER: [SockFilter; 12] = {
     const INNER_TYPE: u32 = 16;
     [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),
-        SockFilter::new(IF_EQUAL, 5, 0, MAC_CONTROL), // to VLAN_TAG_PRESENT
+        SockFilter::new(IF_EQUAL, 5, 0, MAC_CONTROL), // to the check of VLAN_TAG_PRESENT
         SockFilter::new(IF_EQUAL, 7, 0, CNM),         // to the accepting return
         SockFilter::new(IF_EQUAL, 0, 7, CN_TAG),      // or to the end
         SockFilter::new(LOAD_HALF, 0, 0, INNER_TYPE),
@@ -112,7 +113,7 @@ impl Receiver {
                     return Ok(());
                 }
                 Err(Errno::EINTR) => continue,
-                Err(Errno::ENETDOWN) => return Ok(()), // the device is down, and may come up again
+                Err(Errno::ENETDOWN) => return Ok(()), // the device is down, but may come up again
                 Err(error) => return Err(error.into()),
             };
             let came = self.arrivals.came(now(), wall_clock(), stamp);
@@ -158,7 +159,7 @@ mod tests {
     use crate::config::NicWishes;
     use crate::controller::PauseController;
 
-    /// Calls `test` in a new network namespace with the receiver at one end of a veth pair, and a sender at the other.
+    /// Calls `test` in a new network namespace, with the receiver at one end of a veth pair and a sender at the other end.
     fn between(test: impl FnOnce(Device, Receiver, PacketSender) + Send + 'static) {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();

@@ -1,4 +1,5 @@
-//! State of a running agent, written by the agent's threads and read by any. [`NicStatus`](crate::serve::NicStatus) explains the counters.
+//! State of a running agent. The agent's threads write it, and any thread may read it. [`NicStatus`](crate::serve::NicStatus) explains the
+//! counters.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -20,25 +21,25 @@ use crate::response::Response;
 #[derive(Debug)]
 pub struct NicView {
     pub settings: NicSettings,
-    /// `settings`, with those that follow the switch (DCBX).
+    /// Settings in use: `settings`, or with classes and maps of the switch if the host follows it (DCBX).
     pub in_force: Current<NicSettings>,
     pub neighbors: Neighbors,
-    /// Announcement that a willing host follows. The agent only tries this lock, which the LLDP thread holds briefly.
+    /// Announcement of the switch that a willing host follows. The agent only tries to get this lock, because the LLDP thread may hold it.
     pub(crate) announced: Mutex<Option<Announcement>>,
     pub ifindex: u32,
     pub(crate) address: Counter,
-    /// Kind of leaf: `plug` or `tbf`.
+    /// Kind of each class's queue: `plug` or `tbf`.
     pub leaf: &'static str,
-    /// Counters of the port. Those that the kernel keeps are read every second.
+    /// Counters of the port. The agent copies the kernel's counters every second.
     pub counters: Arc<Counters>,
     pub response: Response,
     pub waiting_frames: [Counter; CLASSES],
     pub dropped: [Counter; CLASSES],
-    /// Frames of `dropped` whose class was lossless when they were counted.
+    /// Frames of the counter `dropped` whose class was lossless at that time.
     dropped_lossless: Counter,
-    /// Classes whose queue was deleted while they were lossless, as bits.
+    /// Classes whose queue was deleted while they were lossless, as a bit mask.
     deleted_lossless: Counter,
-    /// Classes that became lossless, as bits.
+    /// Classes that became lossless after the start, as a bit mask.
     later_lossless: Counter,
     pub cnms: [Counter; CLASSES],
     pub longest_pause: [Counter; CLASSES],
@@ -51,10 +52,10 @@ pub struct NicView {
     pub missed: Counter,
     pub guards_lost: Counter,
     pub receive_backlog: Counter,
-    /// Number of checks of the queues, which happen every second.
+    /// Number of checks of the queues; the agent checks them every second.
     pub looks: Counter,
     pub real_time: AtomicBool,
-    /// Time of the start, on the clock of the counters.
+    /// Time of the agent's start, on the clock of the counters.
     pub started_at: Nanos,
     pub started: SystemTime,
 }
@@ -104,7 +105,7 @@ impl NicView {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
     }
 
-    /// Returns the `peer_response` that the switch's port presumably has.
+    /// Returns the value of `peer_response` that the switch's port is assumed to have.
     #[must_use]
     pub fn expected_response(&self) -> Nanos {
         let expected = || self.response.expected(self.real_time.load(Relaxed));

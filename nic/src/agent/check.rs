@@ -1,4 +1,5 @@
-//! Checks and repairs of the agent's queues: if another program changes them, frames of paused classes may leave.
+//! Checks and repairs of the agent's queues. If another program changes the queues, frames of paused classes may
+//! leave.
 
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
@@ -21,12 +22,13 @@ impl Agent {
             if self.check(guard::now())? {
                 break;
             }
-            self.act(guard::now())?; // stops classes again that the guard opened
+            self.act(guard::now())?; // stops the classes again that the guard has opened
         }
         Ok(())
     }
 
-    /// Checks the queues and repairs them. Returns false if the guard opened a class meanwhile; then call this again.
+    /// Checks the queues and repairs them. Returns false if the guard opened a class meanwhile; the caller must then
+    /// apply its changes and check again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
@@ -46,7 +48,7 @@ impl Agent {
         let Repair { found, left, deleted, refused } =
             self.egress.repair(&dump, doubted, self.reclaim.is_due(now));
         if refused.is_some() {
-            self.expect_device()?; // queues of a removed device are no fault
+            self.expect_device()?; // missing queues of a removed device are no fault
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
         }
         match refused {

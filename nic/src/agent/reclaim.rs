@@ -1,17 +1,17 @@
-//! Delays before the agent replaces a root queueing discipline of another program, so that two programs do not replace each other's
-//! without a pause.
+//! Growing delays before the agent replaces another program's root queueing discipline. They keep two programs from replacing each
+//! other's root continuously.
 
 use xoff_wire::units::Nanos;
 
 const FIRST: Nanos = Nanos::from_secs(1);
 const MOST: Nanos = Nanos::from_secs(8);
-/// Time without a foreign root after which the delay is the first again.
+/// Time without a root of another program, after which the delay starts at one second again.
 const QUIET: Nanos = Nanos::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reclaim {
     delay: Nanos,
-    /// Time at which the agent may replace the root; `NEVER` before a foreign root is found.
+    /// Time from which the agent may replace the root; `NEVER` while the root is the agent's.
     at: Nanos,
     last: Nanos,
 }
@@ -23,7 +23,7 @@ impl Reclaim {
         now >= self.at
     }
 
-    /// Records that a foreign root was found, or was still there. Returns the time at which the agent may replace it.
+    /// Records that the root belongs to another program. Returns the time from which the agent may replace that root.
     pub(super) fn is_foreign(&mut self, now: Nanos) -> Nanos {
         if self.at == Nanos::NEVER {
             if now.since(self.last) >= QUIET {

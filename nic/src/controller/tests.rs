@@ -1,4 +1,4 @@
-//! Tests of the pause controller in virtual time: 1 ns before each threshold, and at the threshold.
+//! Tests of the pause controller in virtual time. They check each threshold twice: at its time, and 1 ns earlier.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
@@ -69,7 +69,7 @@ fn ms(ms: u64) -> u64 {
 #[test] // proves: host-service
 fn link_loss_ends_pauses_and_rates() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
-    controller.receive(Nanos(0), &pfc(&[(C3, 20_000)])); // 10.24 ms
+    controller.receive(Nanos(0), &pfc(&[(C3, 20_000)])); // a pause of 10.24 ms
     controller.receive(Nanos(0), &rates(C4, 2, 20_000));
     let slower = changes(&mut controller, 0);
     assert_eq!((slower.len(), slower[0]), (2, Change::Stop(C3)));
@@ -189,7 +189,7 @@ fn malformed_and_foreign_pauses_are_only_counted() {
 fn gfc_rate_expires_and_is_obeyed_only_if_enabled() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     let quarter = BitRate::from_mbps(250);
-    controller.receive(Nanos(ms(10)), &rates(C3, 2, 65_535)); // 33.5 ms
+    controller.receive(Nanos(ms(10)), &rates(C3, 2, 65_535)); // a rate for 33.5 ms
     assert_eq!(changes(&mut controller, ms(10)), [Change::Limit(C3, quarter)]);
     let end = ms(10) + 65_535 * 512;
     assert_eq!(controller.next_deadline(), Nanos(end));
@@ -235,7 +235,7 @@ fn cnm_limits_its_class_until_rate_recovers() {
         (controller.counted(), controller.notices().0, controller.notices().1[4]),
         (ClassSet(1 << 4), 1, 1)
     );
-    // The first time cycle restores half of the decrease.
+    // Expect the reaction point's first timer cycle, which restores half of the decrease.
     assert_eq!(controller.next_deadline(), Nanos(ms(15)));
     assert_eq!(changes(&mut controller, ms(15) - 1), []);
     let [Change::Limit(class, faster)] = changes(&mut controller, ms(15))[..] else {
@@ -286,7 +286,7 @@ fn qcn_byte_cycle_ignores_bytes_sent_before_rate_limit() {
 #[test] // proves: host-guard
 fn change_refused_by_kernel_is_repeated_every_10_ms() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
-    controller.receive(Nanos(0), &pfc(&[(C3, 65_535)])); // 33.5 ms
+    controller.receive(Nanos(0), &pfc(&[(C3, 65_535)])); // a pause of 33.5 ms
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
     controller.refused(Nanos(0), Change::Stop(C3));
     assert_eq!((changes(&mut controller, 0), controller.stopped()), (vec![], ClassSet::NONE));

@@ -1,5 +1,5 @@
-//! Classic BPF program that classifies frames of the kernel's stack as a switch does ([`xoff_flow_control::classify`]). The outermost tag
-//! may be in metadata. MAC control and LLDP get no class, because they must not wait behind pauses.
+//! Classic BPF program that classifies the frames of the kernel's stack as a switch does ([`xoff_flow_control::classify`]). The outermost
+//! VLAN tag may be in the frame's metadata. MAC control and LLDP frames get no class, so that no pause delays them.
 
 use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
@@ -13,7 +13,7 @@ pub(super) struct Classes {
     pub(super) class: [u32; 8],
 }
 
-/// Frame that makes the kernel poll its queues: zero addresses, and the EtherType for local experiments.
+/// Frame that makes the kernel poll its queues. It has zero addresses, and an EtherType for local experiments.
 pub(super) const WAKE_FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = *b"\x88\xb5xoffwake";
@@ -160,7 +160,7 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     code.finish()
 }
 
-/// Emits code that stores PCP and EtherType, and leaves the payload's offset in register X.
+/// Emits code that stores PCP and EtherType, and leaves the offset of the payload in register X.
 fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
     let not_8021q = code.label();

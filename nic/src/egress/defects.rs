@@ -1,4 +1,4 @@
-//! Missing and changed parts of a tree of queues.
+//! Missing or changed parts of the agent's tree of queueing disciplines.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use xoff_wire::units::{CLASSES, Class, ClassSet};
 pub enum Part {
     Root,
     Line,
-    /// Filter that drops frames sent only to wake the kernel.
+    /// Filter that drops wake frames, which the agent sends only to make the kernel poll its queues.
     Waker,
     Classifier,
-    /// Filter or class of another program that takes effect before xoff's.
+    /// Filter or class of another program that takes effect before those of xoff.
     Foreign,
     Class(Class),
     Leaf(Class),
@@ -53,7 +53,7 @@ impl Defects {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames may leave although the classes are stopped.
+    /// Returns the classes whose frames may leave because of these defects, even while the classes are stopped.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =

@@ -18,7 +18,7 @@ pub enum EgressError {
          CONFIG_NET_SCH_TBF (`modprobe sch_plug`, `modprobe sch_tbf`)"
     )]
     NoLeaf {
-        /// Kinds of queueing discipline that were tried, with the kernel's errors.
+        /// Kinds of queueing discipline that were tried, each with the kernel's error.
         tried: String,
     },
     #[error(
@@ -37,7 +37,7 @@ pub enum EgressError {
     #[error("{device} is not completely restored: {}", warnings.join("; "))]
     NotPutBack {
         device: String,
-        /// Failed restorations.
+        /// Settings that could not be restored, with the reasons.
         warnings: Vec<String>,
     },
     #[error(transparent)]

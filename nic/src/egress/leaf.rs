@@ -1,9 +1,10 @@
-//! Queue of one class, which keeps its frames while stopped.
+//! Queue of one class (the tree's leaf), which keeps its frames while the class is stopped.
 //!
-//! The kind `plug` is made for this. Without it a token bucket (`tbf`) is used, which, when stopped, holds fewer tokens than any frame
-//! costs. The kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
+//! The queueing discipline `plug` is made for this. Without `plug`, a token bucket (`tbf`) is used: while stopped, it holds fewer
+//! tokens than any frame costs. The kernel polls a restarted bucket only when a frame is sent: see
+//! [`Tree::wake`](super::tree::Tree::wake).
 //!
-//! BPF queueing disciplines (Linux 6.16) are no third kind: the kernel accepts none below a shaper.
+//! Queueing disciplines in BPF (Linux 6.16) cannot be used, because the kernel accepts none below a shaper.
 
 use std::fmt;
 use std::thread;
@@ -34,10 +35,10 @@ impl Leaf {
         }
     }
 
-    /// Returns the kind that this kernel supports, tried in a new network namespace.
+    /// Returns the kind of queue that this kernel supports, after a trial in a new network namespace.
     ///
     /// # Errors
-    /// Neither kind is supported, or CAP_SYS_ADMIN is missing.
+    /// Fails if the kernel supports neither kind, or CAP_SYS_ADMIN is missing.
     pub fn of_this_kernel() -> Result<Leaf, EgressError> {
         let probe = thread::spawn(|| {
             let refused = |source| {
@@ -69,7 +70,7 @@ impl Leaf {
         Err(EgressError::NoLeaf { tried: tried.join(", ") })
     }
 
-    /// Returns the queueing discipline to create; a plug is always created stopped.
+    /// Returns the queueing discipline to create. A new `plug` is always stopped.
     pub(super) fn creation(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),

@@ -8,15 +8,15 @@
 //!        └─ 786e:10       class 0, served last         └─ 7870: leaf
 //! ```
 //!
-//! HTB guarantees each class almost nothing, and lends the line in strict priority, past stopped [leafs](Leaf). Queued
-//! frames count in their socket's send buffer, so a program that sends more sleeps. Nothing is dropped as long as the
-//! leaf's limit exceeds the send buffers of all sockets.
+//! HTB guarantees each class almost no rate of its own. It lends the line's rate in strict priority to classes whose
+//! [leafs](Leaf) are not stopped. Queued frames count in the send buffer of their socket, so a program that fills the buffer
+//! sleeps. No frame is dropped as long as a leaf's limit exceeds the send buffers of all sockets.
 //!
-//! The shaper counts FCS, preamble and gap, at least 64 bytes, and always a tag, because a tag in metadata is invisible
-//! to it. So the device's own ring, which cannot be stopped, stays empty. MAC control and LLDP frames leave first, unshaped
-//! and never stopped.
+//! The shaper counts FCS, preamble and gap, at least 64 bytes, and always a tag, because it cannot see a tag in metadata. So the
+//! device's own ring, which cannot be stopped, stays empty. MAC control and LLDP frames leave first, unshaped and never stopped.
 //!
-//! The [journal](Journal) first records the device's state, which the guard, the next agent or `xoff nic restore` can restore.
+//! Before any change, the [journal](Journal) records the device's state. The guard, the next agent or `xoff nic restore` can
+//! restore the device from it.
 
 mod classify;
 mod defects;
@@ -53,9 +53,8 @@ pub(crate) const MARK: u16 = 0x786e;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeafCounts {
     pub frames: u64,
-    /// Bytes sent, without FCS.
     pub bytes: u64,
-    /// Frames dropped because the leaf was full, or the frame too long.
+    /// Frames dropped because the leaf was full or the frame was too long.
     pub dropped: u64,
     pub waiting_frames: u64,
     pub waiting_bytes: u64,
@@ -79,7 +78,7 @@ impl LeafCounts {
 pub struct Repair {
     pub found: Defects,
     pub left: Defects,
-    /// Classes whose leaf another program deleted. Its frames are lost, and counted nowhere.
+    /// Classes whose leaf another program deleted. The frames in a deleted leaf are lost, and no counter contains them.
     pub deleted: ClassSet,
     pub refused: Option<EgressError>,
 }
@@ -91,7 +90,7 @@ pub struct Egress {
     offloads: Offloads,
     neighbours: NeighbourQueues,
     before: SavedState,
-    /// Claim that excludes other processes; `None` for a tree [found](Egress::find), which another process has claimed.
+    /// Exclusive claim on the device; `None` for a tree that was [found](Egress::find), which another process has claimed.
     claim: Option<Claim>,
     journal: Journal,
     last: [Statistics; CLASSES],
@@ -105,7 +104,7 @@ impl Egress {
     const DRAIN: Duration = Duration::from_millis(300);
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state. Undoes changes that a killed switch has left, but changes nothing else.
+    /// Claims the device and reads its state. Undoes the changes of a killed switch, but makes no others.
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
         let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
@@ -114,9 +113,9 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // Read only now, because the changes of a killed switch have been undone.
+        // Read the queueing disciplines only now, because the changes of a killed switch have been undone.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // If a killed agent has left its tree, do not save that: the journal has the device's state from before it.
+        // Do not save the tree of a killed agent: the journal has the device's state from before that tree.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
@@ -130,15 +129,15 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Builds the tree with every class running, or takes over a killed agent's tree with its frames.
+    /// Builds the tree with every class started, or adopts a killed agent's tree with its queued frames.
     ///
     /// # Errors
-    /// The device is left unchanged.
+    /// Fails if the kernel refuses a part; the device then stays as it was.
     pub fn install(mut self, settings: &EgressSettings) -> Result<Egress, EgressError> {
-        self.removed = false; // from here on, dropping it restores the device
+        self.removed = false; // from here on, dropping `egress` restores the device
         self.build(settings)?;
         self.counts()?;
-        self.counts = Default::default(); // counts of a predecessor are not included
+        self.counts = Default::default(); // excludes the counts of a killed agent
         Ok(self)
     }
 
@@ -196,7 +195,7 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Finds a device's tree, even if another process created it.
+    /// Finds the agent's tree at a device, even if another process created the tree.
     pub fn find(ifindex: i32) -> Result<Option<Egress>, EgressError> {
         let mut egress = Egress::found(&name_of(ifindex)?, ifindex)?;
         Ok(Tree::is_in(&egress.tc.qdiscs(ifindex)?).then_some(egress))
@@ -239,7 +238,7 @@ impl Egress {
         Ok(Some(removed))
     }
 
-    /// Stops a class. No frame leaves its leaf after the return; one may still be in the driver.
+    /// Stops a class. After the return, no frame leaves the class's leaf, but the driver may still have one frame.
     pub fn stop(&mut self, class: Class) -> Result<(), EgressError> {
         self.stopped.insert(class);
         Ok(self.tc.send(self.tree.stop(class))?)
@@ -251,13 +250,14 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Adapts the tree to the current MTU; call this periodically. After a refusal the previous MTU stays.
+    /// Adapts the tree to the device's current MTU; call this periodically. If the kernel refuses, the previous MTU stays.
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         let mtu = self.mtu()?;
         self.tree.follow(&mut self.tc, mtu, self.stopped)
     }
 
-    /// Adapts classifier and queue limits to other classes; no queued frame is lost. After a refusal the previous ones stay.
+    /// Adapts classifier and queue limits to other lossless classes or maps; no queued frame is lost. If the kernel refuses, the
+    /// previous ones stay.
     pub fn follow_classes(&mut self, settings: &EgressSettings) -> Result<(), EgressError> {
         self.tree.follow_classes(&mut self.tc, settings, self.stopped)
     }
@@ -270,11 +270,11 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Repairs parts that differ in a [dump](Self::dump), stopped classes first. `doubted` are classes whose leaf
-    /// another program changed.
+    /// Repairs the parts of the tree that are missing or changed in `dump`, beginning with stopped classes. `doubted` are classes
+    /// whose leaf another program changed.
     ///
-    /// A root of another program stays until `takes_root` is true. Then the agent's root replaces it, and
-    /// [`remove`](Self::remove) will restore it, or the default if it has classes or children.
+    /// The root of another program stays until `takes_root` is true; then the agent's root replaces it. Later,
+    /// [`remove`](Self::remove) restores the replaced root, or the device's default if that root had classes or children.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet, takes_root: bool) -> Repair {
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
@@ -286,7 +286,7 @@ impl Egress {
             return Repair { found, left: found, deleted, refused: Some(refused) };
         }
         for class in deleted.iter() {
-            self.last[class.index()] = Statistics::default(); // a new leaf counts from zero
+            self.last[class.index()] = Statistics::default(); // the counters of a new leaf start at zero
         }
         let repaired = self.tree.repair(&mut self.tc, dump, found, self.stopped);
         let repaired = repaired.and_then(|()| self.tree.wake());
@@ -319,12 +319,12 @@ impl Egress {
             .map_err(|source| EgressError::system("cannot read the MTU", self.tree.device(), source))
     }
 
-    /// Limits a class; the line rate or more ends the limit.
+    /// Limits the rate of a class. A `rate` of the line rate or more removes the limit.
     pub fn limit(&mut self, class: Class, rate: BitRate) -> Result<(), EgressError> {
         Ok(self.tree.limit(&mut self.tc, class, rate)?)
     }
 
-    /// Returns each leaf's counts since the installation.
+    /// Returns the counts of each leaf since the tree was installed.
     pub fn counts(&mut self) -> Result<[LeafCounts; CLASSES], EgressError> {
         for counts in &mut self.counts {
             (counts.waiting_frames, counts.waiting_bytes) = (0, 0);
@@ -365,13 +365,14 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Starts all classes, waits up to 300 ms until their frames are sent, and restores the device.
+    /// Starts all classes, waits up to 300 ms until their frames are sent, then restores the device.
     #[must_use]
     pub fn remove(mut self) -> Removed {
         self.put_back(true)
     }
 
-    /// Restores the device, but keeps a root qdisc of another program; warns of it if xoff's own root was installed (`had_tree`).
+    /// Restores the device, but not the root if another program replaced it. Warns about such a root if xoff's own was installed
+    /// (`had_tree`).
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -401,7 +402,7 @@ impl Egress {
         }
         failed.extend(self.before.put_rest_back(&device, &self.offloads, &self.neighbours));
         if failed.is_empty() {
-            self.claim.iter().for_each(Journal::clear); // otherwise `xoff nic restore` may try again
+            self.claim.iter().for_each(Journal::clear); // kept after a failure, so that `xoff nic restore` may try again
         }
         removed.warnings.append(&mut failed);
         removed
@@ -434,12 +435,12 @@ impl Drop for Egress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     pub lost: [u64; CLASSES],
-    /// Frames dropped from full leafs, by class.
+    /// Frames dropped because a leaf was full, by class.
     pub dropped: [u64; CLASSES],
     pub warnings: Vec<String>,
 }
 
-/// Claims a device, and waits for its previous owner, whose last descriptor may still be closing.
+/// Claims a device. Waits for the previous owner, whose last file descriptor may still be closing.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }

@@ -1,5 +1,5 @@
-//! Limits on packets that wait for a neighbour's address. The agent raises them to a leaf's limit, so that sockets block instead of
-//! dropping.
+//! Limits on the packets that the kernel queues while it resolves a neighbour's address. The agent raises them to a leaf's limit, so that
+//! sending programs sleep instead of losing packets.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -34,8 +34,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores limits, except those that somebody has changed since. After a rename the limits are in other files, so the device must be
-    /// in the thread's namespace.
+    /// Restores the limits `before`, except a limit that another program has changed since it was `set`. After a rename of the device,
+    /// its limits are in other files, which are opened in the thread's network namespace.
     pub(super) fn put_back(
         &self,
         device: &str,

@@ -1,4 +1,5 @@
-//! Settings that a device had before the agent's tree, recorded in the [journal](xoff_xdp::Journal).
+//! Settings of a device from before the agent installed its queues. The [journal](xoff_xdp::Journal) keeps them, so that they can be
+//! restored.
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;
@@ -30,9 +31,9 @@ pub(super) struct SavedState {
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// Root queueing discipline to restore; `None` for the default, which the kernel restores itself.
+    /// Root queueing discipline to restore; `None` for the device's default, which the kernel restores itself.
     root: Option<SavedRoot>,
-    /// Warning about another program's root that xoff cannot restore, if the agent replaced one.
+    /// Warning that xoff replaced another program's root which it cannot restore, if it did.
     #[serde(default)]
     lost_root: Option<String>,
 }
@@ -63,7 +64,7 @@ impl SavedState {
         Ok(SavedState { offloads: Some(offloads), neighbours, root, ..SavedState::default() })
     }
 
-    /// Replaces the saved root by the current one, or by the default if xoff cannot restore the current one.
+    /// Saves the current root for the restoration, or the device's default if xoff cannot restore the current root.
     pub(super) fn save_root(&mut self, device: &str, nodes: &[Node]) {
         (self.root, self.lost_root) = match root_of(nodes) {
             Ok(root) => (root, None),
@@ -89,8 +90,8 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the settings to restore. A setting that another program has changed since keeps its current value. `nodes` is `None` if the
-    /// agent's queues are still there.
+    /// Returns the settings to restore. A setting that another program has changed keeps its current value. `nodes` is `None` if the
+    /// agent's queues are still installed.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -111,8 +112,8 @@ impl SavedState {
         })
     }
 
-    /// Replaces the tree in one request, so that a killed process leaves either the tree or the old root. If the kernel refuses the old
-    /// root, tries the defaults of its kind, then the device's default.
+    /// Replaces the agent's tree by the saved root. A single request does this, so that a killed process leaves one or the other. If the
+    /// kernel refuses the root, tries its kind with default options, then the device's default.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();

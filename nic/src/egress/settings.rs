@@ -3,31 +3,29 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// Bytes charged per frame: FCS, preamble and gap, and a tag that may be in metadata.
+/// Bytes charged per frame in addition to its length: FCS, preamble and gap, and a tag that may be in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
 const HEADERS: u32 = 14 + 8;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressSettings {
     pub nic: NicSettings,
-    /// Bytes (layer 1) that the shaper may send above the rate after a late timer; part of the peer's headroom.
+    /// Layer-1 bytes that the shaper may send at once after a late timer; part of the peer's headroom.
     pub burst: Bytes,
-    /// Maximum bytes queued per lossless class.
     pub limit_lossless: u32,
-    /// Maximum bytes queued per lossy class.
     pub limit_lossy: u32,
-    /// Kind of queue; `None` for the best supported one.
+    /// Kind of each class's queue; `None` for the best kind that the kernel supports.
     pub leaf: Option<Leaf>,
 }
 
 impl EgressSettings {
-    /// Share of the line's rate at which the shaper sends. A hundredth of the other 1 % covers the difference of two clocks. With the rest,
-    /// the device's ring drains a burst within a hundred times the timer delay that caused it.
+    /// Share of the line's rate at which the shaper sends. Of the other 1 %, a hundredth covers the difference of two clocks. With the
+    /// rest, the device's ring drains a burst in at most a hundred times the timer delay that caused it.
     pub const SHARE: f64 = 0.99;
-    /// Default of `limit_lossless`: three hundred sockets with Linux's default send buffer, or 65 soft-RoCE frames of 4 KiB for each of 250
-    /// queue pairs.
+    /// Default of `limit_lossless` in bytes: enough for 300 sockets with Linux's default send buffer, or for 65 soft-RoCE frames of 4 KiB
+    /// in each of 250 queue pairs.
     pub const LIMIT_LOSSLESS: u32 = 64 << 20;
-    /// Default of `limit_lossy`: more than an ordinary queue of a thousand frames.
+    /// Default of `limit_lossy` in bytes: more than 1,000 frames, the length of Linux's usual queue.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
     #[must_use]
@@ -41,14 +39,14 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum bytes of layer 1 sent after a stop: the frame in the driver and the shaper's burst. A peer's headroom must hold
-    /// them.
+    /// Returns the maximum layer-1 bytes sent after a stop: the frame in the driver and the shaper's burst. The headroom of the peer must
+    /// include them.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))
     }
 
-    /// Returns the line's bytes in 100 us, the worst timer delay of an idle machine; at least two frames.
+    /// Returns the bytes that the line carries in 100 us, the worst timer delay of an idle machine; at least two frames.
     #[must_use]
     pub fn burst_at(speed: BitRate) -> Bytes {
         const TWO_FRAMES: Bytes = Bytes(2 * 1542);

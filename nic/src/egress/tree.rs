@@ -1,4 +1,4 @@
-//! Requests that build, change and repair the tree of queues.
+//! Netlink requests that build, change and repair the agent's tree of queueing disciplines.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::error::EgressError;
 use super::settings::{OVERHEAD, longest_at, overrun};
 use super::{EgressSettings, Leaf};
 
-/// Major number of the tree's handles; the kernel itself assigns none below 0x8000.
+/// Major number of the tree's handles. The kernel itself assigns none below 0x8000.
 const MAJOR: u16 = 0x786e;
 const LEAVES: u16 = 0x7870;
 const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
@@ -26,7 +26,7 @@ const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
 const LEAST: u16 = 60 + OVERHEAD;
-/// Bytes of the longest frame that costs fewer tokens than a token bucket can hold.
+/// Maximum length in bytes of a frame that a full token bucket can send: longer frames cost more tokens than a bucket holds.
 const LONGEST: u32 = 65_522;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct QueueDump {
 impl QueueDump {
     pub(super) fn read(tc: &mut Conversation, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
-        // Dump filters only if their root is present, because otherwise the kernel refuses.
+        // Dump filters only if their root is present; otherwise the kernel refuses the request.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
         Ok(QueueDump { qdiscs, classes: tc.classes(ifindex)?, filters })
     }
@@ -54,7 +54,8 @@ impl QueueDump {
 
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
-        // A node without handle stands for all filters of its priority and protocol; non-BPF filters count only by these nodes.
+        // Without a handle, a node stands for all filters of its priority and protocol. For filters of other kinds than BPF, count only
+        // these nodes.
         self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,
@@ -134,7 +135,7 @@ impl Tree {
     pub(super) fn found(device: &str, ifindex: i32, nodes: &[Node], mtu: u32) -> Result<Tree, EgressError> {
         let limit = |class| {
             let leaf = nodes.iter().find(|node| node.handle == leaf_place(ifindex, class).handle);
-            // A tbf reports its limit in its parameters, after two rates.
+            // A tbf has its limit among its parameters, after two rates.
             let limit =
                 leaf.filter(|node| node.kind == Leaf::Tbf.name()).and_then(|node| node.options.get(28..32));
             let limit = limit.and_then(|bytes| bytes.first_chunk());
@@ -185,8 +186,7 @@ impl Tree {
         Ok(true)
     }
 
-    /// Adapts the tree to an MTU. After a refusal the previous MTU stays, and changes accepted so far are repaired as
-    /// defects.
+    /// Adapts the tree to another MTU. If the kernel refuses, the previous MTU stays, and the next check repairs what was already changed.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,
@@ -205,8 +205,8 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Adapts the tree to other classes. Limits only rise, because a queue may hold more than a lower limit allows. After a refusal, raised
-    /// limits stay.
+    /// Adapts the tree to other classes. Limits are only raised, because a queue may hold more than a lower limit allows. If the kernel
+    /// refuses, raised limits stay raised.
     pub(super) fn follow_classes(
         &mut self,
         tc: &mut Conversation,
@@ -224,7 +224,7 @@ impl Tree {
             self.limits[class.index()] = limit;
             Ok(())
         });
-        // Frames get their new classes last, when the queues have room for them.
+        // Change the classifier last, when the queues can hold the frames that it then directs to them.
         let sent = sent.and_then(|()| tree(tc.send(&mut filters[1].put(self.place(ROOT, FILTER)))));
         if sent.is_ok() {
             self.filters = Some(filters);
@@ -257,7 +257,7 @@ impl Tree {
             return Ok(());
         }
         let place = Place { ifindex: self.ifindex, parent: Handle::ROOT, handle: ROOT };
-        // The classifier comes last, so that no class gets frames before its leaf exists.
+        // Add the classifier last, so that no frame is directed to a class without leaf.
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
@@ -304,7 +304,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs stopped classes first, and last the filters that lead frames to classes.
+    /// Repairs stopped classes first, and the filters that direct frames to classes last.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -371,14 +371,14 @@ impl Tree {
         let classes = classes.map(|handle| HtbClass::delete(self.place(ROOT, handle)));
         for mut request in filters.chain(classes) {
             match tc.send(&mut request) {
-                Err(error) if error.is_not_found() => {} // removed together with another one
+                Err(error) if error.is_not_found() => {} // gone with its parent, which was deleted before
                 result => tree(result)?,
             }
         }
         Ok(())
     }
 
-    /// Chooses the kind of leaf by trying class 0, which is served last.
+    /// Chooses the kind of leaf by trying each at class 0, which is served last.
     fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;
@@ -425,7 +425,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // Minimal guarantee, so that priorities decide about the rest.
+        // Guarantee a class only the minimum, so that priorities decide about the rest of the line.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));
@@ -476,14 +476,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll the queues, because otherwise a bucket whose rate changed waits for a time computed from the old rate. The
-    /// tree's first filter drops the sent frame uncounted.
+    /// Makes the kernel poll the queues by sending a frame, which the tree's first filter drops uncounted. Otherwise a bucket whose rate
+    /// rises still waits as long as the old rate demands.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());
         }
         match self.waker.send(&classify::WAKE_FRAME) {
-            // A device that is down has no queued frames.
+            // Ignore the error: a device that is down has no queued frames.
             Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(()),
             result => {
                 result.map_err(|source| EgressError::system("cannot wake the queues", &self.device, source))
@@ -504,7 +504,7 @@ impl Tree {
     }
 }
 
-/// Returns the filters of the root: the waker, then the classifier.
+/// Returns the filters at the root in order: the one that drops wake frames, then the classifier.
 fn filters(settings: &EgressSettings) -> [Filter; 2] {
     let waker = Filter { priority: WAKE, program: classify::wake_program(), answer: Answer::Verdict };
     let classes = Classes { control: ROOT.0, class: Class::ALL.map(|class| class_handle(class).0) };

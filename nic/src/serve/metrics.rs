@@ -1,4 +1,4 @@
-//! Metrics of an agent. They have the names of a switch's metrics where the meaning is equal.
+//! Metrics of an agent. A metric has the name of a switch's metric if both mean the same.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! HTTP server of a host's agent. Requests read counters, and never delay the agent.
+//! HTTP server of a host's agent. Requests only read counters, and never delay the agent.
 
 mod metrics;
 mod status;
@@ -26,7 +26,8 @@ pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlErr
 
 pub type RunningAgent = Current<Option<Arc<NicView>>>;
 
-/// Starts the thread that notifies the service manager as long as the agent works, or waits for its device. Call this once.
+/// Starts a thread that sends the service manager (systemd) a sign of life while the agent works or waits for its device.
+/// Call this once.
 pub fn notify_service_manager() -> Arc<RunningAgent> {
     let running = Arc::new(RunningAgent::new(None));
     let Some(every) = service::interval() else { return running };

@@ -1,4 +1,4 @@
-//! `/status` of an agent. Fields have a switch's names where the meaning is equal, and are never removed.
+//! `/status` of an agent. A field has the name of a switch's field if both mean the same. Fields are never removed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;

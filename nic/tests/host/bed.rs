@@ -18,7 +18,8 @@ use xoff_wire::units::{BitRate, Class};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const LOSSLESS: Class = Class::ALL[3];
-/// Lossy class, other than class 0, because the kernel's own frames (IPv6 multicast reports) use class 0.
+/// Lossy class of the tests. It is not class 0, because the kernel's own frames (IPv6 multicast reports) use that
+/// class.
 pub const LOSSY: Class = Class::ALL[1];
 pub const DSCP_LOSSLESS: u8 = 24;
 pub const DSCP_LOSSY: u8 = 8;
@@ -49,7 +50,7 @@ impl Bed {
         let far = b.end(DEVICE).address([10, 0, 0, 2], 24).address(v6(2), 64);
         let (host, peer) = lab.veth(near, far, &VethOptions::default()).unwrap();
         host.finish_frames().unwrap();
-        peer.finish_frames().unwrap(); // GRO: frames arrive in order whichever CPU sends
+        peer.finish_frames().unwrap(); // enables GRO, so that frames arrive in order whichever CPU sends
         for (device, other, number) in [(&host, &peer, 2), (&peer, &host, 1)] {
             device.add_neighbour(IpAddr::from([10, 0, 0, number]), other.mac()).unwrap();
             device.add_neighbour(v6(number.into()).into(), other.mac()).unwrap();
@@ -125,14 +126,14 @@ impl Bed {
         self.peer.namespace().run(|| {
             let domain = Domain::for_address(SocketAddr::new(at, PORT));
             let socket = Socket::new(domain, Type::DGRAM, None).unwrap();
-            setsockopt(&socket, RcvBufForce, &(64 << 20)).unwrap(); // independent of net.core.rmem_max
+            setsockopt(&socket, RcvBufForce, &(64 << 20)).unwrap(); // works beyond the limit net.core.rmem_max
             socket.bind(&SocketAddr::new(at, port_of(dscp)).into()).unwrap();
             UdpSocket::from(socket)
         })
     }
 }
 
-/// Payload bytes of a datagram; [`FRAME`] is the size of its frame over IPv4.
+/// Bytes of payload in a datagram that makes a frame of [`FRAME`] bytes over IPv4.
 pub const DATAGRAM: usize = 1000;
 pub const FRAME: u64 = DATAGRAM as u64 + 8 + 20 + 14;
 

@@ -1,4 +1,5 @@
-//! Classification by a real kernel while all classes are stopped: every frame joins the class that a switch would choose.
+//! Compares the classifications of a real kernel and a switch: while all classes are stopped, every frame must join the
+//! queue of the class that a switch would choose.
 
 // This file proves promises of SPECIFICATION.md: host-pauses
 
@@ -95,7 +96,7 @@ fn port() -> PortSettings {
 struct Road {
     how: &'static str,
     index: i32,
-    /// All but the last one are blocked by full send buffers.
+    /// Sockets that sent frames. The send buffers of all but the last one are full.
     senders: Vec<PacketSender>,
 }
 
@@ -135,7 +136,7 @@ fn waiting(egress: &mut Egress) -> [u64; 8] {
 
 fn compare(settings: &EgressSettings, port: &PortSettings) {
     let bed = Bed::new();
-    // Keeps the kernel from sending IPv6 multicast reports.
+    // Keep the kernel from sending IPv6 multicast reports, which would be counted.
     bed.namespace().sysctl(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap();
     bed.namespace().run(|| {
         let classifier = Classifier::new(port);
@@ -189,11 +190,11 @@ fn kernel_classifies_by_pcp_as_the_switch_does() {
     compare_all(Trust::Pcp);
 }
 
-/// Wake frames do not pass.
+/// Wake frames must not reach the peer.
 #[test]
 fn mac_control_and_lldp_pass_stopped_classes() {
     let bed = Bed::new();
-    bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // silences the kernel's multicast reports
+    bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // keeps the kernel from sending multicast reports
     let mut egress = bed.install(&settings());
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
     Class::ALL.into_iter().for_each(|class| egress.stop(class).unwrap());
@@ -206,7 +207,7 @@ fn mac_control_and_lldp_pass_stopped_classes() {
     wait_for("the arrival of MAC control and LLDP", || {
         (bed.peer.counters().unwrap().rx_packets == before + 10).then_some(())
     });
-    Class::ALL.into_iter().for_each(|class| egress.start(class).unwrap()); // each start wakes the queues
+    Class::ALL.into_iter().for_each(|class| egress.start(class).unwrap()); // each start sends a wake frame
     sender.send(&control.bytes()).unwrap();
     wait_for("the arrival of one more frame", || {
         (bed.peer.counters().unwrap().rx_packets > before + 10).then_some(())

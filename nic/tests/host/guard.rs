@@ -177,11 +177,12 @@ fn delayed_guard_of_killed_agent_spares_next_agents_queues() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    // Without a subreaper the kernel would wake the stopped guard, because its process group would become an orphan.
+    // Adopt orphans (subreaper). Otherwise the stopped guard's process group would become an orphan, and the kernel
+    // would wake the guard.
     set_child_subreaper(true).unwrap();
     let (mut agent, mut lines) = agent(&bed, THIS);
     let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();
-    kill(guard, Signal::SIGSTOP).unwrap(); // the guard is delayed
+    kill(guard, Signal::SIGSTOP).unwrap(); // delays the guard
     agent.kill().unwrap();
     agent.wait().unwrap();
     let mut egress = bed.install(&settings());
@@ -211,7 +212,7 @@ fn delayed_guard_of_killed_agent_spares_next_agents_queues() {
 fn failing_guard_is_restarted_once_a_second() {
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("guard");
-    symlink("/bin/true", &program).unwrap(); // ends at once
+    symlink("/bin/true", &program).unwrap(); // a guard that ends at once
     let mut guard = Guard::start(Command::new(&program)).unwrap();
     let await_death = |guard: &mut Guard, at| {
         wait_for("the death of the guard", || {

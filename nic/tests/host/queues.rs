@@ -69,7 +69,7 @@ fn stopping_a_class_repeatedly_lets_no_frame_through() {
         for round in 1..=100 {
             egress.stop(LOSSLESS).unwrap();
             sender.send(&short_frame(DSCP_LOSSLESS)).unwrap();
-            sender.send(&short_frame(DSCP_LOSSY)).unwrap(); // the kernel polls all queues
+            sender.send(&short_frame(DSCP_LOSSY)).unwrap(); // makes the kernel poll all queues
             let counts = egress.counts().unwrap();
             assert_eq!((of(counts, LOSSLESS).frames, of(counts, LOSSLESS).waiting_frames), (0, round));
             assert_eq!(of(counts, LOSSY).frames, round);
@@ -90,7 +90,7 @@ fn frames_beyond_queue_limit_are_dropped_and_counted() {
         for (class, dscp, room) in [(LOSSLESS, DSCP_LOSSLESS, 10), (LOSSY, DSCP_LOSSY, 5)] {
             egress.stop(class).unwrap();
             for _ in 0..17 {
-                let _ = sender.send(&short_frame(dscp)); // the error reports that there is no room
+                let _ = sender.send(&short_frame(dscp)); // fails if the queue is full
             }
             let counts = of(egress.counts().unwrap(), class);
             assert_eq!(
@@ -115,7 +115,7 @@ fn rate_limit_slows_only_its_class_until_it_is_removed() {
         bed.send(DSCP_LOSSY, peer_ipv4(), 500).join();
         assert_eq!(received(&lossy, 500).len(), 500);
         let waiting = of(egress.counts().unwrap(), LOSSLESS).waiting_frames;
-        // The burst may leave ahead of the rate.
+        // Count also the burst of the shaper, which may leave ahead of the rate.
         let burst = settings.burst.0.div_ceil(FRAME) + 3;
         assert!((COUNT as u64 - burst..COUNT as u64).contains(&waiting), "{waiting}");
         egress.limit(LOSSLESS, settings.nic.speed).unwrap();
@@ -131,12 +131,12 @@ fn frames_of_higher_classes_leave_the_host_first() {
     let classes = xoff_wire::units::Class::ALL;
     classes.iter().for_each(|&class| egress.stop(class).unwrap());
     for class in classes {
-        let sender = bed.namespace().run(|| PacketSender::open(index).unwrap()); // with a send buffer of its own
+        let sender = bed.namespace().run(|| PacketSender::open(index).unwrap()); // a send buffer for each class
         (0..50).for_each(|_| sender.send(&long_frame(class.get() << 3)).unwrap());
     }
     classes.iter().for_each(|&class| egress.start(class).unwrap());
-    // A class with queued frames holds back lower classes, except for one frame that HTB guarantees each class, and frames that left before
-    // higher classes were started.
+    // A class with queued frames holds back lower classes. Exceptions are one frame that HTB guarantees each class, and frames that left
+    // before higher classes were started.
     let early = |egress: &mut Egress| egress.counts().unwrap().map(|counts| counts.frames);
     let at_start = early(&mut egress);
     wait_for("the departure of all frames", || {
@@ -170,7 +170,7 @@ fn raised_mtu_applies_to_stopped_and_running_classes() {
         let bed = Bed::new();
         let mut egress = bed.install(&settings);
         let mut another =
-            bed.namespace().run(|| Egress::find(i32::try_from(nic(DEVICE)).unwrap())).unwrap().unwrap(); // as a guard has it
+            bed.namespace().run(|| Egress::find(i32::try_from(nic(DEVICE)).unwrap())).unwrap().unwrap(); // a second handle, as the guard's
         assert_eq!(egress.overrun(), settings.overrun(1500));
         egress.stop(LOSSLESS).unwrap();
         bed.run("ip", "link set nic0 mtu 9000");

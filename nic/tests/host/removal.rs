@@ -44,7 +44,8 @@ fn removing_the_queues_restores_the_device_exactly() {
         ] {
             assert!(during.contains(expected), "no {expected:?} in {during}");
         }
-        // This thread is in another namespace, which has a device of the same name.
+        // Remove the queues from the peer's namespace, which has a device of the same name. The agent must not
+        // confuse the two.
         let removed = bed.peer.namespace().run(|| egress.remove());
         assert_eq!(Bed::description_in(bed.peer.namespace()), others);
         assert_eq!((removed.lost, removed.warnings), ([0; 8], vec![]));
@@ -143,7 +144,7 @@ fn next_agent_adopts_queues_and_frames_of_killed_agent() {
     let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
     assert!(lines.map_while(Result::ok).any(|line| line == "stopped"));
     let receiver = bed.receive(DSCP_LOSSLESS, peer_ipv4());
-    bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT + 5).join(); // five find no room
+    bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT + 5).join(); // the last five exceed the queue's limit
     victim.kill().unwrap();
     victim.wait().unwrap();
     assert_ne!(bed.description(), before);
@@ -159,7 +160,7 @@ fn next_agent_adopts_queues_and_frames_of_killed_agent() {
 fn frames_still_queued_at_removal_are_counted_as_lost() {
     let bed = Bed::new();
     let mut settings = settings();
-    settings.nic.speed = xoff_wire::units::BitRate::new(8_000).unwrap(); // a second for a frame
+    settings.nic.speed = xoff_wire::units::BitRate::new(8_000).unwrap(); // each frame takes longer than a second
     let mut egress = bed.install(&settings);
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
     egress.stop(LOSSLESS).unwrap();
@@ -178,7 +179,7 @@ fn removal_reports_drops_since_counters_were_last_read() {
     egress.stop(LOSSLESS).unwrap();
     let mut frame = vec![0; 60];
     frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, DSCP_LOSSLESS << 2]);
-    (0..17).for_each(|_| _ = sender.send(&frame)); // the error reports that there is no room
+    (0..17).for_each(|_| _ = sender.send(&frame)); // fails if the queue is full
     let removed = egress.remove();
     assert_eq!((removed.dropped[LOSSLESS.index()], removed.lost[LOSSLESS.index()]), (7, 0));
 }

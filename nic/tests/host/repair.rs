@@ -20,7 +20,7 @@ fn parts(parts: &[Part]) -> Defects {
     parts.iter().copied().collect()
 }
 
-/// Runs `tc`; `_` stands for a space in a word.
+/// Runs `tc` with the arguments in `words`. In an argument, `_` stands for a space.
 fn tc(bed: &Bed, words: &str) {
     let words = words.split(' ').map(|word| word.replace('_', " "));
     let output = bed.namespace().output(Command::new("tc").args(words.clone())).unwrap();
@@ -40,7 +40,7 @@ fn queues(bed: &Bed) -> String {
     };
     let filters = show("filter");
     let filters = filters.lines().map(|line| line.split(" id ").next().unwrap()).collect::<String>();
-    // Sorted, and without the count of direct packets, because the kernel's order is arbitrary and the count grows.
+    // Sort lines, because the kernel's order is arbitrary. Omit the count of direct packets, which grows.
     let mut lines: Vec<String> = (show("qdisc") + &show("class"))
         .lines()
         .map(|line| line.split(" direct_packets_stat").next().unwrap().to_owned())
