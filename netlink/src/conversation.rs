@@ -1,5 +1,3 @@
-//! Blocking netlink requests to the kernel.
-
 use std::io::{self, ErrorKind};
 use std::sync::Once;
 
@@ -13,13 +11,13 @@ use nix::errno::Errno;
 
 use crate::attributes::{HEADER, find, messages, read, text, word};
 
-/// Flag of a reply with attributes, such as the kernel's error text.
+/// Flag of a reply that contains attributes, such as the kernel's error text.
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
-/// Flag of a dump that may be inconsistent, because the table changed meanwhile.
+/// Flag of a dump that may be inconsistent, because the table changed during the dump.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
-/// Receive buffer in bytes; the kernel splits dumps at 32 KiB.
+/// Size of the receive buffer in bytes. It exceeds a datagram of a dump, which the kernel limits to 32 KiB.
 pub(crate) const DATAGRAM: usize = 1 << 16;
 
 static UNREADABLE: Once = Once::new();
@@ -40,7 +38,7 @@ impl Conversation {
     }
 
     /// Opens an rtnetlink socket whose requests have `mark` as the upper half of their sequence numbers. Notifications
-    /// repeat these numbers, so a listener can skip changes of its own program.
+    /// repeat these numbers, so a listener can skip the changes of its own program.
     pub fn marked(mark: u16) -> io::Result<Conversation> {
         Conversation::over(NETLINK_ROUTE, mark)
     }
@@ -49,17 +47,15 @@ impl Conversation {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        let _ = socket.set_ext_ack(true); // without it an error is a bare number
+        let _ = socket.set_ext_ack(true); // without this option, an error is a bare number
         let _ = socket.set_cap_ack(true);
         Ok(Conversation { socket, mark, sequence: 0, datagram: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Sends a request with additional `flags`, and waits for the kernel's reply.
     pub fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.exchange(message, NLM_F_ACK | flags, |_| {})?.accepted().map(drop)
     }
 
-    /// Requests one object; returns `None` if its device does not exist.
     pub fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         let mut object = None;
         match self.exchange(message, NLM_F_ACK, |message| object = Some(message))? {
@@ -68,8 +64,8 @@ impl Conversation {
         }
     }
 
-    /// Reads a table and passes each message that can be parsed to `give`. Returns false if the table changed during
-    /// the dump.
+    /// Reads a table from the kernel, and passes each message that can be parsed to `give`. Returns false if the table
+    /// changed during the dump.
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,

@@ -1,4 +1,4 @@
-//! Netlink notifications. If the receive buffer is full, the kernel drops notifications and reports the loss. The
+//! Netlink notifications. The kernel drops notifications if the receive buffer is full, and reports the loss. The
 //! reader must then read the whole table again.
 
 use std::io;
@@ -16,7 +16,7 @@ use crate::conversation::DATAGRAM;
 
 const NEXTHOPS: std::ops::RangeInclusive<u16> = 104..=106;
 
-/// A multicast group of rtnetlink (RTNLGRP_*).
+/// Multicast group of rtnetlink (RTNLGRP_*).
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub enum Group {
@@ -31,19 +31,19 @@ pub enum Group {
 
 #[derive(Debug)]
 pub enum Notification {
-    /// A message of the kernel, with its netlink flags.
+    /// Message of the kernel, with its netlink flags.
     Message(RouteNetlinkMessage, u16),
     Nexthop,
-    /// Notifications were lost, or one of them cannot be parsed.
+    /// Notifications were lost, or one could not be parsed.
     Lost,
 }
 
-/// Subscription to multicast groups of rtnetlink. Its descriptor is readable while notifications are pending.
+/// Subscription to multicast groups of rtnetlink. Its file descriptor is readable while notifications are pending.
 #[derive(Debug)]
 pub struct Notifications(Subscription);
 
 impl Notifications {
-    /// Subscribes in the calling thread's network namespace, with a receive buffer of `bytes`.
+    /// Subscribes to `groups` in the calling thread's network namespace, with a receive buffer of `bytes`.
     pub fn open(groups: &[Group], bytes: usize) -> io::Result<Notifications> {
         Subscription::open(NETLINK_ROUTE, groups.iter().map(|&group| group as u32), bytes).map(Notifications)
     }
@@ -79,7 +79,7 @@ impl Subscription {
         bytes: usize,
     ) -> io::Result<Subscription> {
         let mut socket = Socket::new(protocol)?;
-        // SO_RCVBUFFORCE may exceed net.core.rmem_max, but needs CAP_NET_ADMIN.
+        // Set SO_RCVBUFFORCE first, which may exceed net.core.rmem_max but needs CAP_NET_ADMIN.
         if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
         }

@@ -1,6 +1,7 @@
-//! Notifications when the number of a device's queues changes, from ethtool's netlink group `monitor`.
+//! Notifications about changes in a device's number of queues, from ethtool's netlink group `monitor`.
 //!
-//! rtnetlink reports only the maximum (IFLA_NUM_RX_QUEUES). Polling misses short changes, during which frames are lost.
+//! rtnetlink reports only the maximum (IFLA_NUM_RX_QUEUES). Polling would miss short changes, during which frames are
+//! lost.
 
 use std::io;
 
@@ -11,7 +12,7 @@ use crate::attributes::{Attributes, attributes, find, message, text, word};
 use crate::conversation::Conversation;
 use crate::notifications::Subscription;
 
-/// Message type of generic netlink's controller: GENL_ID_CTRL (linux/genetlink.h).
+/// Message type GENL_ID_CTRL of generic netlink's controller (linux/genetlink.h).
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -36,7 +37,6 @@ pub enum QueueEvent {
     Missed,
 }
 
-/// Subscription to notifications about changed numbers of queues.
 #[derive(Debug)]
 pub struct QueueMonitor {
     subscription: Subscription,
@@ -44,7 +44,7 @@ pub struct QueueMonitor {
 }
 
 impl QueueMonitor {
-    /// Subscribes; returns `None` if the kernel lacks ETHTOOL_NETLINK.
+    /// Subscribes to the notifications; returns `None` if the kernel lacks ETHTOOL_NETLINK.
     pub fn open() -> io::Result<Option<QueueMonitor>> {
         let Some((family, group)) = family()? else { return Ok(None) };
         let subscription = Subscription::open(NETLINK_GENERIC, [group], ROOM)?;
@@ -79,7 +79,7 @@ fn family() -> io::Result<Option<(u16, u32)>> {
             found = id.zip(monitor.map(|(_, number)| word(number, 0)));
         },
     )?;
-    Ok(found) // a refusal means that the family does not exist
+    Ok(found) // the kernel refuses if the family does not exist
 }
 
 fn event(body: &[u8]) -> Option<QueueEvent> {

@@ -22,7 +22,6 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
-/// Returns `link` as a request that sets its device up (`up`) or down.
 #[must_use]
 pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link.header.flags.set(LinkFlags::Up, up);
@@ -44,7 +43,7 @@ pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
 }
 
 impl Conversation {
-    /// Requests the device that `link` identifies; returns `None` if it does not exist.
+    /// Requests the device that `link` identifies; returns `None` if the device does not exist.
     pub fn link(&mut self, link: LinkMessage) -> io::Result<Option<LinkMessage>> {
         Ok(self.get(RouteNetlinkMessage::GetLink(link))?.and_then(|message| match message {
             RouteNetlinkMessage::NewLink(link) => Some(link),
@@ -56,7 +55,7 @@ impl Conversation {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Reads all devices; see [`Conversation::dump`].
+    /// Reads all devices, as [`Conversation::dump`] does.
     pub fn links(&mut self, mut give: impl FnMut(LinkMessage)) -> io::Result<bool> {
         self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
             if let RouteNetlinkMessage::NewLink(link) = message {
@@ -65,7 +64,7 @@ impl Conversation {
         })
     }
 
-    /// Reads the IPv4 and IPv6 routes; see [`Conversation::dump`].
+    /// Reads the IPv4 and IPv6 routes, as [`Conversation::dump`] does.
     pub fn routes(&mut self, mut give: impl FnMut(RouteMessage)) -> io::Result<bool> {
         let mut is_consistent = true;
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {

@@ -16,7 +16,7 @@ use xoff_netlink::{
 const DEVICE: i32 = 10;
 const PEER: i32 = 11;
 
-/// Runs `test` in a new network namespace with a veth pair of indexes 10 and 11.
+/// Runs `test` in a new network namespace that contains a veth pair with the indices 10 and 11.
 fn with_device(test: impl FnOnce(Conversation) + Send + 'static) {
     let test = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -158,7 +158,7 @@ fn qdisc_statistics_count_queued_and_dropped_frames() {
         let rate = Rate { bytes_per_second: 1_000_000_000, overhead: 0, least: 0 };
         let open = Bucket::Open { rate, burst: 1600 };
         tc.send(&mut Qdisc::Tbf { bucket: open, limit: 250 }.change(place)).unwrap();
-        let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // no room, but the kernel polls the queue again
+        let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // fails, but makes the kernel poll the full queue again
         let statistics = tc.qdiscs(DEVICE).unwrap()[0].statistics;
         assert_eq!((statistics.qlen, statistics.frames, statistics.bytes), (0, 2, 200));
     });

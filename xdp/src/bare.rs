@@ -16,7 +16,7 @@ use crate::mapping::Mapping;
 use crate::sys;
 use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 
-/// Opens a socket on queue 0 of each device, with one packet memory for both and no XDP program.
+/// Opens a socket on queue 0 of each device. Both share a packet memory; no XDP program is attached.
 ///
 /// The memory has `chunks` chunks of 2048 bytes, numbered from 0. Each ring has `entries` entries, a power of two.
 pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2], XdpError> {
@@ -26,7 +26,7 @@ pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2]
     let settings = UmemSettings { chunks, multi_buffer: false, zero_copy: ZeroCopy::Auto, rings };
     let bytes = chunks.bytes();
     let memory = usize::try_from(bytes).map_err(io::Error::other).and_then(Mapping::anonymous);
-    // The kernel pins the pages, so they outlive this process's mapping of them.
+    // Unmap the memory at the end of this function: the kernel has pinned its pages.
     let umem = Umem::new(&memory.map_err(|source| XdpError::Memory { bytes, source })?, settings)?;
     let open = |device: &str| -> Result<Socket, XdpError> {
         let ifindex =

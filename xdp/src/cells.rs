@@ -1,4 +1,4 @@
-//! Buffer memory: stores the bytes of queued frames in cells of [`CELL`] bytes.
+//! Buffer memory, which stores the bytes of queued frames in cells of [`CELL`] bytes.
 //!
 //! Each cell belongs to the [`Store`](crate::Store) of one worker. All copies of a flooded frame share one chain of
 //! cells, which is never written.
@@ -12,18 +12,18 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::mapping::Mapping;
 
-/// Marks the end of a chain of cells.
+/// Number that marks the end of a chain of cells.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Cells of all workers.
 ///
-/// Links and sharer counts are atomics only because all workers share these tables. A frame's cells are used only by
-/// the worker that owns the frame.
+/// Links and sharer counts are atomics only because all workers share these tables. Only the worker that owns a
+/// frame uses the frame's cells.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
     links: Box<[AtomicU32]>,
-    /// Number of frames that share a chain, minus one. The index is that of the chain's first cell.
+    /// Number of frames that share a chain, minus one; the index is that of the chain's first cell.
     sharers: Box<[AtomicU8]>,
     _memory: Mapping,
 }
@@ -78,16 +78,20 @@ impl Cells {
         self.sharers[first as usize].load(Relaxed) > 0
     }
 
+    /// Returns the first `len` bytes of a cell.
+    ///
     /// # Safety
-    /// The caller owns the cell, and nobody writes it while the result lives.
+    /// The caller must own the cell, and nobody may write the cell while the result lives.
     #[inline]
     pub(crate) unsafe fn bytes(&self, cell: u32, len: u32) -> &[u8] {
         // SAFETY: `start` checks that the bytes are inside the memory; the caller owns them.
         unsafe { std::slice::from_raw_parts(self.start(cell, len), len as usize) }
     }
 
+    /// Returns the first `len` bytes of a cell for writing.
+    ///
     /// # Safety
-    /// The caller owns the cell, and nobody else reads or writes it while the result lives.
+    /// The caller must own the cell, and nobody else may read or write the cell while the result lives.
     #[inline]
     #[allow(clippy::mut_from_ref)] // exclusive by the contract
     pub(crate) unsafe fn bytes_mut(&self, cell: u32, len: u32) -> &mut [u8] {

@@ -1,8 +1,8 @@
 //! Packet memory (UMEM) of one port: the chunks in which the kernel receives and sends frames.
 //!
-//! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A
-//! received frame stays in its chunk while it is among its port's last received frames (the window). Then it moves to
-//! cells ([`Store`](crate::Store)).
+//! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A received frame stays in
+//! its chunk while it is among the last frames that the port received (the window). Then the frame moves to cells
+//! ([`Store`](crate::Store)).
 
 use std::io;
 use std::ptr::NonNull;
@@ -48,8 +48,8 @@ impl Chunks {
     /// Returns bytes of a chunk that the kernel does not write at present.
     ///
     /// # Safety
-    /// The kernel does not write these bytes while the result lives. It may read them, and it may write other bytes of
-    /// the chunk, because small receive chunks overlap.
+    /// The kernel must not write these bytes while the result lives. It may read them, and it may write other bytes of the chunk, because
+    /// small receive chunks overlap.
     #[inline]
     unsafe fn bytes(&self, chunk: u32, offset: u32, len: u32) -> &[u8] {
         // SAFETY: the bytes are inside the memory. Nobody writes them, by the contract and because writing takes `&mut
@@ -60,8 +60,8 @@ impl Chunks {
     /// Returns bytes of a chunk that the kernel does not use at present, for writing.
     ///
     /// # Safety
-    /// The kernel neither reads nor writes these bytes while the result lives. It may write other bytes of the chunk,
-    /// because small receive chunks overlap.
+    /// The kernel must neither read nor write these bytes while the result lives. It may write other bytes of the chunk, because small
+    /// receive chunks overlap.
     #[inline]
     unsafe fn bytes_mut(&mut self, chunk: u32, offset: u32, len: u32) -> &mut [u8] {
         // SAFETY: the bytes are inside the memory; the contract and `&mut self` exclude every other use.
@@ -75,11 +75,10 @@ pub(crate) struct Piece {
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Only the first piece of a frame has this and
-    /// `kept_len`.
+    /// First cell of the frame's copy in buffer memory, or [`NONE`]. Only the first piece of a frame has this and `kept_len`.
     kept: u32,
     kept_len: u32,
-    /// True while the piece is in a ring, or the kernel uses it.
+    /// True while the piece is in a ring or used by the kernel.
     is_out: bool,
 }
 
@@ -94,7 +93,7 @@ pub(crate) struct PacketMemory {
     has_stamps: bool,
     received: Box<[u32]>,
     free_receive: Vec<u32>,
-    /// Chunks that hold the last received frames. The oldest one is at index `oldest`.
+    /// Chunks that hold the last received frames, as a ring buffer that begins at index `oldest`.
     window: Box<[u32]>,
     oldest: usize,
     pieces: Box<[Piece]>,
@@ -181,7 +180,7 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a received frame to the window. Before, the caller must move the frame that [leaves the window](Self::leaves_window) to cells.
+    /// Adds a received frame to the window. The caller must first move the frame that [leaves the window](Self::leaves_window) to cells.
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the window's oldest frame is still in its chunk");
@@ -270,8 +269,8 @@ impl PacketMemory {
         self.piece(first).kept != NONE
     }
 
-    /// Frees the transmitted frame that begins at chunk `first`. Returns first cell and length of its copy in buffer
-    /// memory, or [`NONE`].
+    /// Frees the transmitted frame that begins at chunk `first`. Returns the first cell and length of the frame's copy in buffer memory;
+    /// the cell is [`NONE`] if there is no copy.
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);

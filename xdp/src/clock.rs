@@ -1,4 +1,4 @@
-//! CLOCK_MONOTONIC, common to all processes of a machine.
+//! CLOCK_MONOTONIC, which all processes of a machine share.
 
 use nix::time::{ClockId, clock_gettime};
 use xoff_wire::units::Nanos;

@@ -23,15 +23,15 @@ pub struct Facts {
     pub mac: MacAddr,
     pub mtu: u32,
     pub driver: Driver,
-    /// Number of receive queues that have a socket.
+    /// Number of receive queues with a socket.
     pub queues: u32,
     pub mode: Mode,
-    /// True if the device itself reads and writes packet memory.
+    /// True if the device itself reads and writes the packet memory.
     pub zero_copy: bool,
     pub fallbacks: Fallbacks,
     /// True if the link had a carrier when the port was opened.
     pub carrier: bool,
-    /// True if VLAN tags stay in received frames. Otherwise the PCP cannot make any class of the port lossless.
+    /// True if VLAN tags stay in received frames. Otherwise the switch cannot see their PCP, so PCP makes no class lossless.
     pub tags_kept: bool,
     pub warnings: Vec<String>,
 }
@@ -73,7 +73,10 @@ struct Undo {
 }
 
 impl Device {
-    /// Claims the device without changing it. Fails if another program has attached an XDP program.
+    /// Claims the device without changing it.
+    ///
+    /// # Errors
+    /// Fails if another program has attached an XDP program.
     pub(crate) fn take(name: &str) -> Result<Device, XdpError> {
         let refused = |fault| refused(name, fault);
         let netlink = Netlink::open().map_err(refused("cannot open a netlink socket"))?;
@@ -116,8 +119,8 @@ impl Device {
         })
     }
 
-    /// Prepares the device: brings it up, makes it promiscuous, turns off the kernel's own IPv6 addresses, and keeps
-    /// VLAN tags in frames.
+    /// Prepares the device: brings it up, makes it promiscuous, turns off the kernel's own IPv6 addresses, and keeps VLAN tags in
+    /// frames.
     ///
     /// A veth also gets a queueing discipline.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
@@ -149,13 +152,13 @@ impl Device {
         let done = self.journal.write(&self.claim, &self.undo).and_then(|()| change(self));
         if done.is_err() {
             self.undo = before;
-            let _ = self.journal.write(&self.claim, &self.undo); // the journal again has only changes that were made
+            let _ = self.journal.write(&self.claim, &self.undo); // removes the refused change from the journal
         }
         done
     }
 
-    /// Restores the settings, except those that somebody else has changed since. If a restoration fails, the device's
-    /// page stays in the journal for the next start or for `xoff nic restore`.
+    /// Restores the settings, except a setting that another program has changed since. If a restoration fails, the journal keeps the
+    /// device's page for the next start or for `xoff nic restore`.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -168,8 +171,7 @@ impl Device {
     }
 
     fn add_clsact(&mut self) {
-        // Keep an existing clsact. Ignore a failure to add one, because the filter that needs it will report the
-        // reason.
+        // Keep an existing clsact. Ignore a failure to add one: attaching the filter will report the reason.
         if self.netlink.has_clsact(self.ifindex).is_ok_and(|is_there| !is_there) {
             let add = |device: &Device| device.netlink.add_clsact(device.ifindex);
             let _ = self.change(|undo| undo.clsact = true, add);
@@ -189,21 +191,21 @@ impl Device {
         let found = self.found.own_addresses.filter(|&found| found != OwnAddresses::NONE);
         if let Some(found) = found {
             let stop = |device: &Device| device.netlink.set_own_addresses(device.ifindex, OwnAddresses::NONE);
-            let _ = self.change(|undo| undo.own_addresses = Some(found), stop); // on failure the egress filter drops the kernel's frames
+            let _ = self.change(|undo| undo.own_addresses = Some(found), stop); // on failure, the egress filter drops the kernel's frames
         }
     }
 
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
-            // Try to clear both flags, because e1000 can only change them together. Otherwise clear only the receive flag, because sent
-            // frames contain their tags anyway.
+            // Try to clear both flags, because e1000 can only change them together. Otherwise clear only the receive flag, which
+            // suffices: sent frames contain their tags anyway.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
             let clear = |device: &Device| {
                 let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());
                 if cleared { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
             };
-            let _ = self.change(|undo| undo.flags |= flags & Ethtool::VLAN_FLAGS, clear); // `tags_kept` reports failures below
+            let _ = self.change(|undo| undo.flags |= flags & Ethtool::VLAN_FLAGS, clear); // `tags_kept` below shows whether this failed
         }
         let now = self.ethtool.flags();
         self.tags_kept = now.is_some_and(|flags| flags & Ethtool::RX_VLAN_FLAG == 0);
@@ -254,7 +256,7 @@ impl Device {
         self.ifindex
     }
 
-    /// Returns the XDP mode to attach in. `None`: native if possible, otherwise generic.
+    /// Returns the XDP mode in which to attach. `None` means native mode if possible, otherwise generic mode.
     pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
         match (wanted, self.native_mtu_max()) {
             (None, None) => Ok(None),
@@ -363,7 +365,7 @@ impl Undo {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        let _ = self.put_back(); // the journal keeps changes that could not be restored
+        let _ = self.put_back(); // after a failure, the journal keeps the changes
     }
 }
 
@@ -377,7 +379,7 @@ fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
     netlink.remove_clsact(ifindex)
 }
 
-/// Restores the settings of a device that a killed switch left changed.
+/// Restores the settings of a device that a killed switch has left changed.
 pub fn restore_port(device: &str) -> Result<(), XdpError> {
     let mut left = Device::take(device)?;
     xoff_ebpf::take_off_leftover(left.claim())?;
@@ -407,7 +409,7 @@ mod tests {
         let test = || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             ip(&format!("link add {NAME} type veth peer name peer0"));
-            // Bring the device up once, because the kernel assigns the queueing discipline only then.
+            // Bring the device up once: only then does the kernel assign a queueing discipline.
             for state in ["up", "down"] {
                 ip(&format!("link set {NAME} {state}"));
             }

@@ -1,4 +1,4 @@
-//! Advice on a device's settings for the operator, and the limits of drivers.
+//! Limits of device drivers, and advice for the operator on a device's settings.
 
 use crate::error::Obstacle;
 use crate::layout::HEADROOM;
@@ -20,7 +20,7 @@ impl Driver {
         Some(self.0.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns true for virtual devices, which pass frames on in memory.
+    /// Returns whether the device is virtual and passes frames on in memory.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())
@@ -30,7 +30,7 @@ impl Driver {
         self.0 == "veth"
     }
 
-    /// Returns what prevents zero copy for payloads of up to `mtu` bytes.
+    /// Returns what prevents zero copy for payloads of up to `mtu` bytes, if anything does.
     ///
     /// igb rounds the buffer size down to whole KiB, and treats bytes in a second buffer as a separate frame.
     pub(crate) fn obstacle(&self, chunk_bytes: u32, mtu: u32) -> Option<Obstacle> {
@@ -40,7 +40,7 @@ impl Driver {
     }
 }
 
-/// Bytes that remain for a frame in a page of 4096 bytes, after XDP's headroom, the kernel's tail and virtio's header.
+/// Bytes for a frame in a page of 4096 bytes, after XDP's headroom, the kernel's tail and virtio's header.
 const VIRTIO_PAGE_ROOM: u32 = 3508;
 
 pub(crate) fn kernel_release() -> Option<String> {
@@ -58,10 +58,10 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
 }
 
 impl Driver {
-    /// Returns the maximum MTU with which native XDP mode loses no frames, or `None` if the driver itself refuses
+    /// Returns the maximum MTU at which native XDP mode loses no frames. Returns `None` if the driver itself refuses
     /// larger MTUs.
     ///
-    /// Before Linux 6.3 `virtio_net` accepts larger MTUs, but loses frames.
+    /// Before Linux 6.3, `virtio_net` accepts larger MTUs but loses frames.
     pub(crate) fn native_mtu_max(&self, release: &str) -> Option<u32> {
         (self.0 == "virtio_net" && version_of(release)? < (6, 3)).then_some(VIRTIO_PAGE_ROOM - HEAD_BYTES)
     }

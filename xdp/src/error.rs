@@ -1,4 +1,4 @@
-//! Errors from opening ports. Later failures are counted instead.
+//! Errors from opening ports. Failures of open ports are counted instead.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub enum XdpError {
     )]
     NotPrivileged {
         missing: Vec<String>,
-        /// Capabilities of the program, as `setcap` expects them.
+        /// Capabilities that the program needs, in the notation of `setcap`.
         setcap: &'static str,
     },
     #[error(
@@ -50,7 +50,7 @@ pub enum XdpError {
     LostNatively {
         device: String,
         mtu: u32,
-        /// Maximum MTU without losses, in bytes.
+        /// Maximum MTU in bytes at which no frame is lost.
         most: u32,
     },
     #[error(
@@ -59,7 +59,7 @@ pub enum XdpError {
     NoMultiBuffer { device: String },
     #[error("{what} is {given}; it must be {allowed}")]
     Size {
-        /// Name of the size, such as "the size of the RX ring".
+        /// Name of the invalid size, such as "the size of the RX ring".
         what: &'static str,
         given: u32,
         allowed: &'static str,
@@ -79,13 +79,13 @@ pub enum XdpError {
 pub enum Obstacle {
     Driver,
     Configured,
-    /// The program runs in generic mode, which bypasses the driver's zero-copy path.
+    /// The XDP program runs in generic mode, which bypasses the driver's zero-copy path.
     Generic,
     /// The receive chunks are small and overlap, but zero copy needs whole chunks.
     SmallChunks,
-    /// The driver uses only whole KiB of a chunk, so that the longest frame does not fit into one chunk.
+    /// The driver uses only whole KiB of a chunk, so the longest frame does not fit into one chunk.
     WholeKibibytes {
-        /// Usable bytes of a chunk.
+        /// Bytes of a chunk that the driver can use.
         room: u32,
         longest: u32,
     },
@@ -119,7 +119,7 @@ pub(crate) fn check_privileges() -> Result<(), XdpError> {
 /// Checks the capabilities that a host's agent needs.
 ///
 /// # Errors
-/// Capabilities are missing.
+/// Fails if the process lacks capabilities.
 pub fn check_agent_privileges() -> Result<(), XdpError> {
     let needed = [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW];
     check(&needed, "cap_net_admin,cap_net_raw,cap_sys_nice,cap_ipc_lock")

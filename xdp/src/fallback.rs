@@ -5,15 +5,15 @@ use crate::error::Obstacle;
 use crate::options::PortOptions;
 use crate::umem::ZeroCopy;
 
-/// Reasons for the slower ways of receiving; `None` if the port uses the faster one.
+/// Reasons for slower ways of receiving; `None` if the port uses the fastest way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fallbacks {
     pub generic: Option<String>,
     pub copy: Option<String>,
 }
 
-/// Returns the reason for generic mode. `longest` is the MTU to which the driver's native mode is limited, and `errno`
-/// the error number with which the kernel refused native mode.
+/// Returns the reason for generic mode. `longest` is the maximum MTU of the driver's native mode, if limited; `errno`
+/// is the kernel's error number for native mode.
 pub(crate) fn why_generic(
     wanted: Option<Mode>,
     driver: &Driver,
@@ -39,7 +39,7 @@ pub(crate) fn why_generic(
     }
 }
 
-/// Returns the obstacle to zero copy at a port that copies. `found` is the obstacle with which a first attempt ended.
+/// Returns why a port copies frames instead of using zero copy. `found` is the obstacle that a first attempt met.
 pub(crate) fn why_copied(options: &PortOptions, mode: Mode, found: Option<Obstacle>) -> Obstacle {
     match found {
         Some(found) => found,

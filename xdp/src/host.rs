@@ -1,4 +1,4 @@
-//! System calls for a host agent that no safe crate offers.
+//! System calls that a host's agent needs, and that no safe crate offers.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,22 +8,22 @@ use xoff_wire::units::MacAddr;
 use crate::driver::Driver;
 use crate::sys::{self, Ethtool};
 
-/// Makes the interface receive frames to the multicast address `group` while the packet socket is open.
+/// Makes the interface receive frames to the multicast address `group` while the packet socket `socket` is open.
 pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     sys::join_group(socket, ifindex, group)
 }
 
-/// Makes the packet socket receive no copies of frames that the host sends, so that sending costs less.
+/// Keeps copies of sent frames away from the packet socket, so that sending costs less.
 pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::receive_only(socket)
 }
 
-/// Returns how many frames the packet socket has dropped since the last call.
+/// Returns the number of frames that the packet socket has dropped since the last call.
 pub fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     sys::missed(socket)
 }
 
-/// Binds the packet socket to an interface and EtherType; ETH_P_ALL (3) is every EtherType.
+/// Binds the packet socket to an interface and an EtherType; ETH_P_ALL (3) means every EtherType.
 pub fn bind(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     sys::bind_packet(socket, ifindex, ether_type)
 }
@@ -31,12 +31,12 @@ pub fn bind(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result
 /// Gives the calling thread real-time priority (SCHED_FIFO, 1 to 99). Its child processes have ordinary priority.
 ///
 /// # Errors
-/// CAP_SYS_NICE is missing, or a control group allows no real-time runtime.
+/// Fails if the process lacks CAP_SYS_NICE, or its control group allows no real-time runtime.
 pub fn run_in_real_time(priority: i32) -> io::Result<()> {
     sys::run_in_real_time(priority)
 }
 
-/// Returns the device's driver, and whether the NIC itself obeys 802.3x PAUSE (`None`: unknown).
+/// Returns the device's driver, and whether the NIC itself obeys 802.3x PAUSE (`None` if unknown).
 pub fn driver(device: &str) -> io::Result<(Driver, Option<bool>)> {
     let ethtool = Ethtool::new(device)?;
     let obeys_pause = ethtool.flow_control().map(|flow_control| flow_control.rx);

@@ -1,4 +1,4 @@
-//! TAP: a network interface whose frames a process reads and writes.
+//! TAP device: a network interface whose frames a process reads and writes.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use crate::sys;
 
 const CLONE: &str = "/dev/net/tun";
 
-/// TAP interface, which is removed when this value is dropped.
+/// TAP device, which the kernel removes when this value is dropped.
 #[derive(Debug)]
 pub struct HostInterface {
     file: File,
@@ -18,13 +18,14 @@ pub struct HostInterface {
 }
 
 impl HostInterface {
-    /// Number of the ioctl TUNSETCARRIER, for system-call filters.
+    /// Number of the ioctl TUNSETCARRIER, which system-call filters must allow.
     pub const SET_CARRIER: u64 = sys::TUNSETCARRIER;
 
-    /// Creates a TAP in the calling thread's network namespace. It is down, and its file does not block.
+    /// Creates a TAP device in the calling thread's network namespace. The device is down, and its file does not
+    /// block.
     ///
     /// # Errors
-    /// `AlreadyExists` if a device has that name, `NotFound` without the module `tun`.
+    /// Fails with `AlreadyExists` if a device has that name, and with `NotFound` without the module `tun`.
     pub fn new(name: &str) -> io::Result<HostInterface> {
         let label = CString::new(name).ok().filter(|label| label.as_bytes_with_nul().len() <= libc::IFNAMSIZ);
         let label = label.ok_or(io::ErrorKind::InvalidFilename)?;
@@ -50,15 +51,16 @@ impl HostInterface {
         sys::set_carrier(self.file.as_fd(), is_there)
     }
 
-    /// Reads the next frame that the kernel sends, truncated to `into`, and returns its length.
+    /// Reads the next frame that the kernel sends to the interface. Truncates the frame to `into` and returns its
+    /// length.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no frame.
+    /// Fails with `WouldBlock` if there is no frame.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(into)
     }
 
-    /// Passes a frame to the kernel as received from the network.
+    /// Passes a frame to the kernel as if the interface had received it from the network.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.file).write(frame).map(drop)
     }

@@ -11,15 +11,15 @@ pub struct Interface {
     pub queues: u32,
     pub mtu: u32,
     pub loopback: bool,
-    /// Kind and name of the bridge or bond to which the interface belongs, such as `bridge br0`.
+    /// Kind and name of the bridge or bond that contains the interface, such as `bridge br0`.
     pub master: Option<String>,
-    /// Kind of a virtual interface, such as `vlan`.
+    /// Kind of the interface if it is virtual, such as `vlan`.
     pub kind: Option<String>,
-    /// Kinds and names of interfaces on top of this one, such as `vlan eth0.5`.
+    /// Kinds and names of the interfaces on top of this one, such as `vlan eth0.5`.
     pub upper: Vec<String>,
-    /// Name of this interface, or of one on top of it, that a default route uses.
+    /// Name of the interface that a default route uses: this one, or one on top of it.
     pub default_route: Option<String>,
-    /// IP addresses, without IPv6 link-local ones.
+    /// IP addresses, except IPv6 link-local addresses.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -62,8 +62,8 @@ impl Interface {
     }
 }
 
-/// Returns whether a default route uses the interface. An advertised one counts only if the interface also has an IPv6
-/// address, because any IPv6 router can advertise itself.
+/// Returns whether a default route uses the interface. An advertised route counts only if the interface also has an
+/// IPv6 address, because any IPv6 router can advertise itself.
 fn is_default(netlink: &Netlink, link: &Link) -> io::Result<bool> {
     let routes = netlink.default_routes(link.ifindex)?;
     let is_used = || Ok(netlink.addresses(link.ifindex)?.iter().any(IpAddr::is_ipv6));

@@ -1,11 +1,10 @@
-//! Journal of device changes, written before each change.
+//! Journal of the changes that xoff makes to devices, written before each change.
 //!
-//! After a kill of the switch, the next process or `xoff nic restore` restores the device from its page in the journal,
-//! except settings that somebody has changed since.
+//! If the switch is killed, the next process or `xoff nic restore` restores a device from its page in the journal. Settings
+//! that another program has changed since are kept.
 //!
-//! A page names the boot, the network namespace and the device's permanent address, because an operator may change name
-//! and address. Its position in the file is the device's index, which the kernel gives to no other device of a
-//! namespace.
+//! A page is identified by the boot, the network namespace, and the device's permanent address, because name and address
+//! may change. Its position in the file is the device's index, which is unique in a namespace.
 
 use std::fs;
 use std::io;
@@ -17,7 +16,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::sys;
 
-/// Kind of process that changes a device.
+/// Kind of process that changes a device: switch or agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
@@ -34,16 +33,16 @@ struct Page<T> {
     changes: T,
 }
 
-/// Result of reading a device's page: the changes that the last owner did not undo.
+/// Content of a device's page: the changes that the last owner did not undo.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
-    /// No changes, because the last owner restored the device, or had another device.
+    /// No changes: the last owner restored the device, or the page is of another device.
     Nothing,
-    /// Changes made by an owner of the same kind as the reader.
+    /// Changes by an owner of the same kind as the reader.
     Changes(T),
-    /// Changes made by an owner of the other kind.
+    /// Changes by an owner of the other kind.
     Other,
-    /// The page is unreadable; the text is a warning with commands to check the device.
+    /// Unreadable page; the text is a warning with commands to check the device.
     Unreadable(String),
 }
 
@@ -55,8 +54,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Returns the journal of a device in the calling thread's network namespace. `permanent_address` is zero if the device
-    /// has none.
+    /// Returns the journal for a device in the calling thread's network namespace. A `permanent_address` of zero means that
+    /// the device has none.
     #[must_use]
     pub fn of(owner: Owner, permanent_address: MacAddr) -> Journal {
         Journal {
@@ -88,10 +87,10 @@ impl Journal {
         serde_json::from_value(page.changes).map_or_else(|_| Left::unreadable(device), Left::Changes)
     }
 
-    /// Writes the page; call this before each change.
+    /// Writes the device's page. The caller must do this before each change.
     ///
     /// # Errors
-    /// The page cannot be written. Then the caller must change nothing.
+    /// Fails if the page cannot be written; the caller must then change nothing.
     pub fn write(&self, claim: &Claim, changes: &impl Serialize) -> io::Result<()> {
         self.page(changes).and_then(|text| claim.write_journal(&text)).map_err(|error| {
             io::Error::other(format!(
@@ -107,7 +106,7 @@ impl Journal {
     }
 
     pub fn clear(claim: &Claim) {
-        let _ = claim.write_journal(&[]); // a page that remains is harmless: restored settings are skipped
+        let _ = claim.write_journal(&[]); // if this fails, the page is harmless: restored settings are skipped
     }
 }
 

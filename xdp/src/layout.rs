@@ -14,21 +14,21 @@
 //! The XDP program removes metadata: the kernel would write it in front of the packet, into the adjacent small chunk.
 //! Only for stamped chunks it writes the time of receipt there; these are whole, and their headroom holds it.
 //!
-//! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk
-//! and, in the upper 16 bits, an offset.
+//! Small chunks need a memory registered as unaligned. For such a memory, the kernel reports a packet as the address of
+//! its chunk, with an offset in the upper 16 bits.
 
 use rustix::net::xdp::XdpUmemRegFlags;
 
 /// Bytes that the kernel reserves in front of a packet (XDP_PACKET_HEADROOM).
 pub(crate) const HEADROOM: u32 = 256;
 
-/// Bytes of a frame in a small receive chunk. Newer kernels require room for 128 bytes and a `struct skb_shared_info`:
-/// 448 bytes in the default configuration.
+/// Maximum bytes of a frame in a small receive chunk. Newer kernels require space for 128 bytes and a `struct
+/// skb_shared_info`: 448 bytes in the default configuration.
 pub const SMALL: u32 = 512;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// Chunks of the same size as transmit chunks. Zero copy requires them.
+    /// Chunks as large as transmit chunks. Zero copy requires them.
     #[default]
     Whole,
     /// Whole chunks, with the [time of receipt](crate::Store::take_stamp) in front of each frame.
@@ -39,7 +39,7 @@ pub enum ReceiveChunks {
 
 const OFFSET_SHIFT: u32 = 48;
 
-/// Division of a packet memory. Receive chunks come first, numbered from 0, then transmit chunks.
+/// Division of a packet memory: receive chunks, numbered from 0, then transmit chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     bits: u32,
@@ -93,7 +93,7 @@ impl Layout {
         self.receive_offset
     }
 
-    /// Returns the number of bytes that the kernel keeps free in front of a packet, in addition to its own 256.
+    /// Returns the bytes that the kernel keeps free in front of a packet, in addition to its own 256.
     pub(crate) fn kernel_headroom(&self) -> u32 {
         self.receive_offset - HEADROOM
     }

@@ -1,4 +1,4 @@
-//! Remedies for memory and threads that the kernel refuses.
+//! Adds remedies to errors when the kernel refuses memory or threads.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -8,12 +8,12 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 /// Starts a thread.
 ///
 /// # Errors
-/// The system refuses the thread; the error names the limits to raise.
+/// Fails if the system refuses the thread. The error names the limit to raise.
 pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().spawn(work).map_err(|error| thread_refused(&error))
 }
 
-/// Returns the `error` of a thread that could not be started, and adds which limit to raise.
+/// Returns `error`, from a thread that could not be started, with the limit to raise.
 #[must_use]
 pub fn thread_refused(error: &io::Error) -> io::Error {
     let threads = "raise the limit on threads (`ulimit -u`, and `pids.max` of the cgroup)";
@@ -26,7 +26,7 @@ pub(crate) fn memory_remedy(error: &io::Error) -> String {
 }
 
 fn remedy_of(error: &io::Error, address_space: u64) -> String {
-    // ENOBUFS is the kernel's answer beyond the limit on locked memory.
+    // The kernel reports ENOBUFS beyond the limit on locked memory.
     if error.raw_os_error() == Some(libc::ENOBUFS) {
         return "raise the limit on locked memory (`ulimit -l`), or give the process cap_ipc_lock".into();
     }

@@ -1,6 +1,5 @@
-//! Frames that a port lost before or after its switch had them, each counted once.
-//!
-//! One frame may be in several counters (tested on Linux 6.18, `wire/kernel_drops.rs`):
+//! Computes how many frames a port lost before or after its switch had them. Each is counted once, although several
+//! counters may contain it (tested on Linux 6.18, `wire/kernel_drops.rs`):
 //!
 //! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
 //! |---|---|---|---|---|
@@ -10,26 +9,26 @@
 //! | longer than a chunk | | `rx_too_long`, which is no loss | | |
 //! | dropped on transmit | `tx_dropped` | | `tx_dropped` | `tx_dropped` |
 //!
-//! For an unknown driver the larger of two counters counts.
+//! If the driver is unknown, the larger of two counters is used.
 
 use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
 use crate::reading::DeviceDrops;
 
-/// Drops in the device's `rx_dropped` that sockets or the XDP program count as well.
+/// Losses that the device's counter `rx_dropped` contains, although sockets or the XDP program count them, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// `rx_dropped` includes neither.
+    /// `rx_dropped` contains neither the drops of sockets nor those of the XDP program.
     None,
-    /// `rx_dropped` includes drops by sockets.
+    /// `rx_dropped` contains the drops of sockets.
     Sockets,
-    /// `rx_dropped` includes drops by sockets and by the XDP program.
+    /// `rx_dropped` contains the drops of sockets and of the XDP program.
     SocketsAndProgram,
-    /// Unknown, because the driver is untested.
+    /// Nobody knows, because the driver is untested.
     Unknown,
 }
 
-/// Overlap per driver in native mode, from the drivers' sources. In generic mode there is none.
+/// Overlap of each driver in native mode, from the drivers' sources. In generic mode there is no overlap.
 const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
 
 impl Overlap {
@@ -43,18 +42,18 @@ impl Overlap {
     }
 }
 
-/// Frames that were lost at a port, before or after the switch had them.
+/// Frames lost at a port, before or after the switch had them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Frames that the XDP program counted, but that no socket delivered.
+    /// Frames that the XDP program passed on, but that no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout. The XDP program may have counted them long before.
+    /// Received frames with an invalid layout, which the XDP program may have counted long before.
     pub malformed: u64,
     pub before_program: u64,
     pub sent: u64,
     /// Frames in the device's `rx_dropped` that may also be in `behind_program`, because the driver is untested.
     pub ambiguous: u64,
-    /// True if the loss may be higher, because nobody knows whether two counters count the same frames.
+    /// True if the loss may be higher, because two counters may count different frames or the same ones.
     pub at_least: bool,
 }
 
@@ -74,8 +73,7 @@ impl Losses {
             behind_program: xdp.rx_lost() - xdp.rx_malformed,
             malformed: xdp.rx_malformed,
             before_program: dropped + device.rx_errors + device.rx_missed + device.rx_passed,
-            // Take the larger count, because the device also counts every frame that the kernel drops when a socket
-            // sends.
+            // Take the larger count: the device also counts every frame that the kernel drops when a socket sends.
             sent: xdp.tx_dropped.max(device.tx_dropped) + device.tx_errors + xdp.tx_invalid,
             ambiguous,
             at_least: ambiguous > 0 || xdp.tx_dropped > device.tx_dropped && device.tx_dropped > 0,
@@ -100,7 +98,7 @@ impl Losses {
         }
     }
 
-    /// Returns the maximum of each kind, because a later reading of sockets and device may be lower.
+    /// Returns the maximum of each kind of loss, because a later reading of sockets and device may be lower.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
         Losses {
@@ -113,7 +111,7 @@ impl Losses {
         }
     }
 
-    /// Returns `self` with the losses of received frames replaced by those in `before`.
+    /// Returns these losses, but with the losses of received frames from `before`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }

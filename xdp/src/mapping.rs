@@ -14,7 +14,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps zeroed private memory. It is excluded from core dumps, because it holds other people's frames.
+    /// Maps zeroed private memory, excluded from core dumps because it holds other people's frames.
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Mapping> {
         let memory = map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
         // SAFETY: the range was just mapped; the advice changes no byte.
@@ -24,7 +24,7 @@ impl Mapping {
         }
     }
 
-    /// Maps private memory, touches each page, and tries to lock it, so that later accesses do not wait.
+    /// Maps private memory, touches each page and tries to lock it, so that later accesses cause no page fault.
     pub(crate) fn resident(bytes: usize) -> io::Result<Mapping> {
         const PAGE: usize = 4096;
         let memory = Mapping::anonymous(bytes)?;
@@ -46,10 +46,10 @@ impl Mapping {
         (self.start.addr().get() as u64, self.bytes as u64)
     }
 
-    /// Returns the address of `count` values at `offset`.
+    /// Returns the address of `count` values at `offset` bytes.
     ///
     /// # Panics
-    /// The values are outside the mapping, or not aligned.
+    /// Panics if the values are outside the mapping or not aligned.
     pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
         let end = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
         assert!(

@@ -70,7 +70,7 @@ impl XdpStatistics {
         }
     }
 
-    /// Returns `self` with the receive counters replaced by those of `before`.
+    /// Returns these statistics, but with the receive counters of `before`.
     #[must_use]
     pub const fn but_received(self, before: XdpStatistics) -> XdpStatistics {
         XdpStatistics {
@@ -111,8 +111,8 @@ impl XdpStatistics {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
     }
 
-    /// Returns the number of received frames that sockets dropped. Excludes `rx_invalid`, because an invalid chunk in
-    /// the fill ring costs no frame (it indicates a bug of xoff).
+    /// Returns the number of received frames that sockets dropped. Excludes `rx_invalid`: an invalid chunk in the fill
+    /// ring indicates a bug of xoff, but costs no frame.
     pub(crate) const fn rx_by_sockets(&self) -> u64 {
         self.rx_dropped + self.rx_ring_full
     }
@@ -121,7 +121,7 @@ impl XdpStatistics {
 #[derive(Debug, thiserror::Error)]
 #[error("the device's drop counters cannot be read: {why}")]
 pub struct Unread {
-    /// Values of the counters at the last successful reading.
+    /// Values of the counters when they were last read successfully.
     pub last: DeviceDrops,
     pub why: io::Error,
 }
@@ -129,7 +129,7 @@ pub struct Unread {
 /// State of a port's device.
 #[derive(Debug)]
 pub enum Look {
-    /// The device of the port's sockets is gone, although another device may now have its name or index.
+    /// The device is gone. Another device may now have its name or index.
     Gone,
     /// The device is present. The value identifies the XDP program at the device.
     There(Place),
@@ -177,11 +177,11 @@ pub(crate) enum SocketMemory {
 impl SocketMemory {
     /// Returns the number of frames lost because no chunk was free.
     ///
-    /// With zero copy an empty fill ring is no loss, because the driver takes chunks before frames arrive. Frames that
-    /// it cannot receive later are counted by the device.
+    /// With zero copy, an empty fill ring is no loss: the driver takes chunks before frames arrive, and the device
+    /// counts frames that it cannot receive.
     fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
-            SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // exists since Linux 5.9
+            SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // the counter exists since Linux 5.9
             SocketMemory::Shared => 0,
         }
     }
@@ -281,27 +281,28 @@ impl Monitor {
     }
 
     pub(crate) fn had_chunks(&self) {
-        let _ = self.early.set(Early::default()); // the first call sets it
+        let _ = self.early.set(Early::default()); // only the first call sets the value
     }
 
-    /// Starts counting losses of the sockets, so that earlier drops are no loss. If a counter is unreadable, counts
-    /// from zero.
+    /// Sets the start values of the sockets' counters, so that earlier drops are no loss. An unreadable counter starts
+    /// at zero.
     ///
     /// The port's worker may call this, because socket options need no privilege and do not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
-        let _ = self.early.set(before.unwrap_or_default()); // the first call sets it
+        let _ = self.early.set(before.unwrap_or_default()); // only the first call sets the value
     }
 
-    /// Starts counting losses of XDP program and device. If a counter is unreadable, counts from zero. May block.
+    /// Sets the start values of the counters of the XDP program and the device. An unreadable counter starts at zero.
+    /// May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
-            let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // a port begins once
+            let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // only the first call has an effect
         }
-        // [`Losses::of`] subtracts drops of sockets and program that the device's counter repeats. Repeats from
-        // before the start must stay in the device's count; otherwise the subtraction would hide drops of the device
-        // alone. Read the repeats before the device, so that they do not exceed its count.
+        // The device's counter may also contain drops of sockets and program, which [`Losses::of`] subtracts. Do not
+        // count such drops from before the start: subtracting them would hide drops of the device alone. Read them
+        // before the device's counter, which they must not exceed.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
@@ -312,12 +313,12 @@ impl Monitor {
         }
     }
 
-    /// Locks the last readings; lock before each reading, so that readings are stored in order.
+    /// Locks the last readings. Lock before reading counters, so that readings are stored in order.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the kernel has unbound all sockets for good.
+    /// Returns whether the kernel has unbound all sockets, which is permanent.
     pub(crate) fn is_removed(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }
@@ -366,7 +367,7 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        // Read the start values before the sum, so that no start value exceeds it.
+        // Read the start values before the sums, so that no start value exceeds its sum.
         let (early, program) = (self.early.get(), self.early_program.get().copied().unwrap_or_default());
         let sum = self.since_open()?;
         let early = early.copied().unwrap_or(Early::all_of(&sum));

@@ -30,7 +30,7 @@ pub(crate) struct Link {
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
     pub(crate) master: Option<u32>,
-    /// Index of the device below this one; `None` if that is in another network namespace.
+    /// Index of the device below this one; `None` if there is none in this network namespace.
     pub(crate) lower: Option<u32>,
     pub(crate) kind: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Netlink {
         Ok(self.read(link_at(ifindex.cast_unsigned()))?.map(|link| read(&link)))
     }
 
-    /// Returns the devices that lie on a device, such as VLAN devices; the other end of a veth or netkit does not count.
+    /// Returns the devices on top of a device, such as VLAN devices. The other end of a veth or netkit does not count.
     pub(crate) fn upper(&self, ifindex: i32) -> io::Result<Vec<Link>> {
         let mut links = Vec::new();
         self.kernel().links(|link| links.push(read(&link)))?;
@@ -228,7 +228,7 @@ fn read(message: &LinkMessage) -> Link {
         }
     }
     if message.attributes.iter().any(|attribute| matches!(attribute, LinkAttribute::LinkNetNsId(_))) {
-        link.lower = None; // an index of another namespace
+        link.lower = None; // the index is of another namespace
     }
     link
 }

@@ -1,4 +1,4 @@
-//! Offloads (checksums, segmentation) for frames of the kernel's own stack.
+//! Offloads (checksums, segmentation) for the frames of the kernel's own network stack.
 
 use std::io;
 
@@ -9,7 +9,8 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel finish its frames for a veth: with checksums, at most one MTU long, and in order (which needs GRO).
+/// Makes the kernel send complete frames by a veth: with checksums, at most one MTU long, and in order (which needs
+/// GRO).
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }
@@ -17,7 +18,7 @@ pub fn finish_frames(device: &str) -> io::Result<()> {
 fn finish(ethtool: &Ethtool) -> io::Result<()> {
     let features = [(Ethtool::SET_TX_CHECKSUM, 0), (Ethtool::SET_TSO, 0), (Ethtool::SET_GRO, 1)];
     features.into_iter().try_for_each(|(command, value)| match ethtool.set(command, value) {
-        // The driver cannot change the feature, but it already has the wanted value.
+        // Accept the error if the driver cannot change the feature, but the feature already has the wanted value.
         Err(_) if ethtool.get(Ethtool::get_of(command)) == Some(value) => Ok(()),
         result => result,
     })
@@ -43,7 +44,7 @@ impl Offloads {
         Ok(Offloads { ifindex, ethtool: Ethtool::new("")?, netlink: Netlink::open()? })
     }
 
-    /// Returns the device's current name, or `None` if it is gone.
+    /// Returns the device's current name, or `None` if the device is gone.
     pub fn device(&self) -> io::Result<Option<String>> {
         Ok(self.netlink.link_at(self.ifindex)?.map(|link| link.name))
     }
@@ -52,7 +53,7 @@ impl Offloads {
         Ok(self.link()?.mtu)
     }
 
-    /// Returns the device's permanent hardware address, or zero.
+    /// Returns the device's permanent hardware address, or zero if it has none.
     pub fn permanent_address(&self) -> io::Result<MacAddr> {
         Ok(self.link()?.permanent_address)
     }
@@ -67,7 +68,7 @@ impl Offloads {
 
     /// Keeps superframes (several TCP segments joined into one frame) out of the device, in both directions.
     ///
-    /// The kernel then also fills in checksums for devices that exist only in memory. Existing connections are not
+    /// For devices that exist only in memory, the kernel then also computes checksums. Existing connections are not
     /// affected.
     pub fn single_frames(&self) -> io::Result<()> {
         let ethtool = self.ethtool.about(&self.link()?.name)?;
@@ -79,8 +80,8 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Restores the settings `before`, except those that somebody has changed since xoff made the settings `set`.
-    /// Without `set`, restores all of them.
+    /// Restores the settings `before`, except a setting that another program has changed since xoff made the settings
+    /// `set`. Without `set`, restores all settings.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);
@@ -98,8 +99,8 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns `self`, except that a setting has its value in `now` if somebody has changed it since xoff made the
-    /// settings `set`.
+    /// Returns these settings, but with the value in `now` for each setting that another program has changed since xoff
+    /// made the settings `set`.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);
@@ -121,7 +122,7 @@ mod tests {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
         assert_eq!(before.unless_changed(&set, &set), before);
-        // Somebody has turned on a feature that was off before, and turned off another that xoff had left on.
+        // Another program has turned on a feature that was off before, and turned off one that xoff had left on.
         let now = state(0b1000, 1);
         assert_eq!(before.unless_changed(&set, &now), state(0b1011, 65_535));
         assert_eq!(before.unless_changed(&set, &state(0b0100, 7)).segments, 7);

@@ -6,21 +6,21 @@ use crate::umem::{Rings, ZeroCopy};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
     pub device: String,
-    /// Hardware queues that get a socket. The first one also sends. `None` means all queues.
+    /// Hardware queues that get a socket; only the first one sends. `None` means all queues.
     pub queues: Option<Vec<u32>>,
     /// XDP mode of the port. `None` means native mode if possible, otherwise generic mode.
     pub mode: Option<Mode>,
     pub zero_copy: ZeroCopy,
     pub rings: Rings,
-    /// Bytes of a transmit chunk: 2048 holds frames up to 1792 bytes, 4096 up to 3840.
+    /// Bytes of a transmit chunk: 2048 for frames up to 1792 bytes, or 4096 for frames up to 3840 bytes.
     pub chunk_bytes: u32,
     pub receive_size: ReceiveChunks,
-    /// True if frames may be longer than a transmit chunk (XDP multi-buffer, Linux 6.6).
+    /// True if a frame may be longer than a transmit chunk (XDP multi-buffer, Linux 6.6).
     pub multi_buffer: bool,
-    /// Receive chunks per queue, at most the entries of its fill and RX rings.
+    /// Receive chunks per queue; at most the entries of the fill ring and of the RX ring.
     pub receive_chunks: u32,
-    /// Number of additional chunks per queue, in which the last received frames stay. Older frames move to cells.
+    /// Additional chunks per queue, in which the last received frames stay. Older frames move to cells.
     pub window: u32,
-    /// Transmit chunks, at most the entries of the TX and completion rings.
+    /// Transmit chunks; at most the entries of the TX ring and of the completion ring.
     pub transmit_chunks: u32,
 }

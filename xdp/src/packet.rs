@@ -5,7 +5,7 @@ use nix::sys::socket::{MsgFlags, send};
 
 use crate::sys;
 
-/// Packet socket that sends through a device's queueing discipline, and receives nothing.
+/// Packet socket that sends through a device's queueing discipline and receives nothing.
 #[derive(Debug)]
 pub struct PacketSender(OwnedFd);
 
@@ -15,10 +15,10 @@ impl PacketSender {
         sys::packet_sender(ifindex).map(PacketSender)
     }
 
-    /// Sends a frame that includes its Ethernet header. Does not wait for room in the queue.
+    /// Sends a frame that includes its Ethernet header, without waiting for space in the queue.
     ///
     /// # Errors
-    /// The device is down, or its queueing discipline has no room.
+    /// Fails if the device is down or its queueing discipline is full.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         send(self.0.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT)?;
         Ok(())

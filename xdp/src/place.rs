@@ -2,12 +2,12 @@ use xoff_wire::units::PortId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePlace {
-    /// The slot is free, or its frame has no bytes left.
+    /// No place: the slot is free, or its frame has no bytes left.
     Nowhere,
     Received(PortId, u32),
-    /// Transmit chunks of this port; the number is that of the first chunk.
+    /// Transmit chunks of this port, beginning with the chunk of this number.
     Sending(PortId, u32),
-    /// Cells of the buffer memory; the number is that of the first cell.
+    /// Cells of the buffer memory, beginning with the cell of this number.
     Queued(u32),
 }
 

@@ -1,6 +1,6 @@
-//! A port: the XDP program, and a socket with four rings for each hardware queue.
+//! Port: an XDP program, and a socket with four rings for each hardware queue.
 //!
-//! All queues receive. One sends, so that frames leave in order.
+//! All queues receive. One queue sends, so that frames leave in order.
 //!
 //! Until a worker [begins](Port::begin) to use the port, its rings have no chunks, and arriving frames count as no
 //! loss. [`Port::open`] gives the rings chunks before the XDP program passes frames.
@@ -28,7 +28,7 @@ use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
 struct Prepared {
-    // Fields drop in this order: the sockets, then the device.
+    // Declared before the device, because the sockets must drop first.
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     idle: Vec<(XskTx, XskCompletion)>,
@@ -43,8 +43,8 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares the device and opens its sockets. If zero copy is required but known to be impossible, fails before any
-    /// change.
+    /// Prepares the device and opens its sockets. Fails before any change if zero copy is required but known to be
+    /// impossible.
     fn open(options: &PortOptions, zero_copy: ZeroCopy) -> Result<(Prepared, Box<PacketMemory>), XdpError> {
         check_privileges()?;
         let PortOptions { rings, chunk_bytes, receive_size, multi_buffer, .. } = *options;
@@ -105,7 +105,7 @@ impl Prepared {
     }
 
     fn attach(self) -> Result<Port, XdpError> {
-        // If an error occurs, these bindings drop in reverse order, so that the device drops last.
+        // Bind in this order: if an error occurs, the bindings drop in reverse order, and the device must drop last.
         let Prepared {
             mut device,
             receivers,
@@ -128,7 +128,7 @@ impl Prepared {
         if zero_copy {
             able_to_share(&device, program.mode(), chunk_bytes)?;
             if receive_size == ReceiveChunks::Small {
-                // Refuse zero copy, because such a device would write whole chunks, but small chunks overlap.
+                // Refuse zero copy with small chunks: the device would write whole chunks, which overlap.
                 let device = device.name().to_owned();
                 return Err(XdpError::NotZeroCopy { device, why: Obstacle::SmallChunks });
             }
@@ -174,12 +174,12 @@ impl Prepared {
 
 /// Open port, which receives frames.
 ///
-/// Dropping it, in the network namespace of its opening, closes it and restores the device.
+/// Dropping a port closes it and restores the device. Drop it in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
     memory: Option<Box<PacketMemory>>,
-    // Fields drop in this order: the program, then the sockets, then the device.
+    // Declared in the order in which they must drop: the program, then the sockets, then the device.
     program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
@@ -191,13 +191,13 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens a port for the worker of `store`.
+    /// Opens a port for the worker that owns `store`.
     ///
     /// # Errors
-    /// An [`XdpError`]; the device is left unchanged.
+    /// Fails with an [`XdpError`]; the device then stays as it was.
     ///
     /// # Panics
-    /// The worker has another port of that number.
+    /// Panics if the worker has another port of that number.
     pub fn open(store: &mut Store, id: PortId, options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (mut prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -209,7 +209,7 @@ impl Port {
         })
     }
 
-    /// Opens a port without receive chunks. Call [`begin`](Self::begin) later.
+    /// Opens a port without receive chunks. It receives nothing until [`begin`](Self::begin).
     pub fn without_chunks(options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -221,7 +221,7 @@ impl Port {
     /// counts of the device.
     ///
     /// # Panics
-    /// The worker has another port of that number.
+    /// Panics if the worker has another port of that number.
     pub fn begin(&mut self, id: PortId, store: &mut Store) {
         self.id = id;
         if let Some(memory) = self.memory.take() {
@@ -242,7 +242,7 @@ impl Port {
         &self.facts
     }
 
-    /// Returns the number of chunks that the kernel has, or that are in the RX rings.
+    /// Returns the number of receive chunks that the kernel has or that are in the RX rings.
     #[must_use]
     pub fn chunks_out(&self) -> u32 {
         self.receivers.iter().map(Receiver::out).sum()
@@ -263,7 +263,7 @@ impl Port {
         self.is_data_stopped = false;
     }
 
-    /// Returns true if the kernel sends no frame before another [`flush`](Self::flush).
+    /// Returns whether the kernel sends nothing before another [`flush`](Self::flush).
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.transmitter.is_at_rest()
@@ -274,7 +274,7 @@ impl Port {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }
 
-    /// Returns whether the store has room for all queued frames that are in the port's packet memory.
+    /// Returns whether the store has memory for all queued frames that are in the port's packet memory.
     #[must_use]
     pub fn can_leave(&self, store: &Store) -> bool {
         store.can_take_memory(self.id)
@@ -282,11 +282,11 @@ impl Port {
 
     /// Ends the worker's use of the port. Unsent frames go to `unsent`; received frames stay in the store.
     ///
-    /// Either the interface must be gone, or the port must be [at rest](Self::is_at_rest). In both cases all frames
-    /// must be [received](Self::receive).
+    /// The interface must be gone, or the port [at rest](Self::is_at_rest). In both cases, all frames must have been
+    /// [received](Self::receive).
     ///
     /// # Panics
-    /// The kernel may still send a frame, or the store [has no room](Self::can_leave).
+    /// Panics if the kernel may still send a frame, or if the store [lacks memory](Self::can_leave).
     #[cold]
     pub fn leave(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.take_back(store, unsent);
@@ -301,16 +301,16 @@ impl Port {
         if monitor.is_removed() {
             device.forget();
         }
-        drop((receivers, transmitter, _idle, monitor, memory)); // the sockets close before the device is released
+        drop((receivers, transmitter, _idle, monitor, memory)); // close the sockets before the device is released
     }
 
-    /// Returns true if the kernel has not yet taken all frames, and will take more only after a [`flush`](Self::flush).
+    /// Returns whether the kernel has not yet taken all frames, and will take more only after a [`flush`](Self::flush).
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.transmitter.is_unsent()
     }
 
-    /// Returns the sockets, on which a thread can wait for frames.
+    /// Returns the sockets by which a thread can wait for frames.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.receivers.iter().map(descriptor)
     }
@@ -373,7 +373,7 @@ impl driver::Port<Store> for Port {
     /// Passes all unsent frames to `unsent`.
     ///
     /// # Panics
-    /// The interface still exists.
+    /// Panics if the interface still exists.
     fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.transmitter.take_back(self.id, store, unsent);
     }

@@ -1,5 +1,5 @@
-//! Drop counters and XDP program of a device, read by netlink. The device is found by its index, whatever its name or
-//! namespace.
+//! Reads the drop counters and the XDP program of a device by netlink. The device is found by its index, whatever its
+//! name or namespace.
 
 use std::io;
 
@@ -29,7 +29,7 @@ pub struct DeviceDrops {
     pub tx_errors: u64,
 }
 
-/// Meaning of a link counter for the sum of lost frames.
+/// Role of a link counter in the sum of lost frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     RxDropped,
@@ -38,17 +38,17 @@ pub enum Role {
     RxMissed,
     /// Total of the receive errors.
     RxErrors,
-    /// Kind of receive error. The sum of all kinds replaces the total if it is larger, because some drivers do not
-    /// add the kinds up.
+    /// One kind of receive error. The sum of all kinds replaces the total if it is larger, because some drivers do
+    /// not add the kinds up.
     RxErrorsPart,
     /// Frames that bypassed the XDP program.
     RxPassed,
     TxDropped,
     /// Total of the transmit errors.
     TxErrors,
-    /// Kind of transmit error. The sum of all kinds replaces the total if it is larger.
+    /// One kind of transmit error. The sum of all kinds replaces the total if it is larger.
     TxErrorsPart,
-    /// The counter counts no lost frames.
+    /// No lost frames.
     None,
 }
 
@@ -84,7 +84,7 @@ pub const LINK_COUNTERS: [LinkCounter; 25] = [
 ];
 
 impl DeviceDrops {
-    /// Returns `self` with the receive counters replaced by those of `before`.
+    /// Returns these drops, but with the receive counters of `before`.
     #[must_use]
     pub const fn but_received(self, before: DeviceDrops) -> DeviceDrops {
         DeviceDrops { tx_dropped: self.tx_dropped, tx_errors: self.tx_errors, ..before }
@@ -107,7 +107,7 @@ impl DeviceDrops {
         self.losses().iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Adds the counters of an earlier device of the same port.
+    /// Adds the drops of an earlier device of the same port.
     #[must_use]
     pub fn and(self, other: DeviceDrops) -> DeviceDrops {
         DeviceDrops {

@@ -1,8 +1,9 @@
-//! The receiving half of a socket: empty chunks go to the kernel through the fill ring, and return filled through the
-//! RX ring.
+//! Receiving half of a socket: empty chunks go to the kernel through the fill ring, and return filled through the RX
+//! ring.
 //!
 //! The number of chunks in these rings and in the kernel is fixed. They hold the frames that can arrive during a stall,
-//! but are at most the entries of either ring. So the RX ring never overflows, and the fill ring always has room.
+//! but are at most as many as either ring has entries. So the RX ring never overflows, and the fill ring never lacks
+//! space.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::store::Store;
 /// Number of chunks missing from the fill ring at which it is refilled; at most a quarter of [`Receiver::size`].
 const REFILL: u32 = 32;
 
-/// Number of frames that are prefetched ahead, because received bytes are in another core's cache.
+/// Number of frames ahead to prefetch, because received bytes are in another core's cache.
 const AHEAD: u32 = 8;
 
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Receiver<R, F> {
 #[derive(Debug)]
 enum Partial {
     Whole(Chain),
-    /// Frame with an invalid layout, or with too many bytes.
+    /// Frame with an invalid layout or too many bytes.
     Malformed,
 }
 
@@ -42,7 +43,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
 
-    /// Drops a frame that was received only in part. The kernel must not use the rings any more.
+    /// Drops a frame of which only a part was received. The kernel must not use the rings any more.
     #[cold]
     pub(crate) fn end(&mut self, store: &mut Store) {
         if let Some(Partial::Whole(begun)) = self.partial.take() {
@@ -81,8 +82,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Takes frames of at most `budget` descriptors from the RX ring, and passes them to `each`. Returns the number of
-    /// complete frames taken, including dropped ones. Frames for which the store has no room stay in the ring.
+    /// Takes frames from the RX ring, of at most `budget` descriptors, and passes them to `each`. Returns the number of
+    /// complete frames taken, including dropped ones. Frames for which the store lacks memory stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,

@@ -1,15 +1,15 @@
 //! Traits of the four rings that each socket shares with the kernel.
 //!
-//! The process consumes from the RX and completion rings, and produces into the fill and TX rings. These two always
-//! have room, because no more chunks exist than fit.
+//! The process consumes from the RX and completion rings, and produces into the fill and TX rings. These two never
+//! overflow, because they have an entry for each chunk.
 
-/// Entry of a ring: a chunk, and the position of a frame's bytes in it.
+/// Entry of a ring: a chunk, and the position of a frame's bytes in the chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
     pub chunk: u32,
-    /// Offset in the chunk, in bytes.
+    /// Offset of the frame's bytes in the chunk, in bytes.
     pub offset: u32,
-    /// Bytes of the frame in the chunk; zero if the frame does not begin directly behind the headroom.
+    /// Bytes of the frame in the chunk. Zero if the frame does not begin directly behind the headroom.
     pub len: u32,
     /// True if the frame continues in the next descriptor.
     pub more: bool,
@@ -24,7 +24,7 @@ pub trait RxRing {
     fn release(&mut self, n: u32);
 }
 
-/// Ring of chunks that the kernel may fill.
+/// Ring of chunks that the kernel may fill with received frames.
 pub trait FillRing {
     fn push(&mut self, chunk: u32);
 
@@ -48,17 +48,17 @@ pub trait TxRing {
 
 /// Ring of chunks that the kernel has sent.
 pub trait CompletionRing {
-    /// Removes all entries, calls `each` with each chunk, and returns their number.
+    /// Removes all entries and calls `each` with each chunk. Returns their number.
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
-/// Result of a kick, a system call that makes the kernel send. Without zero copy, a kick sends until one of these
+/// Result of a kick: a system call that makes the kernel send. Without zero copy, a kick sends until one of these
 /// results occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
-    /// The ring is empty, or the driver sends the rest by itself.
+    /// The TX ring is empty, or the driver sends the rest by itself.
     Done,
-    /// EAGAIN or ENOBUFS: the driver has no room now, so unsent frames stay in the ring.
+    /// EAGAIN or ENOBUFS: the driver is full, so unsent frames stay in the ring.
     Busy,
     /// EBUSY: the kernel dropped a frame, and completes it as if it were sent.
     Dropped,
@@ -72,7 +72,7 @@ pub enum Kick {
 
 #[cfg(test)]
 pub(crate) mod memory {
-    //! Rings in ordinary memory; the test acts as the kernel.
+    //! Rings in ordinary memory, for tests in which the test plays the kernel.
 
     use std::cell::RefCell;
     use std::collections::VecDeque;

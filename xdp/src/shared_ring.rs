@@ -1,10 +1,10 @@
 //! Ring in memory shared with the kernel (Documentation/networking/af_xdp.rst, "Rings").
 //!
-//! Its two counters only grow, modulo 2^32. The producer writes entries, and then moves its counter past them. The
-//! consumer reads the entries, and then moves its own counter.
+//! Its two counters only grow, modulo 2^32. The producer writes entries, then moves its counter past them. The consumer reads the
+//! entries, then moves its own counter.
 //!
-//! A producer does not read the kernel's counter. Instead, its user counts the chunks that return through another ring. A returned chunk
-//! has left this ring, even if the kernel reports that later. So entries never run out.
+//! A producer in this process does not read the kernel's counter. It counts the chunks that return through another ring instead: a
+//! returned chunk has left this ring, even if the kernel reports that later. So entries never run out.
 //!
 //! `tests/rings.rs` runs this file against a model of the kernel, in every order that the memory model allows.
 
@@ -88,7 +88,7 @@ impl<T: Copy> Producer<T> {
         Producer { ring, written: start, published: start }
     }
 
-    /// Writes an entry. The caller knows that the kernel has already read the old entry at this position.
+    /// Writes an entry. The caller must know that the kernel has read the old entry at this position.
     #[inline]
     pub(crate) fn push(&mut self, entry: T) {
         // SAFETY: the entry is inside the ring. The kernel has read its earlier content, and does not access it before

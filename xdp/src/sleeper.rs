@@ -1,4 +1,5 @@
-//! Sleep of an idle worker, by `ppoll`. With epoll the kernel takes a lock for every sent frame, a tenth of the cost of sending.
+//! Sleep of an idle worker, by `ppoll`. With epoll, the kernel would take a lock for every sent frame, which adds a tenth to the
+//! cost of sending.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,7 +11,7 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use xoff_wire::units::Nanos;
 
-/// Duplicates descriptors, so that a thread can wait on them while other code borrows their owner.
+/// Duplicates file descriptors, so that a thread can wait on them while other code borrows their owner.
 pub fn duplicates<'fd>(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Result<Vec<OwnedFd>> {
     fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect()
 }
@@ -27,7 +28,7 @@ impl<'fd> Sleeper<'fd> {
         Sleeper(fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect())
     }
 
-    /// Blocks until a descriptor is readable, at most for `span`.
+    /// Sleeps until a descriptor is readable, but at most for `span`.
     pub fn sleep(&mut self, span: Nanos) -> io::Result<()> {
         match ppoll(&mut self.0, Some(TimeSpec::from(Duration::from_nanos(span.0))), None) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),

@@ -21,12 +21,11 @@ use crate::shared_ring::{Consumer, Producer, RingLayout};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// Maximum number of retries to bind. They are needed because the socket of a killed process keeps its queue for a
-/// moment.
+/// Maximum number of further attempts to bind: the socket of a killed process keeps its queue for a moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// The four rings of a bound socket.
+/// Bound AF_XDP socket, with its four rings.
 pub struct Socket {
     pub rx: XskRx,
     pub fill: XskFill,
@@ -88,7 +87,7 @@ fn map<T>(socket: &OwnedFd, offset: i64, at: &XdpRingOffset, size: u32) -> io::R
     let layout = RingLayout {
         producer: place(at.producer)?,
         consumer: place(at.consumer)?,
-        flags: place(at.flags.ok_or(io::ErrorKind::Unsupported)?)?, // exists since Linux 5.4
+        flags: place(at.flags.ok_or(io::ErrorKind::Unsupported)?)?, // the flag exists since Linux 5.4
         entries: place(at.desc)?,
     };
     let bytes = layout.entries + size as usize * mem::size_of::<T>();
@@ -109,7 +108,7 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     let device = device.to_owned();
     match source.raw_os_error() {
         Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device, why: Obstacle::Driver },
-        // The queue exists, so EINVAL means that the kernel does not support XDP_USE_SG.
+        // EINVAL means that the kernel does not support XDP_USE_SG, because the queue is known to exist.
         Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
         _ => XdpError::Device { fault: "cannot bind an AF_XDP socket", device, source },
     }

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Only the worker that owns a slot frees it. A frame for another worker's port first moves to cells
-//! ([`Store::settle`]), which both workers can access. The other worker copies it to its port, and returns it after
-//! sending.
+//! ([`Store::settle`]), which both workers can access. The other worker copies the frame to its port, and returns it
+//! after sending.
 //!
 //! Some slots and cells are reserved, so that a pause frame can always be sent.
 
@@ -31,16 +31,15 @@ use crate::place::{FramePlace, Row};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     pub frames: u32,
-    /// Number of cells of [`CELL`] bytes for data frames.
     pub cells: u32,
-    /// Additional frames, reserved for control frames.
+    /// Number of additional frames, reserved for control frames.
     pub control_frames: u32,
-    /// Additional cells, reserved for control frames.
+    /// Number of additional cells, reserved for control frames.
     pub control_cells: u32,
 }
 
-/// Memory of all workers. Rows are atomics only because all workers share the table; a frame's row is used only by the
-/// worker that has the frame.
+/// Frame table and cells of all workers. Rows are atomics only because all workers share the table; a frame's row is
+/// used only by the worker that has the frame.
 #[derive(Debug)]
 struct Shared {
     rows: Box<[AtomicU64]>,
@@ -59,14 +58,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Allocates the buffer memory of all workers, and creates one store for each share.
+    /// Allocates the buffer memory of all workers, and creates a store for each share.
     pub fn cut(shares: &[Share]) -> Result<Vec<Store>, XdpError> {
         let sum = |of: fn(&Share) -> [u32; 2]| shares.iter().flat_map(of).map(u64::from).sum::<u64>();
         let cells = sum(|share| [share.cells, share.control_cells]);
         let slots = sum(|share| [share.frames, share.control_frames]);
         let bytes = cells.saturating_mul(CELL.into());
         let refused = |source| XdpError::Memory { bytes, source };
-        // `u32::MAX` cannot be a slot's or cell's number, because it means that there is none.
+        // `u32::MAX` means that there is no slot or cell, so it cannot be a number of one.
         let count = |many: u64| u32::try_from(many + 1).map(|count| count - 1);
         let [cells, slots] = [cells, slots].map(count);
         let (Ok(cells), Ok(slots)) = (cells, slots) else {
@@ -95,11 +94,11 @@ impl Store {
         Ok(shares.iter().map(store).collect())
     }
 
-    /// Creates a store for tests and for hosts with short queues. Its cells suffice for frames of up to 192 bytes on
+    /// Creates a store for tests and for hosts with short queues. Its cells suffice for frames of 192 bytes on
     /// average.
     ///
     /// # Panics
-    /// The memory cannot be allocated.
+    /// Panics if the memory cannot be allocated.
     #[must_use]
     pub fn with_frames(frames: u32) -> Store {
         let share =
@@ -145,10 +144,10 @@ impl Store {
         residents.map(|slot| cells_of(self.row(slot).len)).sum::<u32>() <= self.free_cells.for_data()
     }
 
-    /// Removes and returns the packet memory of a port, after it has moved received frames to cells.
+    /// Moves a port's received frames to cells, then removes and returns its packet memory.
     ///
     /// # Panics
-    /// The frames [do not fit](Self::can_take_memory).
+    /// Panics if the frames [do not fit](Self::can_take_memory).
     #[cold]
     pub(crate) fn take_memory(&mut self, port: PortId) -> Option<Box<PacketMemory>> {
         let residents: Vec<u32> = self.memories[port.index()].as_ref()?.residents().collect();
@@ -180,7 +179,7 @@ impl Store {
     #[inline]
     pub(crate) fn received(&mut self, port: PortId, chunk: u32, len: u32) -> Frame {
         if let Some(slot) = self.memory(port).leaves_window() {
-            self.move_to_cells(slot); // there was room for the longest
+            self.move_to_cells(slot); // cells for the longest frame were checked before
         }
         let slot = self.free.pop().expect("no slot is free");
         self.set_row(slot, Row { place: FramePlace::Received(port, chunk), len });
@@ -287,7 +286,7 @@ impl Store {
                 memory.fill(first, bytes);
                 memory.keep(first, cell, len);
             }
-            FramePlace::Sending(..) | FramePlace::Nowhere => {} // no bytes
+            FramePlace::Sending(..) | FramePlace::Nowhere => {} // no bytes to copy
         }
         self.set_row(slot, Row { place: FramePlace::Sending(port, first), len });
         Some(first)

@@ -1,6 +1,6 @@
 //! System calls that no safe crate offers, and AF_XDP by rustix.
 //!
-//! None keeps a pointer beyond it.
+//! No call keeps a pointer after its return.
 
 use std::ffi::CStr;
 use std::io;
@@ -21,15 +21,14 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
-/// Socket option for the number of frames that one kick may send (linux/if_xdp.h).
+/// Socket option that sets the maximum number of frames sent by one kick (linux/if_xdp.h).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Packet socket membership that makes the interface promiscuous (linux/if_packet.h).
+/// Packet socket membership that makes an interface promiscuous (linux/if_packet.h).
 const PACKET_MR_PROMISC: libc::c_ushort = 1;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const PACKET_MR_MULTICAST: libc::c_ushort = 0;
 
-/// TUNSETCARRIER (linux/if_tun.h): `_IOW('T', 226, int)`.
 pub(crate) const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 
 pub(crate) fn make_tap(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
@@ -68,16 +67,16 @@ pub(crate) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
 }
 
 pub(crate) fn kick_rx(socket: BorrowedFd<'_>) {
-    let _ = net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT); // the next kick reports the same error
+    let _ = net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT); // the next kick reports the same error again
 }
 
 pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
     net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) == Err(Errno::NXIO)
 }
 
-/// Allows one kick to send `frames` frames (Linux 6.17). Older kernels always send 32.
+/// Raises the number of frames that one kick may send (Linux 6.17). Older kernels always send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
-    // An error costs only speed: kicks are repeated until the ring is empty.
+    // Ignore an error, which costs only speed: kicks are repeated until the ring is empty.
     let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames);
 }
 
@@ -148,7 +147,7 @@ pub(crate) fn packet_sender(ifindex: i32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Binds a packet socket to an interface and EtherType (ETH_P_ALL: every, 0: none).
+/// Binds a packet socket to an interface and an EtherType (ETH_P_ALL: every EtherType, 0: none).
 pub(crate) fn bind_packet(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).expect("a small number"),
@@ -195,7 +194,7 @@ fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) 
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns a number that identifies the network namespace until the next boot; 0 if there is none.
+/// Returns a number that identifies the network namespace until the next boot; 0 if the kernel gives none.
 pub(crate) fn namespace_cookie() -> u64 {
     const SO_NETNS_COOKIE: i32 = 71;
     let socket = std::os::unix::net::UnixDatagram::unbound();
@@ -289,7 +288,7 @@ impl Ethtool {
     pub(crate) const SET_TSO: u32 = 0x1f;
     pub(crate) const SET_GSO: u32 = 0x24;
     pub(crate) const SET_GRO: u32 = 0x2c;
-    /// ETH_FLAG_RXVLAN, with which the driver moves tags of received frames out of the frame.
+    /// Flag ETH_FLAG_RXVLAN, with which the driver removes VLAN tags from received frames.
     pub(crate) const RX_VLAN_FLAG: u32 = 1 << 8;
     pub(crate) const VLAN_FLAGS: u32 = 1 << 7 | Ethtool::RX_VLAN_FLAG;
     const GET_RINGS: u32 = 0x10;
@@ -386,7 +385,7 @@ impl Ethtool {
         // SAFETY: SIOCETHTOOL reads and writes the ifreq and its request. Both have the kernel's layout for the
         // command, and live until the call is over.
         let failed = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
-        // A positive result is a success, too: it carries additional information.
+        // A positive result is a success with additional information.
         if failed >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

@@ -1,10 +1,9 @@
-//! The sending half of a port: frames go to the kernel through the TX ring, and return through the completion ring when
-//! sent.
+//! Sending half of a port: frames go to the kernel through the TX ring, and return through the completion ring when sent.
 //!
-//! A frame is copied to chunks of its port ([`Store`]). No ring has fewer entries than there are chunks, so the kernel
-//! can always complete them. Without zero copy the kernel sends only during a kick, in this thread.
+//! A frame is copied to chunks of its port ([`Store`]). Each ring has at least as many entries as there are chunks, so the kernel can
+//! always complete them. Without zero copy, the kernel sends only during a kick, in this thread.
 //!
-//! When a device is deleted, the kernel unbinds the socket for good, and reports that at the next kick. This module then takes back all
+//! When a device is deleted, the kernel unbinds the socket and reports that at the next kick. This module then takes back all
 //! outstanding frames, and stops reading the completion ring.
 
 use std::sync::Arc;
@@ -82,7 +81,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Puts a frame on the TX ring for the next [`flush`](Self::flush), or returns it if there is no room.
+    /// Puts a frame on the TX ring for the next [`flush`](Self::flush). Returns the frame if chunks or entries are lacking.
     #[inline]
     pub(crate) fn send(&mut self, port: PortId, store: &mut Store, frame: Frame) -> Result<(), Frame> {
         if self.is_removed() {
@@ -93,7 +92,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
             self.tx.push(piece);
             self.out += 1;
         });
-        let _ = frame.into_parts(); // the rings have it from here on
+        let _ = frame.into_parts(); // from here on, the rings own the frame
         Ok(())
     }
 
@@ -110,7 +109,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         match self.tx.kick() {
             Kick::Dropped => {
                 self.dropped.add(1);
-                return true; // the kernel took this frame; try the next
+                return true; // the kernel has dropped this frame; try the next
             }
             Kick::Down => self.interface = InterfaceState::Down,
             Kick::Gone => self.interface = InterfaceState::Gone,
@@ -123,8 +122,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         false
     }
 
-    /// Checks by a kick whether the interface is gone, because a driver that sends by itself reports this only at a
-    /// kick.
+    /// Checks by a kick whether the interface is gone, because a driver that sends by itself reports this only at a kick.
     #[cold]
     pub(crate) fn look(&mut self) {
         if !self.is_removed() {
@@ -142,8 +140,8 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.is_removed() || self.out <= self.tx.unsent()
     }
 
-    /// Passes every outstanding frame to `unsent`. The interface must be gone, or all of them must be still in the TX
-    /// ring, so that the kernel sends nothing before the next kick.
+    /// Passes every outstanding frame to `unsent`. The interface must be gone, or all these frames must still be in the TX ring, so
+    /// that the kernel sends nothing before the next kick.
     #[cold]
     pub(crate) fn take_back(
         &mut self,

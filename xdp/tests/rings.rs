@@ -1,4 +1,4 @@
-//! `shared_ring.rs` against a model of the kernel, in every order of steps that the memory model allows.
+//! Runs `shared_ring.rs` against a model of the kernel, in every order of steps that the memory model allows.
 //!
 //! Loom reports simultaneous accesses to one entry, and lets a load return every value that any processor may return.
 #![allow(clippy::unwrap_used)]
@@ -14,7 +14,7 @@ use shared_ring::{Consumer, Producer, RingLayout};
 #[path = "../src/shared_ring.rs"]
 mod shared_ring;
 
-/// Replaces the crate's module `atomics`.
+/// Replacement for the crate's module `atomics`, which lets loom track all accesses.
 mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 
@@ -80,7 +80,7 @@ mod mapping {
             self.counters[2].store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
         }
 
-        /// Consumes an entry, as `xskq_cons_peek_desc` and `xskq_cons_release` do.
+        /// Consumes an entry, as the kernel's `xskq_cons_peek_desc` and `xskq_cons_release` do.
         pub(crate) fn take(&self) -> Option<u64> {
             let read = self.counters[1].load(Ordering::Relaxed);
             if self.counters[0].load(Ordering::Acquire) == read {
@@ -92,7 +92,7 @@ mod mapping {
             Some(entry)
         }
 
-        /// Produces an entry, as `xskq_prod_reserve_desc` and `xskq_prod_submit` do.
+        /// Produces an entry, as the kernel's `xskq_prod_reserve_desc` and `xskq_prod_submit` do.
         pub(crate) fn put(&self, entry: u64) -> bool {
             let written = self.counters[0].load(Ordering::Relaxed);
             if written.wrapping_sub(self.counters[1].load(Ordering::Acquire)) == SIZE {
@@ -108,7 +108,7 @@ mod mapping {
 
 const LAYOUT: RingLayout = RingLayout { producer: 0, consumer: 1, flags: 2, entries: 3 };
 
-/// Start value of counters, so large that they soon wrap.
+/// Start value of the counters, so large that they soon wrap.
 const LATE: u32 = u32::MAX;
 
 fn producer(start: u32) -> (Producer<u64>, Arc<Memory>) {

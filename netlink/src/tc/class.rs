@@ -12,19 +12,19 @@ const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 
-/// Rate limit, with the bytes charged for each frame.
+/// Rate limit that charges each frame its length, plus `overhead`, but no less than `least` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Rate in bytes per second; not zero.
     pub bytes_per_second: u64,
-    /// Bytes charged for each frame beyond its length.
+    /// Bytes charged for each frame in addition to its length.
     pub overhead: u16,
-    /// Minimum bytes charged for each frame, overhead included; Linux before 5.16 has no minimum.
+    /// Minimum bytes charged for each frame, overhead included. Linux before 5.16 ignores the minimum.
     pub least: u16,
 }
 
 impl Rate {
-    /// Returns the nanoseconds that `bytes` take at this rate, without overhead.
+    /// Returns the nanoseconds that `bytes` take at this rate. Adds no overhead.
     #[must_use]
     pub fn nanos(self, bytes: u64) -> u64 {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
@@ -39,7 +39,7 @@ impl RateBytes {
     /// Link layer TC_LINKLAYER_ETHERNET, for which the kernel computes sending times without a table.
     const ETHERNET: u8 = 1;
 
-    /// Bytes of struct tc_ratespec that contain the minimum frame size, which Linux before 5.16 reports as 0.
+    /// Bytes of struct tc_ratespec that contain the minimum frame size; Linux before 5.16 reports them as 0.
     const LEAST: std::ops::Range<usize> = 6..8;
 
     pub(crate) fn agrees_with(self, actual: &[u8]) -> bool {
@@ -53,14 +53,14 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // Use the maximum for a rate beyond 32 bits, which is also sent as a 64-bit attribute.
+        // Use the maximum for a rate beyond 32 bits; a 64-bit attribute also contains the rate.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }
 }
 
 /// HTB class. It may always send at `rate`, and up to `ceil` by borrowing from its parent. Classes with a lower
-/// `priority` borrow first; those of equal priority take turns (round robin).
+/// `priority` borrow first; classes of equal priority take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
     pub rate: Rate,
@@ -71,16 +71,15 @@ pub struct HtbClass {
     pub ceil_burst: u32,
     /// Priority for borrowing, from 0 (served first) to 7.
     pub priority: u32,
-    /// Bytes that the class may send per turn, among classes of equal priority.
+    /// Bytes that the class may send in one turn, among classes of equal priority.
     pub quantum: u32,
 }
 
 impl HtbClass {
-    /// Builds a request to create the class, or to change it and keep its queue.
+    /// Builds a request to create the class, or to change the class and keep its queue.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
-        // Encode the kernel's struct tc_htb_opt.
         let [depth, ceil_depth] = self.depths();
         let mut parameters = [RateBytes::of(rate).0, RateBytes::of(ceil).0].concat();
         parameters.extend([depth, ceil_depth, quantum, 0, priority].map(u32::to_ne_bytes).concat());
@@ -97,8 +96,8 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Returns whether `node` has the settings that [`put`](Self::put) requests, except the quantum. The quantum is
-    /// ignored, because it never changes in a class with children.
+    /// Returns whether `node` has the settings that [`put`](Self::put) requests. Ignores the quantum, which never
+    /// changes in a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;
@@ -116,7 +115,6 @@ impl HtbClass {
             && number(4) == self.priority
     }
 
-    /// Builds a request to delete a class with its queue.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         Request::new(RTM_DELTCLASS, 0, place, 0, None, description("remove", "class", place))

@@ -1,4 +1,4 @@
-//! Filters: programs that classify, drop or redirect frames.
+//! Filters of traffic control: BPF programs that classify, drop or redirect frames.
 
 use netlink_packet_core::NLM_F_CREATE;
 
@@ -21,7 +21,7 @@ const TCA_MIRRED_PARMS: u16 = 2;
 const ACT_STOLEN: u32 = 4;
 const REDIRECT_OUT: u32 = 1;
 
-/// A filter (cls_bpf) for frames of every EtherType.
+/// Filter (cls_bpf) for frames of every EtherType.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// Priority among the filters at the same place; lower values run first.
@@ -30,14 +30,15 @@ pub struct Filter {
     pub answer: Answer,
 }
 
-/// Meaning of the result of a [`Filter`]'s program.
+/// Meaning of the number that a [`Filter`]'s program returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The result is the frame's class; 0 passes the frame to the next filter.
+    /// The number is the class for the frame; 0 passes the frame to the next filter.
     Class,
-    /// The result is an action: -1 passes the frame to the next filter, 4 (TC_ACT_STOLEN) drops it.
+    /// The number is an action: -1 passes the frame to the next filter, 4 (TC_ACT_STOLEN) drops it.
     Verdict,
-    /// The result -1 redirects the frame (mirred) to the device of this index; 0 passes it to the next filter.
+    /// The number -1 redirects the frame (mirred) to the device with this index; 0 passes the frame to the next
+    /// filter.
     RedirectTo(i32),
 }
 
@@ -90,7 +91,6 @@ impl Filter {
 }
 
 fn redirection(ifindex: i32) -> Attributes {
-    // Encode the kernel's struct tc_mirred.
     let parameters = [0, 0, ACT_STOLEN, 0, 0, REDIRECT_OUT, ifindex.cast_unsigned()];
     let options = Attributes::default().words(TCA_MIRRED_PARMS, &parameters);
     Attributes::default().text(TCA_ACT_KIND, "mirred").nested(TCA_ACT_OPTIONS, &options)

@@ -13,15 +13,15 @@ const TCA_STATS_PKT64: u16 = 8;
 /// Queueing discipline, class or filter, as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Kind, such as `htb` or `bpf`.
+    /// Kind of the object, such as `htb` or `bpf`.
     pub kind: String,
     pub parent: Handle,
     pub handle: Handle,
-    /// Filter: its priority and protocol. Class: the handle of its queueing discipline.
+    /// Priority and protocol of a filter, or the handle of a class's queueing discipline.
     pub info: u32,
-    /// Chain of filters to which the filter belongs. The kernel enters chains other than 0 only by a jump.
+    /// Chain to which the filter belongs. The kernel enters chains other than 0 only by a jump.
     pub chain: u32,
-    /// Options of this kind of object, in the kernel's encoding.
+    /// Options of the object, in the kernel's encoding.
     pub options: Vec<u8>,
     pub statistics: Statistics,
 }
@@ -31,7 +31,7 @@ pub struct Node {
 pub struct Statistics {
     pub bytes: u64,
     pub frames: u64,
-    /// Frames dropped, modulo 2^32.
+    /// Number of dropped frames, modulo 2^32.
     pub drops: u32,
     pub backlog: u32,
     pub qlen: u32,
@@ -59,7 +59,7 @@ impl Node {
         Handle(self.info).major()
     }
 
-    /// Returns whether this is a BPF filter for every EtherType.
+    /// Returns whether the node is a BPF filter for every EtherType.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())
@@ -77,7 +77,7 @@ impl Statistics {
     fn read(attributes: &[u8]) -> Statistics {
         let basic = find(attributes, TCA_STATS_BASIC).unwrap_or_default();
         let queue = find(attributes, TCA_STATS_QUEUE).unwrap_or_default();
-        // Prefer the attribute with 64 bits, because the basic statistics count frames with 32 bits only.
+        // Prefer the attribute with 64 bits: the basic statistics count frames with 32 bits only.
         let frames = find(attributes, TCA_STATS_PKT64).map_or(u64::from(word(basic, 2)), long);
         Statistics {
             bytes: long(basic),

@@ -16,37 +16,35 @@ const TCA_TBF_BURST: u16 = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
-    /// Hierarchical token bucket ([`crate::tc::HtbClass`]), which sends frames without a class first.
+    /// Hierarchical token bucket ([`crate::tc::HtbClass`]), which sends frames without a class before all others.
     Htb,
-    /// Token bucket filter.
+    /// Token bucket filter (tbf).
     Tbf {
         bucket: Bucket,
-        /// Maximum number of queued bytes.
         limit: u32,
     },
-    /// Queue that commands block and release. A new one is blocked.
+    /// Queue that commands block and release. A new plug is blocked.
     Plug(Plug),
-    /// Attachment point of filters, both for received frames and for frames on their way to the device's queues.
+    /// Attachment point of filters, for received frames and for frames on their way to the device's queues (clsact).
     Clsact,
     Other {
         kind: String,
-        /// Options of this queueing discipline, in the kernel's encoding.
         options: Vec<u8>,
     },
 }
 
-/// Rule by which a [`Qdisc::Tbf`] sends frames.
+/// Rate at which a [`Qdisc::Tbf`] sends frames, or a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Sends frames at `rate`, with bursts of up to `burst` bytes. The kernel drops frames longer than `burst`, but
-    /// segments superframes.
+    /// Sends frames at `rate`, in bursts of up to `burst` bytes. The kernel drops frames longer than `burst`, but
+    /// segments superframes (several TCP segments in one).
     Open {
         rate: Rate,
         /// Depth of the bucket and maximum frame length, in bytes.
         burst: u32,
     },
-    /// Sends no frame, because each frame costs more than the bucket holds. Linux before 5.16 sends `burst` bytes, then
-    /// a few bytes per second.
+    /// Sends no frame, because each frame costs more than the bucket holds. Linux before 5.16 still sends `burst`
+    /// bytes, then a few bytes per second.
     Shut {
         /// Maximum frame length in bytes; below 65,535.
         burst: u32,
@@ -59,7 +57,7 @@ pub enum Plug {
     Block,
     /// Releases all queued and future frames.
     Release,
-    /// Sets the maximum number of queued bytes; a new plug requires this command.
+    /// Sets the maximum number of queued bytes. A new plug needs this command.
     Limit(u32),
 }
 
@@ -75,20 +73,20 @@ impl Qdisc {
         }
     }
 
-    /// Builds a request to add the queueing discipline. The kernel refuses it if the place is occupied.
+    /// Builds a request to add the queueing discipline. The kernel refuses the request if the place is occupied.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// Builds a request to create the queueing discipline. One of the same kind and handle is changed; any other is
-    /// replaced, and its frames are lost.
+    /// Builds a request to create the queueing discipline. An existing one of the same kind and handle is changed; any
+    /// other is replaced, and its frames are lost.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
         self.message("create or replace", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Builds a request to change an existing queueing discipline of this kind and handle. Its queued frames are kept.
+    /// Builds a request to change an existing queueing discipline of the same kind and handle, which keeps its frames.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
@@ -101,8 +99,8 @@ impl Qdisc {
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Returns whether `node` has the settings of this queueing discipline, except a plug's state and a tbf's maximum
-    /// frame length.
+    /// Returns whether `node` has the settings of this queueing discipline. Ignores the state of a plug, and the
+    /// maximum frame length of a tbf.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
@@ -141,9 +139,9 @@ impl Bucket {
     fn rate(self) -> Rate {
         match self {
             Bucket::Open { rate, .. } => rate,
-            // A huge minimum frame size blocks every frame, because the kernel ignores it when it derives the maximum
-            // frame length from the depth. The rate is one at which `burst` bytes take 4 s, because the kernel counts
-            // at most 2^32 ns (4.3 s) of depth.
+            // Block every frame by a huge minimum frame size, which the kernel ignores when it derives the maximum
+            // frame length from the depth. At this rate, `burst` bytes take 4 s, because the kernel can count at most
+            // 2^32 ns (4.3 s) of depth.
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }

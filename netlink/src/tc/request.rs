@@ -9,12 +9,12 @@ pub(crate) const TC_HEADER: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 
-/// Number of a traffic-control object, which `tc` prints as hexadecimal `major:minor`.
+/// Handle of a traffic-control object, which `tc` prints as hexadecimal `major:minor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
 
 impl Handle {
-    /// Handle of no object. In a request, it lets the kernel choose one.
+    /// Handle that names no object. In a request, it lets the kernel choose a handle.
     pub const NONE: Handle = Handle(0);
     /// Parent of a device's root queueing discipline.
     pub const ROOT: Handle = Handle(0xffff_ffff);
@@ -49,12 +49,12 @@ impl fmt::Display for Handle {
     }
 }
 
-/// Place of a traffic-control object: device, parent and handle.
+/// Place of a traffic-control object: device, parent and own handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Device index in the socket's network namespace.
     pub ifindex: i32,
-    /// Parent: [`Handle::ROOT`], a queueing discipline or a class.
+    /// Parent of the object: [`Handle::ROOT`], a queueing discipline or a class.
     pub parent: Handle,
     pub handle: Handle,
 }
@@ -98,7 +98,7 @@ impl Request {
         Request { what, bytes }
     }
 
-    /// Returns a description such as "add tbf 7873: below 786e:13 at device 4".
+    /// Returns a description of the request, such as "add tbf 7873: below 786e:13 at device 4".
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what

@@ -1,7 +1,7 @@
 //! Forwarder without switching, over xoff's ring traits.
 //!
-//! It reads no byte of a frame, so runs on xoff's rings and on those of `xsk-rs` differ only in the cost of the
-//! rings.
+//! The forwarder reads no byte of a frame. So runs on xoff's rings and on those of `xsk-rs` differ only in the cost
+//! of the rings.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,9 +22,9 @@ pub struct Interface<R, F, T, C> {
     pub tx: T,
     pub completion: C,
     pub entries: u32,
-    /// Number of chunks that the kernel may fill, or that are in the RX ring.
+    /// Number of chunks for receiving: those that the kernel may fill, and those in the RX ring.
     pub receiving: u32,
-    /// Number of chunks that the kernel has to send, or that are in the completion ring.
+    /// Number of chunks for sending: those that the kernel has to send, and those in the completion ring.
     pub sending: u32,
 }
 
@@ -49,7 +49,7 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
         self.tx.submit();
         while self.tx.needs_kick() && self.tx.unsent() > 0 {
             let source = match self.tx.kick() {
-                Kick::Dropped => continue, // the kernel took this frame; try the next
+                Kick::Dropped => continue, // the kernel has dropped this frame; try the next
                 Kick::Done | Kick::Busy | Kick::Down => break,
                 Kick::Gone => io::ErrorKind::NotConnected.into(),
                 Kick::Failed(errno) => io::Error::from_raw_os_error(errno),
@@ -75,14 +75,15 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
 }
 
 pub struct Exchange<R, F, T, C> {
-    // Fields drop in this order: the programs, then the sockets.
+    // Declared before the sockets, because the programs must drop first.
     _programs: [Program; 2],
     interfaces: [Interface<R, F, T, C>; 2],
     free: Vec<u32>,
 }
 
 impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F, T, C> {
-    /// Divides `chunks` chunks between the interfaces, and attaches their XDP programs. Frames arrive from then on.
+    /// Divides `chunks` chunks between the interfaces, and attaches their XDP programs. From then on, frames
+    /// arrive.
     pub fn begin(mut interfaces: [Interface<R, F, T, C>; 2], chunks: u32) -> Result<Self, BenchError> {
         let mut free = (0..chunks).rev().collect();
         interfaces.iter_mut().for_each(|interface| interface.refill(&mut free));
@@ -92,7 +93,7 @@ impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F,
         Ok(Exchange { _programs: programs, interfaces, free })
     }
 
-    /// Forwards in both directions without sleeping, until sending fails; returns the error.
+    /// Forwards frames in both directions without sleeping, until sending fails. Returns the error.
     pub fn run(&mut self) -> BenchError {
         let Exchange { interfaces: [one, two], free, .. } = self;
         loop {

@@ -1,6 +1,7 @@
-//! Frames of a benchmark: UDP over IPv4, with headers as Linux sends them.
+//! Frames for a benchmark: UDP over IPv4, with headers as Linux sends them.
 //!
-//! Each flow has its own addresses and ports, and a rising IPv4 Identification. Flows send round robin, so successive headers differ.
+//! Each flow has its own addresses and ports, and a rising IPv4 Identification. The flows send round robin, so successive headers
+//! differ.
 
 use std::str::FromStr;
 
@@ -43,7 +44,7 @@ impl FromStr for FrameBytes {
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub frame_bytes: FrameBytes,
-    /// Number of flows; `first` plus `flows` is at most [`FLOWS_MAX`].
+    /// Number of flows. The sum of `first` and `flows` is at most [`FLOWS_MAX`].
     pub flows: u16,
     pub first: u16,
     /// Destination MAC address of all frames; `None` gives each flow its own.
@@ -51,7 +52,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns the frames, without FCS. Among twelve successive frames of a flow, the whole size mix occurs.
+    /// Returns the endless sequence of frames, without FCS. Every twelve successive frames of a flow contain the whole mix of sizes.
     pub fn frames(self) -> impl Iterator<Item = Vec<u8>> {
         (0_u16..).flat_map(move |turn| {
             (0..self.flows)
@@ -70,7 +71,7 @@ impl Load {
     fn bytes(self, turn: u16, flow: u16) -> u16 {
         match self.frame_bytes {
             FrameBytes::Fixed(bytes) => bytes,
-            // Five and twelve have no common factor, so each flow goes through the whole mix.
+            // Each flow goes through the whole mix, because five and twelve have no common factor.
             FrameBytes::Imix => IMIX[(5 * usize::from(turn) + usize::from(flow)) % IMIX.len()],
         }
     }
@@ -85,7 +86,7 @@ fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
     frame.extend([0x45, 0]);
     frame.extend(short(len - ETHERNET));
     frame.extend(identification.to_be_bytes());
-    frame.extend([0x40, 0, 64, UDP_NUMBER, 0, 0]); // don't fragment, TTL 64
+    frame.extend([0x40, 0, 64, UDP_NUMBER, 0, 0]); // don't fragment; TTL 64
     frame.extend(from);
     frame.extend(to);
     let header = checksum(&[&frame[ETHERNET..]]);

@@ -1,4 +1,5 @@
-//! Peers and load generators of `scripts/bench forward`: forwarders on xoff's rings and on those of the crate `xsk-rs`, which has libxdp's.
+//! Peers and load generators for `scripts/bench forward`. The forwarders use xoff's rings, or those of the crate `xsk-rs`, which come from
+//! libxdp.
 
 #![deny(unsafe_code)]
 
@@ -25,10 +26,10 @@ use ports::{PortSettings, Ports, attach};
 use rings::with_xsk_rs_rings;
 use xoff_wire::units::MacAddr;
 
-/// Number of prepared frames. A multiple of 192 contains the whole size mix of 16 flows; so few frames fit into a core's cache.
+/// Number of frames prepared in advance. A multiple of 192 contains the whole size mix of 16 flows, and 384 frames fit into a core's cache.
 const PREPARED: usize = 384;
 
-/// Maximum of `flows`, and of `first`; their sum is at most [`FLOWS_MAX`].
+/// Maximum of `flows` and of `first`, so that their sum is at most [`FLOWS_MAX`].
 const LIMIT: i64 = FLOWS_MAX as i64 / 2;
 
 /// Benchmark peers and load generators. Each command prints "ready", then runs until it is killed.
@@ -45,7 +46,7 @@ enum Command {
     Forward { one: String, two: String },
     /// Forward between two interfaces with a loop over xoff's ring traits, without sleeping.
     Exchange {
-        /// Library whose rings are used.
+        /// Library whose rings the forwarder uses.
         rings: Library,
         one: String,
         two: String,
@@ -66,7 +67,7 @@ enum Command {
         #[arg(long, value_parser = mac)]
         via: Option<MacAddr>,
     },
-    /// Drop received frames in the driver; the interface counts them.
+    /// Drop received frames in the driver, which counts them.
     Sink { device: String },
 }
 
@@ -144,6 +145,6 @@ fn sink(device: &str) -> Result<(), BenchError> {
 }
 
 fn ready() {
-    // A parent process may wait for this line; without a parent an error is harmless.
+    // A parent process may wait for this line. Ignore the error of writing without a parent.
     let _ = writeln!(io::stdout(), "ready").and_then(|()| io::stdout().flush());
 }

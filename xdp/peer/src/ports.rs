@@ -1,11 +1,11 @@
 //! AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all interfaces.
 //!
-//! Calls of `xsk-rs` that move a descriptor are sound if the descriptor is of the same packet memory, and nobody else has it. In this and
-//! the other files:
+//! Calls of `xsk-rs` that move a descriptor are sound if the descriptor belongs to the same packet memory, and nobody else has it. This
+//! and the other files ensure that:
 //!
 //! * The memory belongs to [`Ports`], and no descriptor leaves it.
-//! * A descriptor is in one place at a time: in the free list, in one of the kernel's four rings, or in the batch
-//!   between these. Each move takes it from one place before it adds it to another.
+//! * A descriptor is in one place at a time: in the free list, in one of the kernel's four rings, or in the batch between these. Each
+//!   move takes the descriptor from one place before adding it to another.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -32,21 +32,21 @@ const REFILL: usize = 64;
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Option of a descriptor whose frame continues in the next buffer (linux/if_xdp.h).
+/// Flag of a descriptor whose frame continues in the next buffer (linux/if_xdp.h).
 pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
-/// Socket option for the number of frames that one kick may send (linux/if_xdp.h).
+/// Socket option that sets the maximum number of frames sent by one kick (linux/if_xdp.h).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Rings of a socket. Among the sockets of a device queue, only the first has a fill ring and a completion ring.
+/// Rings of a socket. Only the first socket at a device queue has a fill ring and a completion ring.
 type Rings = (TxQueue, RxQueue, Option<(FillQueue, CompQueue)>);
 
 #[derive(Clone, Copy, Debug)]
 pub struct PortSettings {
     pub ring: u32,
-    /// Number of bytes kept free in front of each frame, in addition to XDP's 256.
+    /// Bytes kept free in front of each frame, in addition to XDP's 256.
     pub headroom: u32,
-    /// Maximum number of buffers of a frame; more than one requires XDP multi-buffer.
+    /// Maximum number of buffers for a frame. More than one requires XDP multi-buffer.
     pub buffers: usize,
 }
 
@@ -56,15 +56,15 @@ impl Default for PortSettings {
     }
 }
 
-/// XDP program of a switch, attached in native mode. Dropping this value detaches the program.
+/// XDP program of the switch, attached in native mode. Dropping this value detaches the program.
 #[derive(Debug)]
 pub struct Program {
-    // Fields drop in this order: the program, then the claim.
+    // Declared before the claim, because the program must drop first.
     _attached: Attached,
     _claim: Claim,
 }
 
-/// Attaches the XDP program. It passes frames of queue 0 to `socket`; if there is none, it drops them.
+/// Attaches the XDP program to a device. The program passes frames of queue 0 to `socket`, or drops them if `socket` is `None`.
 pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, BenchError> {
     let ifindex = if_nametoindex(device)
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;
@@ -88,7 +88,7 @@ pub struct Ports {
 
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// XDP program, declared before the socket so that it drops first.
+    /// Declared before the socket, because the program must drop first.
     program: Option<Program>,
     pub(crate) rx: RxQueue,
     pub(crate) fill: FillQueue,
@@ -140,7 +140,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Puts a frame on the port's TX ring for the next [`kick`](Self::kick). Returns false if there is no room.
+    /// Puts a frame on the port's TX ring for the next [`kick`](Self::kick). Returns false if the ring or the memory is full.
     pub fn send(&mut self, port: usize, frame: &[u8]) -> Result<bool, BenchError> {
         let (chunks, most) = (frame.len().div_ceil(self.room), self.buffers.min(BATCH));
         if frame.is_empty() || chunks > most {
@@ -197,7 +197,7 @@ impl Ports {
         self.free.truncate(kept);
         to.receiving += missing;
         if to.fill.needs_wakeup() {
-            // Ignore the result, which only tells whether frames are readable.
+            // Ignore the result, which only says whether frames are readable.
             let _ = to.fill.wakeup(to.rx.fd_mut(), 0);
         }
     }
@@ -227,7 +227,7 @@ impl Port {
     }
 }
 
-/// Opens a socket. Retries while an ended process still occupies the queue.
+/// Opens a socket. Tries again while an ended process still occupies the queue.
 fn socket(config: SocketConfig, umem: &Umem, interface: &Interface) -> Result<Rings, SocketCreateError> {
     for _ in 0..BUSY_RETRIES {
         // SAFETY: the socket loads no program.
@@ -247,7 +247,7 @@ fn errno(error: &SocketCreateError) -> Option<i32> {
 pub(crate) const BATCH_U32: u32 = 256;
 const _: () = assert!(BATCH_U32 as usize == BATCH);
 
-/// Allows one kick to send `frames` frames (Linux 6.17). Older kernels always send 32.
+/// Raises the number of frames that one kick may send (Linux 6.17). Older kernels always send 32.
 fn raise_budget(socket: RawFd, frames: u32) {
     let len = u32::try_from(size_of::<u32>()).expect("an integer exceeds 4 GiB");
     // SAFETY: `frames` is readable, and has the given size. An error costs only speed, so it is ignored.

@@ -1,10 +1,11 @@
 //! xoff's ring traits on the queues of `xsk-rs`.
 //!
 //! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a table with the
-//! descriptor of each chunk. A ring accepts the whole array or nothing. Chunks that return too early wait in the array.
+//! descriptor of each chunk. The queue of `xsk-rs` accepts the whole array or nothing. Chunks that come back too early wait in the
+//! array.
 //!
-//! The safety argument of [`crate::ports`] holds here, too: the loop over the rings takes each chunk from one ring
-//! before it adds it to another.
+//! The safety argument of [`crate::ports`] applies: the loop over the rings takes each chunk from one ring before adding it to
+//! another.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -131,14 +132,14 @@ impl FillRing for Fill {
         }
         self.batch.clear();
         if self.queue.needs_wakeup() {
-            // Ignore the result, which only tells whether frames are readable.
+            // Ignore the result, which only says whether frames are readable.
             let _ = poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
         }
     }
 }
 
 pub struct Tx {
-    /// TX ring in a `RefCell`, because counting its free entries needs `&mut`.
+    /// TX ring, in a `RefCell` because counting its free entries needs `&mut`.
     queue: RefCell<TxQueue>,
     entries: u32,
     batch: Vec<FrameDesc>,
@@ -175,7 +176,7 @@ impl TxRing for Tx {
         self.queue.borrow().needs_wakeup()
     }
 
-    /// Returns `Kick::Done` or an unexpected error, because `xsk-rs` reports no others.
+    /// Makes the kernel send. Returns `Kick::Done` or an unexpected error, because `xsk-rs` reports no other results.
     #[inline]
     fn kick(&mut self) -> Kick {
         match self.queue.get_mut().wakeup() {

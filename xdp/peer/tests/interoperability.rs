@@ -1,6 +1,7 @@
-//! AF_XDP by the crate `xsk-rs`, which has libxdp's rings, and by xoff, at the two ends of a veth pair.
+//! Exchange of frames between two implementations of AF_XDP at the ends of a veth pair: the crate `xsk-rs` with
+//! libxdp's rings, and xoff.
 //!
-//! The tests need root. A veth never requests a wakeup for the fill ring.
+//! The tests need root. A veth never requests a wakeup for the fill ring, so that case is untested.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
@@ -33,7 +34,7 @@ const CHUNK_BYTES: u32 = 2048;
 
 const XDP_HEADROOM: u32 = 256;
 
-/// Maximum number of frames in flight, which is less than any ring has entries.
+/// Maximum number of frames in flight: less than any ring has entries.
 const BATCH: usize = 32;
 
 struct Wire {
@@ -41,15 +42,15 @@ struct Wire {
     ours: Port,
     store: Store,
     held: Vec<Frame>,
-    /// Bytes of a frame of which `xsk-rs` has not yet received all buffers.
+    /// Bytes received so far of a frame in several buffers.
     partial: Vec<u8>,
 }
 
 impl Wire {
-    /// Moves the test's thread to a network namespace of its own, with a veth pair: `eth0` of `xsk-rs`, `p0` of xoff.
+    /// Moves the test's thread to a new network namespace with a veth pair: `eth0` for `xsk-rs`, `p0` for xoff.
     fn new(mtu: u32, headroom: u32, buffers: usize) -> Wire {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
-        fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap(); // it would send frames
+        fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap(); // IPv6 would send frames
         ip("link add eth0 type veth peer name p0");
         for device in ["eth0", "p0"] {
             ip(&format!("link set {device} mtu {mtu} up"));
@@ -174,7 +175,6 @@ const RX_DROPPED: usize = 3;
 const TX_PACKETS: usize = 9;
 const TX_DROPPED: usize = 11;
 
-/// Returns the columns of a device in `/proc/net/dev`.
 fn counters(device: &str) -> Vec<u64> {
     let all = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let of_device = |line: &str| Some(line.trim().strip_prefix(device)?.strip_prefix(':')?.to_owned());
@@ -231,7 +231,7 @@ fn frames_arrive_whole_although_ends_split_them_differently() {
     let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];
     for round in 0..8 {
-        // Send one frame at a time, because a frame takes up to six of the few hundred buffers.
+        // Send one frame at a time: each takes up to six of the few hundred buffers.
         lens.iter().zip(round..).for_each(|(&len, n)| wire.goes_round(&[frame(n, len)]));
     }
     wire.assert_nothing_lost();
@@ -262,7 +262,7 @@ fn frames_lost_by_empty_fill_ring_are_counted_exactly() {
     let mut wire = Wire::new(1500, 0, 1);
     let ring = RING as usize;
     let all: Vec<_> = (0..ring + MORE).map(|n| frame(n, 60 + n)).collect();
-    // xoff does not receive at first, so the last frames find its fill ring empty.
+    // Let xoff receive nothing at first, so that the last frames find its fill ring empty.
     all.iter().for_each(|frame| {
         wire.they_send(frame);
         wire.they_kick();

@@ -37,7 +37,7 @@ fn receiver_never_gives_kernel_more_chunks_than_ring_size() {
     receiver.refill(P0, &mut store);
     assert_eq!(rings.with(|rings| rings.fill.len()), 32);
     (0..20).for_each(|_| assert!(rings.arrive(&[60])));
-    receiver.refill(P0, &mut store); // nothing was consumed: all 32 are still out
+    receiver.refill(P0, &mut store); // consumed nothing, so all 32 chunks are still out
     assert_eq!(rings.with(|rings| rings.fill.len()), 12);
     for expected in [17, 3, 0] {
         let (n, frames) = receive(&mut receiver, &mut store, 17);

@@ -40,7 +40,7 @@ fn all_sent_frames_complete_without_further_traffic() {
     assert_eq!(rings.with(|rings| (rings.wire.len(), rings.kicks)), (17, 1));
     assert_eq!(reap_all(&mut transmitter, &mut store).len(), 17);
     assert!(!transmitter.in_flight());
-    transmitter.flush(); // nothing to do, no system call
+    transmitter.flush(); // with nothing to send, makes no system call
     assert_eq!(rings.with(|rings| rings.kicks), 1);
     assert_all_free(&mut store, 32);
 }
@@ -105,7 +105,7 @@ fn unsent_frames_of_removed_interface_return_once() {
     unsent.sort_unstable();
     assert_eq!(unsent, [61, 62, 8042]);
     assert_all_free(&mut store, 32);
-    rings.with(|rings| rings.completion.push_back(late.chunk)); // nobody's frame any more
+    rings.with(|rings| rings.completion.push_back(late.chunk)); // the frame has already been taken back
     transmitter.flush();
     assert!(reap_all(&mut transmitter, &mut store).is_empty());
     transmitter.take_back(P0, &mut store, |_, _| panic!("nothing is left"));
@@ -157,7 +157,7 @@ fn unknown_kick_error_is_counted() {
 fn multi_chunk_frame_is_sent_whole_or_never() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     for expected in [true, false] {
-        let frame = store.make(&[0; 8042]).unwrap(); // five chunks, and room for eight
+        let frame = store.make(&[0; 8042]).unwrap(); // the frame takes five of the eight chunks
         match transmitter.send(P0, &mut store, frame) {
             Ok(()) => assert!(expected),
             Err(frame) => {

@@ -1,4 +1,4 @@
-//! The AF_XDP layer against a real kernel: frames over veth pairs. The tests need root.
+//! Tests of the AF_XDP layer with a real kernel: frames over veth pairs. The tests need root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -181,7 +181,7 @@ fn frames_cross_two_ports_unchanged_and_in_order() {
 
 #[test]
 fn tag_can_be_inserted_into_and_removed_from_a_frame() {
-    // EtherType that is not a VLAN's, because a packet socket would remove a VLAN tag from the frame.
+    // Use an EtherType that is no VLAN's, because a packet socket would remove a VLAN tag from the frame.
     const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
     let mut bench = Bench::new(&VethOptions::default(), |_| {});
     bench.hosts[0].send(&frame(1, 1510));
@@ -400,7 +400,7 @@ fn switch_refuses_device_of_another_running_switch() {
     }
 }
 
-/// Environment variable with which the test below starts itself again, as the process that it kills.
+/// Environment variable that makes the test below run as the process to be killed.
 const VICTIM: &str = "XOFF_XDP_VICTIM";
 
 #[test] // proves: start-stop
